@@ -1,0 +1,1 @@
+//! CXL fabric: topologies, routing, switches, links between them.

@@ -1,0 +1,8 @@
+//! The vocabulary of CXL: messages and opcodes, flit packing, HDM decoders. Pure data: no clock,
+//! no input or output.
+
+pub mod message;
+pub mod opcode;
+
+pub use message::{LatencyStages, Message, PortId};
+pub use opcode::{Channel, Opcode};

@@ -1,0 +1,83 @@
+//! A message: a fixed-size value without pointers that finds its request again by requester and
+//! tag, and carries where its time went.
+
+use cxlab_engine::units::{Hpa, Picos};
+
+use crate::opcode::{Channel, Opcode};
+
+/// The 12-bit identifier of an edge port of a PBR fabric (SPID and DPID of CXL 3.x, section
+/// 7.7.6): 0 to 4095.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PortId(pub u16);
+
+impl PortId {
+    /// How many edge ports a PBR fabric can have: 12 bits.
+    pub const MAX_COUNT: usize = 4096;
+}
+
+/// Where a transaction's time went, in picoseconds. It travels with the messages of the
+/// transaction; the requester asserts at completion that the stages sum to the latency.
+///
+/// The narrow stages are sums of configured constants over at most a few hundred hops and stay
+/// far under 2^32 ps (4.29 ms); queueing and media can be longer and are wide.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LatencyStages {
+    /// Waiting for an output, credits or the open flit, in switches and link transmitters.
+    pub queue: u64,
+    /// The medium: from acceptance by the memory backend to its data, waiting for banks included.
+    pub media: u64,
+    /// On the wires: serialization (flit or packet) and propagation, retries included.
+    pub link: u32,
+    /// Port delays (PHY and link layer of transmitter and receiver).
+    pub port: u32,
+    /// Switching time.
+    pub switch: u32,
+    /// The device's controller.
+    pub device: u32,
+}
+
+impl LatencyStages {
+    /// The sum of all stages.
+    #[inline]
+    pub fn total(&self) -> Picos {
+        Picos(
+            self.queue
+                + self.media
+                + u64::from(self.link)
+                + u64::from(self.port)
+                + u64::from(self.switch)
+                + u64::from(self.device),
+        )
+    }
+}
+
+/// A CXL.mem message. 64 bytes: it is copied once or twice a hop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The host physical address of the line.
+    pub hpa: Hpa,
+    /// When the requester issued the transaction, in picoseconds: its age, for age arbitration.
+    pub issued_ps: u64,
+    /// Where the time of the transaction went so far.
+    pub stages: LatencyStages,
+    /// The requester's own number of this transaction; the response carries it back.
+    pub tag: u32,
+    /// Edge port the message left from.
+    pub source: PortId,
+    /// Edge port it goes to.
+    pub destination: PortId,
+    /// What it says.
+    pub opcode: Opcode,
+    /// The virtual channel of its next or current link.
+    pub vc: u8,
+    /// Links crossed so far in this direction of the transaction.
+    pub hops: u8,
+}
+
+impl Message {
+    /// The class it travels in.
+    #[inline]
+    pub fn channel(&self) -> Channel {
+        self.opcode.channel()
+    }
+}

@@ -1,0 +1,3 @@
+//! Scenario, plan, system, run and report: the only crate that knows everything.
+
+pub mod diagnostics;

@@ -1,0 +1,1 @@
+//! Memory operations and where they come from: patterns, traces, capture.
