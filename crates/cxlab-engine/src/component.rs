@@ -1,0 +1,159 @@
+//! Components, their ports and wiring, and what a component may do while it handles an event.
+
+use crate::queue::{EventKey, EventQueue, WheelQueue};
+use crate::rng::mix;
+use crate::units::{Picos, SimTime};
+
+/// The number of a component, its place in the system and in the order of events: below 2^24.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ComponentId(pub u32);
+
+/// What components send each other: a fixed-size value without pointers.
+pub trait Payload: Copy + Send + 'static {
+    /// A few bits that identify the value in the order digest.
+    fn fingerprint(&self) -> u64;
+}
+
+/// An active part of the system: it receives events and sends others. Everything inside it is
+/// passive and owned; components share nothing.
+pub trait Component: Send {
+    /// What it sends and receives.
+    type Payload: Payload;
+
+    /// Called once at time zero, before any event.
+    fn start(&mut self, ctx: &mut Ctx<'_, Self::Payload>);
+    /// A payload arrives at one of its ports.
+    fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: Self::Payload);
+    /// A wake-up that the component asked for.
+    fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
+}
+
+/// One direction of a wire as its sender sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wire {
+    /// Who receives.
+    pub peer: ComponentId,
+    /// At which of its ports.
+    pub peer_port: u16,
+    /// No payload takes less than this, credits included; at least 1 ps. It is what lets
+    /// partitions run apart, so declare it as long as it truly is.
+    pub min_latency: Picos,
+}
+
+/// A wire whose receiver is known by its place in a partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) min_latency: u64,
+    /// Index of the receiver in its partition.
+    pub(crate) local: u32,
+    pub(crate) partition: u16,
+    pub(crate) port: u16,
+}
+
+/// An event: who it is for, at which port, and what. `port` is [`WAKE`] for a wake-up.
+#[derive(Clone, Copy)]
+pub(crate) struct Envelope<P> {
+    pub(crate) local: u32,
+    pub(crate) port: u16,
+    pub(crate) body: Body<P>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Body<P> {
+    Payload(P),
+    Wake(u32),
+}
+
+/// An event for another partition.
+pub(crate) type Letter<P> = (EventKey, Envelope<P>);
+
+/// A partition's side of the executor: its queue and its outgoing letters.
+pub(crate) struct Lane<P: Payload> {
+    pub(crate) queue: WheelQueue<Envelope<P>>,
+    pub(crate) outboxes: Vec<Vec<Letter<P>>>,
+    pub(crate) partition: u16,
+    pub(crate) work: u64,
+}
+
+/// Per-component bookkeeping of the engine.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    pub(crate) id: u32,
+    pub(crate) local: u32,
+    pub(crate) sequence: u64,
+    pub(crate) digest: u64,
+    pub(crate) first_route: u32,
+    pub(crate) routes: u16,
+}
+
+impl Account {
+    #[inline]
+    pub(crate) fn absorb(&mut self, key: EventKey, what: u64) {
+        let word = key.time ^ key.order.rotate_left(17) ^ what.rotate_left(34);
+        self.digest = (self.digest.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+/// Combines per-component digests, in component order, into the run's digest.
+pub(crate) fn combine_digests(digests: impl Iterator<Item = u64>) -> u64 {
+    digests.fold(0, |all, one| mix(all.rotate_left(1) ^ one))
+}
+
+/// What a component may do while it handles an event.
+pub struct Ctx<'a, P: Payload> {
+    pub(crate) now: SimTime,
+    pub(crate) account: &'a mut Account,
+    pub(crate) routes: &'a [Route],
+    pub(crate) lane: &'a mut Lane<P>,
+}
+
+impl<P: Payload> Ctx<'_, P> {
+    /// The current time.
+    #[inline]
+    pub fn now(&self) -> SimTime {
+        self.now
+    }
+
+    #[inline]
+    fn next_key(&mut self, at: SimTime) -> EventKey {
+        let order = u64::from(self.account.id) << 40 | self.account.sequence;
+        self.account.sequence += 1;
+        EventKey { time: at.0, order }
+    }
+
+    /// Sends `payload` through `port`, to arrive at time `at`.
+    ///
+    /// # Panics
+    /// If the port is not wired or `at` is sooner than the wire's minimum latency allows: both
+    /// are our own mistakes.
+    #[inline]
+    pub fn send(&mut self, port: u16, at: SimTime, payload: P) {
+        let route = self.routes[port as usize];
+        assert!(at.0 >= self.now.0 + route.min_latency, "sent faster than the wire's latency");
+        let key = self.next_key(at);
+        let envelope = Envelope { local: route.local, port: route.port, body: Body::Payload(payload) };
+        if route.partition == self.lane.partition {
+            self.lane.queue.push(key, envelope);
+        } else {
+            self.lane.outboxes[route.partition as usize].push((key, envelope));
+        }
+    }
+
+    /// Asks for [`Component::wake`] with `token` at time `at` (not before now).
+    ///
+    /// # Panics
+    /// If `at` lies in the past.
+    #[inline]
+    pub fn wake_at(&mut self, at: SimTime, token: u32) {
+        assert!(at >= self.now, "a wake-up in the past");
+        let key = self.next_key(at);
+        let envelope = Envelope { local: self.account.local, port: 0, body: Body::Wake(token) };
+        self.lane.queue.push(key, envelope);
+    }
+
+    /// Reports finished units of work (completed requests), for the progress bar.
+    #[inline]
+    pub fn count_work(&mut self, units: u64) {
+        self.lane.work += units;
+    }
+}

@@ -1,0 +1,79 @@
+//! Random streams, one per component, keyed by the run's seed and the component's name: adding a
+//! component does not disturb the numbers that the others draw.
+
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A component's own stream of random numbers.
+///
+/// The key is FNV-1a over the name, mixed with the seed by one SplitMix64 step, and expanded into
+/// the state of Xoshiro256++ by its `seed_from_u64`. This never changes: scenario, seed and
+/// version give the same report for ever.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamRng(Xoshiro256PlusPlus);
+
+impl StreamRng {
+    /// The stream of the component called `name` in a run seeded with `seed`.
+    pub fn new(seed: u64, name: &str) -> Self {
+        let mut key: u64 = 0xcbf2_9ce4_8422_2325;
+        for byte in name.bytes() {
+            key = (key ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        StreamRng(Xoshiro256PlusPlus::seed_from_u64(mix(key ^ mix(seed))))
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number from 0 to `n - 1`, uniform to within 2^-64 times `n` (Lemire's multiplication
+    /// without rejection, so that every draw takes exactly one number of the stream).
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.0.next_u64()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// True with the given probability (0 to 1), to within 2^-53.
+    #[inline]
+    pub fn chance(&mut self, probability: f64) -> bool {
+        ((self.0.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
+    }
+
+    /// A number in (0, 1], for inverting distributions.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+pub(crate) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_fixed_for_ever_and_differ_by_name_and_seed() {
+        let draw = |seed, name: &str| StreamRng::new(seed, name).next_u64();
+        assert_ne!(draw(1, "host0"), draw(1, "host1"));
+        assert_ne!(draw(1, "host0"), draw(2, "host0"));
+        assert_eq!(draw(1, "host0"), draw(1, "host0"));
+    }
+
+    #[test]
+    fn chance_meets_its_probability() {
+        let mut rng = StreamRng::new(7, "chance");
+        let hits = (0..100_000).filter(|_| rng.chance(0.25)).count();
+        assert!((24_500..25_500).contains(&hits), "{hits}");
+        assert!((0..1000).all(|_| rng.chance(1.0)));
+        assert!((0..1000).all(|_| !rng.chance(0.0)));
+    }
+}
