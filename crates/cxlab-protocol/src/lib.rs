@@ -1,6 +1,8 @@
 //! The vocabulary of CXL: messages and opcodes, flit packing, HDM decoders. Pure data: no clock,
 //! no input or output.
 
+pub mod flit;
+pub mod hdm;
 pub mod message;
 pub mod opcode;
 

@@ -1,0 +1,372 @@
+//! The slot formats and the limits of each flit format, as tables.
+//!
+//! A slot format says how many messages of each class one slot can hold at most. CXL.cache
+//! classes join by one more column, one more nibble in [`Counts`] and their formats.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::opcode::Channel;
+
+/// How a link cuts its bytes into flits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+pub enum FlitFormat {
+    /// 68-byte flits: 4 slots of 16 bytes, 2 bytes of CRC and 2 bytes of protocol identifier
+    /// (CXL 3.1, section 4.2.2). They carry no back-invalidation.
+    #[serde(rename = "68B")]
+    B68,
+    /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
+    #[serde(rename = "256B")]
+    B256,
+    /// Latency-optimised 256-byte flits: 15 slots in two halves of 128 bytes, each with its own
+    /// CRC, so that the first half can be used before the second has arrived (CXL 3.1, section
+    /// 4.3.2, figure 4-42). Not defined for PBR links (note in the same section).
+    #[serde(rename = "256B-latency-optimized")]
+    B256LatencyOptimized,
+}
+
+impl FlitFormat {
+    /// Every format.
+    pub const ALL: [FlitFormat; 3] = [
+        FlitFormat::B68,
+        FlitFormat::B256,
+        FlitFormat::B256LatencyOptimized,
+    ];
+
+    /// Bytes of a flit on the wire, headers and check codes included.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            FlitFormat::B68 => 68,
+            FlitFormat::B256 | FlitFormat::B256LatencyOptimized => 256,
+        }
+    }
+
+    /// Slots of a flit that has a header.
+    pub const fn slots(self) -> u32 {
+        match self {
+            FlitFormat::B68 => 4,
+            FlitFormat::B256 | FlitFormat::B256LatencyOptimized => 15,
+        }
+    }
+
+    /// Parts of a flit that the receiver can use separately: 2 for latency-optimised flits.
+    pub const fn halves(self) -> u32 {
+        match self {
+            FlitFormat::B68 | FlitFormat::B256 => 1,
+            FlitFormat::B256LatencyOptimized => 2,
+        }
+    }
+
+    /// Whether the format has a slot for messages of this class. Back-invalidation (BISnp, BIRsp)
+    /// has none in 68-byte flits (CXL 3.1, table 4-18: "N/A"), so such a link cannot carry it.
+    pub const fn carries(self, channel: Channel) -> bool {
+        self.rules().max_messages >> (4 * channel.index()) & 0xf != 0
+    }
+
+    pub(super) const fn rules(self) -> &'static Rules {
+        match self {
+            FlitFormat::B68 => &B68,
+            FlitFormat::B256 => &B256,
+            FlitFormat::B256LatencyOptimized => &B256_LATENCY_OPTIMIZED,
+        }
+    }
+}
+
+/// Counts of messages by class, a nibble each, at `4 * Channel::index()`.
+pub(super) type Counts = u32;
+
+/// One message of the class.
+pub(super) const fn one(channel: Channel) -> Counts {
+    1 << (4 * channel.index())
+}
+
+/// How many messages of the class are in `counts`.
+pub(super) const fn count_of(counts: Counts, channel: Channel) -> u32 {
+    counts >> (4 * channel.index()) & 0xf
+}
+
+/// A row of a table: counts in the order of the columns `req rwd ndr drs bisnp birsp`.
+const fn row(req: u32, rwd: u32, ndr: u32, drs: u32, bisnp: u32, birsp: u32) -> Counts {
+    req | rwd << 4 | ndr << 8 | drs << 12 | bisnp << 16 | birsp << 20
+}
+
+/// Slot formats of 68-byte flits, slot 0: CXL 3.1, tables 4-7 and 4-8. Formats with CXL.cache
+/// messages are listed by their CXL.mem part; H6 (integrity) is left out.
+#[rustfmt::skip]
+const H_68: &[Counts] = &[
+    //  req rwd ndr drs bisnp birsp
+    row(0,  1,  0,  0,  0,    0), // H4 M2S: RwD
+    row(1,  0,  0,  0,  0,    0), // H5 M2S: Req
+    row(0,  0,  1,  1,  0,    0), // H3 S2M: DRS + NDR
+    row(0,  0,  2,  0,  0,    0), // H4 S2M: 2 NDR
+    row(0,  0,  0,  2,  0,    0), // H5 S2M: 2 DRS
+];
+
+/// Slot formats of 68-byte flits, slots 1 to 3: CXL 3.1, tables 4-7 and 4-8.
+#[rustfmt::skip]
+const G_68: &[Counts] = &[
+    //  req rwd ndr drs bisnp birsp
+    row(1,  0,  0,  0,  0,    0), // G4 M2S: Req (+ H2D data header)
+    row(0,  1,  0,  0,  0,    0), // G5 M2S: RwD (+ H2D response)
+    row(0,  0,  2,  1,  0,    0), // G4 S2M: DRS + 2 NDR; G5 S2M: 2 NDR is a part of it
+    row(0,  0,  0,  3,  0,    0), // G6 S2M: 3 DRS
+];
+
+/// Slot formats of 256-byte flits, slot 0 (14 bytes): CXL 3.1, table 4-15, HBR columns.
+#[rustfmt::skip]
+const H_256: &[Counts] = &[
+    //  req rwd ndr drs bisnp birsp
+    row(1,  0,  0,  0,  0,    0), // H4
+    row(0,  0,  0,  0,  0,    2), // H5
+    row(0,  0,  0,  0,  1,    0), // H6
+    row(0,  0,  2,  0,  0,    0), // H7
+    row(0,  1,  0,  0,  0,    0), // H14
+    row(0,  0,  0,  2,  0,    0), // H15
+];
+
+/// Slot formats of latency-optimised flits, slot 8 (12 bytes): CXL 3.1, table 4-16. Req and RwD
+/// fit "zero extended": we take it that the bits cut off are always zero (*assumed*).
+const HS_256: &[Counts] = H_256;
+
+/// Slot formats of 256-byte flits, 16-byte slots: CXL 3.1, table 4-14, HBR columns.
+#[rustfmt::skip]
+const G_256: &[Counts] = &[
+    //  req rwd ndr drs bisnp birsp
+    row(1,  0,  0,  0,  0,    0), // G4
+    row(0,  0,  0,  0,  0,    3), // G5
+    row(0,  0,  1,  0,  1,    0), // G6
+    row(0,  0,  3,  0,  0,    0), // G7
+    row(0,  1,  0,  0,  0,    0), // G14
+    row(0,  0,  0,  3,  0,    0), // G15
+];
+
+/// Most messages in a 68-byte flit: CXL 3.1, section 4.2.5, last rule but three.
+#[rustfmt::skip]
+const MAX_68: Counts =
+    //  req rwd ndr drs bisnp birsp
+    row(2,  1,  2,  3,  0,    0);
+
+/// Most messages in two neighbouring groups of slots ("rolling 128 B group"): CXL 3.1, section
+/// 4.3.4, table 4-18.
+#[rustfmt::skip]
+const MAX_256: Counts =
+    //  req rwd ndr drs bisnp birsp
+    row(4,  2,  6,  3,  2,    3);
+
+/// Most slots of any format.
+pub(super) const SLOTS: usize = 15;
+/// Windows in which messages are counted, see [`Rules::windows`].
+pub(super) const WINDOWS: usize = 5;
+
+/// What the packer needs to know about a format.
+pub(super) struct Rules {
+    /// Slots of a flit, as a mask.
+    pub all: u16,
+    /// Slots that can hold data, as a mask.
+    pub data: u16,
+    /// Slots whose last byte is in the second half, as a mask. Slot 7 of a latency-optimised
+    /// flit crosses the middle: its messages wait for the second CRC (CXL 3.1, section 4.3.2).
+    pub second_half: u16,
+    /// Which machine of [`SlotStates`] each slot follows.
+    pub kind: [u8; SLOTS],
+    /// The machines.
+    pub states: [SlotStates; 3],
+    /// Bit w of `windows[s]`: messages in slot s count in window w. Windows of 256-byte flits
+    /// are DA (with the last flit's slots 12 to 14), AB, BC, CD and DA (with the next flit's
+    /// slots 0 to 3); 68-byte flits have one window, the flit.
+    pub windows: [u8; SLOTS],
+    /// Most messages of each class in one window.
+    pub max_messages: Counts,
+    /// 68-byte flits: all data headers of a flit share one slot (CXL 3.1, section 4.2.5).
+    pub one_data_header_slot: bool,
+    /// 68-byte flits: more data chunks than fit beside a header travel in flits of four chunks
+    /// without a header (CXL 3.1, section 4.2.5).
+    pub all_data_flits: bool,
+    /// 256-byte flits: slots (mask) that take a data header only while at most
+    /// [`MAX_REMAINING`] data slots remain to be sent (CXL 3.1, section 4.3.4).
+    pub limited: u16,
+}
+
+/// Data slots that may remain when a data header goes into an H or HS slot: CXL 3.1, 4.3.4.
+pub(super) const MAX_REMAINING: u32 = 16;
+
+const fn kinds(hs: bool) -> [u8; SLOTS] {
+    let mut kind = [1; SLOTS];
+    kind[0] = 0;
+    if hs {
+        kind[8] = 2;
+    }
+    kind
+}
+
+/// Groups A = slots 0 to 3, B = 4 to 7, C = 8 to 11, D = 12 to 14; slot 7 of a latency-optimised
+/// flit counts in B and in C (CXL 3.1, section 4.3.4).
+const fn windows_256(latency_optimized: bool) -> [u8; SLOTS] {
+    let mut windows = [0; SLOTS];
+    let mut slot = 0;
+    while slot < SLOTS {
+        let group = slot / 4;
+        windows[slot] = 0b11 << group;
+        slot += 1;
+    }
+    if latency_optimized {
+        windows[7] |= 0b11 << 2;
+    }
+    windows
+}
+
+static B68: Rules = Rules {
+    all: 0b1111,
+    data: 0b1110,
+    second_half: 0,
+    kind: kinds(false),
+    states: [
+        SlotStates::of(H_68),
+        SlotStates::of(G_68),
+        SlotStates::of(&[]),
+    ],
+    windows: [0b00010; SLOTS],
+    max_messages: MAX_68,
+    one_data_header_slot: true,
+    all_data_flits: true,
+    limited: 0,
+};
+
+static B256: Rules = Rules {
+    all: 0x7fff,
+    data: 0x7ffe,
+    second_half: 0,
+    kind: kinds(false),
+    states: [
+        SlotStates::of(H_256),
+        SlotStates::of(G_256),
+        SlotStates::of(&[]),
+    ],
+    windows: windows_256(false),
+    max_messages: MAX_256,
+    one_data_header_slot: false,
+    all_data_flits: false,
+    limited: 1,
+};
+
+static B256_LATENCY_OPTIMIZED: Rules = Rules {
+    all: 0x7fff,
+    data: 0x7ffe & !(1 << 8),
+    second_half: 0x7f80,
+    kind: kinds(true),
+    states: [
+        SlotStates::of(H_256),
+        SlotStates::of(G_256),
+        SlotStates::of(HS_256),
+    ],
+    windows: windows_256(true),
+    max_messages: MAX_256,
+    one_data_header_slot: false,
+    all_data_flits: false,
+    limited: 1 | 1 << 8,
+};
+
+/// Distinct contents that a slot can have, with room to spare.
+const STATES: usize = 24;
+
+/// The contents a slot can have and how one more message changes them, computed from the slot
+/// formats: contents are legal when some format has room for them.
+pub(super) struct SlotStates {
+    /// The contents of each state; state 0 is the empty slot.
+    pub counts: [Counts; STATES],
+    /// The state after one more message of a class, 0 when no format has room for it.
+    pub next: [[u8; Channel::COUNT]; STATES],
+}
+
+impl SlotStates {
+    const fn of(formats: &[Counts]) -> SlotStates {
+        let mut machine = SlotStates {
+            counts: [0; STATES],
+            next: [[0; Channel::COUNT]; STATES],
+        };
+        let mut known = 1;
+        let mut state = 0;
+        while state < known {
+            let mut c = 0;
+            while c < Channel::COUNT {
+                let wanted = machine.counts[state] + (1 << (4 * c));
+                if Self::fits(formats, wanted) {
+                    let mut found = 1;
+                    while found < known && machine.counts[found] != wanted {
+                        found += 1;
+                    }
+                    if found == known {
+                        machine.counts[found] = wanted;
+                        known += 1;
+                    }
+                    machine.next[state][c] = found as u8;
+                }
+                c += 1;
+            }
+            state += 1;
+        }
+        machine
+    }
+
+    const fn fits(formats: &[Counts], counts: Counts) -> bool {
+        let mut f = 0;
+        while f < formats.len() {
+            let mut c = 0;
+            while c < Channel::COUNT && counts >> (4 * c) & 0xf <= formats[f] >> (4 * c) & 0xf {
+                c += 1;
+            }
+            if c == Channel::COUNT {
+                return true;
+            }
+            f += 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_fits_every_kind_of_slot_that_the_format_has() {
+        for format in FlitFormat::ALL {
+            let rules = format.rules();
+            for slot in 0..format.slots() as usize {
+                let machine = &rules.states[rules.kind[slot] as usize];
+                for channel in Channel::ALL {
+                    let fits = machine.next[0][channel.index()] != 0;
+                    assert_eq!(
+                        fits,
+                        format.carries(channel),
+                        "{format:?} {slot} {channel:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn formats_are_named_as_in_scenarios() {
+        let names = ["68B", "256B", "256B-latency-optimized"];
+        for (format, name) in FlitFormat::ALL.into_iter().zip(names) {
+            let value = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name);
+            assert_eq!(FlitFormat::deserialize(value), Ok(format));
+        }
+    }
+
+    #[test]
+    fn a_slot_of_a_68_byte_flit_mixes_only_what_a_format_mixes() {
+        let g = &B68.states[1];
+        let step = |state: u8, channel: Channel| g.next[state as usize][channel.index()];
+        let drs = step(0, Channel::S2mDrs);
+        let drs_ndr = step(drs, Channel::S2mNdr);
+        let drs_2ndr = step(drs_ndr, Channel::S2mNdr);
+        assert!(drs_2ndr != 0 && step(drs_2ndr, Channel::S2mDrs) == 0);
+        assert!(
+            step(drs_ndr, Channel::S2mDrs) == 0,
+            "G6 has no room for an NDR"
+        );
+        assert!(step(drs, Channel::M2sReq) == 0);
+    }
+}

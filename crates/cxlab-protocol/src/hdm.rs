@@ -1,0 +1,522 @@
+//! HDM decoder arithmetic: which target a host physical address belongs to, and where in it.
+//!
+//! Modelled: the interleave formulas of HDM decoders (CXL 3.1, section 8.2.4.20.13, with the ways
+//! and granularities of 8.2.4.20.7) and their composition over up to three levels: a window over
+//! host bridges, host bridges over root ports, switches over their downstream ports.
+//!
+//! Left out: decoder registers and locking, skipped DPA, XOR interleave of the fixed memory
+//! window (ACPI CEDT), and the multiple of 256 MiB that the registers ask of base and size, so
+//! that small systems can be written down.
+//!
+//! Sources: DPA formulas as quoted with section numbers in Linux `drivers/cxl/core/region.c`
+//! (`check_interleave_cap`) and in the QEMU thread "mem/cxl_type3: fix hpa to dpa logic". The
+//! choice of the target from the low slice and the rest modulo three is the only one under which
+//! those formulas give each DPA once; its order of bits is *recollection, unverified*.
+//!
+//! Invariants: `decode` and `encode` are inverse; every target gets `size / ways` bytes and each
+//! of its DPAs from 0 on exactly once. Addresses are offsets from the base: for 3, 6 and 12 ways a
+//! base that is not a multiple of three granules rotates the target list in hardware, here not.
+
+use std::fmt;
+
+use cxlab_engine::units::{Bytes, Dpa, Hpa};
+
+/// Ways that one HDM decoder can have (CXL 3.1, section 8.2.4.20.7, field IW).
+pub const LEGAL_WAYS: [u32; 8] = [1, 2, 4, 8, 16, 3, 6, 12];
+
+/// Most targets of an [`InterleaveSet`]: three levels of 16 ways.
+pub const MAX_TARGETS: u32 = 4096;
+
+/// Smallest and largest interleave granularity of one decoder (CXL 3.1, 8.2.4.20.7, field IG).
+const GRANULARITY: std::ops::RangeInclusive<u64> = 256..=16 << 10;
+
+/// Host physical addresses have 52 bits (CXL 3.1, section 8.2.4.20.13: HPA\[51:0\]).
+const HPA_END: u64 = 1 << 52;
+
+/// An interleave that cannot be. Every variant carries the value found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InterleaveError {
+    /// The granularity is not one that a decoder has.
+    Granularity(Bytes),
+    /// The ways are not those of one decoder.
+    Ways(u32),
+    /// The number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`].
+    Targets(u32),
+    /// The size is zero or not a multiple of targets times granularity.
+    Size {
+        /// The size found.
+        size: Bytes,
+        /// What it must be a multiple of.
+        multiple_of: Bytes,
+    },
+    /// The range ends beyond the 52 bits of a host physical address.
+    Range {
+        /// The base found.
+        base: Hpa,
+        /// The size found.
+        size: Bytes,
+    },
+}
+
+impl fmt::Display for InterleaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InterleaveError::Granularity(found) => write!(
+                f,
+                "interleave granularity {found} is not one of 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, \
+                 8 KiB, 16 KiB"
+            ),
+            InterleaveError::Ways(found) => {
+                write!(
+                    f,
+                    "{found} interleave ways are not one of 1, 2, 3, 4, 6, 8, 12, 16"
+                )
+            }
+            InterleaveError::Targets(found) => {
+                write!(f, "{found} interleave targets are not one of ")?;
+                let mut separator = "";
+                for allowed in legal_targets() {
+                    write!(f, "{separator}{allowed}")?;
+                    separator = ", ";
+                }
+                if let Some(nearest) = legal_targets().min_by_key(|n| n.abs_diff(*found)) {
+                    write!(f, "; the nearest is {nearest}")?;
+                }
+                Ok(())
+            }
+            InterleaveError::Size { size, multiple_of } => write!(
+                f,
+                "size {size} is not a positive multiple of {multiple_of} (targets times granularity)"
+            ),
+            InterleaveError::Range { base, size } => write!(
+                f,
+                "base {:#x} with size {size} ends beyond the 52 bits of a host physical address",
+                base.0
+            ),
+        }
+    }
+}
+
+impl std::error::Error for InterleaveError {}
+
+/// The numbers of targets an [`InterleaveSet`] can have, in rising order: 2^k and 3 * 2^k.
+pub fn legal_targets() -> impl Iterator<Item = u32> {
+    (0..=MAX_TARGETS.ilog2())
+        .flat_map(|k| {
+            let with_three = if k == 0 { None } else { Some(3 << (k - 1)) };
+            [Some(1 << k), with_three]
+        })
+        .flatten()
+        .filter(|n| *n <= MAX_TARGETS)
+}
+
+/// The arithmetic that decoders and sets share. The number of the granule is split into its low
+/// `slice_bits` and the rest; with a factor of three, the rest divided by three is the granule in
+/// the target and the remainder chooses among three groups of `2^slice_bits` targets. Division
+/// by the constant three is a multiplication and a shift.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Interleave {
+    base: u64,
+    size: u64,
+    granularity_bits: u32,
+    slice_bits: u32,
+    three: bool,
+}
+
+impl Interleave {
+    fn new(base: Hpa, size: Bytes, granularity: u64, ways: u32) -> Result<Self, InterleaveError> {
+        let three = ways.is_multiple_of(3);
+        let multiple_of = granularity * u64::from(ways);
+        if size.0 == 0 || !size.0.is_multiple_of(multiple_of) {
+            return Err(InterleaveError::Size {
+                size,
+                multiple_of: Bytes(multiple_of),
+            });
+        }
+        if base.0.checked_add(size.0).is_none_or(|end| end > HPA_END) {
+            return Err(InterleaveError::Range { base, size });
+        }
+        Ok(Interleave {
+            base: base.0,
+            size: size.0,
+            granularity_bits: granularity.ilog2(),
+            slice_bits: if three { ways / 3 } else { ways }.ilog2(),
+            three,
+        })
+    }
+
+    fn ways(&self) -> u32 {
+        if self.three {
+            3 << self.slice_bits
+        } else {
+            1 << self.slice_bits
+        }
+    }
+
+    #[inline]
+    fn decode(&self, hpa: Hpa) -> Option<(u32, Dpa)> {
+        let offset = hpa.0.wrapping_sub(self.base);
+        if offset >= self.size {
+            return None;
+        }
+        let granule = offset >> self.granularity_bits;
+        let slice = granule & ((1 << self.slice_bits) - 1);
+        let rest = granule >> self.slice_bits;
+        let (group, own) = if self.three {
+            (rest % 3, rest / 3)
+        } else {
+            (0, rest)
+        };
+        let target = group << self.slice_bits | slice;
+        let within = offset & ((1 << self.granularity_bits) - 1);
+        Some((target as u32, Dpa(own << self.granularity_bits | within)))
+    }
+
+    fn encode(&self, target: u32, dpa: Dpa) -> Hpa {
+        let ways = self.ways();
+        assert!(
+            target < ways,
+            "target {target} of an interleave over {ways}"
+        );
+        assert!(
+            dpa.0 < self.size / u64::from(ways),
+            "DPA {:#x} lies beyond the target's {:#x} bytes",
+            dpa.0,
+            self.size / u64::from(ways)
+        );
+        let own = dpa.0 >> self.granularity_bits;
+        let group = u64::from(target >> self.slice_bits);
+        let slice = u64::from(target) & ((1 << self.slice_bits) - 1);
+        let rest = if self.three { own * 3 + group } else { own };
+        let granule = rest << self.slice_bits | slice;
+        let within = dpa.0 & ((1 << self.granularity_bits) - 1);
+        Hpa(self.base + (granule << self.granularity_bits | within))
+    }
+}
+
+/// One HDM decoder: a range of host physical addresses over 1 to 16 targets.
+///
+/// For 1, 2, 4, 8 and 16 ways the target is a slice of address bits from the granularity up; for
+/// 3, 6 and 12 ways it is a slice of 0, 1 or 2 bits and the rest of the address modulo three
+/// (CXL 3.1, section 8.2.4.20.13). The DPA is what remains, closed up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HdmDecoder {
+    interleave: Interleave,
+}
+
+impl HdmDecoder {
+    /// A decoder of `size` bytes from `base` on, over `ways` targets in turns of `granularity`.
+    ///
+    /// # Errors
+    /// When ways or granularity are not those of a decoder, or the size cannot be shared evenly.
+    pub fn new(
+        base: Hpa,
+        size: Bytes,
+        granularity: Bytes,
+        ways: u32,
+    ) -> Result<Self, InterleaveError> {
+        check_granularity(granularity)?;
+        if !LEGAL_WAYS.contains(&ways) {
+            return Err(InterleaveError::Ways(ways));
+        }
+        Ok(HdmDecoder {
+            interleave: Interleave::new(base, size, granularity.0, ways)?,
+        })
+    }
+
+    /// The number of targets.
+    pub fn ways(&self) -> u32 {
+        self.interleave.ways()
+    }
+
+    /// The target's number in the target list and the address in it; `None` outside the range.
+    #[inline]
+    pub fn decode(&self, hpa: Hpa) -> Option<(u32, Dpa)> {
+        self.interleave.decode(hpa)
+    }
+
+    /// The host physical address of a DPA of a target: the inverse of [`HdmDecoder::decode`].
+    ///
+    /// # Panics
+    /// If the target or the DPA does not exist: the caller made it up, which is our own mistake.
+    pub fn encode(&self, target: u32, dpa: Dpa) -> Hpa {
+        self.interleave.encode(target, dpa)
+    }
+}
+
+fn check_granularity(granularity: Bytes) -> Result<(), InterleaveError> {
+    if granularity.0.is_power_of_two() && GRANULARITY.contains(&granularity.0) {
+        Ok(())
+    } else {
+        Err(InterleaveError::Granularity(granularity))
+    }
+}
+
+/// One level of an [`InterleaveSet`]: what the decoders of that level are set to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Level {
+    /// The ways of its decoders, one of [`LEGAL_WAYS`].
+    pub ways: u32,
+    /// The turn that each of its targets gets.
+    pub granularity: Bytes,
+}
+
+/// A range of addresses over more targets than one decoder has: up to three levels of decoders
+/// that look at the same host physical address, each at the next higher bits.
+///
+/// The first level (the window over host bridges) takes the lowest bits, that is the finest
+/// turns. A factor of three belongs to the last level, because its modulo uses all bits that
+/// remain. Target numbers count the first level fastest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InterleaveSet {
+    interleave: Interleave,
+    levels: [Level; 3],
+    depth: u8,
+}
+
+impl InterleaveSet {
+    /// A set of `total_targets` in turns of `granularity`, with as few levels as possible.
+    ///
+    /// # Errors
+    /// When the number of targets is not 2^k or 3 * 2^k up to [`MAX_TARGETS`], the granularity is
+    /// not that of a decoder, or the size cannot be shared evenly.
+    pub fn new(
+        base: Hpa,
+        size: Bytes,
+        granularity: Bytes,
+        total_targets: u32,
+    ) -> Result<Self, InterleaveError> {
+        check_granularity(granularity)?;
+        if !legal_targets().any(|n| n == total_targets) {
+            return Err(InterleaveError::Targets(total_targets));
+        }
+        let interleave = Interleave::new(base, size, granularity.0, total_targets)?;
+        let mut levels = [Level {
+            ways: 1,
+            granularity,
+        }; 3];
+        let mut depth = 0;
+        let mut rest = total_targets;
+        let mut step = granularity.0;
+        while depth == 0 || rest > 1 {
+            // 24 = 8 x 3 and 48 = 16 x 3: what is over 16 gives up the largest power of two that
+            // leaves a legal last level.
+            let ways = if LEGAL_WAYS.contains(&rest) {
+                rest
+            } else {
+                16.min(1 << rest.trailing_zeros())
+            };
+            levels[depth] = Level {
+                ways,
+                granularity: Bytes(step),
+            };
+            rest /= ways;
+            step *= u64::from(ways);
+            depth += 1;
+        }
+        Ok(InterleaveSet {
+            interleave,
+            levels,
+            depth: depth as u8,
+        })
+    }
+
+    /// The levels, outermost and finest first.
+    pub fn levels(&self) -> &[Level] {
+        &self.levels[..usize::from(self.depth)]
+    }
+
+    /// The number of targets.
+    pub fn targets(&self) -> u32 {
+        self.interleave.ways()
+    }
+
+    /// The bytes of each target.
+    pub fn target_size(&self) -> Bytes {
+        Bytes(self.interleave.size / u64::from(self.targets()))
+    }
+
+    /// Whether the registers of CXL 3.1 can express the set: an endpoint's decoder knows at most
+    /// 16 ways in all and a decoder's granularity ends at 16 KiB (section 8.2.4.20.7). Larger sets
+    /// are an extension for the study of scale (*assumed*: the same arithmetic with more bits).
+    pub fn is_expressible(&self) -> bool {
+        LEGAL_WAYS.contains(&self.targets())
+            && self
+                .levels()
+                .iter()
+                .all(|level| GRANULARITY.contains(&level.granularity.0))
+    }
+
+    /// The target's number and the address in it; `None` outside the range.
+    #[inline]
+    pub fn decode(&self, hpa: Hpa) -> Option<(u32, Dpa)> {
+        self.interleave.decode(hpa)
+    }
+
+    /// The host physical address of a DPA of a target: the inverse of [`InterleaveSet::decode`].
+    ///
+    /// # Panics
+    /// If the target or the DPA does not exist: the caller made it up, which is our own mistake.
+    pub fn encode(&self, target: u32, dpa: Dpa) -> Hpa {
+        self.interleave.encode(target, dpa)
+    }
+
+    /// The way that each level takes to a target: host bridge, root port, downstream port. Only
+    /// the first `levels().len()` numbers mean something.
+    pub fn route(&self, target: u32) -> [u32; 3] {
+        let mut rest = target;
+        self.levels.map(|level| {
+            let way = rest % level.ways;
+            rest /= level.ways;
+            way
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const KIB: u64 = 1 << 10;
+
+    #[test]
+    fn three_and_six_ways_follow_the_modulo_form_of_the_specification() {
+        let base = Hpa(0x1_0000_0000);
+        for (ways, slice_bits) in [(3u32, 0), (6, 1), (12, 2)] {
+            let decoder = HdmDecoder::new(base, Bytes(12 * 256 * 100), Bytes(256), ways).unwrap();
+            for offset in (0..12 * 256 * 100u64).step_by(64) {
+                let (target, dpa) = decoder.decode(Hpa(base.0 + offset)).unwrap();
+                // DPAOffset[51:IG+8] = HPAOffset[51:IG+IW] / 3, with IG = 0 and IW = 8, 9, 10.
+                let high = (offset >> (8 + slice_bits)) / 3;
+                assert_eq!(dpa.0, high << 8 | offset & 0xff);
+                let slice = (offset >> 8) & ((1 << slice_bits) - 1);
+                let group = (offset >> (8 + slice_bits)) % 3;
+                assert_eq!(u64::from(target), slice + (group << slice_bits));
+            }
+        }
+    }
+
+    #[test]
+    fn power_of_two_ways_remove_the_slice_of_bits() {
+        let decoder = HdmDecoder::new(Hpa(0), Bytes(KIB * KIB), Bytes(4 * KIB), 4).unwrap();
+        assert_eq!(decoder.decode(Hpa(0x1_2345)), Some((2, Dpa(0x4345))));
+        assert_eq!(decoder.decode(Hpa(KIB * KIB)), None);
+    }
+
+    #[test]
+    fn sixty_four_targets_are_sixteen_by_four_and_forty_eight_are_sixteen_by_three() {
+        let levels = |n: u32| {
+            let set = InterleaveSet::new(Hpa(0), Bytes(u64::from(n) * KIB), Bytes(256), n).unwrap();
+            set.levels()
+                .iter()
+                .map(|level| level.ways)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(levels(1), [1]);
+        assert_eq!(levels(12), [12]);
+        assert_eq!(levels(24), [8, 3]);
+        assert_eq!(levels(48), [16, 3]);
+        assert_eq!(levels(64), [16, 4]);
+        assert_eq!(levels(4096), [16, 16, 16]);
+        assert_eq!(levels(3072), [16, 16, 12]);
+    }
+
+    #[test]
+    fn every_legal_number_of_targets_has_legal_levels_that_multiply_to_it() {
+        for n in legal_targets() {
+            let set = InterleaveSet::new(Hpa(0), Bytes(u64::from(n) * KIB), Bytes(256), n).unwrap();
+            assert!(
+                set.levels()
+                    .iter()
+                    .all(|level| LEGAL_WAYS.contains(&level.ways)),
+                "{n}"
+            );
+            assert_eq!(
+                set.levels().iter().map(|level| level.ways).product::<u32>(),
+                n
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_names_what_is_allowed() {
+        let error = |n| InterleaveSet::new(Hpa(0), Bytes(KIB * KIB), Bytes(256), n).unwrap_err();
+        let text = error(20).to_string();
+        assert!(
+            text.contains("1, 2, 3, 4, 6, 8, 12, 16, 24, 32") && text.contains("4096"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("nearest is 16") || text.ends_with("nearest is 24"),
+            "{text}"
+        );
+        assert_eq!(error(0), InterleaveError::Targets(0));
+        assert_eq!(error(6144), InterleaveError::Targets(6144));
+        assert!(matches!(error(3), InterleaveError::Size { .. }));
+        let granularity = HdmDecoder::new(Hpa(0), Bytes(KIB), Bytes(128), 1).unwrap_err();
+        assert!(granularity.to_string().contains("16 KiB"));
+        let ways = HdmDecoder::new(Hpa(0), Bytes(KIB), Bytes(256), 5).unwrap_err();
+        assert_eq!(ways, InterleaveError::Ways(5));
+        let range = HdmDecoder::new(Hpa(u64::MAX), Bytes(KIB), Bytes(256), 1).unwrap_err();
+        assert!(matches!(range, InterleaveError::Range { .. }));
+    }
+
+    /// The set is what its levels do: each decoder of a level looks at the same address.
+    #[test]
+    fn a_set_is_the_composition_of_its_levels() {
+        for n in [6, 24, 48, 64, 192, 1024] {
+            let size = u64::from(n) * 256 * 9;
+            let set = InterleaveSet::new(Hpa(0), Bytes(size), Bytes(256), n).unwrap();
+            for hpa in (0..size).step_by(128).map(Hpa) {
+                let (target, _) = set.decode(hpa).unwrap();
+                for (way, level) in set.route(target).into_iter().zip(set.levels()) {
+                    let turn = level.granularity.0 * u64::from(level.ways);
+                    let whole = size.next_multiple_of(turn);
+                    let one =
+                        Interleave::new(Hpa(0), Bytes(whole), level.granularity.0, level.ways);
+                    assert_eq!(one.unwrap().decode(hpa).map(|(way, _)| way), Some(way));
+                }
+            }
+        }
+    }
+
+    fn any_set() -> impl Strategy<Value = InterleaveSet> {
+        let targets = proptest::sample::select(legal_targets().collect::<Vec<_>>());
+        (targets, 0..=6u32, 0..1u64 << 40, 1..8u64).prop_map(|(n, ig, base, turns)| {
+            let granularity = 256u64 << ig;
+            let size = granularity * u64::from(n) * turns;
+            InterleaveSet::new(Hpa(base * 256), Bytes(size), Bytes(granularity), n).unwrap()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn decode_and_encode_are_inverse(set in any_set(), share in 0..u64::MAX) {
+            let hpa = Hpa(set.interleave.base + share % set.interleave.size);
+            let (target, dpa) = set.decode(hpa).unwrap();
+            prop_assert!(target < set.targets() && dpa.0 < set.target_size().0);
+            prop_assert_eq!(set.encode(target, dpa), hpa);
+            let target = (share % u64::from(set.targets())) as u32;
+            let dpa = Dpa(share % set.target_size().0);
+            prop_assert_eq!(set.decode(set.encode(target, dpa)), Some((target, dpa)));
+        }
+
+        #[test]
+        fn each_target_gets_its_share_densely_and_once(
+            ways in proptest::sample::select(LEGAL_WAYS.to_vec()), turns in 1..20u64,
+        ) {
+            let share = 256 * turns;
+            let size = Bytes(share * u64::from(ways));
+            let decoder = HdmDecoder::new(Hpa(1 << 30), size, Bytes(256), ways).unwrap();
+            let mut seen = vec![false; (size.0 / 64) as usize];
+            for line in 0..size.0 / 64 {
+                let (target, dpa) = decoder.decode(Hpa((1 << 30) + 64 * line)).unwrap();
+                prop_assert!(dpa.0 < share);
+                let index = (u64::from(target) * share + dpa.0) / 64;
+                prop_assert!(!std::mem::replace(&mut seen[index as usize], true));
+            }
+            prop_assert!(seen.into_iter().all(|line| line));
+        }
+    }
+}
