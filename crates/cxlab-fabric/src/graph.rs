@@ -1,0 +1,283 @@
+//! The fabric as a graph: switches, the links between them, and where each endpoint attaches.
+//!
+//! What a topology makes and what routing reads. Pure data, computed before a run: no clock, no
+//! bandwidths (a link only names its class). Endpoints are numbered requesters first, then
+//! devices, and that number is also the edge port's PID in a PBR fabric.
+
+use std::collections::BTreeSet;
+
+use cxlab_protocol::PortId;
+
+use crate::routing::FabricError;
+
+/// The names of everything at the edge of a fabric. Endpoint `e` is requester `e` when
+/// `e < requesters.len()`, else device `e - requesters.len()`.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Endpoints {
+    /// The requesters' names: hosts and accelerators.
+    pub requesters: Vec<String>,
+    /// The devices' names.
+    pub devices: Vec<String>,
+}
+
+/// A switch of the fabric.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwitchSpec {
+    /// Its name, stable under a change of anything but the topology: `sw3`, `leaf0`, `root`.
+    pub name: String,
+    /// How far it is from the edge: 0 for switches that hold endpoints, more towards the core.
+    pub level: u32,
+}
+
+/// A link between two switches. Two switches may have several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SwitchLink {
+    /// The one end.
+    pub a: usize,
+    /// The other end.
+    pub b: usize,
+    /// The link class it belongs to, the default class when absent.
+    pub class: Option<String>,
+}
+
+/// The link of an endpoint to its switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attachment {
+    /// The endpoint's number.
+    pub endpoint: usize,
+    /// The switch it attaches to.
+    pub switch: usize,
+    /// The link class it belongs to, the default class when absent.
+    pub class: Option<String>,
+}
+
+/// Switches, links and endpoints of one fabric.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct FabricGraph {
+    /// The names of the endpoints.
+    pub endpoints: Endpoints,
+    /// The switches, in order of their numbers.
+    pub switches: Vec<SwitchSpec>,
+    /// Switch-to-switch links, in order of their numbers.
+    pub links: Vec<SwitchLink>,
+    /// Endpoint-to-switch links.
+    pub attachments: Vec<Attachment>,
+    /// Links from a requester to a device without a switch, by endpoint numbers.
+    pub direct: Vec<(usize, usize)>,
+}
+
+impl Endpoints {
+    /// `requesters` hosts `host0..` and `devices` devices `device0..`, for tests and examples.
+    pub fn numbered(requesters: usize, devices: usize) -> Self {
+        Endpoints {
+            requesters: (0..requesters).map(|i| format!("host{i}")).collect(),
+            devices: (0..devices).map(|i| format!("device{i}")).collect(),
+        }
+    }
+
+    /// How many endpoints there are.
+    pub fn len(&self) -> usize {
+        self.requesters.len() + self.devices.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The endpoint number of device `index`.
+    pub fn device(&self, index: usize) -> usize {
+        self.requesters.len() + index
+    }
+
+    /// The endpoint numbers of all devices.
+    pub fn device_range(&self) -> std::ops::Range<usize> {
+        self.requesters.len()..self.len()
+    }
+
+    /// Whether the endpoint is a requester.
+    pub fn is_requester(&self, endpoint: usize) -> bool {
+        endpoint < self.requesters.len()
+    }
+
+    /// The endpoint's name.
+    pub fn name(&self, endpoint: usize) -> &str {
+        match endpoint.checked_sub(self.requesters.len()) {
+            None => &self.requesters[endpoint],
+            Some(device) => &self.devices[device],
+        }
+    }
+
+    /// All names, in order of endpoint numbers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.requesters
+            .iter()
+            .chain(&self.devices)
+            .map(String::as_str)
+    }
+}
+
+impl FabricGraph {
+    /// A fabric with these endpoints and nothing else yet.
+    pub fn new(endpoints: &Endpoints) -> Self {
+        FabricGraph {
+            endpoints: endpoints.clone(),
+            ..FabricGraph::default()
+        }
+    }
+
+    /// Adds a switch and returns its number.
+    pub fn add_switch(&mut self, name: impl Into<String>, level: u32) -> usize {
+        self.switches.push(SwitchSpec {
+            name: name.into(),
+            level,
+        });
+        self.switches.len() - 1
+    }
+
+    /// Adds a link of the default class between two switches.
+    pub fn add_link(&mut self, a: usize, b: usize) {
+        self.links.push(SwitchLink { a, b, class: None });
+    }
+
+    /// Attaches an endpoint to a switch by a link of the default class.
+    pub fn attach(&mut self, endpoint: usize, switch: usize) {
+        self.attachments.push(Attachment {
+            endpoint,
+            switch,
+            class: None,
+        });
+    }
+
+    /// All that is wrong with the graph, apart from what only routing can see.
+    ///
+    /// # Panics
+    /// If a link or attachment has a number that is not in the graph: that is our own mistake.
+    pub fn problems(&self) -> Vec<FabricError> {
+        let mut problems = Vec::new();
+        if self.endpoints.len() > PortId::MAX_COUNT {
+            problems.push(FabricError::TooManyEdgePorts {
+                found: self.endpoints.len(),
+            });
+        }
+        let mut names = BTreeSet::new();
+        let switch_names = self.switches.iter().map(|switch| switch.name.as_str());
+        for name in switch_names.chain(self.endpoints.names()) {
+            if !names.insert(name) {
+                problems.push(FabricError::DuplicateName {
+                    name: name.to_owned(),
+                });
+            }
+        }
+        for link in &self.links {
+            assert!(
+                link.a < self.switches.len() && link.b < self.switches.len(),
+                "no such switch"
+            );
+            if link.a == link.b {
+                let switch = self.switches[link.a].name.clone();
+                problems.push(FabricError::SelfLink { switch });
+            }
+        }
+        problems.extend(self.attachment_problems());
+        problems
+    }
+
+    /// Every endpoint has one link; only a requester without a switch may have several.
+    fn attachment_problems(&self) -> Vec<FabricError> {
+        let mut switched = vec![0_usize; self.endpoints.len()];
+        let mut direct = vec![0_usize; self.endpoints.len()];
+        for attachment in &self.attachments {
+            assert!(attachment.switch < self.switches.len(), "no such switch");
+            switched[attachment.endpoint] += 1;
+        }
+        for (requester, device) in &self.direct {
+            assert!(
+                self.endpoints.is_requester(*requester) && !self.endpoints.is_requester(*device),
+                "a direct link leads from a requester to a device"
+            );
+            direct[*requester] += 1;
+            direct[*device] += 1;
+        }
+        let mut problems = Vec::new();
+        for endpoint in 0..self.endpoints.len() {
+            let name = || self.endpoints.name(endpoint).to_owned();
+            match (switched[endpoint], direct[endpoint]) {
+                (0, 0) => problems.push(FabricError::NeverAttached { endpoint: name() }),
+                (1, 0) | (0, 1) => {}
+                (0, _) if self.endpoints.is_requester(endpoint) => {}
+                _ => problems.push(FabricError::AttachedTwice { endpoint: name() }),
+            }
+        }
+        problems
+    }
+
+    /// Checks that no switch has more than `max_ports` ports.
+    ///
+    /// # Errors
+    /// [`FabricError::TooManyPorts`] for the first switch that has.
+    pub fn check_ports(&self, max_ports: usize) -> Result<(), FabricError> {
+        let mut count = vec![0_usize; self.switches.len()];
+        for link in &self.links {
+            count[link.a] += 1;
+            count[link.b] += 1;
+        }
+        for attachment in &self.attachments {
+            count[attachment.switch] += 1;
+        }
+        match count.iter().position(|ports| *ports > max_ports) {
+            None => Ok(()),
+            Some(switch) => Err(FabricError::TooManyPorts {
+                switch: self.switches[switch].name.clone(),
+                found: count[switch],
+                allowed: max_ports,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_problem_of_a_graph_is_reported_at_once() {
+        let mut graph = FabricGraph::new(&Endpoints::numbered(2, 1));
+        let switch = graph.add_switch("host1", 0);
+        graph.add_link(switch, switch);
+        graph.attach(0, switch);
+        graph.attach(0, switch);
+        graph.attach(1, switch);
+        assert_eq!(
+            graph.problems(),
+            [
+                FabricError::DuplicateName {
+                    name: "host1".into()
+                },
+                FabricError::SelfLink {
+                    switch: "host1".into()
+                },
+                FabricError::AttachedTwice {
+                    endpoint: "host0".into()
+                },
+                FabricError::NeverAttached {
+                    endpoint: "device0".into()
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn a_switch_with_more_ports_than_allowed_is_named() {
+        let mut graph = FabricGraph::new(&Endpoints::numbered(1, 1));
+        let switch = graph.add_switch("sw0", 0);
+        graph.attach(0, switch);
+        graph.attach(1, switch);
+        assert_eq!(graph.check_ports(2), Ok(()));
+        let error = graph.check_ports(1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "switch `sw0` has 2 ports, but at most 1 are allowed"
+        );
+    }
+}

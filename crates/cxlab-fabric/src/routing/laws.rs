@@ -1,0 +1,470 @@
+//! Laws that every topology under every routing keeps.
+
+use cxlab_engine::catalog::{Entry, find};
+use serde_json::{Value, json};
+
+use super::deadlock::check;
+use super::*;
+use crate::graph::{Endpoints, FabricGraph};
+use crate::topology::{self, Topology};
+
+/// Parameters for an entry and these numbers of requesters and devices, the defaults first.
+fn parameters(name: &str, requesters: usize, devices: usize) -> Vec<Value> {
+    match name {
+        "custom" => vec![custom(requesters, devices)],
+        "direct" => vec![json!({})],
+        "tree" => vec![
+            json!({}),
+            json!({"arity": 3}),
+            json!({"leaves": 4, "placement": "paired"}),
+        ],
+        "mesh" | "torus" => vec![
+            json!({}),
+            json!({"dimensions": [3, 2]}),
+            json!({"dimensions": [2, 3, 4], "placement": "paired"}),
+        ],
+        "spine-leaf" => vec![json!({}), json!({"leaves": 3, "spines": 4})],
+        "dragonfly" => vec![
+            json!({}),
+            json!({"groups": 3, "routers_per_group": 4, "placement": "paired"}),
+            json!({"global_links": 2}),
+        ],
+        _ => vec![
+            json!({}),
+            json!({"switches": 5}),
+            json!({"placement": "paired"}),
+        ],
+    }
+}
+
+/// Two rings of four that share a switch, with a doubled link.
+fn custom(requesters: usize, devices: usize) -> Value {
+    let switches: Vec<String> = (0..7).map(|i| format!("s{i}")).collect();
+    let mut links = Vec::new();
+    for (a, b) in [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 0),
+        (3, 4),
+        (4, 5),
+        (5, 6),
+        (6, 3),
+        (6, 3),
+    ] {
+        links.push(vec![switches[a].clone(), switches[b].clone()]);
+    }
+    let endpoints = Endpoints::numbered(requesters, devices);
+    for (i, name) in endpoints.names().enumerate() {
+        links.push(vec![name.to_owned(), switches[i % 7].clone()]);
+    }
+    json!({"switches": switches, "links": links})
+}
+
+fn build(entry: &Entry<Box<dyn Topology>>, params: &Value, r: usize, d: usize) -> FabricGraph {
+    let topology = (entry.build)(params).unwrap_or_else(|e| panic!("{}: {e}", entry.name));
+    topology
+        .build(&Endpoints::numbered(r, d))
+        .unwrap_or_else(|e| panic!("{} of {r} x {d} with {params}: {e}", entry.name))
+}
+
+fn named(name: &str, params: Value, requesters: usize, devices: usize) -> FabricGraph {
+    build(
+        find(topology::CATALOG, name).unwrap(),
+        &params,
+        requesters,
+        devices,
+    )
+}
+
+fn each_kind() -> impl Iterator<Item = RoutingKind> {
+    CATALOG
+        .iter()
+        .map(|entry| (entry.build)(&json!({})).unwrap())
+}
+
+fn each_fabric(mut law: impl FnMut(&str, &FabricGraph)) {
+    for entry in topology::CATALOG {
+        for (r, d) in [
+            (1, 1),
+            (2, 2),
+            (1, 4),
+            (3, 3),
+            (5, 5),
+            (4, 8),
+            (16, 16),
+            (33, 33),
+            (64, 64),
+        ] {
+            for params in parameters(entry.name, r, d) {
+                let graph = build(entry, &params, r, d);
+                law(
+                    &format!("{} of {r} x {d} with {params}", entry.name),
+                    &graph,
+                );
+            }
+        }
+    }
+}
+
+/// Walks every candidate from an endpoint, and asserts that each leads one link nearer.
+fn walk(what: &str, tables: &RoutingTables, source: usize, destination: usize) {
+    let Some((mut row, _)) = tables.ports().edge(source).map(|(s, p)| (vec![s], p)) else {
+        return;
+    };
+    let links = tables
+        .hops(source, destination)
+        .unwrap_or_else(|| panic!("{what}: no path"));
+    for crossed in 1..links {
+        let mut next = Vec::new();
+        for switch in &row {
+            let candidates = tables.candidates(*switch, destination);
+            assert!(!candidates.is_empty(), "{what}: lost at switch {switch}");
+            for port in candidates {
+                match tables.ports().of(*switch)[usize::from(*port)] {
+                    PortPeer::Switch { index, .. } => next.push(index),
+                    PortPeer::Endpoint(endpoint) => {
+                        assert_eq!((endpoint, crossed + 1), (destination, links), "{what}");
+                    }
+                }
+            }
+        }
+        next.sort_unstable();
+        next.dedup();
+        row = next;
+    }
+    assert!(
+        row.is_empty(),
+        "{what}: after {links} links still at {row:?}"
+    );
+}
+
+#[test]
+fn every_pair_is_joined_by_shortest_paths_on_every_topology_under_every_routing() {
+    each_fabric(|what, graph| {
+        for kind in each_kind() {
+            let what = format!("{what} under {kind:?}");
+            let tables =
+                RoutingTables::build(graph, kind).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!((1..=8).contains(&tables.virtual_channels()), "{what}");
+            assert_eq!(tables.proof().virtual_channels, tables.virtual_channels());
+            for requester in 0..graph.endpoints.requesters.len() {
+                let reached = tables.reachable(requester);
+                if graph.direct.is_empty() {
+                    assert_eq!(reached.len(), graph.endpoints.devices.len(), "{what}");
+                }
+                for device in reached {
+                    walk(&what, &tables, requester, device);
+                    walk(&what, &tables, device, requester);
+                    tables.require(graph, requester, device).unwrap();
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn hops_are_the_distances_of_floyd_and_warshall() {
+    for name in ["torus", "dragonfly", "tree", "spine-leaf", "custom"] {
+        let graph = named(name, parameters(name, 9, 9)[0].clone(), 9, 9);
+        let n = graph.endpoints.len() + graph.switches.len();
+        let switch = |s: usize| graph.endpoints.len() + s;
+        let mut distance = vec![vec![u32::MAX / 2; n]; n];
+        let links = graph.links.iter().map(|l| (switch(l.a), switch(l.b)));
+        for (a, b) in links.chain(
+            graph
+                .attachments
+                .iter()
+                .map(|a| (a.endpoint, switch(a.switch))),
+        ) {
+            (distance[a][b], distance[b][a]) = (1, 1);
+        }
+        for via in 0..n {
+            for a in 0..n {
+                for b in 0..n {
+                    distance[a][b] = distance[a][b].min(distance[a][via] + distance[via][b]);
+                }
+            }
+        }
+        let tables = RoutingTables::build(&graph, RoutingKind::Random).unwrap();
+        for (a, distances) in distance.iter().enumerate().take(graph.endpoints.len()) {
+            for b in (0..graph.endpoints.len()).filter(|b| *b != a) {
+                assert_eq!(tables.hops(a, b), Some(distances[b]), "{name} {a} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_ends_of_every_link_agree_on_their_port_numbers() {
+    each_fabric(|what, graph| {
+        let ports = Ports::number(graph).unwrap();
+        for switch in 0..graph.switches.len() {
+            for (number, peer) in ports.of(switch).iter().enumerate() {
+                match *peer {
+                    PortPeer::Endpoint(e) => {
+                        assert_eq!(ports.edge(e), Some((switch, number as u16)), "{what}");
+                    }
+                    PortPeer::Switch { index, port, link } => {
+                        let back = PortPeer::Switch {
+                            index: switch,
+                            port: number as u16,
+                            link,
+                        };
+                        assert_eq!(ports.of(index)[usize::from(port)], back, "{what}");
+                    }
+                }
+            }
+        }
+        let total: usize = (0..graph.switches.len()).map(|s| ports.of(s).len()).sum();
+        assert_eq!(
+            total,
+            graph.attachments.len() + 2 * graph.links.len(),
+            "{what}"
+        );
+    });
+}
+
+#[test]
+fn endpoints_are_shared_out_evenly_and_split_ones_do_not_mix() {
+    for entry in topology::CATALOG {
+        if matches!(entry.name, "direct" | "custom") {
+            continue;
+        }
+        for (placement, r, d) in [("split", 16, 16), ("split", 7, 12), ("paired", 16, 16)] {
+            let graph = build(entry, &json!({"placement": placement}), r, d);
+            let mut on = vec![(0, 0); graph.switches.len()];
+            for attachment in &graph.attachments {
+                let count = &mut on[attachment.switch];
+                let requester = graph.endpoints.is_requester(attachment.endpoint);
+                *(if requester {
+                    &mut count.0
+                } else {
+                    &mut count.1
+                }) += 1;
+            }
+            assert_eq!(on.iter().map(|c| c.0).sum::<usize>(), r, "{}", entry.name);
+            assert_eq!(on.iter().map(|c| c.1).sum::<usize>(), d, "{}", entry.name);
+            let mixed = on.iter().filter(|c| c.0 > 0 && c.1 > 0).count();
+            let most = on.iter().map(|c| c.0).max().unwrap();
+            let used = on.iter().filter(|c| c.0 > 0).count();
+            assert_eq!(most, r.div_ceil(used), "{} {placement}: {on:?}", entry.name);
+            match placement {
+                "split" => assert_eq!(mixed, 0, "{}", entry.name),
+                _ => assert_eq!(mixed, used, "{}", entry.name),
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_a_build_repeats_exactly() {
+    each_fabric(|what, graph| assert_eq!(graph.problems(), [], "{what}"));
+    for entry in topology::CATALOG {
+        let params = &parameters(entry.name, 6, 6)[0];
+        assert_eq!(build(entry, params, 6, 6), build(entry, params, 6, 6));
+        let misspelt = (entry.build)(&json!({"swiches": 3, "links": []}));
+        assert!(misspelt.is_err(), "{}", entry.name);
+        (entry.schema)(&mut schemars::SchemaGenerator::default());
+    }
+}
+
+#[test]
+fn trees_need_one_virtual_channel_and_rings_two() {
+    for kind in each_kind() {
+        for name in ["chain", "tree", "spine-leaf", "fully-connected"] {
+            for n in [2, 5, 16, 64] {
+                let graph = named(name, json!({}), n, n);
+                let tables = RoutingTables::build(&graph, kind).unwrap();
+                assert_eq!(tables.virtual_channels(), 1, "{name} of {n} under {kind:?}");
+                assert!(!tables.restricted());
+            }
+        }
+        for n in [5, 8, 9, 64] {
+            let tables = RoutingTables::build(&named("ring", json!({}), n, n), kind).unwrap();
+            assert_eq!(tables.virtual_channels(), 2, "ring of {n} under {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn virtual_channels_of_the_default_topologies_with_sixteen_pairs() {
+    // Switches, links, then virtual channels under shortest, oblivious, random and adaptive.
+    // The same table is in docs/topologies-and-routing.md.
+    let expected = [
+        ("direct", 0, 0, [1, 1, 1, 1]),
+        ("chain", 16, 15, [1, 1, 1, 1]),
+        ("tree", 31, 30, [1, 1, 1, 1]),
+        ("ring", 16, 16, [2, 2, 2, 2]),
+        ("mesh", 16, 24, [2, 3, 3, 3]),
+        ("torus", 16, 32, [2, 3, 3, 3]),
+        ("spine-leaf", 17, 16, [1, 1, 1, 1]),
+        ("fully-connected", 16, 120, [1, 1, 1, 1]),
+        ("dragonfly", 16, 30, [2, 2, 2, 2]),
+    ];
+    let mut found = Vec::new();
+    for entry in topology::CATALOG
+        .iter()
+        .filter(|entry| entry.name != "custom")
+    {
+        let graph = build(entry, &json!({}), 16, 16);
+        let channels: Vec<u8> = each_kind()
+            .map(|kind| {
+                RoutingTables::build(&graph, kind)
+                    .unwrap()
+                    .virtual_channels()
+            })
+            .collect();
+        let channels: [u8; 4] = channels.try_into().unwrap();
+        found.push((
+            entry.name,
+            graph.switches.len(),
+            graph.links.len(),
+            channels,
+        ));
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_ring_of_eight_with_one_virtual_channel_is_found_to_deadlock() {
+    let graph = named("ring", json!({"switches": 8}), 8, 8);
+    let tables = RoutingTables::build(&graph, RoutingKind::Shortest).unwrap();
+    let all: Vec<usize> = (0..16).collect();
+    let candidates = |switch, endpoint| tables.candidates(switch, endpoint);
+    let cycle = check(&graph, tables.ports(), &all, candidates, |_, _, _| false, 1).unwrap_err();
+    assert_eq!(cycle.channels.len(), 8, "{cycle}");
+    for (one, next) in cycle
+        .channels
+        .iter()
+        .zip(cycle.channels.iter().cycle().skip(1))
+    {
+        assert_eq!(
+            (&one.to, one.virtual_channel),
+            (&next.from, next.virtual_channel),
+            "{cycle}"
+        );
+    }
+    let increments = |s, from, to| tables.vc_increment(s, from, to);
+    let proof = check(&graph, tables.ports(), &all, candidates, increments, 2).unwrap();
+    assert_eq!(proof, tables.proof());
+}
+
+#[test]
+fn a_mutant_that_always_goes_clockwise_is_caught() {
+    let graph = named("ring", json!({"switches": 6, "placement": "paired"}), 6, 6);
+    let tables = RoutingTables::build(&graph, RoutingKind::Shortest).unwrap();
+    let ports = tables.ports();
+    let clockwise: Vec<[u16; 1]> = (0..6)
+        .map(|switch| {
+            let next = |peer: &PortPeer| {
+                matches!(*peer, PortPeer::Switch { index, .. } if index == (switch + 1) % 6)
+            };
+            [ports.of(switch).iter().position(next).unwrap() as u16]
+        })
+        .collect();
+    // It delivers, but goes all the way round to do so.
+    let delivering = |switch: usize, endpoint: usize| match ports.edge(endpoint) {
+        Some((target, _)) if target == switch => tables.candidates(switch, endpoint),
+        _ => clockwise[switch].as_slice(),
+    };
+    let all: Vec<usize> = (0..12).collect();
+    assert!(check(&graph, ports, &all, delivering, |_, _, _| false, 1).is_err());
+    // It never delivers: caught whatever the virtual channels.
+    let increments = |s, from, to| tables.vc_increment(s, from, to);
+    let never = |switch: usize, _| clockwise[switch].as_slice();
+    assert!(check(&graph, ports, &all, never, increments, 8).is_err());
+}
+
+#[test]
+fn every_pick_is_a_candidate_and_ties_are_used() {
+    let ports = [4, 7, 9];
+    for kind in each_kind() {
+        let mut used = std::collections::BTreeSet::new();
+        for i in 0..60_usize {
+            let congestion = |port: u16| u64::from(port.abs_diff(ports[i % 3]));
+            used.insert(kind.pick(&ports, 0, i, i + 1, || i as u64, congestion));
+        }
+        assert_eq!(used.into_iter().collect::<Vec<_>>(), ports, "{kind:?}");
+    }
+}
+
+#[test]
+fn wide_adaptive_meshes_fall_back_to_a_turn_model() {
+    let small = named("mesh", json!({"dimensions": [4, 4]}), 16, 16);
+    assert!(
+        !RoutingTables::build(&small, RoutingKind::Adaptive)
+            .unwrap()
+            .restricted()
+    );
+    let large = named("mesh", json!({"dimensions": [20, 20]}), 400, 400);
+    let tables = RoutingTables::build(&large, RoutingKind::Adaptive).unwrap();
+    assert!(tables.restricted());
+    assert_eq!(tables.virtual_channels(), 1);
+    let tables = RoutingTables::build(&large, RoutingKind::Shortest).unwrap();
+    assert!(!tables.restricted());
+}
+
+#[test]
+fn too_few_virtual_channels_are_refused() {
+    let ring = named("ring", json!({"switches": 8}), 8, 8);
+    let error = RoutingTables::build_within(&ring, RoutingKind::Random, 1).unwrap_err();
+    assert_eq!(error, FabricError::TooManyVirtualChannels { allowed: 1 });
+}
+
+#[test]
+fn thousand_switches_and_all_edge_ports_of_a_pbr_fabric_are_routed() {
+    for (name, params) in [
+        ("torus", json!({"dimensions": [32, 32]})),
+        ("mesh", json!({"dimensions": [32, 32]})),
+        ("ring", json!({"switches": 1024})),
+        ("spine-leaf", json!({"leaves": 960, "spines": 64})),
+        (
+            "dragonfly",
+            json!({"groups": 64, "routers_per_group": 16, "global_links": 4}),
+        ),
+    ] {
+        let graph = named(name, params, 2048, 2048);
+        assert_eq!(graph.switches.len(), 1024);
+        for kind in [RoutingKind::Shortest, RoutingKind::Adaptive] {
+            let start = std::time::Instant::now();
+            let tables = RoutingTables::build(&graph, kind)
+                .unwrap_or_else(|e| panic!("{name} under {kind:?}: {e}"));
+            walk(name, &tables, 0, 4095);
+            println!(
+                "{name} {kind:?}: {:?}, restricted {}, {:?}",
+                tables.proof(),
+                tables.restricted(),
+                start.elapsed()
+            );
+        }
+    }
+}
+
+#[test]
+fn one_edge_port_more_than_a_pid_can_name_is_refused() {
+    let graph = named("chain", json!({"switches": 4}), 2048, 2049);
+    let error = RoutingTables::build(&graph, RoutingKind::Shortest).unwrap_err();
+    assert_eq!(error, FabricError::TooManyEdgePorts { found: 4097 });
+}
+
+#[test]
+fn devices_without_a_path_are_named() {
+    let direct = named("direct", json!({}), 2, 2);
+    let tables = RoutingTables::build(&direct, RoutingKind::Shortest).unwrap();
+    assert_eq!(tables.reachable(1), [3]);
+    assert_eq!(tables.hops(1, 3), Some(1));
+    let error = tables.require(&direct, 0, 3).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no path leads from requester `host0` to device `device1`"
+    );
+
+    let split = json!({"switches": ["a", "b"], "links": [["host0", "a"], ["device0", "b"]]});
+    let error = RoutingTables::build(&named("custom", split, 1, 1), RoutingKind::Shortest);
+    let isolated = FabricError::Isolated {
+        endpoint: "host0".into(),
+        peer: "device",
+    };
+    assert_eq!(error.unwrap_err(), isolated);
+}

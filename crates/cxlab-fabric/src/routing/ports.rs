@@ -1,0 +1,127 @@
+//! The numbering of switch ports: endpoints first, in order of attachment, then links, in order
+//! of the graph.
+
+use crate::graph::FabricGraph;
+
+use super::FabricError;
+
+/// What is at the other end of a switch port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortPeer {
+    /// An endpoint, by its number.
+    Endpoint(usize),
+    /// Another switch.
+    Switch {
+        /// Its number.
+        index: usize,
+        /// The number of its port at the other end.
+        port: u16,
+        /// The number of the link in [`FabricGraph::links`].
+        link: usize,
+    },
+}
+
+/// The ports of every switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ports {
+    /// All ports, switch by switch.
+    peers: Vec<PortPeer>,
+    /// Where each switch's ports begin in `peers`, and one entry more.
+    start: Vec<usize>,
+    /// The switch and port of each endpoint that has one.
+    edges: Vec<Option<(usize, u16)>>,
+}
+
+impl Ports {
+    /// Numbers the ports of a graph without [`FabricGraph::problems`].
+    ///
+    /// # Errors
+    /// [`FabricError::TooManyPorts`] when a port number does not fit 16 bits.
+    pub fn number(graph: &FabricGraph) -> Result<Self, FabricError> {
+        graph.check_ports(usize::from(u16::MAX))?;
+        let mut of: Vec<Vec<PortPeer>> = vec![Vec::new(); graph.switches.len()];
+        let mut edges = vec![None; graph.endpoints.len()];
+        for attachment in &graph.attachments {
+            let ports = &mut of[attachment.switch];
+            edges[attachment.endpoint] = Some((attachment.switch, ports.len() as u16));
+            ports.push(PortPeer::Endpoint(attachment.endpoint));
+        }
+        for (link, ends) in graph.links.iter().enumerate() {
+            let (at_a, at_b) = (of[ends.a].len() as u16, of[ends.b].len() as u16);
+            of[ends.a].push(PortPeer::Switch {
+                index: ends.b,
+                port: at_b,
+                link,
+            });
+            of[ends.b].push(PortPeer::Switch {
+                index: ends.a,
+                port: at_a,
+                link,
+            });
+        }
+        let mut start = vec![0];
+        let mut peers = Vec::new();
+        for ports in of {
+            peers.extend(ports);
+            start.push(peers.len());
+        }
+        Ok(Ports {
+            peers,
+            start,
+            edges,
+        })
+    }
+
+    /// How many switches there are.
+    pub fn switches(&self) -> usize {
+        self.start.len() - 1
+    }
+
+    /// What the ports of a switch lead to, in order of port numbers.
+    pub fn of(&self, switch: usize) -> &[PortPeer] {
+        &self.peers[self.start[switch]..self.start[switch + 1]]
+    }
+
+    /// The switch and port that an endpoint attaches to; `None` for one without a switch.
+    pub fn edge(&self, endpoint: usize) -> Option<(usize, u16)> {
+        self.edges[endpoint]
+    }
+
+    /// How many endpoints there are.
+    pub(super) fn endpoints(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// How many ports all switches have.
+    pub(super) fn count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// The number of a port among the ports of all switches.
+    pub(super) fn flat(&self, switch: usize, port: u16) -> usize {
+        self.start[switch] + usize::from(port)
+    }
+
+    /// The switch of a port numbered among all.
+    pub(super) fn owner(&self, flat: usize) -> usize {
+        self.start.partition_point(|start| *start <= flat) - 1
+    }
+
+    /// The peer of a port numbered among all.
+    pub(super) fn peer(&self, flat: usize) -> PortPeer {
+        self.peers[flat]
+    }
+
+    /// The switches that hold an endpoint, ascending.
+    pub(super) fn edge_switches(&self) -> Vec<usize> {
+        let mut switches: Vec<usize> = self
+            .edges
+            .iter()
+            .flatten()
+            .map(|(switch, _)| *switch)
+            .collect();
+        switches.sort_unstable();
+        switches.dedup();
+        switches
+    }
+}

@@ -1,0 +1,300 @@
+//! Whether a fabric can be built of virtual CXL switches (VCSs) with hierarchy-based routing
+//! (HBR), as in PCIe and CXL up to 2.0, instead of port-based routing (PBR).
+//!
+//! Each host sees a tree: itself, switches below it, devices below those. A single VCS has one
+//! upstream port, so one host is above each switch. With several VCSs a physical switch serves
+//! several hosts, but each of its ports, and so each link between switches, belongs to one of
+//! them, and each device is bound to one host. Left out: multi-logical devices, whose logical
+//! devices can be bound to different hosts.
+
+use crate::graph::{Endpoints, FabricGraph};
+
+use super::FabricError;
+use super::ports::{PortPeer, Ports};
+
+/// How many hosts a switch serves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Hierarchy {
+    /// One VCS in each switch: all devices belong to the one host above.
+    Single,
+    /// Several VCSs in each switch: each device belongs to the host that it is bound to, as pairs
+    /// of (device, requester) by endpoint numbers. A device without a pair keeps its default of
+    /// [`default_bindings`].
+    Multiple(Vec<(usize, usize)>),
+}
+
+/// Device i bound to requester i modulo their number, as pairs of (device, requester) by endpoint
+/// numbers. Empty without requesters.
+pub fn default_bindings(endpoints: &Endpoints) -> Vec<(usize, usize)> {
+    let requesters = endpoints.requesters.len();
+    if requesters == 0 {
+        return Vec::new();
+    }
+    (0..endpoints.devices.len())
+        .map(|i| (endpoints.device(i), i % requesters))
+        .collect()
+}
+
+/// Checks that the fabric is the hierarchy described, and returns the devices that each requester
+/// reaches, by endpoint numbers.
+///
+/// # Errors
+/// The first rule broken, with the names of what breaks it.
+pub fn check(graph: &FabricGraph, hierarchy: &Hierarchy) -> Result<Vec<Vec<usize>>, FabricError> {
+    if let Some(problem) = graph.problems().into_iter().next() {
+        return Err(problem);
+    }
+    let fabric = Fabric {
+        graph,
+        ports: Ports::number(graph)?,
+    };
+    let requesters = graph.endpoints.requesters.len();
+    let trees = (0..requesters)
+        .map(|r| fabric.tree(r))
+        .collect::<Result<Vec<_>, _>>()?;
+    let reached = match hierarchy {
+        Hierarchy::Single => fabric.single(&trees)?,
+        Hierarchy::Multiple(bindings) => fabric.multiple(&trees, bindings)?,
+    };
+    for device in graph.endpoints.device_range() {
+        if !reached.iter().any(|devices| devices.contains(&device)) {
+            let endpoint = graph.endpoints.name(device).to_owned();
+            return Err(FabricError::Isolated {
+                endpoint,
+                peer: "requester",
+            });
+        }
+    }
+    Ok(reached)
+}
+
+/// For each switch below a host, the link and switch above it; `None` for those not below, and
+/// the switch itself for the host's own.
+type Tree = Vec<Option<(Option<usize>, usize)>>;
+
+struct Fabric<'a> {
+    graph: &'a FabricGraph,
+    ports: Ports,
+}
+
+impl Fabric<'_> {
+    /// The switches below a host, which must be a tree.
+    fn tree(&self, requester: usize) -> Result<Tree, FabricError> {
+        let mut above: Tree = vec![None; self.graph.switches.len()];
+        let Some((root, _)) = self.ports.edge(requester) else {
+            return Ok(above);
+        };
+        above[root] = Some((None, root));
+        let mut pending = vec![root];
+        while let Some(switch) = pending.pop() {
+            let arrival = above[switch].and_then(|(link, _)| link);
+            for peer in self.ports.of(switch) {
+                let PortPeer::Switch { index, link, .. } = *peer else {
+                    continue;
+                };
+                if Some(link) == arrival {
+                    continue;
+                }
+                if above[index].is_some() {
+                    return Err(FabricError::HierarchyLoop {
+                        requester: self.graph.endpoints.name(requester).to_owned(),
+                        switch: self.graph.switches[index].name.clone(),
+                    });
+                }
+                above[index] = Some((Some(link), switch));
+                pending.push(index);
+            }
+        }
+        Ok(above)
+    }
+
+    /// One host above each switch; it reaches all devices below.
+    fn single(&self, trees: &[Tree]) -> Result<Vec<Vec<usize>>, FabricError> {
+        for switch in 0..self.graph.switches.len() {
+            let mut hosts = (0..trees.len()).filter(|host| trees[*host][switch].is_some());
+            if let (Some(first), Some(second)) = (hosts.next(), hosts.next()) {
+                return Err(FabricError::TwoUpstreamPorts {
+                    switch: self.graph.switches[switch].name.clone(),
+                    first: self.graph.endpoints.name(first).to_owned(),
+                    second: self.graph.endpoints.name(second).to_owned(),
+                });
+            }
+        }
+        let devices = self.graph.endpoints.device_range();
+        let reached = |host| {
+            devices
+                .clone()
+                .filter(|d| self.below(trees, host, *d))
+                .collect()
+        };
+        Ok((0..trees.len()).map(reached).collect())
+    }
+
+    /// Each device below the host it is bound to, and one host on each link.
+    fn multiple(
+        &self,
+        trees: &[Tree],
+        bindings: &[(usize, usize)],
+    ) -> Result<Vec<Vec<usize>>, FabricError> {
+        let name = |endpoint: usize| self.graph.endpoints.name(endpoint).to_owned();
+        let mut reached = vec![Vec::new(); trees.len()];
+        let mut owner: Vec<Option<usize>> = vec![None; self.graph.links.len()];
+        for (device, requester) in self.bound(bindings)? {
+            if !self.below(trees, requester, device) {
+                let (requester, device) = (name(requester), name(device));
+                return Err(FabricError::UnreachableDevice { requester, device });
+            }
+            reached[requester].push(device);
+            let Some((mut switch, _)) = self.ports.edge(device) else {
+                continue;
+            };
+            while let Some((Some(link), above)) = trees[requester][switch] {
+                let first = *owner[link].get_or_insert(requester);
+                if first != requester {
+                    return Err(FabricError::SharedHierarchyLink {
+                        a: self.graph.switches[above].name.clone(),
+                        b: self.graph.switches[switch].name.clone(),
+                        first: name(first),
+                        second: name(requester),
+                    });
+                }
+                switch = above;
+            }
+        }
+        Ok(reached)
+    }
+
+    /// The requester of each device, in order of devices.
+    fn bound(&self, bindings: &[(usize, usize)]) -> Result<Vec<(usize, usize)>, FabricError> {
+        let endpoints = &self.graph.endpoints;
+        let mut all = default_bindings(endpoints);
+        let mut given = vec![false; all.len()];
+        for (device, requester) in bindings {
+            if !endpoints.device_range().contains(device) || !endpoints.is_requester(*requester) {
+                let (device, requester) = (*device, *requester);
+                return Err(FabricError::NoSuchBinding { device, requester });
+            }
+            let index = device - endpoints.requesters.len();
+            if std::mem::replace(&mut given[index], true) {
+                let device = endpoints.name(*device).to_owned();
+                return Err(FabricError::BoundTwice { device });
+            }
+            all[index].1 = *requester;
+        }
+        Ok(all)
+    }
+
+    /// Whether a device hangs below a host, on a switch or on a root port.
+    fn below(&self, trees: &[Tree], requester: usize, device: usize) -> bool {
+        match self.ports.edge(device) {
+            Some((switch, _)) => trees[requester][switch].is_some(),
+            None => self.graph.direct.contains(&(requester, device)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Chain, Direct, Ring, Topology, Tree};
+
+    fn chain(switches: usize, requesters: usize, devices: usize) -> FabricGraph {
+        let endpoints = Endpoints::numbered(requesters, devices);
+        Chain {
+            switches: Some(switches),
+            ..Chain::default()
+        }
+        .build(&endpoints)
+        .unwrap()
+    }
+
+    #[test]
+    fn one_host_above_a_tree_reaches_all_devices() {
+        let tree = Tree::default().build(&Endpoints::numbered(1, 5)).unwrap();
+        assert_eq!(
+            check(&tree, &Hierarchy::Single),
+            Ok(vec![vec![1, 2, 3, 4, 5]])
+        );
+        assert_eq!(
+            check(&chain(3, 1, 2), &Hierarchy::Single),
+            Ok(vec![vec![1, 2]])
+        );
+    }
+
+    #[test]
+    fn a_ring_is_no_hierarchy() {
+        let ring = Ring::default().build(&Endpoints::numbered(1, 3)).unwrap();
+        let error = check(&ring, &Hierarchy::Single).unwrap_err();
+        assert!(
+            matches!(error, FabricError::HierarchyLoop { .. }),
+            "{error}"
+        );
+        let mut doubled = chain(2, 1, 1);
+        doubled.add_link(0, 1);
+        let error = check(&doubled, &Hierarchy::Single).unwrap_err();
+        assert!(
+            matches!(error, FabricError::HierarchyLoop { .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_single_vcs_has_one_host_and_several_have_one_for_each_device() {
+        let switch = chain(1, 2, 4);
+        let error = check(&switch, &Hierarchy::Single).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "switch `sw0` is below both `host0` and `host1`, but a single VCS has one upstream \
+             port (use several VCSs or a PBR fabric)"
+        );
+        let reached = check(&switch, &Hierarchy::Multiple(Vec::new()));
+        assert_eq!(reached, Ok(vec![vec![2, 4], vec![3, 5]]));
+        let reached = check(&switch, &Hierarchy::Multiple(vec![(2, 1)]));
+        assert_eq!(reached, Ok(vec![vec![4], vec![2, 3, 5]]));
+        let error = check(&switch, &Hierarchy::Multiple(vec![(2, 1), (2, 0)])).unwrap_err();
+        assert_eq!(
+            error,
+            FabricError::BoundTwice {
+                device: "device0".into()
+            }
+        );
+        let error = check(&switch, &Hierarchy::Multiple(vec![(1, 0)])).unwrap_err();
+        assert_eq!(
+            error,
+            FabricError::NoSuchBinding {
+                device: 1,
+                requester: 0
+            }
+        );
+    }
+
+    #[test]
+    fn a_link_between_switches_serves_one_host() {
+        let error = check(&chain(2, 2, 2), &Hierarchy::Multiple(Vec::new())).unwrap_err();
+        assert!(
+            matches!(error, FabricError::SharedHierarchyLink { .. }),
+            "{error}"
+        );
+        // Both devices with one host leave the link to it.
+        let bindings = Hierarchy::Multiple(vec![(2, 0), (3, 0)]);
+        assert_eq!(
+            check(&chain(2, 2, 2), &bindings),
+            Ok(vec![vec![2, 3], vec![]])
+        );
+    }
+
+    #[test]
+    fn root_ports_are_hierarchies_of_their_own() {
+        let direct = Direct {}.build(&Endpoints::numbered(2, 4)).unwrap();
+        assert_eq!(
+            check(&direct, &Hierarchy::Single),
+            Ok(vec![vec![2, 4], vec![3, 5]])
+        );
+        let bindings = Hierarchy::Multiple(vec![(2, 1)]);
+        let error = check(&direct, &bindings).unwrap_err();
+        assert!(
+            matches!(error, FabricError::UnreachableDevice { .. }),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! No switch at all: devices on the root ports of their requesters.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Topology, build_from, schema_of};
+use crate::graph::{Endpoints, FabricGraph};
+
+/// The catalog entry.
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
+    name: "direct",
+    summary: "no switch: each device on a root port of its requester, and reached by it alone",
+    schema: schema_of::<Direct>,
+    build: build_from::<Direct>,
+};
+
+/// Device j has a link to requester j mod r and to nothing else; the number of devices is a
+/// multiple of the number of requesters. A requester reaches only its own devices.
+#[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Direct {}
+
+impl Topology for Direct {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        let (requesters, devices) = (endpoints.requesters.len(), endpoints.devices.len());
+        if requesters == 0 || !devices.is_multiple_of(requesters) {
+            return Err(ParamError::new(
+                "",
+                format!(
+                    "a direct topology gives every requester the same number of devices, but \
+                     there are {requesters} requesters and {devices} devices"
+                ),
+            ));
+        }
+        let mut graph = FabricGraph::new(endpoints);
+        graph.direct = (0..devices)
+            .map(|j| (j % requesters, endpoints.device(j)))
+            .collect();
+        Ok(graph)
+    }
+}

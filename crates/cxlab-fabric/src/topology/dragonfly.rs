@@ -1,0 +1,148 @@
+//! Groups of fully connected routers, and links between every two groups.
+//!
+//! After J. Kim, W. Dally, S. Scott, D. Abts, "Technology-Driven, Highly-Scalable Dragonfly
+//! Topology", ISCA 2008. Left out: non-minimal (Valiant) routing, which that paper adds for
+//! adversarial traffic.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::size::{MAX_SWITCHES, bounded, one_per_pair};
+use super::{Placement, Topology, build_from, schema_of};
+use crate::graph::{Endpoints, FabricGraph};
+
+/// The catalog entry.
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
+    name: "dragonfly",
+    summary: "groups of fully connected switches, with links between every two groups",
+    schema: schema_of::<Dragonfly>,
+    build: build_from::<Dragonfly>,
+};
+
+/// Switches `g0r0`, `g0r1`, ... (group and router). Each group has `routers_per_group` x
+/// `global_links` global ports, which must be at least the number of other groups; they are
+/// shared evenly among those, and ports left over stay unused.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Dragonfly {
+    /// How many groups, at least 2; by default as many as hold a switch for each
+    /// requester-device pair.
+    pub groups: Option<usize>,
+    /// Switches of a group, all linked to each other; by default the fewest for which the
+    /// largest dragonfly (a group for each global port and one more) is large enough.
+    pub routers_per_group: Option<usize>,
+    /// Global links of each router. The default of 1 is *assumed*.
+    pub global_links: usize,
+    /// Where endpoints attach.
+    pub placement: Placement,
+}
+
+impl Default for Dragonfly {
+    fn default() -> Self {
+        Dragonfly {
+            groups: None,
+            routers_per_group: None,
+            global_links: 1,
+            placement: Placement::default(),
+        }
+    }
+}
+
+impl Topology for Dragonfly {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        let (groups, routers, global) = self.shape(endpoints)?;
+        let mut graph = FabricGraph::new(endpoints);
+        for group in 0..groups {
+            for router in 0..routers {
+                graph.add_switch(format!("g{group}r{router}"), 0);
+            }
+        }
+        for group in 0..groups {
+            for a in 0..routers {
+                for b in a + 1..routers {
+                    graph.add_link(group * routers + a, group * routers + b);
+                }
+            }
+        }
+        // Global port k of a group leads to the group k mod (groups - 1) + 1 places on.
+        let rounds = routers * global / (groups - 1);
+        for a in 0..groups {
+            for b in a + 1..groups {
+                for round in 0..rounds {
+                    let there = round * (groups - 1) + (b - a) - 1;
+                    let back = round * (groups - 1) + (groups - (b - a)) - 1;
+                    graph.add_link(a * routers + there / global, b * routers + back / global);
+                }
+            }
+        }
+        self.placement.attach_halves(&mut graph, groups * routers);
+        Ok(graph)
+    }
+}
+
+impl Dragonfly {
+    /// Groups, routers of a group and global links of a router.
+    fn shape(&self, endpoints: &Endpoints) -> Result<(usize, usize, usize), ParamError> {
+        let wanted = one_per_pair(endpoints, 2);
+        let global = bounded("global_links", Some(self.global_links), 1, 1, MAX_SWITCHES)?;
+        let enough = |routers: &usize| match self.groups {
+            Some(groups) => routers * global + 1 >= groups && routers * groups >= wanted,
+            None => routers * (routers * global + 1) >= wanted,
+        };
+        let default = (1..MAX_SWITCHES).find(enough).unwrap_or(MAX_SWITCHES);
+        let routers = bounded(
+            "routers_per_group",
+            self.routers_per_group,
+            default,
+            1,
+            MAX_SWITCHES / 2,
+        )?;
+        let most = (routers * global + 1).min(MAX_SWITCHES / routers);
+        let groups = bounded(
+            "groups",
+            self.groups,
+            wanted.div_ceil(routers),
+            2,
+            most.max(2),
+        )?;
+        Ok((groups, routers, global))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_dragonfly_has_one_link_between_every_two_groups() {
+        // a = 4 routers, h = 2 global links: 9 groups (Kim et al., section 3).
+        let graph = Dragonfly {
+            groups: Some(9),
+            routers_per_group: Some(4),
+            global_links: 2,
+            ..Dragonfly::default()
+        }
+        .build(&Endpoints::numbered(8, 8))
+        .unwrap();
+        assert_eq!(graph.links.len(), 9 * 6 + 36);
+        let mut global = vec![0; 36];
+        for link in &graph.links[54..] {
+            assert_ne!(link.a / 4, link.b / 4);
+            global[link.a] += 1;
+            global[link.b] += 1;
+        }
+        assert!(global.iter().all(|links| *links == 2), "{global:?}");
+    }
+
+    #[test]
+    fn more_groups_than_global_ports_reach_are_refused() {
+        let dragonfly = Dragonfly {
+            groups: Some(6),
+            routers_per_group: Some(4),
+            ..Dragonfly::default()
+        };
+        let error = dragonfly.build(&Endpoints::numbered(8, 8)).unwrap_err();
+        assert_eq!(error.to_string(), "`groups`: 6 is not from 2 to 5");
+    }
+}

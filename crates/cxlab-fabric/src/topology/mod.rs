@@ -1,0 +1,70 @@
+//! The catalog of topologies: how many switches there are, how they are linked, and which
+//! endpoint attaches where. Each entry is one file; its parameters are the home of its defaults.
+
+mod chain;
+mod custom;
+mod direct;
+mod dragonfly;
+mod fully_connected;
+mod grid;
+mod mesh;
+mod placement;
+mod ring;
+mod size;
+mod spine_leaf;
+mod torus;
+mod tree;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+
+pub use crate::graph::Endpoints;
+use crate::graph::FabricGraph;
+
+pub use chain::Chain;
+pub use custom::Custom;
+pub use direct::Direct;
+pub use dragonfly::Dragonfly;
+pub use fully_connected::FullyConnected;
+pub use mesh::Mesh;
+pub use placement::Placement;
+pub use ring::Ring;
+pub use spine_leaf::SpineLeaf;
+pub use torus::Torus;
+pub use tree::Tree;
+
+/// A way to arrange switches and endpoints.
+pub trait Topology: std::fmt::Debug + Send + Sync {
+    /// Arranges the fabric for these endpoints.
+    ///
+    /// # Errors
+    /// A [`ParamError`] when the parameters do not fit the endpoints.
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError>;
+}
+
+/// Every topology, in the order of `cxlab list`.
+pub const CATALOG: &[Entry<Box<dyn Topology>>] = &[
+    direct::ENTRY,
+    chain::ENTRY,
+    tree::ENTRY,
+    ring::ENTRY,
+    mesh::ENTRY,
+    torus::ENTRY,
+    spine_leaf::ENTRY,
+    fully_connected::ENTRY,
+    dragonfly::ENTRY,
+    custom::ENTRY,
+];
+
+/// The `schema` function of an entry with parameters `P`.
+fn schema_of<P: schemars::JsonSchema>(
+    generator: &mut schemars::SchemaGenerator,
+) -> schemars::Schema {
+    P::json_schema(generator)
+}
+
+/// The `build` function of an entry with parameters `P`.
+fn build_from<P: Topology + serde::de::DeserializeOwned + 'static>(
+    params: &serde_json::Value,
+) -> Result<Box<dyn Topology>, ParamError> {
+    Ok(Box::new(cxlab_engine::catalog::read_params::<P>(params)?))
+}

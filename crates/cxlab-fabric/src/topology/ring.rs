@@ -1,0 +1,47 @@
+//! Switches in a circle.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::size::{MAX_SWITCHES, bounded, one_per_pair};
+use super::{Placement, Topology, build_from, schema_of};
+use crate::graph::{Endpoints, FabricGraph};
+
+/// The catalog entry.
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
+    name: "ring",
+    summary: "switches in a circle, each linked to its two neighbours",
+    schema: schema_of::<Ring>,
+    build: build_from::<Ring>,
+};
+
+/// The fewest switches that make a circle without a doubled link.
+const LEAST: usize = 3;
+
+/// Switches `sw0`, `sw1`, ... in a circle; a split placement gives requesters one arc and devices
+/// the other.
+#[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ring {
+    /// How many switches, at least 3; by default one for each requester-device pair.
+    pub switches: Option<usize>,
+    /// Where endpoints attach.
+    pub placement: Placement,
+}
+
+impl Topology for Ring {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        let default = one_per_pair(endpoints, LEAST);
+        let switches = bounded("switches", self.switches, default, LEAST, MAX_SWITCHES)?;
+        let mut graph = FabricGraph::new(endpoints);
+        for i in 0..switches {
+            graph.add_switch(format!("sw{i}"), 0);
+        }
+        for i in 0..switches {
+            graph.add_link(i, (i + 1) % switches);
+        }
+        self.placement.attach_halves(&mut graph, switches);
+        Ok(graph)
+    }
+}

@@ -1,0 +1,102 @@
+//! Two levels: every leaf has a link to every spine.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::size::{MAX_SWITCHES, bounded, one_per_pair};
+use super::{Placement, Topology, build_from, schema_of};
+use crate::graph::{Endpoints, FabricGraph};
+
+/// The catalog entry.
+pub(super) const ENTRY: Entry<Box<dyn Topology>> = Entry {
+    name: "spine-leaf",
+    summary: "two levels of switches, one link from every leaf to every spine",
+    schema: schema_of::<SpineLeaf>,
+    build: build_from::<SpineLeaf>,
+};
+
+/// Leaves `leaf0`, `leaf1`, ... hold the endpoints; spines `spine0`, `spine1`, ... join them.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpineLeaf {
+    /// How many leaves; by default one for each requester-device pair, and at least 2.
+    pub leaves: Option<usize>,
+    /// How many spines; by default what `oversubscription` asks for.
+    pub spines: Option<usize>,
+    /// Edge ports of a leaf for each of its uplinks, when `spines` is not given: the fullest
+    /// leaf's edge ports divided by this, rounded up, are the spines. The default of 2 is
+    /// *assumed*.
+    pub oversubscription: usize,
+    /// Where endpoints attach.
+    pub placement: Placement,
+}
+
+impl Default for SpineLeaf {
+    fn default() -> Self {
+        SpineLeaf {
+            leaves: None,
+            spines: None,
+            oversubscription: 2,
+            placement: Placement::default(),
+        }
+    }
+}
+
+impl Topology for SpineLeaf {
+    fn build(&self, endpoints: &Endpoints) -> Result<FabricGraph, ParamError> {
+        let half = MAX_SWITCHES / 2;
+        let leaves = bounded("leaves", self.leaves, one_per_pair(endpoints, 2), 1, half)?;
+        let oversubscription = bounded(
+            "oversubscription",
+            Some(self.oversubscription),
+            2,
+            1,
+            MAX_SWITCHES,
+        )?;
+        let mut graph = FabricGraph::new(endpoints);
+        for i in 0..leaves {
+            graph.add_switch(format!("leaf{i}"), 0);
+        }
+        self.placement.attach_halves(&mut graph, leaves);
+        let default = fullest(&graph).div_ceil(oversubscription).max(1);
+        let spines = bounded("spines", self.spines, default, 1, half)?;
+        for i in 0..spines {
+            let spine = graph.add_switch(format!("spine{i}"), 1);
+            for leaf in 0..leaves {
+                graph.add_link(leaf, spine);
+            }
+        }
+        Ok(graph)
+    }
+}
+
+/// The most endpoints on one switch.
+fn fullest(graph: &FabricGraph) -> usize {
+    let mut ports = vec![0; graph.switches.len()];
+    for attachment in &graph.attachments {
+        ports[attachment.switch] += 1;
+    }
+    ports.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spines_follow_from_the_oversubscription_of_the_fullest_leaf() {
+        // 16 requesters on 2 leaves are 8 edge ports each.
+        for (oversubscription, spines) in [(1, 8), (2, 4), (3, 3), (100, 1)] {
+            let graph = SpineLeaf {
+                leaves: Some(4),
+                oversubscription,
+                ..SpineLeaf::default()
+            }
+            .build(&Endpoints::numbered(16, 16))
+            .unwrap();
+            assert_eq!(graph.switches.len(), 4 + spines);
+            assert_eq!(graph.links.len(), 4 * spines);
+        }
+    }
+}
