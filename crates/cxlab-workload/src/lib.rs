@@ -1,1 +1,25 @@
-//! Memory operations and where they come from: patterns, traces, capture.
+//! Memory operations and where they come from: synthetic patterns, traces, capture of real
+//! programs. Knows no host and no device.
+//!
+//! [`op`] is the seam: a [`Workload`] makes one [`OpSource`] for each requester, and the requester
+//! asks it for the next [`MemOp`]. [`pattern::CATALOG`] lists the workloads a scenario can name.
+//! [`trace`] reads and writes the `.cxlt` format (`docs/traces.md`), [`import`](mod@import) turns
+//! other formats into it, [`filter`] passes accesses through caches, and [`capture`](mod@capture)
+//! records an unmodified program.
+
+pub mod capture;
+mod error;
+pub mod filter;
+pub mod import;
+pub mod op;
+mod page_map;
+mod partial_file;
+pub mod pattern;
+pub mod trace;
+
+pub use capture::{CaptureError, CaptureOptions, CaptureSummary, capture};
+pub use error::{Place, TraceError, WorkloadError};
+pub use filter::Hierarchy;
+pub use import::{Summary, import};
+pub use op::{MemOp, OpKind, OpSource, SourceContext, Workload};
+pub use trace::{Footprint, TraceInfo, head, info};

@@ -1,0 +1,65 @@
+//! What can go wrong while a program is recorded.
+
+use std::fmt;
+use std::io;
+use std::process::ExitStatus;
+
+use crate::error::TraceError;
+
+/// A capture that did not happen.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// No command was given.
+    NoCommand,
+    /// Valgrind is not installed.
+    NoValgrind,
+    /// Valgrind cannot be started.
+    Start(io::Error),
+    /// The pipe from Valgrind cannot be made.
+    Pipe(io::Error),
+    /// The command's end cannot be waited for.
+    Wait(io::Error),
+    /// The command ended without an access: most often it could not be found.
+    NothingRecorded {
+        /// How it ended.
+        exit: ExitStatus,
+    },
+    /// Valgrind's rows cannot be read or the trace cannot be written.
+    Trace(TraceError),
+}
+
+impl CaptureError {
+    pub(super) fn from_spawn(error: io::Error) -> CaptureError {
+        match error.kind() {
+            io::ErrorKind::NotFound => CaptureError::NoValgrind,
+            _ => CaptureError::Start(error),
+        }
+    }
+}
+
+impl From<TraceError> for CaptureError {
+    fn from(error: TraceError) -> Self {
+        CaptureError::Trace(error)
+    }
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CaptureError::NoCommand => f.write_str("found no command; allowed: PROGRAM [ARGUMENT ...]"),
+            CaptureError::NoValgrind => {
+                f.write_str("`valgrind` is not installed; install it with `apt-get install valgrind`")
+            }
+            CaptureError::Start(error) => write!(f, "cannot start valgrind: {error}"),
+            CaptureError::Pipe(error) => write!(f, "cannot make a pipe from valgrind: {error}"),
+            CaptureError::Wait(error) => write!(f, "cannot wait for the command: {error}"),
+            CaptureError::NothingRecorded { exit } => write!(
+                f,
+                "the command ended without a memory access ({exit}): is it a program that can be run?"
+            ),
+            CaptureError::Trace(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {}

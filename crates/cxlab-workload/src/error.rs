@@ -1,0 +1,111 @@
+//! What users can get wrong about workloads, as values that say where, what and what is allowed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cxlab_engine::catalog::ParamError;
+
+/// Where in a file an error lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A line of a text file, from 1.
+    Line(u64),
+    /// A byte of a binary file, from 0 (of the decompressed contents where it is compressed).
+    Offset(u64),
+    /// A block of a `.cxlt` trace.
+    Block {
+        /// The block's number, from 0.
+        index: u64,
+        /// The file offset of the block's first byte.
+        offset: u64,
+    },
+}
+
+/// A trace file that cannot be read or written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceError {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it.
+    pub place: Place,
+    /// The field, empty when the error is of no single field.
+    pub field: &'static str,
+    /// What is wrong, with the value found and what is allowed.
+    pub message: String,
+}
+
+impl TraceError {
+    /// An error at a place of a file.
+    pub fn new(
+        path: &Path,
+        place: Place,
+        field: &'static str,
+        message: impl Into<String>,
+    ) -> TraceError {
+        TraceError { path: path.to_owned(), place, field, message: message.into() }
+    }
+
+    /// An operating-system error on a file.
+    pub fn io(path: &Path, place: Place, doing: &str, error: &std::io::Error) -> TraceError {
+        TraceError::new(path, place, "", format!("cannot {doing}: {error}"))
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        match self.place {
+            Place::File => write!(f, ": ")?,
+            Place::Line(line) => write!(f, ":{line}: ")?,
+            Place::Offset(offset) => write!(f, ": at byte {offset}: ")?,
+            Place::Block { index, offset } => write!(f, ": block {index} at byte {offset}: ")?,
+        }
+        if !self.field.is_empty() {
+            write!(f, "`{}`: ", self.field)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+/// A workload that cannot be bound to a system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WorkloadError {
+    /// A parameter that does not fit.
+    Param(ParamError),
+    /// A trace that cannot be used.
+    Trace(TraceError),
+}
+
+impl WorkloadError {
+    /// An error about one named parameter.
+    pub(crate) fn param(field: &str, message: impl Into<String>) -> WorkloadError {
+        WorkloadError::Param(ParamError::new(field, message))
+    }
+}
+
+impl From<ParamError> for WorkloadError {
+    fn from(error: ParamError) -> Self {
+        WorkloadError::Param(error)
+    }
+}
+
+impl From<TraceError> for WorkloadError {
+    fn from(error: TraceError) -> Self {
+        WorkloadError::Trace(error)
+    }
+}
+
+impl fmt::Display for WorkloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WorkloadError::Param(error) => error.fmt(f),
+            WorkloadError::Trace(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for WorkloadError {}

@@ -1,0 +1,133 @@
+//! Any known format to `.cxlt`, through the cache filter if asked.
+
+use std::path::Path;
+
+use super::LineSplitter;
+use super::access::Access;
+use crate::error::{Place, TraceError};
+use crate::filter::{CacheFilter, Hierarchy};
+use crate::op::OpKind;
+use crate::partial_file::PartialFile;
+use crate::trace::{Header, Record, Records, TraceWriter, write_error};
+
+/// Records between two calls of a progress callback.
+pub(crate) const PROGRESS_EVERY: u64 = 1 << 16;
+
+/// What an import or a capture did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Summary {
+    /// Accesses of one line that were read.
+    pub accesses: u64,
+    /// Records written that read.
+    pub reads: u64,
+    /// Records written that write.
+    pub writes: u64,
+    /// Bytes of the `.cxlt` file.
+    pub bytes: u64,
+}
+
+impl Summary {
+    /// Records written.
+    pub fn records(&self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
+/// Converts a trace of a known format to `.cxlt`. `format` is a name in [`super::FORMATS`], found
+/// out when absent; `filter` puts caches in between; `progress` is called now and then with the
+/// bytes of the file done and in all. `out` appears only when it is whole.
+///
+/// # Errors
+/// The first thing that is wrong with the file, or that writing fails with.
+pub fn import(
+    path: &Path,
+    format: Option<&str>,
+    filter: Option<Hierarchy>,
+    out: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Summary, TraceError> {
+    let mut records = Records::open(path, format)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut provenance = match records.provenance() {
+        "" => format!("imported from {name} ({})", records.format()),
+        known => known.to_owned(),
+    };
+    if let Some(hierarchy) = &filter {
+        provenance.push_str(&format!("; through caches of {hierarchy}"));
+    }
+    let header = Header { has_time: records.has_time(), provenance };
+    let mut converter = Converter::create(out, &header, filter)?;
+    while let Some(record) = records.next_record()? {
+        converter.record(record)?;
+        if converter.summary.accesses.is_multiple_of(PROGRESS_EVERY) {
+            progress(records.done_bytes(), records.total_bytes());
+        }
+    }
+    progress(records.total_bytes(), records.total_bytes());
+    converter.publish()
+}
+
+/// Accesses in, a `.cxlt` file out.
+pub(crate) struct Converter {
+    filter: Option<CacheFilter>,
+    writer: TraceWriter<PartialFile>,
+    out: std::path::PathBuf,
+    summary: Summary,
+}
+
+impl Converter {
+    /// Starts the file that will be `out`.
+    pub fn create(
+        out: &Path,
+        header: &Header,
+        filter: Option<Hierarchy>,
+    ) -> Result<Converter, TraceError> {
+        let filter = filter
+            .map(|hierarchy| CacheFilter::new(&hierarchy))
+            .transpose()
+            .map_err(|message| TraceError::new(out, Place::File, "filter", message))?;
+        let writer = TraceWriter::new(PartialFile::create(out)?, header)
+            .map_err(|error| write_error(out, &error))?;
+        Ok(Converter { filter, writer, out: out.to_owned(), summary: Summary::default() })
+    }
+
+    /// Takes an access of any size.
+    pub fn access(&mut self, access: Access) -> Result<(), TraceError> {
+        LineSplitter::of(access).try_for_each(|record| self.record(record))
+    }
+
+    /// Takes an access of one line.
+    #[inline]
+    pub fn record(&mut self, record: Record) -> Result<(), TraceError> {
+        self.summary.accesses += 1;
+        let Converter { filter, writer, summary, out } = self;
+        let mut failed = None;
+        let mut write = |kind, line| {
+            match kind {
+                OpKind::Read => summary.reads += 1,
+                OpKind::Write => summary.writes += 1,
+            }
+            if let Err(error) = writer.push(Record { line, kind, time: record.time }) {
+                failed.get_or_insert(error);
+            }
+        };
+        match filter {
+            Some(filter) => filter.access(record.line, record.kind, &mut write),
+            None => write(record.kind, record.line),
+        }
+        failed.map_or(Ok(()), |error| Err(write_error(out, &error)))
+    }
+
+    /// What has been done so far, without the bytes.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Finishes the file and gives it its name.
+    pub fn publish(mut self) -> Result<Summary, TraceError> {
+        let (file, totals) = self.writer.finish().map_err(|error| write_error(&self.out, &error))?;
+        file.publish()?;
+        self.summary.bytes = totals.bytes;
+        Ok(self.summary)
+    }
+}

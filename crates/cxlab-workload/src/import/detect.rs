@@ -1,0 +1,125 @@
+//! Opens a trace file: counts its bytes, undoes gzip, and finds out the format.
+
+use std::fs::File;
+use std::io::{BufReader, Cursor, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{FORMATS, Format};
+use crate::error::{Place, TraceError};
+
+/// Bytes that formats are recognised by.
+const START_BYTES: u64 = 4096;
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// What is known of an opened file.
+pub(crate) struct Opened {
+    /// Its format.
+    pub format: &'static Format,
+    /// Its bytes.
+    pub total_bytes: u64,
+    done: Arc<AtomicU64>,
+}
+
+impl Opened {
+    /// Bytes of the file read so far (before decompression).
+    pub fn done_bytes(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+struct Counted {
+    file: File,
+    done: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read(bytes)?;
+        self.done.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// Opens a file as `format`, or as the format that its contents or name say.
+pub(crate) fn open(
+    path: &Path,
+    format: Option<&str>,
+) -> Result<(Opened, Box<dyn Read + Send>), TraceError> {
+    let failed = |error: std::io::Error| TraceError::io(path, Place::File, "open the trace", &error);
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(TraceError::new(path, Place::File, "", "is a folder, not a trace"));
+    }
+    let done = Arc::new(AtomicU64::new(0));
+    let counted = Counted { file, done: done.clone() };
+    let (start, input) = peek(Box::new(BufReader::with_capacity(1 << 16, counted)), path)?;
+    let (start, input) = if start.starts_with(GZIP) {
+        peek(Box::new(flate2::read::MultiGzDecoder::new(input)), path)?
+    } else {
+        (start, input)
+    };
+    refuse_other_compression(&start, path)?;
+    let format = match format {
+        Some(name) => named(name, path)?,
+        None => recognise(&start, path)?,
+    };
+    Ok((Opened { format, total_bytes: metadata.len(), done }, input))
+}
+
+/// The first bytes, and all bytes.
+fn peek(
+    mut input: Box<dyn Read + Send>,
+    path: &Path,
+) -> Result<(Vec<u8>, Box<dyn Read + Send>), TraceError> {
+    let mut start = Vec::new();
+    input
+        .by_ref()
+        .take(START_BYTES)
+        .read_to_end(&mut start)
+        .map_err(|error| TraceError::io(path, Place::File, "read its first bytes", &error))?;
+    let all = Box::new(Cursor::new(start.clone()).chain(input));
+    Ok((start, all))
+}
+
+fn refuse_other_compression(start: &[u8], path: &Path) -> Result<(), TraceError> {
+    let (kind, tool) = match start {
+        _ if start.starts_with(XZ) => ("xz", "xz"),
+        _ if start.starts_with(ZSTD) => ("zstd", "zstd"),
+        _ => return Ok(()),
+    };
+    let shown = path.display();
+    let message = format!(
+        "is compressed with {kind}; allowed: gzip or not compressed (convert it with `{tool} -dc {shown} | gzip -1 > trace.gz`)"
+    );
+    Err(TraceError::new(path, Place::File, "", message))
+}
+
+fn names() -> String {
+    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
+
+fn named(name: &str, path: &Path) -> Result<&'static Format, TraceError> {
+    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+        let message = format!("found `{name}`; allowed: {}", names());
+        TraceError::new(path, Place::File, "format", message)
+    })
+}
+
+fn recognise(start: &[u8], path: &Path) -> Result<&'static Format, TraceError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let by_contents = FORMATS.iter().find(|format| (format.detect)(start));
+    let by_name = || FORMATS.iter().find(|format| format.endings.contains(&ending));
+    by_contents.or_else(by_name).ok_or_else(|| {
+        let message =
+            format!("neither contents nor name say the format; name it, allowed: {}", names());
+        TraceError::new(path, Place::File, "format", message)
+    })
+}

@@ -1,0 +1,101 @@
+//! The output of Valgrind's Lackey tool with `--trace-mem=yes`.
+//!
+//! Rows are `I  04000000,3` (instruction fetch), ` L 1fff000,8` (load), ` S ...` (store) and
+//! ` M ...` (modify: a load, then a store); addresses are hexadecimal, sizes decimal
+//! (<https://valgrind.org/docs/manual/lk-manual.html>). Rows of Valgrind itself begin with `==`,
+//! `--` or `**`. Instruction fetches are not passed on: they count the instructions, from which
+//! times can be made. A last row without its newline means a truncated file.
+
+use std::path::Path;
+
+use cxlab_engine::units::{Picos, SimTime};
+
+use super::lines::{Lines, decimal, first_line, hex};
+use super::{Access, AccessSource, Format, Input};
+use crate::error::TraceError;
+use crate::op::OpKind;
+
+pub(super) const FORMAT: Format = Format {
+    name: "lackey",
+    summary: "valgrind --tool=lackey --trace-mem=yes",
+    endings: &["lackey"],
+    detect,
+    open: Some(|input, path| Ok(Box::new(Lackey::new(input, path, Picos::ZERO)))),
+};
+
+fn detect(start: &[u8]) -> bool {
+    let line = first_line(start);
+    let row = [b"I  ", b" L ", b" S ", b" M "].iter().any(|row| line.starts_with(*row));
+    line.starts_with(b"==") || row && line.contains(&b',')
+}
+
+/// Reads Lackey's rows.
+pub struct Lackey {
+    lines: Lines,
+    per_instruction: Picos,
+    instructions: u64,
+    store: Option<Access>,
+}
+
+impl Lackey {
+    /// Reads rows from `input`, called `path` in errors. Each instruction is given
+    /// `per_instruction`; zero makes accesses without times.
+    pub fn new(input: Input, path: &Path, per_instruction: Picos) -> Lackey {
+        Lackey { lines: Lines::new(input, path), per_instruction, instructions: 0, store: None }
+    }
+
+    /// Instructions so far.
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    fn parse(&self) -> Result<Access, TraceError> {
+        let lines = &self.lines;
+        let rest = lines.line().get(3..).unwrap_or_default();
+        let mut fields = rest.splitn(2, |byte| *byte == b',');
+        let (address, size) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        let address = hex(address)
+            .ok_or_else(|| lines.found("address", address, "a hexadecimal number below 2^64"))?;
+        let size = decimal(size.trim_ascii_end())
+            .ok_or_else(|| lines.found("size", size, "a decimal number of bytes"))?;
+        let time = SimTime(self.instructions.saturating_mul(self.per_instruction.0));
+        Access::new(address, size, OpKind::Read, time).map_err(|(field, m)| lines.error(field, m))
+    }
+}
+
+impl AccessSource for Lackey {
+    fn next_access(&mut self) -> Result<Option<Access>, TraceError> {
+        if let Some(store) = self.store.take() {
+            return Ok(Some(store));
+        }
+        while self.lines.advance()? {
+            let row = self.lines.line();
+            if !self.lines.ended() {
+                return Err(self.lines.error("", "the last row has no newline: the file is truncated"));
+            }
+            let kind = match row {
+                [b'I', b' ', ..] => {
+                    self.instructions += 1;
+                    continue;
+                }
+                [] | [b'=', b'=', ..] | [b'-', b'-', ..] | [b'*', b'*', ..] => continue,
+                [b' ', kind, b' ', ..] => *kind,
+                _ => b'?',
+            };
+            let access = match kind {
+                b'L' | b'M' => self.parse()?,
+                b'S' => Access { kind: OpKind::Write, ..self.parse()? },
+                _ => return Err(self.lines.found("row", row, "`I  `, ` L `, ` S `, ` M `, `==`")),
+            };
+            if kind == b'M' {
+                self.store = Some(Access { kind: OpKind::Write, ..access });
+            }
+            return Ok(Some(access));
+        }
+        Ok(None)
+    }
+
+    fn has_time(&self) -> bool {
+        self.per_instruction > Picos::ZERO
+    }
+}

@@ -1,0 +1,111 @@
+//! Lines of a text trace, one at a time and never longer than is sane.
+
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+
+use super::Input;
+use crate::error::{Place, TraceError};
+
+/// Most bytes of a line (*assumed*: a record takes tens of bytes; a comment may carry a command).
+const MAX_LINE_BYTES: usize = 1 << 16;
+
+/// Reads lines and makes errors that name them.
+pub(super) struct Lines {
+    input: Input,
+    path: PathBuf,
+    line: Vec<u8>,
+    number: u64,
+    ended: bool,
+}
+
+impl Lines {
+    pub fn new(input: Input, path: &Path) -> Lines {
+        Lines { input, path: path.to_owned(), line: Vec::new(), number: 0, ended: true }
+    }
+
+    /// Reads the next line; false at the end of the file.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, TraceError> {
+        self.line.clear();
+        self.number += 1;
+        let limit = MAX_LINE_BYTES as u64 + 1;
+        if let Err(error) = self.input.by_ref().take(limit).read_until(b'\n', &mut self.line) {
+            return Err(TraceError::io(&self.path, Place::Line(self.number), "read", &error));
+        }
+        if self.line.is_empty() {
+            return Ok(false);
+        }
+        self.ended = self.line.last() == Some(&b'\n');
+        if !self.ended && self.line.len() > MAX_LINE_BYTES {
+            let message = format!("the line is longer than {MAX_LINE_BYTES} bytes: not a text trace");
+            return Err(self.error("", message));
+        }
+        while let Some(b'\n' | b'\r') = self.line.last() {
+            self.line.pop();
+        }
+        Ok(true)
+    }
+
+    /// The line last read, without its end.
+    #[inline]
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+
+    /// Whether the line last read was ended by a newline.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// An error on the line last read.
+    pub fn error(&self, field: &'static str, message: impl Into<String>) -> TraceError {
+        TraceError::new(&self.path, Place::Line(self.number), field, message)
+    }
+
+    /// An error on the line last read, about a value of it.
+    pub fn found(&self, field: &'static str, value: &[u8], allowed: &str) -> TraceError {
+        let shown: String = String::from_utf8_lossy(value).chars().take(60).collect();
+        self.error(field, format!("found `{shown}`; allowed: {allowed}"))
+    }
+}
+
+/// Reads a hexadecimal number of up to 64 bits, with or without `0x`.
+#[inline]
+pub(super) fn hex(text: &[u8]) -> Option<u64> {
+    let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")).unwrap_or(text);
+    let mut value = 0u64;
+    for digit in digits {
+        let digit = (*digit as char).to_digit(16)?;
+        if value >> 60 != 0 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit);
+    }
+    (!digits.is_empty()).then_some(value)
+}
+
+/// Reads a decimal number of up to 64 bits.
+#[inline]
+pub(super) fn decimal(text: &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for digit in text {
+        let digit = (*digit as char).to_digit(10)?;
+        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    (!text.is_empty()).then_some(value)
+}
+
+/// Reads a time: whole or decimal, in `unit` of `scale` picoseconds, exact to a picosecond.
+pub(super) fn time(text: &[u8], unit: &str, scale: u64) -> Option<u64> {
+    if let Some(whole) = decimal(text) {
+        return whole.checked_mul(scale);
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    format!("{text} {unit}").parse::<cxlab_engine::units::Picos>().ok().map(|span| span.0)
+}
+
+/// The first line of `start` that is not blank, without its end.
+pub(super) fn first_line(start: &[u8]) -> &[u8] {
+    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    lines.find(|line| !line.is_empty()).unwrap_or_default()
+}

@@ -1,0 +1,64 @@
+//! The one seam between whatever makes memory operations and whatever issues them.
+//!
+//! A [`Workload`] is what a scenario names; it makes one [`OpSource`] for each requester when the
+//! system is built, and every problem with its parameters or files is reported there. A source
+//! then only hands out operations: it knows no latency, no host and no device.
+
+use std::path::Path;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, SimTime};
+
+use crate::error::WorkloadError;
+
+/// What a memory operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OpKind {
+    /// Loads one line.
+    Read,
+    /// Stores one line.
+    Write,
+}
+
+/// One operation on one 64-byte line of memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemOp {
+    /// The line's first byte.
+    pub hpa: Hpa,
+    /// Read or write.
+    pub kind: OpKind,
+    /// Earliest issue; [`SimTime::ZERO`] when there is none.
+    pub not_before: SimTime,
+    /// May issue only when the source's previous operation has completed (pointer chase).
+    pub dependent: bool,
+}
+
+/// A stream of memory operations for one requester.
+pub trait OpSource: Send {
+    /// The next operation; `None` when the source has finished, and ever after.
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp>;
+}
+
+/// What a workload is told when it makes the source of one requester.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceContext<'a> {
+    /// Bytes of memory addressable from [`Hpa`] 0: the workload's address space is `0..span`.
+    pub span: Bytes,
+    /// The number of this requester, from 0.
+    pub requester: usize,
+    /// How many requesters share the workload.
+    pub requesters: usize,
+    /// The folder that relative paths of the scenario start from.
+    pub scenario_dir: &'a Path,
+    /// A trace given on the command line instead of the scenario's.
+    pub trace_override: Option<&'a Path>,
+}
+
+/// A workload as a scenario describes it, before it is bound to requesters.
+pub trait Workload: Send + Sync {
+    /// Makes the source of one requester.
+    ///
+    /// # Errors
+    /// A parameter that does not fit the system, or a file that cannot be used.
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError>;
+}

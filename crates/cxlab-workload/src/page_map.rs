@@ -1,0 +1,120 @@
+//! A map from 4 KiB page numbers to a word each: open addressing with linear probing in two flat
+//! arrays, 16 bytes a slot, at most 3/4 full. Results never depend on the order of its slots.
+
+/// Bytes in a page of the compact address mapping and of the footprint count.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// Lines in a page.
+pub(crate) const PAGE_LINES: u64 = PAGE_BYTES / cxlab_engine::units::LINE_BYTES;
+
+/// No page has this number: pages are less than 2^52.
+const EMPTY: u64 = u64::MAX;
+
+/// A map from pages to words.
+#[derive(Clone, Debug)]
+pub(crate) struct PageMap {
+    pages: Vec<u64>,
+    words: Vec<u64>,
+    len: u64,
+}
+
+/// Spreads a page number over all 64 bits (the finalizer of SplitMix64).
+#[inline]
+pub(crate) fn spread(page: u64) -> u64 {
+    let z = (page ^ (page >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl PageMap {
+    /// An empty map.
+    pub fn new() -> PageMap {
+        PageMap { pages: vec![EMPTY; 64], words: vec![0; 64], len: 0 }
+    }
+
+    /// How many pages it holds.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The word of a page.
+    #[inline]
+    pub fn get(&self, page: u64) -> Option<u64> {
+        let slot = self.slot(page);
+        (self.pages[slot] == page).then(|| self.words[slot])
+    }
+
+    /// The word of a page, which becomes `first` when the page is new.
+    #[inline]
+    pub fn entry(&mut self, page: u64, first: u64) -> &mut u64 {
+        let mut slot = self.slot(page);
+        if self.pages[slot] == EMPTY {
+            if (self.len + 1) * 4 > self.pages.len() as u64 * 3 {
+                self.rebuild(self.pages.len() * 2, |_| true);
+                slot = self.slot(page);
+            }
+            self.pages[slot] = page;
+            self.words[slot] = first;
+            self.len += 1;
+        }
+        &mut self.words[slot]
+    }
+
+    /// Keeps only the pages that `keep` accepts.
+    pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
+        self.rebuild(self.pages.len(), keep);
+    }
+
+    /// All words, in no particular order.
+    pub fn words(&self) -> impl Iterator<Item = u64> {
+        self.pages.iter().zip(&self.words).filter(|(page, _)| **page != EMPTY).map(|(_, word)| *word)
+    }
+
+    /// The slot that holds the page, or the empty one where it belongs.
+    #[inline]
+    fn slot(&self, page: u64) -> usize {
+        let mask = self.pages.len() - 1;
+        let mut slot = spread(page) as usize & mask;
+        while self.pages[slot] != page && self.pages[slot] != EMPTY {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn rebuild(&mut self, slots: usize, keep: impl Fn(u64) -> bool) {
+        let pages = std::mem::replace(&mut self.pages, vec![EMPTY; slots]);
+        let words = std::mem::replace(&mut self.words, vec![0; slots]);
+        self.len = 0;
+        for (page, word) in pages.into_iter().zip(words) {
+            if page != EMPTY && keep(page) {
+                let slot = self.slot(page);
+                self.pages[slot] = page;
+                self.words[slot] = word;
+                self.len += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_map_answers_as_an_ordered_map_does() {
+        let mut map = PageMap::new();
+        let mut oracle = std::collections::BTreeMap::new();
+        for index in 0..20_000u64 {
+            let page = spread(index % 7_000) >> 40;
+            *map.entry(page, index) += 1;
+            *oracle.entry(page).or_insert(index) += 1;
+        }
+        assert_eq!(map.len(), oracle.len() as u64);
+        assert!(oracle.iter().all(|(page, word)| map.get(*page) == Some(*word)));
+        assert_eq!(map.get(1 << 50), None);
+        map.retain(|page| page % 2 == 0);
+        oracle.retain(|page, _| page % 2 == 0);
+        assert_eq!(map.words().count(), oracle.len());
+        assert!(oracle.iter().all(|(page, word)| map.get(*page) == Some(*word)));
+    }
+}

@@ -1,0 +1,237 @@
+//! What all synthetic patterns share: the region they touch and the mix of reads and writes.
+
+use cxlab_engine::catalog::{self, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, SimTime};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::error::WorkloadError;
+use crate::op::{MemOp, OpKind, SourceContext};
+
+/// How reads and writes are mixed when both occur.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// Each operation is a read with probability `read_ratio`, independently.
+    #[default]
+    Random,
+    /// Reads and writes interleave evenly: among the first n operations of a source, the number of
+    /// reads is n times `read_ratio`, rounded up.
+    Regular,
+}
+
+/// Declares the parameters of a pattern: its own, then those that all patterns share (serde's
+/// `flatten` cannot be used with `deny_unknown_fields`).
+macro_rules! pattern_params {
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[$field_meta:meta])* $field:ident: $type:ty = $default:expr,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+            /// Bytes that the pattern touches; default: the whole span of memory behind `offset`.
+            /// A multiple of 64 B.
+            pub footprint: Option<cxlab_engine::units::Bytes>,
+            /// Where the footprint begins. A multiple of 64 B.
+            pub offset: cxlab_engine::units::Bytes,
+            /// Fraction of operations that are reads, 0 to 1.
+            pub read_ratio: f64,
+            /// How reads and writes are mixed.
+            pub mix: crate::pattern::Mix,
+            /// Whether each requester has its own equal slice of the footprint.
+            pub private: bool,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name {
+                    $($field: $default,)*
+                    footprint: None,
+                    offset: cxlab_engine::units::Bytes(0),
+                    read_ratio: 1.0,
+                    mix: crate::pattern::Mix::Random,
+                    private: false,
+                }
+            }
+        }
+
+        impl $name {
+            fn common(&self) -> crate::pattern::common::Common {
+                crate::pattern::common::Common {
+                    footprint: self.footprint,
+                    offset: self.offset,
+                    read_ratio: self.read_ratio,
+                    mix: self.mix,
+                    private: self.private,
+                }
+            }
+        }
+    };
+}
+pub(super) use pattern_params;
+
+/// The shared parameters of one pattern.
+pub(super) struct Common {
+    pub footprint: Option<Bytes>,
+    pub offset: Bytes,
+    pub read_ratio: f64,
+    pub mix: Mix,
+    pub private: bool,
+}
+
+impl Common {
+    /// Checks what can be checked before the system is known.
+    pub fn check(&self) -> Result<(), ParamError> {
+        unit_interval("read_ratio", self.read_ratio)?;
+        whole_lines("offset", self.offset)?;
+        match self.footprint {
+            Some(Bytes(0)) => Err(ParamError::new("footprint", "found 0 B; allowed: 64 B and more")),
+            Some(footprint) => whole_lines("footprint", footprint),
+            None => Ok(()),
+        }
+    }
+
+    /// The lines that one requester touches in this system.
+    pub fn region(&self, ctx: &SourceContext) -> Result<Region, WorkloadError> {
+        self.check()?;
+        let span = ctx.span.0;
+        let room = span.saturating_sub(self.offset.0);
+        let footprint = self.footprint.map_or(room / LINE_BYTES * LINE_BYTES, |bytes| bytes.0);
+        if room < LINE_BYTES {
+            let message = format!(
+                "found {}; allowed: at most {} B, so that a line fits in the {} of memory",
+                self.offset,
+                span.saturating_sub(LINE_BYTES),
+                ctx.span
+            );
+            return Err(WorkloadError::param("offset", message));
+        }
+        if footprint > room {
+            let message = format!(
+                "found {}; allowed: 64 B to {} ({} of memory from offset {})",
+                Bytes(footprint),
+                Bytes(room / LINE_BYTES * LINE_BYTES),
+                ctx.span,
+                self.offset
+            );
+            return Err(WorkloadError::param("footprint", message));
+        }
+        let whole = Region { first: self.offset.0, lines: footprint / LINE_BYTES };
+        if self.private { whole.slice(ctx) } else { Ok(whole) }
+    }
+
+    /// The mixer of one source.
+    pub fn mixer(&self) -> Mixer {
+        // 2^64 as f64; the product is below 2^64 whenever the ratio is below 1.
+        let threshold = (self.read_ratio * 18_446_744_073_709_551_616.0) as u64;
+        match self.mix {
+            _ if self.read_ratio >= 1.0 => Mixer::Always(OpKind::Read),
+            _ if self.read_ratio <= 0.0 => Mixer::Always(OpKind::Write),
+            Mix::Random => Mixer::Random { threshold },
+            Mix::Regular => Mixer::Regular { step: threshold, phase: threshold.wrapping_neg() },
+        }
+    }
+}
+
+/// A run of lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Region {
+    /// Byte address of the first line.
+    pub first: u64,
+    /// How many lines; at least 1.
+    pub lines: u64,
+}
+
+impl Region {
+    /// The equal slice that belongs to one requester.
+    fn slice(self, ctx: &SourceContext) -> Result<Region, WorkloadError> {
+        let requesters = ctx.requesters.max(1) as u64;
+        let lines = self.lines / requesters;
+        if lines == 0 {
+            let message = format!(
+                "found a footprint of {}; allowed: at least 64 B for each of {requesters} requesters",
+                Bytes(self.lines * LINE_BYTES)
+            );
+            return Err(WorkloadError::param("private", message));
+        }
+        let requester = (ctx.requester as u64).min(requesters - 1);
+        Ok(Region { first: self.first + requester * lines * LINE_BYTES, lines })
+    }
+
+    /// The address of a line of the region.
+    #[inline]
+    pub fn line(self, index: u64) -> Hpa {
+        Hpa(self.first + index * LINE_BYTES)
+    }
+}
+
+/// Decides whether the next operation reads or writes.
+#[derive(Clone, Debug)]
+pub(super) enum Mixer {
+    Always(OpKind),
+    /// A read when 64 random bits are below the threshold: the ratio to within 2^-53.
+    Random {
+        threshold: u64,
+    },
+    /// A read whenever adding the ratio (times 2^64) carries: Bresenham's line.
+    Regular {
+        step: u64,
+        phase: u64,
+    },
+}
+
+impl Mixer {
+    /// The next kind.
+    #[inline]
+    pub fn kind(&mut self, rng: &mut StreamRng) -> OpKind {
+        let read = match self {
+            Mixer::Always(kind) => return *kind,
+            Mixer::Random { threshold } => rng.next_u64() < *threshold,
+            Mixer::Regular { step, phase } => {
+                let (next, carry) = phase.overflowing_add(*step);
+                *phase = next;
+                carry
+            }
+        };
+        if read { OpKind::Read } else { OpKind::Write }
+    }
+}
+
+/// An independent operation without an issue time.
+#[inline]
+pub(super) fn untimed(hpa: Hpa, kind: OpKind) -> MemOp {
+    MemOp { hpa, kind, not_before: SimTime::ZERO, dependent: false }
+}
+
+/// Refuses a fraction outside 0..=1.
+pub(super) fn unit_interval(field: &str, value: f64) -> Result<(), ParamError> {
+    if (0.0..=1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(ParamError::new(field, format!("found {value}; allowed: 0 to 1")))
+}
+
+/// Refuses a size that is not a whole number of lines.
+pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
+    if size.0.is_multiple_of(LINE_BYTES) {
+        return Ok(());
+    }
+    Err(ParamError::new(field, format!("found {} B; allowed: multiples of 64 B", size.0)))
+}
+
+/// Reads a parameter structure, and finds the field that serde's message does not name: every
+/// field has a default, so the culprit is the key that fails alone.
+pub(super) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
+    let whole = catalog::read_params::<P>(params);
+    let (Err(_), Some(object)) = (&whole, params.as_object()) else { return whole };
+    for (key, value) in object {
+        let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
+        if let Err(error) = catalog::read_params::<P>(&serde_json::Value::Object(alone)) {
+            return Err(ParamError::new(key.clone(), format!("{}, found {value}", error.message)));
+        }
+    }
+    whole
+}

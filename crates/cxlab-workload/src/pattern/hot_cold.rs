@@ -1,0 +1,80 @@
+//! Most operations go to a small hot part of the footprint, the rest to the cold part.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+
+use super::common::{Mixer, Region, pattern_params, read, unit_interval, untimed};
+use crate::error::WorkloadError;
+use crate::op::{MemOp, OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "hot-cold",
+    summary: "a hot fraction of the footprint takes most of the operations",
+    schema: |generator| generator.subschema_for::<HotCold>(),
+    build: |params| {
+        let params: HotCold = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+pattern_params! {
+    /// A hot fraction of the footprint (its first lines) takes most of the operations; hot and
+    /// cold lines are each drawn uniformly. The defaults are those of ESF, Fig. 14: 90 % of the
+    /// requests to 10 % of the footprint.
+    HotCold {
+        /// Hot fraction of the footprint, above 0 and below 1.
+        hot_footprint: f64 = 0.1,
+        /// Fraction of the operations that go to hot lines, 0 to 1.
+        hot_accesses: f64 = 0.9,
+    }
+}
+
+impl HotCold {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()?;
+        unit_interval("hot_accesses", self.hot_accesses)?;
+        if self.hot_footprint > 0.0 && self.hot_footprint < 1.0 {
+            return Ok(());
+        }
+        let message = format!("found {}; allowed: above 0 and below 1", self.hot_footprint);
+        Err(ParamError::new("hot_footprint", message))
+    }
+}
+
+struct Source {
+    region: Region,
+    mixer: Mixer,
+    hot_lines: u64,
+    hot_accesses: f64,
+}
+
+impl Workload for HotCold {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        self.check()?;
+        let common = self.common();
+        let region = common.region(ctx)?;
+        if region.lines < 2 {
+            let message = "found 64 B for a requester; allowed: 128 B and more, a hot and a cold line";
+            return Err(WorkloadError::param("footprint", message));
+        }
+        let hot_lines = (region.lines as f64 * self.hot_footprint).round() as u64;
+        Ok(Box::new(Source {
+            region,
+            mixer: common.mixer(),
+            hot_lines: hot_lines.clamp(1, region.lines - 1),
+            hot_accesses: self.hot_accesses,
+        }))
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        let line = if rng.chance(self.hot_accesses) {
+            rng.below(self.hot_lines)
+        } else {
+            self.hot_lines + rng.below(self.region.lines - self.hot_lines)
+        };
+        Some(untimed(self.region.line(line), self.mixer.kind(rng)))
+    }
+}

@@ -1,0 +1,36 @@
+//! The catalog of workloads that a scenario can name, one file each.
+//!
+//! Synthetic patterns never finish: how long a run lasts is the run's business. All of them share
+//! the parameters of [`common`](self::common): where the footprint lies, how reads and writes
+//! mix, and whether each requester has its own slice.
+
+mod common;
+mod hot_cold;
+mod permutation;
+mod pointer_chase;
+mod stream;
+mod stride;
+mod trace;
+mod uniform;
+
+use cxlab_engine::catalog::Entry;
+
+use crate::op::Workload;
+
+pub use common::Mix;
+pub use hot_cold::HotCold;
+pub use pointer_chase::PointerChase;
+pub use stream::Stream;
+pub use stride::Stride;
+pub use trace::{Addresses, Share, Timing, Trace};
+pub use uniform::Uniform;
+
+/// Every workload, in the order in which they are listed.
+pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
+    stream::ENTRY,
+    stride::ENTRY,
+    uniform::ENTRY,
+    hot_cold::ENTRY,
+    pointer_chase::ENTRY,
+    trace::ENTRY,
+];

@@ -1,0 +1,49 @@
+//! Dependent operations round a random cycle through every line of the footprint: what latency
+//! benchmarks (`lat_mem_rd`, Intel MLC) measure with.
+
+use cxlab_engine::catalog::Entry;
+use cxlab_engine::rng::StreamRng;
+
+use super::common::{Mixer, Region, pattern_params, read, untimed};
+use super::permutation::Cycle;
+use crate::error::WorkloadError;
+use crate::op::{MemOp, OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "pointer-chase",
+    summary: "dependent operations round a random cycle through every line of the footprint",
+    schema: |generator| generator.subschema_for::<PointerChase>(),
+    build: |params| {
+        let params: PointerChase = read(params)?;
+        params.common().check()?;
+        Ok(Box::new(params))
+    },
+};
+
+pattern_params! {
+    /// Dependent operations round a random cycle through every line of the footprint. The cycle is
+    /// computed, not stored, so the footprint may be of any size; each requester has its own.
+    PointerChase {}
+}
+
+struct Source {
+    region: Region,
+    mixer: Mixer,
+    cycle: Option<Cycle>,
+}
+
+impl Workload for PointerChase {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let common = self.common();
+        Ok(Box::new(Source { region: common.region(ctx)?, mixer: common.mixer(), cycle: None }))
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        let lines = self.region.lines;
+        let line = self.cycle.get_or_insert_with(|| Cycle::new(lines, rng)).next();
+        let kind = self.mixer.kind(rng);
+        Some(MemOp { dependent: true, ..untimed(self.region.line(line), kind) })
+    }
+}

@@ -1,0 +1,45 @@
+//! Sequential lines, over and over, as STREAM and `memcpy` touch memory.
+
+use cxlab_engine::catalog::Entry;
+use cxlab_engine::rng::StreamRng;
+
+use super::common::{Mixer, Region, pattern_params, read, untimed};
+use crate::error::WorkloadError;
+use crate::op::{MemOp, OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "stream",
+    summary: "sequential lines through the footprint, over and over",
+    schema: |generator| generator.subschema_for::<Stream>(),
+    build: |params| {
+        let params: Stream = read(params)?;
+        params.common().check()?;
+        Ok(Box::new(params))
+    },
+};
+
+pattern_params! {
+    /// Sequential lines through the footprint, over and over.
+    Stream {}
+}
+
+struct Source {
+    region: Region,
+    mixer: Mixer,
+    next: u64,
+}
+
+impl Workload for Stream {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let common = self.common();
+        Ok(Box::new(Source { region: common.region(ctx)?, mixer: common.mixer(), next: 0 }))
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        let line = self.next;
+        self.next = if line + 1 == self.region.lines { 0 } else { line + 1 };
+        Some(untimed(self.region.line(line), self.mixer.kind(rng)))
+    }
+}

@@ -1,0 +1,75 @@
+//! One line every so many bytes, as a walk down a column of a matrix stored by rows.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, LINE_BYTES};
+
+use super::common::{Mixer, Region, pattern_params, read, untimed, whole_lines};
+use crate::error::WorkloadError;
+use crate::op::{MemOp, OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "stride",
+    summary: "one line every `stride` bytes; each pass begins one line later",
+    schema: |generator| generator.subschema_for::<Stride>(),
+    build: |params| {
+        let params: Stride = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+pattern_params! {
+    /// One line every `stride` bytes. Each pass through the footprint begins one line after the
+    /// last, so that after `stride` / 64 B passes every line has been touched once.
+    Stride {
+        /// Bytes from one operation to the next: a multiple of 64 B, less than the footprint.
+        /// Default 4 KiB, one line a page (*assumed*).
+        stride: Bytes = Bytes(4096),
+    }
+}
+
+impl Stride {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()?;
+        if self.stride.0 == 0 {
+            return Err(ParamError::new("stride", "found 0 B; allowed: 64 B and more"));
+        }
+        whole_lines("stride", self.stride)
+    }
+}
+
+struct Source {
+    region: Region,
+    mixer: Mixer,
+    stride: u64,
+    start: u64,
+    next: u64,
+}
+
+impl Workload for Stride {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        self.check()?;
+        let common = self.common();
+        let region = common.region(ctx)?;
+        let stride = self.stride.0 / LINE_BYTES;
+        if stride >= region.lines {
+            let footprint = Bytes(region.lines * LINE_BYTES);
+            let message = format!("found {}; allowed: less than {footprint}, the footprint", self.stride);
+            return Err(WorkloadError::param("stride", message));
+        }
+        Ok(Box::new(Source { region, mixer: common.mixer(), stride, start: 0, next: 0 }))
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        let line = self.next;
+        self.next += self.stride;
+        if self.next >= self.region.lines {
+            self.start = if self.start + 1 == self.stride { 0 } else { self.start + 1 };
+            self.next = self.start;
+        }
+        Some(untimed(self.region.line(line), self.mixer.kind(rng)))
+    }
+}

@@ -1,0 +1,153 @@
+//! Replays a trace.
+//!
+//! When the first source is made the whole trace is read once: that proves it whole, counts it,
+//! finds its times and builds the map of pages that all sources share. Each source then streams
+//! the file again for itself, so that sources stay independent of one another and of threads.
+
+mod replay;
+mod survey;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use serde::{Deserialize, Serialize};
+
+use super::common::read;
+use crate::error::WorkloadError;
+use crate::op::{OpSource, SourceContext, Workload};
+use replay::Replay;
+use survey::Survey;
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "trace",
+    summary: "replays a recorded trace (.cxlt, or any format that can be imported)",
+    schema: |generator| generator.subschema_for::<Trace>(),
+    build: |params| {
+        let params: Trace = read(params)?;
+        params.check()?;
+        Ok(Box::new(TraceWorkload { params, surveyed: Mutex::new(None) }))
+    },
+};
+
+/// When a record may be issued.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// As fast as the requester can.
+    #[default]
+    FullSpeed,
+    /// Not before its time in the trace, counted from the earliest and times `time_scale`.
+    Timestamps,
+}
+
+/// How addresses of the trace become addresses of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addresses {
+    /// 4 KiB pages from the bottom of memory, in the order in which the trace first touches them.
+    #[default]
+    Compact,
+    /// The remainder by the span of memory.
+    Modulo,
+    /// As they are.
+    Exact,
+}
+
+/// Which records each requester replays.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Share {
+    /// Requester i of n takes every n-th record, from record i.
+    #[default]
+    Interleave,
+    /// Every requester replays the whole trace.
+    All,
+    /// Requester i of n takes the i-th of n equal runs of records.
+    Block,
+}
+
+/// Replays a recorded trace.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Trace {
+    /// The trace file, from the scenario's folder; one given on the command line replaces it.
+    pub path: Option<PathBuf>,
+    /// When records may be issued.
+    pub timing: Timing,
+    /// Multiplies the times of the trace: 2.0 is half as fast. 0.000001 to 1000000.
+    pub time_scale: f64,
+    /// How addresses of the trace become addresses of the system.
+    pub addresses: Addresses,
+    /// Which records each requester replays.
+    pub share: Share,
+    /// How many times the trace is replayed; at least 1.
+    pub repeat: u64,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Trace {
+            path: None,
+            timing: Timing::FullSpeed,
+            time_scale: 1.0,
+            addresses: Addresses::Compact,
+            share: Share::Interleave,
+            repeat: 1,
+        }
+    }
+}
+
+impl Trace {
+    fn check(&self) -> Result<(), ParamError> {
+        if !(1e-6..=1e6).contains(&self.time_scale) {
+            let message = format!("found {}; allowed: 0.000001 to 1000000", self.time_scale);
+            return Err(ParamError::new("time_scale", message));
+        }
+        if self.repeat == 0 {
+            return Err(ParamError::new("repeat", "found 0; allowed: 1 and more"));
+        }
+        Ok(())
+    }
+
+    fn file(&self, ctx: &SourceContext) -> Result<PathBuf, ParamError> {
+        match (ctx.trace_override, &self.path) {
+            (Some(path), _) => Ok(path.to_owned()),
+            (None, Some(path)) => Ok(ctx.scenario_dir.join(path)),
+            (None, None) => Err(ParamError::new("path", "found none; allowed: a trace file")),
+        }
+    }
+}
+
+struct TraceWorkload {
+    params: Trace,
+    surveyed: Mutex<Option<(PathBuf, u64, Arc<Survey>)>>,
+}
+
+impl TraceWorkload {
+    /// The survey of a file in a memory of `span` bytes, made once for all requesters.
+    fn survey(&self, path: &Path, span: u64) -> Result<Arc<Survey>, WorkloadError> {
+        let mut surveyed = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, known_span, survey)) = &*surveyed
+            && known == path
+            && *known_span == span
+        {
+            return Ok(survey.clone());
+        }
+        let survey = Arc::new(Survey::new(path, span, &self.params)?);
+        *surveyed = Some((path.to_owned(), span, survey.clone()));
+        Ok(survey)
+    }
+}
+
+impl Workload for TraceWorkload {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        self.params.check()?;
+        let path = self.params.file(ctx)?;
+        let survey = self.survey(&path, ctx.span.0)?;
+        Ok(Box::new(Replay::new(path, survey, &self.params, ctx)?))
+    }
+}

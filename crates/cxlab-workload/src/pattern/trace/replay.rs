@@ -1,0 +1,112 @@
+//! The source that streams one requester's share of a trace.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::SimTime;
+
+use super::survey::Survey;
+use super::{Share, Timing, Trace};
+use crate::error::TraceError;
+use crate::op::{MemOp, OpSource, SourceContext};
+use crate::trace::{Record, Records};
+
+/// Fraction bits of the fixed-point time scale: one part in 10^6 of the smallest scale.
+const SCALE_BITS: u32 = 40;
+
+/// One requester's share of a trace.
+pub(super) struct Replay {
+    path: PathBuf,
+    survey: Arc<Survey>,
+    records: Records,
+    /// The first record of a lap, the records from one to the next, and how many a lap has.
+    first: u64,
+    skip: u64,
+    share: u64,
+    left_in_lap: u64,
+    lap: u64,
+    laps: u64,
+    /// Fixed-point time scale; `None` at full speed.
+    scale: Option<u128>,
+}
+
+impl Replay {
+    pub fn new(
+        path: PathBuf,
+        survey: Arc<Survey>,
+        params: &Trace,
+        ctx: &SourceContext,
+    ) -> Result<Replay, TraceError> {
+        let count = survey.records;
+        let requesters = ctx.requesters.max(1) as u64;
+        let requester = (ctx.requester as u64).min(requesters - 1);
+        let bound = |index: u64| {
+            (u128::from(count) * u128::from(index) / u128::from(requesters)) as u64
+        };
+        let (first, skip, share) = match params.share {
+            Share::All => (0, 0, count),
+            Share::Interleave => {
+                (requester, requesters - 1, count.saturating_sub(requester).div_ceil(requesters))
+            }
+            Share::Block => (bound(requester), 0, bound(requester + 1) - bound(requester)),
+        };
+        let scale = (params.timing == Timing::Timestamps)
+            .then(|| (params.time_scale * (1u64 << SCALE_BITS) as f64) as u128);
+        let records = Records::open(&path, None)?;
+        let laps = if share == 0 { 0 } else { params.repeat };
+        let mut replay =
+            Replay { path, survey, records, first, skip, share, left_in_lap: share, lap: 0, laps, scale };
+        if laps > 0 {
+            replay.records.skip_records(first)?;
+        }
+        Ok(replay)
+    }
+
+    /// The next record of the share; `None` when all laps are done.
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        if self.left_in_lap == 0 {
+            self.lap = self.laps.min(self.lap + 1);
+            self.left_in_lap = self.share;
+            if self.lap < self.laps {
+                self.records = Records::open(&self.path, None)?;
+                self.records.skip_records(self.first)?;
+            }
+        } else if self.left_in_lap < self.share && self.skip > 0 {
+            self.records.skip_records(self.skip)?;
+        }
+        if self.lap >= self.laps {
+            return Ok(None);
+        }
+        self.left_in_lap -= 1;
+        self.records.next_record()
+    }
+
+    /// Laps follow one another without a gap: the earliest record of one comes when the latest of
+    /// the one before does.
+    fn not_before(&self, record: &Record) -> SimTime {
+        let Some(scale) = self.scale else { return SimTime::ZERO };
+        let lap = u128::from(self.survey.latest - self.survey.earliest) * u128::from(self.lap);
+        let time = lap.saturating_add(u128::from(record.time.0.saturating_sub(self.survey.earliest)));
+        let scaled = time.saturating_mul(scale) >> SCALE_BITS;
+        SimTime(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+}
+
+impl OpSource for Replay {
+    /// # Panics
+    /// If the trace is no longer the one that was read whole when the source was made: somebody
+    /// changed it during the run, whose results would mean nothing.
+    fn next_op(&mut self, _: &mut StreamRng) -> Option<MemOp> {
+        let next = match self.next_record() {
+            Ok(next) => next,
+            Err(error) => panic!("the trace changed during the run: {error}"),
+        };
+        let mapped = next.and_then(|record| Some((record, self.survey.hpa(record.line)?)));
+        let Some((record, hpa)) = mapped else {
+            assert!(self.lap >= self.laps, "the trace {} changed during the run", self.path.display());
+            return None;
+        };
+        Some(MemOp { hpa, kind: record.kind, not_before: self.not_before(&record), dependent: false })
+    }
+}

@@ -1,0 +1,103 @@
+//! One pass over a trace before it is replayed.
+
+use std::path::Path;
+
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, LineAddr};
+
+use super::{Addresses, Timing, Trace};
+use crate::error::{Place, TraceError, WorkloadError};
+use crate::page_map::{PAGE_BYTES, PAGE_LINES, PageMap};
+use crate::trace::{Record, Records};
+
+/// What a pass over the trace found.
+pub(super) struct Survey {
+    /// Records; at least 1.
+    pub records: u64,
+    /// Earliest time, in picoseconds.
+    pub earliest: u64,
+    /// Latest time.
+    pub latest: u64,
+    mapping: Mapping,
+}
+
+/// How lines of the trace become addresses.
+pub(super) enum Mapping {
+    Exact,
+    Modulo { lines: u64 },
+    Compact { frames: PageMap },
+}
+
+impl Survey {
+    pub fn new(path: &Path, span: u64, params: &Trace) -> Result<Survey, WorkloadError> {
+        if span < PAGE_BYTES {
+            let message = format!("found {} of memory; allowed: 4 KiB and more", Bytes(span));
+            return Err(WorkloadError::param("addresses", message));
+        }
+        let mapping = match params.addresses {
+            Addresses::Exact => Mapping::Exact,
+            Addresses::Modulo => Mapping::Modulo { lines: span / LINE_BYTES },
+            Addresses::Compact => Mapping::Compact { frames: PageMap::new() },
+        };
+        let mut survey = Survey { records: 0, earliest: u64::MAX, latest: 0, mapping };
+        let mut records = Records::open(path, None)?;
+        while let Some(record) = records.next_record()? {
+            survey.add(record, path, span)?;
+        }
+        let whole = |field, message: String| TraceError::new(path, Place::File, field, message);
+        if survey.records == 0 {
+            return Err(whole("records", "found 0; allowed: 1 and more".to_owned()).into());
+        }
+        let timed = records.has_time() && survey.latest > survey.earliest;
+        if params.timing == Timing::Timestamps && !timed {
+            let message = "all records have the same time; allowed with timing = \"timestamps\": \
+                           a trace with times (or timing = \"full-speed\")";
+            return Err(whole("time", message.to_owned()).into());
+        }
+        Ok(survey)
+    }
+
+    fn add(&mut self, record: Record, path: &Path, span: u64) -> Result<(), TraceError> {
+        let misfit = |message: String| {
+            TraceError::new(path, Place::File, "address", format!("record {}: {message}", self.records))
+        };
+        match &mut self.mapping {
+            Mapping::Modulo { .. } => {}
+            Mapping::Exact => {
+                if record.line.0 >= span / LINE_BYTES {
+                    let found = u128::from(record.line.0) * u128::from(LINE_BYTES);
+                    return Err(misfit(format!(
+                        "found {found:#x}; allowed with addresses = \"exact\": below {span:#x} ({} of memory)",
+                        Bytes(span)
+                    )));
+                }
+            }
+            Mapping::Compact { frames } => {
+                let next = frames.len();
+                frames.entry(record.line.0 / PAGE_LINES, next);
+                if frames.len() > span / PAGE_BYTES {
+                    return Err(misfit(format!(
+                        "found more than {next} pages of 4 KiB; allowed: as many as fit in {} of memory",
+                        Bytes(span)
+                    )));
+                }
+            }
+        }
+        self.records += 1;
+        self.earliest = self.earliest.min(record.time.0);
+        self.latest = self.latest.max(record.time.0);
+        Ok(())
+    }
+
+    /// The address of a line of the trace; `None` for a line that the survey did not see.
+    #[inline]
+    pub fn hpa(&self, line: LineAddr) -> Option<Hpa> {
+        let line = match &self.mapping {
+            Mapping::Exact => line.0,
+            Mapping::Modulo { lines } => line.0 % lines,
+            Mapping::Compact { frames } => {
+                frames.get(line.0 / PAGE_LINES)? * PAGE_LINES + line.0 % PAGE_LINES
+            }
+        };
+        Some(Hpa(line * LINE_BYTES))
+    }
+}

@@ -1,0 +1,43 @@
+//! Lines drawn uniformly at random, as GUPS touches memory.
+
+use cxlab_engine::catalog::Entry;
+use cxlab_engine::rng::StreamRng;
+
+use super::common::{Mixer, Region, pattern_params, read, untimed};
+use crate::error::WorkloadError;
+use crate::op::{MemOp, OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "uniform",
+    summary: "independent lines, uniformly at random over the footprint",
+    schema: |generator| generator.subschema_for::<Uniform>(),
+    build: |params| {
+        let params: Uniform = read(params)?;
+        params.common().check()?;
+        Ok(Box::new(params))
+    },
+};
+
+pattern_params! {
+    /// Independent lines, uniformly at random over the footprint.
+    Uniform {}
+}
+
+struct Source {
+    region: Region,
+    mixer: Mixer,
+}
+
+impl Workload for Uniform {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let common = self.common();
+        Ok(Box::new(Source { region: common.region(ctx)?, mixer: common.mixer() }))
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        let line = rng.below(self.region.lines);
+        Some(untimed(self.region.line(line), self.mixer.kind(rng)))
+    }
+}

@@ -1,0 +1,240 @@
+//! Reads a trace as a stream.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::block::{self, BlockCursor, BlockHeader, HEADER_BYTES};
+use super::header::read_part;
+use super::info::BlockStats;
+use super::writer::Footer;
+use super::{Header, Record, TAG_BLOCK, TAG_FOOTER};
+use crate::error::{Place, TraceError};
+
+/// Reads a trace as a stream; its memory is one block.
+///
+/// The end of the records is reported only after the footer has been found to match everything
+/// read: a truncated or altered file always ends in an error.
+pub struct TraceReader<R: Read> {
+    input: R,
+    path: PathBuf,
+    header: Header,
+    block: BlockCursor,
+    stored: Vec<u8>,
+    at: u64,
+    block_at: u64,
+    stats: BlockStats,
+    records: u64,
+    chain: crc32fast::Hasher,
+    state: State,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum State {
+    Reading,
+    Finished,
+    Failed(TraceError),
+}
+
+impl TraceReader<BufReader<File>> {
+    /// Opens a trace file.
+    ///
+    /// # Errors
+    /// When it cannot be opened or is not a `.cxlt` trace.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = File::open(path)
+            .map_err(|error| TraceError::io(path, Place::File, "open the trace", &error))?;
+        TraceReader::new(BufReader::with_capacity(1 << 16, file), path)
+    }
+}
+
+impl<R: Read> TraceReader<R> {
+    /// Reads a trace from `input`; `path` is the name that errors give it.
+    ///
+    /// # Errors
+    /// When it does not begin as a `.cxlt` trace does.
+    pub fn new(mut input: R, path: &Path) -> Result<Self, TraceError> {
+        let (header, at) = Header::read(&mut input).map_err(|fault| {
+            TraceError::new(path, Place::Offset(fault.offset), fault.field, fault.message)
+        })?;
+        Ok(TraceReader {
+            input,
+            path: path.to_owned(),
+            header,
+            block: BlockCursor::default(),
+            stored: Vec::new(),
+            at,
+            block_at: at,
+            stats: BlockStats::default(),
+            records: 0,
+            chain: crc32fast::Hasher::new(),
+            state: State::Reading,
+        })
+    }
+
+    /// What the trace says about itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The blocks read so far.
+    pub fn block_stats(&self) -> BlockStats {
+        self.stats
+    }
+
+    /// The next record; `None` when the trace has been read whole.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the file, at this call and every later one.
+    #[inline]
+    pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        while self.block.left() == 0 {
+            if self.state == State::Finished {
+                return Ok(None);
+            }
+            self.next_part(true)?;
+        }
+        match self.block.next(self.header.has_time) {
+            Ok(record) => Ok(Some(record)),
+            Err((field, message)) => self.fail(field, message),
+        }
+    }
+
+    /// Passes over up to `count` records, and returns how many there were. Whole blocks are
+    /// checked but not decompressed.
+    ///
+    /// # Errors
+    /// As [`TraceReader::next_record`].
+    pub fn skip_records(&mut self, count: u64) -> Result<u64, TraceError> {
+        let mut skipped = 0;
+        while skipped < count {
+            if self.block.left() > 0 {
+                if self.next_record()?.is_none() {
+                    break;
+                }
+                skipped += 1;
+                continue;
+            }
+            if self.state == State::Finished {
+                break;
+            }
+            if let Some(header) = self.next_part(false)? {
+                if header.records as u64 <= count - skipped {
+                    skipped += header.records as u64;
+                } else {
+                    self.decompress(&header)?;
+                }
+            }
+        }
+        Ok(skipped)
+    }
+
+    /// Reads the next block, and decompresses it if asked, or the footer.
+    fn next_part(&mut self, decompress: bool) -> Result<Option<BlockHeader>, TraceError> {
+        if let State::Failed(error) = &self.state {
+            return Err(error.clone());
+        }
+        self.block_at = self.at;
+        let mut tag = [0];
+        self.fill(&mut tag, "tag")?;
+        match tag[0] {
+            TAG_BLOCK => {
+                let header = self.read_block()?;
+                if decompress {
+                    self.decompress(&header)?;
+                }
+                Ok(Some(header))
+            }
+            TAG_FOOTER => self.read_footer().map(|()| None),
+            other => self.fail("tag", format!("found {other:#04x}; allowed: 0x42 (B), 0x46 (F)")),
+        }
+    }
+
+    fn read_block(&mut self) -> Result<BlockHeader, TraceError> {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0] = TAG_BLOCK;
+        self.fill(&mut bytes[1..], "header")?;
+        let header = match BlockHeader::parse(&bytes, self.header.has_time) {
+            Ok(header) => header,
+            Err((field, message)) => return self.fail(field, message),
+        };
+        let mut stored = std::mem::take(&mut self.stored);
+        stored.resize(header.stored_bytes, 0);
+        let filled = self.fill(&mut stored, "records");
+        self.stored = stored;
+        filled?;
+        if block::checksum(&bytes, &self.stored) != header.checksum {
+            return self.fail("checksum", "does not match the block: the file is damaged".to_owned());
+        }
+        self.chain.update(&header.checksum.to_le_bytes());
+        self.stats.add(&header);
+        self.records += header.records as u64;
+        Ok(header)
+    }
+
+    fn decompress(&mut self, header: &BlockHeader) -> Result<(), TraceError> {
+        match self.block.load(header, &self.stored) {
+            Ok(()) => Ok(()),
+            Err((field, message)) => self.fail(field, message),
+        }
+    }
+
+    fn read_footer(&mut self) -> Result<(), TraceError> {
+        let mut found = [0; Footer::BYTES];
+        found[0] = TAG_FOOTER;
+        self.fill(&mut found[1..], "footer")?;
+        let blocks = self.stats.blocks;
+        let footer = Footer { records: self.records, blocks, chain: self.chain.clone().finalize() };
+        if found != footer.bytes() {
+            let message = format!(
+                "does not match the {} records in {} blocks before it: the file is damaged",
+                footer.records, footer.blocks
+            );
+            return self.fail("footer", message);
+        }
+        match self.input.read(&mut [0]) {
+            Ok(0) => self.state = State::Finished,
+            Ok(_) => return self.fail("footer", "the file goes on behind its footer".to_owned()),
+            Err(error) => return self.fail("footer", format!("cannot read: {error}")),
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, bytes: &mut [u8], field: &'static str) -> Result<(), TraceError> {
+        match read_part(&mut self.input, bytes) {
+            Ok(()) => {
+                self.at += bytes.len() as u64;
+                Ok(())
+            }
+            Err(message) => self.fail(field, message),
+        }
+    }
+
+    fn fail<T>(&mut self, field: &'static str, message: String) -> Result<T, TraceError> {
+        // The block in hand is the last one counted, or else the one after it that did not come.
+        let index = if self.block.left() > 0 { self.stats.blocks.saturating_sub(1) } else { self.stats.blocks };
+        let place = Place::Block { index, offset: self.block_at };
+        let error = TraceError::new(&self.path, place, field, message);
+        self.block = BlockCursor::default();
+        self.state = State::Failed(error.clone());
+        Err(error)
+    }
+}
+
+impl<R: Read> Iterator for TraceReader<R> {
+    type Item = Result<Record, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_record().transpose()
+    }
+}
+
+/// Whether `start` begins as a `.cxlt` trace does.
+pub(crate) fn looks_like_cxlt(start: &[u8]) -> bool {
+    start.starts_with(&super::MAGIC)
+}
+
+/// An [`io::Error`] of a writer as a trace error.
+pub(crate) fn write_error(path: &Path, error: &io::Error) -> TraceError {
+    TraceError::io(path, Place::File, "write the trace", error)
+}

@@ -1,0 +1,218 @@
+//! Every importer: what it reads, what it refuses and how it says so.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use cxlab_workload::import::FORMATS;
+use cxlab_workload::trace::{Record, Records};
+use cxlab_workload::{OpKind, Place, Summary, TraceError, head, import, info};
+use proptest::prelude::*;
+
+/// A folder of its own for one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("cxlab-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, contents).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn read(path: &Path, format: Option<&str>) -> Result<Vec<Record>, TraceError> {
+    let mut records = Records::open(path, format)?;
+    let mut all = Vec::new();
+    while let Some(record) = records.next_record()? {
+        all.push(record);
+    }
+    Ok(all)
+}
+
+/// Records as (line, kind, time in ps).
+fn rows(path: &Path) -> Vec<(u64, char, u64)> {
+    let kind = |kind| if kind == OpKind::Read { 'R' } else { 'W' };
+    read(path, None).unwrap().iter().map(|r| (r.line.0, kind(r.kind), r.time.0)).collect()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn instruction(sources: [u64; 4], destinations: [u64; 2]) -> Vec<u8> {
+    let mut record = 0x40_1000u64.to_le_bytes().to_vec();
+    record.extend([1, 0, 3, 0, 1, 2, 0, 0]);
+    for address in destinations.iter().chain(&sources) {
+        record.extend(address.to_le_bytes());
+    }
+    record
+}
+
+const TEXT: &[u8] = b"# a comment\n0x1000 R 0\n\n1040 w 12.5\n0xffffffffffffffff R\n";
+const LACKEY: &[u8] = b"==1== Lackey\nI  0401ab70,3\n L 103c,8\n M 2000,4\n S 1fff000748,64\n";
+const CSV: &[u8] = b"op, \"address\",time_us,size_bytes\nread,64,1,1\nW,0x80,2.5,65\n";
+
+#[test]
+fn each_format_is_recognised_and_read_also_in_gzip() {
+    let folder = Folder::new("formats");
+    let champsim = [instruction([64, 0, 192, 0], [0, 128]), instruction([0; 4], [0; 2])].concat();
+    let last = u64::MAX / 64;
+    for (format, contents, expected) in [
+        ("text", TEXT, vec![(64, 'R', 0), (65, 'W', 12_500), (last, 'R', 0)]),
+        (
+            "lackey",
+            LACKEY,
+            vec![(64, 'R', 0), (65, 'R', 0), (128, 'R', 0), (128, 'W', 0)]
+                .into_iter()
+                .chain([(0x1f_ff00_0748 / 64, 'W', 0), (0x1f_ff00_0748 / 64 + 1, 'W', 0)])
+                .collect(),
+        ),
+        ("csv", CSV, vec![(1, 'R', 1_000_000), (2, 'W', 2_500_000), (3, 'W', 2_500_000)]),
+        ("champsim", &champsim, vec![(1, 'R', 0), (3, 'R', 0), (2, 'W', 0)]),
+    ] {
+        let plain = folder.file(&format!("{format}.unknown"), contents);
+        let packed = folder.file(&format!("{format}.gz"), &gzip(contents));
+        for path in [plain, packed] {
+            assert_eq!(rows(&path), expected, "{format}");
+            assert_eq!(info(&path).unwrap().format, format);
+            let out = folder.0.join("out.cxlt");
+            let summary = import(&path, None, None, &out, &mut |_, _| {}).unwrap();
+            assert_eq!(summary.records(), expected.len() as u64);
+            assert_eq!(rows(&out), expected);
+            assert_eq!(summary.bytes, std::fs::metadata(&out).unwrap().len());
+        }
+    }
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 9, "no partial file is left");
+}
+
+#[test]
+fn info_and_head_say_what_a_trace_holds() {
+    let folder = Folder::new("info");
+    let path = folder.file("a.csv", CSV);
+    let out = folder.0.join("a.cxlt");
+    let mut last = (0, 0);
+    import(&path, Some("csv"), None, &out, &mut |done, total| last = (done, total)).unwrap();
+    assert_eq!(last, (CSV.len() as u64, CSV.len() as u64));
+    let info = info(&out).unwrap();
+    assert_eq!((info.accesses, info.reads, info.writes), (3, 1, 2));
+    assert_eq!(info.footprint.lines(), 3);
+    let (first, last) = info.time_range.unwrap();
+    assert_eq!((first.0, last.0), (1_000_000, 2_500_000));
+    assert_eq!(info.provenance, "imported from a.csv (csv)");
+    assert_eq!(info.blocks.unwrap().blocks, 1);
+    assert_eq!(head(&out, 2).unwrap().count(), 2);
+    assert_eq!(head(&out, 9).unwrap().map(Result::unwrap).count(), 3);
+}
+
+#[test]
+fn a_filter_passes_on_misses_only_and_says_so_in_the_provenance() {
+    let folder = Folder::new("filter");
+    let path = folder.file("a.trace", &b"0 R 0\n".repeat(100));
+    let out = folder.0.join("a.cxlt");
+    let summary = import(&path, None, Some("32 KiB/8".parse().unwrap()), &out, &mut |_, _| {});
+    let Summary { accesses, reads, writes, .. } = summary.unwrap();
+    assert_eq!((accesses, reads, writes), (100, 1, 0));
+    assert!(info(&out).unwrap().provenance.ends_with("(text); through caches of 32 KiB/8"));
+}
+
+#[test]
+fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
+    let folder = Folder::new("mistakes");
+    let mut branch = instruction([64, 0, 0, 0], [0; 2]);
+    branch.extend(instruction([64, 0, 0, 0], [0; 2]));
+    branch[72] = 7;
+    let long = [b"0 R 0\n".to_vec(), vec![b'a'; 70_000]].concat();
+    for (format, contents, place, words) in [
+        ("text", &b"0x10 R 0\nxyz R 0\n"[..], Place::Line(2), "`address`: found `xyz`"),
+        ("text", b"10 Q 0\n", Place::Line(1), "`operation`: found `Q`; allowed: R, W"),
+        ("text", b"10 R 0.0001\n", Place::Line(1), "`time`: found `0.0001`; allowed: nanoseconds"),
+        ("text", b"10 R 0 1\n", Place::Line(1), "found `1`; allowed: three fields"),
+        ("text", b"12345678901234567 R 0\n", Place::Line(1), "allowed: a hexadecimal number"),
+        ("text", &long, Place::Line(2), "longer than"),
+        ("lackey", b" L 10,0\n", Place::Line(1), "`size`: found 0; allowed: 1 to"),
+        ("lackey", b" L ffffffffffffffff,2\n", Place::Line(1), "`address`: found"),
+        ("lackey", b" L 10,8\n L 10,8", Place::Line(2), "truncated"),
+        ("lackey", b"hello\n", Place::Line(1), "`row`: found `hello`; allowed"),
+        ("csv", b"address,op,time\n", Place::Line(1), "`column`: found `time`; allowed: address"),
+        ("csv", b"address,op,op\n", Place::Line(1), "each column once"),
+        ("csv", b"address\n", Place::Line(1), "found no `op`"),
+        ("csv", b"address,op\n12,X\n", Place::Line(2), "`op`: found `X`; allowed: R, W"),
+        ("csv", b"address,op\n12,R,3\n", Place::Line(2), "found `3`; allowed: 2 values"),
+        ("champsim", &branch, Place::Offset(72), "`is_branch`: found 7; allowed: 0, 1"),
+        ("champsim", &branch[..70], Place::Offset(64), "found 6 bytes of a record"),
+    ] {
+        let path = folder.file("input", contents);
+        let error = read(&path, Some(format)).unwrap_err();
+        assert_eq!(error.place, place, "{error}");
+        let text = error.to_string();
+        assert!(text.starts_with(&path.display().to_string()) && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_at_all_says_what_to_do() {
+    let folder = Folder::new("unreadable");
+    let xz = folder.file("a.champsimtrace.xz", b"\xfd7zXZ\0rest");
+    let error = read(&xz, None).unwrap_err().to_string();
+    assert!(error.contains("xz -dc") && error.contains("| gzip"), "{error}");
+    let unknown = folder.file("a.bin", b"");
+    assert!(read(&unknown, None).unwrap_err().to_string().contains("allowed: cxlt, lackey"));
+    assert!(read(&unknown, Some("elf")).unwrap_err().to_string().contains("found `elf`"));
+    assert!(read(&folder.0, None).unwrap_err().to_string().contains("is a folder"));
+    assert!(read(&folder.0.join("none"), None).unwrap_err().to_string().contains("cannot open"));
+    let mut cut = gzip(TEXT);
+    cut.truncate(cut.len() - 9);
+    assert!(read(&folder.file("cut.gz", &cut), Some("text")).is_err());
+}
+
+#[test]
+fn a_failed_import_leaves_no_file() {
+    let folder = Folder::new("failed");
+    let path = folder.file("a.trace", b"0 R 0\nbad\n");
+    let out = folder.0.join("a.cxlt");
+    assert!(import(&path, None, None, &out, &mut |_, _| {}).is_err());
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_reader_panics_on_arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let folder = Folder::new("fuzz");
+        let path = folder.file("bytes", &bytes);
+        for format in FORMATS.iter().map(|format| Some(format.name)).chain([None]) {
+            let _ = read(&path, format);
+        }
+    }
+
+    #[test]
+    fn no_reader_panics_on_a_damaged_file(
+        which in 0usize..5,
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let folder = Folder::new("mutate");
+        let champsim = instruction([64, 0, 192, 0], [0, 128]);
+        let mut bytes = [TEXT.to_vec(), LACKEY.to_vec(), CSV.to_vec(), champsim, gzip(TEXT)][which].clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let path = folder.file("bytes", &bytes);
+        let _ = read(&path, None);
+        let _ = read(&path, Some(["text", "lackey", "csv", "champsim", "text"][which]));
+    }
+}

@@ -1,0 +1,126 @@
+//! The `trace` workload: shares, addresses, times, laps and misfits.
+
+use std::path::{Path, PathBuf};
+
+use cxlab_engine::catalog::find;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Bytes;
+use cxlab_workload::pattern::CATALOG;
+use cxlab_workload::{MemOp, SourceContext, WorkloadError};
+use serde_json::{Value, json};
+
+fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("cxlab-replay-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Ten reads, each of a page of its own from the top of the address space down, at 5, 6, ... ns.
+fn ten_pages(folder: &Path) {
+    let rows: String = (0..10u64)
+        .map(|i| format!("{:#x} R {}\n", u64::MAX - 63 - i * 4096 - i * 64, 5 + i))
+        .collect();
+    std::fs::write(folder.join("ten.trace"), rows).unwrap();
+}
+
+fn replay(
+    folder: &Path,
+    params: Value,
+    span: u64,
+    requesters: usize,
+) -> Result<Vec<Vec<MemOp>>, WorkloadError> {
+    let workload = (find(CATALOG, "trace").unwrap().build)(&params)?;
+    (0..requesters)
+        .map(|requester| {
+            let ctx = SourceContext {
+                span: Bytes(span),
+                requester,
+                requesters,
+                scenario_dir: folder,
+                trace_override: None,
+            };
+            let mut source = workload.source(&ctx)?;
+            let mut rng = StreamRng::new(1, "host");
+            let ops = std::iter::from_fn(|| source.next_op(&mut rng)).collect();
+            assert_eq!(source.next_op(&mut rng), None);
+            Ok(ops)
+        })
+        .collect()
+}
+
+fn addresses(ops: &[MemOp]) -> Vec<u64> {
+    ops.iter().map(|op| op.hpa.0).collect()
+}
+
+/// Where `ten_pages` lands in compact addresses: page i at frame i, its line kept.
+fn compact(i: u64) -> u64 {
+    i * 4096 + (63 - i) * 64
+}
+
+#[test]
+fn shares_divide_the_records_and_agree_on_addresses() {
+    let folder = folder("share");
+    ten_pages(&folder);
+    let at = |share: &str| {
+        let ops = replay(&folder, json!({"path": "ten.trace", "share": share}), 10 * 4096, 3);
+        ops.unwrap().iter().map(|ops| addresses(ops)).collect::<Vec<_>>()
+    };
+    let expect = |records: &[u64]| records.iter().map(|i| compact(*i)).collect::<Vec<_>>();
+    let all: Vec<u64> = (0..10).collect();
+    assert_eq!(at("interleave"), [expect(&[0, 3, 6, 9]), expect(&[1, 4, 7]), expect(&[2, 5, 8])]);
+    assert_eq!(at("block"), [expect(&[0, 1, 2]), expect(&[3, 4, 5]), expect(&[6, 7, 8, 9])]);
+    assert_eq!(at("all"), [expect(&all), expect(&all), expect(&all)]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn laps_follow_one_another_also_in_time() {
+    let folder = folder("laps");
+    ten_pages(&folder);
+    let params = json!({
+        "path": "ten.trace", "repeat": 2, "timing": "timestamps", "time_scale": 0.5,
+    });
+    let ops = replay(&folder, params, 1 << 20, 1).unwrap().remove(0);
+    let times: Vec<u64> = ops.iter().map(|op| op.not_before.0).collect();
+    let expected: Vec<u64> = (0..10).chain(9..19).map(|ns| ns * 500).collect();
+    assert_eq!(times, expected);
+    assert_eq!(addresses(&ops[..10]), addresses(&ops[10..]));
+    let more = replay(&folder, json!({"path": "ten.trace", "repeat": 3}), 1 << 20, 16).unwrap();
+    let counts: Vec<usize> = more.iter().map(Vec::len).collect();
+    assert_eq!(counts, [[3; 10].as_slice(), &[0; 6]].concat());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_trace_that_does_not_fit_says_so_before_it_runs() {
+    let folder = folder("misfit");
+    ten_pages(&folder);
+    std::fs::write(folder.join("flat.trace"), "0 R 0\n40 R 0\n").unwrap();
+    std::fs::write(folder.join("empty.trace"), "").unwrap();
+    for (params, words) in [
+        (json!({"path": "ten.trace"}), "record 9: found more than 9 pages"),
+        (json!({"path": "ten.trace", "addresses": "exact"}), "record 0: found 0xffffffffffffffc0"),
+        (json!({"path": "flat.trace", "timing": "timestamps"}), "have the same time"),
+        (json!({"path": "empty.trace"}), "found 0; allowed: 1 and more"),
+        (json!({"path": "none.trace"}), "cannot open"),
+    ] {
+        let error = replay(&folder, params, 9 * 4096, 1).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let modulo = json!({"path": "ten.trace", "addresses": "modulo"});
+    let ops = replay(&folder, modulo, 9 * 4096, 1).unwrap().remove(0);
+    assert!(ops.iter().all(|op| op.hpa.0 < 9 * 4096 && op.hpa.0 % 64 == 0));
+    let exact = json!({"path": "flat.trace", "addresses": "exact"});
+    assert_eq!(addresses(&replay(&folder, exact, 4096, 1).unwrap()[0]), [0, 64]);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_trace_that_ships_is_whole_and_fits_a_small_memory() {
+    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let info = cxlab_workload::info(&traces.join("sqlite-index.cxlt")).unwrap();
+    assert!(info.accesses >= 200_000, "{info:?}");
+    assert!(info.file_bytes <= 1 << 20, "{info:?}");
+    let ops = replay(&traces, json!({"path": "sqlite-index.cxlt"}), 1 << 30, 2).unwrap();
+    assert_eq!((ops[0].len() + ops[1].len()) as u64, info.accesses);
+}
