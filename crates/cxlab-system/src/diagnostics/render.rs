@@ -1,0 +1,70 @@
+//! Showing diagnostics: annotated source lines for people, JSON for programs.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use serde_json::{Value, json};
+
+use super::diagnostic::{Diagnostic, Diagnostics};
+use super::document::{Document, Spot};
+
+/// The diagnostics as text: message, `file:line:column`, the line with carets, help.
+pub fn render(diagnostics: &Diagnostics, document: &Document, color: bool) -> String {
+    let renderer = if color {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
+    let shown = diagnostics
+        .iter()
+        .map(|one| render_one(one, document, &renderer));
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer) -> String {
+    let group = Group::with_title(Level::ERROR.primary_title(one_line(&diagnostic.message)));
+    let group = match document.spot(diagnostic) {
+        Spot::Line(marked) => {
+            // One byte for one byte, so that the marked range stays right.
+            let text = marked.text.replace('\r', " ");
+            let mut caret = AnnotationKind::Primary.span(marked.mark);
+            if !diagnostic.label.is_empty() {
+                caret = caret.label(one_line(&diagnostic.label));
+            }
+            let snippet = Snippet::source(text).line_start(marked.line);
+            group.element(snippet.path(document.file_name()).annotation(caret))
+        }
+        Spot::File => group.element(Origin::path(document.file_name()).line(1).char_column(1)),
+        Spot::Set(assignment) => {
+            group.element(Origin::path(format!("--set {}", one_line(assignment))))
+        }
+    };
+    let help = diagnostic.help.iter().flat_map(|help| help.lines());
+    let group = help.fold(group, |group, line| {
+        group.element(Level::HELP.message(line.to_owned()))
+    });
+    let mut text = renderer.render(&[group]);
+    text.push('\n');
+    text
+}
+
+/// Line breaks in a value found must not break the layout.
+fn one_line(text: &str) -> String {
+    text.replace('\r', "\\r").replace('\n', "\\n")
+}
+
+/// The diagnostics for programs: an array of objects with `file`, `line`, `column`, `path`,
+/// `value`, `message` and `help`; what does not apply is `null`.
+pub fn to_json(diagnostics: &Diagnostics, document: &Document) -> Value {
+    let entries = diagnostics.iter().map(|diagnostic| {
+        let location = document.location_of(diagnostic);
+        json!({
+            "file": location.file,
+            "line": location.line,
+            "column": location.column,
+            "path": diagnostic.path,
+            "value": document.get(&diagnostic.path).filter(|_| !diagnostic.path.is_empty()),
+            "message": diagnostic.message,
+            "help": diagnostic.help,
+        })
+    });
+    Value::Array(entries.collect())
+}

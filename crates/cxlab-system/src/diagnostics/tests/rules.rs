@@ -1,0 +1,403 @@
+//! Every rule, the mistake that breaks it and the words that report it.
+
+use serde_json::json;
+
+use super::super::{Document, nearest, to_json, validate};
+use super::sample::{VALID, assert_shown, diagnose, schema, shown};
+
+const HOST: &str = "[[hosts]]\nname = \"a\"\n";
+
+#[test]
+fn a_valid_scenario_has_no_diagnostics() {
+    assert_eq!(shown(VALID), "");
+}
+
+#[test]
+fn every_mistake_is_reported_once_with_place_value_and_what_is_allowed() {
+    let rows: &[(&str, &[&str])] = &[
+        // Unknown keys.
+        (
+            "cuont = 3",
+            &[
+                "error: unknown key `cuont` in `hosts[0]`",
+                "--> s.toml:3:1",
+                "3 | cuont = 3",
+                "^^^^^ unknown key",
+                "help: did you mean `count`?",
+                "help: allowed keys: `count`, `name`, `pinned`, `seed`, `share`, `workload`",
+            ],
+        ),
+        ("zzz = 3", &["unknown key `zzz`", "allowed keys: `count`"]),
+        (
+            "workload = { kind = \"random\", file = \"x\" }",
+            &[
+                "unknown key `file` in `hosts[0].workload`",
+                "s.toml:3:31",
+                "allowed keys: `kind`, `reads`",
+            ],
+        ),
+        // Wrong types.
+        (
+            "count = \"three\"",
+            &[
+                "`hosts[0].count`: expected an integer, found the string \"three\"",
+                "s.toml:3:9",
+                "^^^^^^^ expected an integer",
+            ],
+        ),
+        ("count = \"3\"", &["help: write 3 without quotes"]),
+        ("count = 3.0", &["found the number 3.0", "help: write 3"]),
+        (
+            "pinned = 1",
+            &["expected a boolean (true or false), found the integer 1"],
+        ),
+        (
+            "share = true",
+            &["expected a number, found the boolean true"],
+        ),
+        (
+            "workload = 3",
+            &[
+                "expected a table, found the integer 3",
+                "allowed kinds: `random`",
+            ],
+        ),
+        (
+            "workload = \"trase\"",
+            &["help: write { kind = \"trace\" }"],
+        ),
+        (
+            "workload = [1]",
+            &["expected a table, found an array of 1 value"],
+        ),
+        // Ranges.
+        (
+            "count = 0",
+            &[
+                "`hosts[0].count` is 0, but must be from 1 to 64",
+                "s.toml:3:9",
+            ],
+        ),
+        ("count = 65", &["allowed: from 1 to 64"]),
+        (
+            "seed = -1",
+            &["`hosts[0].seed` is -1, but must be at least 0"],
+        ),
+        (
+            "share = 0.0",
+            &["is 0.0, but must be more than 0.0 and at most 1.0"],
+        ),
+        (
+            "share = 2",
+            &["is 2, but must be more than 0.0 and at most 1.0"],
+        ),
+        // Kinds.
+        (
+            "workload = { kind = \"tarce\", file = \"x\", what = 3 }",
+            &[
+                "unknown kind \"tarce\" in `hosts[0].workload`",
+                "s.toml:3:21",
+                "help: did you mean `trace`?",
+                "help: allowed kinds: `random`, `trace`",
+            ],
+        ),
+        (
+            "workload = { kind = 4 }",
+            &["`hosts[0].workload.kind`: expected a string, found the"],
+        ),
+        (
+            "workload = { reads = 0.5 }",
+            &[
+                "missing required key `kind` in `hosts[0].workload`",
+                "allowed kinds: `random`, `trace`",
+            ],
+        ),
+        (
+            "workload = { knid = \"trace\", file = \"x\" }",
+            &["unknown key `knid`", "mean `kind`?"],
+        ),
+        (
+            "workload = { kind = \"trace\" }",
+            &[
+                "missing required key `file` in `hosts[0].workload`",
+                "s.toml:3:12",
+                "`file` is missing",
+            ],
+        ),
+        (
+            "workload = { kind = \"trace\", fiel = \"x\" }",
+            &["unknown key `fiel`", "mean `file`?"],
+        ),
+    ];
+    for (line, parts) in rows {
+        assert_shown(&format!("{HOST}{line}\n"), 1, parts);
+    }
+}
+
+#[test]
+fn mistakes_at_the_top_of_the_file_are_reported_likewise() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "mode = \"fats\"",
+            &[
+                "`mode`: the string \"fats\" is not one of the allowed values",
+                "s.toml:1:8",
+                "did you mean \"fast\"?",
+                "allowed values: ",
+                "\"exact\"",
+            ],
+        ),
+        (
+            "tier = \"nera\"",
+            &[
+                "did you mean \"near\"?",
+                "allowed values: \"near\", \"far\"",
+            ],
+        ),
+        (
+            "tier = 3",
+            &[
+                "`tier`: expected a string, found the integer 3",
+                "\"near\", \"far\"",
+            ],
+        ),
+        (
+            "window = [1]",
+            &[
+                "`window` has 1 entry, but must have 2 entries",
+                "s.toml:1:10",
+            ],
+        ),
+        (
+            "window = [1, 256]",
+            &[
+                "`window[1]` is 256, but must be from 0 to 255",
+                "s.toml:1:14",
+            ],
+        ),
+        (
+            "window = 1",
+            &["`window`: expected an array, found the integer 1"],
+        ),
+        (
+            "limits = { reads = 70000 }",
+            &["`limits.reads` is 70000", "from 0 to 65535"],
+        ),
+        (
+            "limits = { \"a b\" = \"x\" }",
+            &["`limits.\"a b\"`: expected an integer"],
+        ),
+        ("hots = []", &["unknown key `hots` at the top level"]),
+    ];
+    for (line, parts) in rows {
+        assert_shown(&format!("{line}\n{HOST}"), 1, parts);
+    }
+}
+
+#[test]
+fn quantities_are_read_by_the_engine_and_not_by_their_pattern() {
+    let rows: &[(&str, &[&str])] = &[
+        (
+            "latency = \"25\"",
+            &["`25` is not a time such as \"25 ns\"", "s.toml:2:11"],
+        ),
+        ("latency = \"1.5 ps\"", &["`1.5 ps` is not a time"]),
+        (
+            "latency = 25",
+            &[
+                "`fabric.latency`: expected a time such as \"25 ns\"",
+                "found the integer 25",
+                "help: a quantity is a string with its unit",
+            ],
+        ),
+        (
+            "latency = \"25 ns\"\nrate = \"3 G\"",
+            &["`3 G` is not a rate such as", "s.toml:3:8"],
+        ),
+        (
+            "latency = \"25 ns\"\nbuffer = \"3 Kib\"",
+            &["`3 Kib` is not a size such as"],
+        ),
+    ];
+    for (lines, parts) in rows {
+        let text = format!("[fabric]\n{lines}\ntopology = {{ kind = \"star\" }}\n{HOST}");
+        assert_shown(&text, 1, parts);
+    }
+}
+
+#[test]
+fn a_missing_key_is_named_with_what_it_is_and_shown_at_its_table() {
+    assert_shown(
+        "",
+        1,
+        &[
+            "missing required key `hosts` at the top level",
+            "--> s.toml:1:1",
+            "`hosts`: The machines that issue requests.",
+        ],
+    );
+    assert_shown(
+        &format!("[fabric]\ntopology.kind = \"star\"\n{HOST}"),
+        1,
+        &[
+            "missing required key `latency` in `fabric`",
+            "--> s.toml:1:1",
+            "1 | [fabric]",
+            "`latency`: The time one hop takes.",
+        ],
+    );
+    assert_shown(
+        "[[hosts]]\nname = \"a\"\n[[hosts]]\ncount = 1\n",
+        1,
+        &[
+            "missing required key `name` in `hosts[1]`",
+            "--> s.toml:3:1",
+        ],
+    );
+}
+
+#[test]
+fn lengths_and_patterns_are_checked() {
+    assert_shown(
+        "hosts = []",
+        1,
+        &["`hosts` has 0 entries, but must have 1 to 3 entries"],
+    );
+    assert_shown(
+        "hosts = [{ name = \"A b\" }]",
+        1,
+        &["does not have the form `^[a-z]", ":1:19"],
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_reported_in_the_order_of_the_file() {
+    let text = "mode = 1\nfoo = 2\n[fabric]\nlatency = \"x\"\ntopology = { kind = \"rign\" }\n\
+                [[hosts]]\nname = 3\ncount = 99\n[[hosts]]\nname = \"b\"\nsede = 1\n";
+    let (document, found) = diagnose(text);
+    let lines: Vec<_> = found
+        .iter()
+        .map(|one| document.location_of(one).line)
+        .collect();
+    let paths: Vec<_> = found.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "mode",
+            "foo",
+            "fabric.latency",
+            "fabric.topology.kind",
+            "hosts[0].name",
+            "hosts[0].count",
+            "hosts[1].sede"
+        ]
+    );
+    assert_eq!(lines, [1, 2, 4, 5, 7, 8, 11].map(Some));
+}
+
+#[test]
+fn the_json_form_has_place_value_and_help() {
+    let (document, found) = diagnose("mode = \"fats\"\n[[hosts]]\nname = \"a\"\n");
+    let help = "did you mean \"fast\"?\nallowed values: ";
+    let entry = &to_json(&found, &document)[0];
+    assert_eq!(
+        (&entry["file"], &entry["line"], &entry["column"]),
+        (&json!("s.toml"), &json!(1), &json!(8))
+    );
+    assert_eq!(
+        (&entry["path"], &entry["value"]),
+        (&json!("mode"), &json!("fats"))
+    );
+    assert!(entry["help"].as_str().unwrap().starts_with(help), "{entry}");
+    assert!(
+        entry["message"].as_str().unwrap().contains("\"fats\""),
+        "{entry}"
+    );
+}
+
+#[test]
+fn a_flattened_choice_and_a_choice_by_reference_know_their_keys_together() {
+    let schema = json!({
+        "type": "object",
+        "properties": { "name": { "type": "string" } },
+        "unevaluatedProperties": false,
+        "oneOf": [
+            { "type": "object", "properties": { "kind": { "const": "a" } }, "$ref": "#/$defs/A",
+              "required": ["kind"] },
+            { "type": "object", "properties": { "kind": { "const": "b" } }, "required": ["kind"] },
+        ],
+        "$defs": { "A": { "type": "object", "properties": { "x": { "type": "integer" } },
+                          "additionalProperties": false, "required": ["x"] } },
+    });
+    let paths = |text: &str| {
+        let found = validate(&Document::parse("s.toml", text).unwrap(), &schema);
+        found.iter().map(|one| one.path.clone()).collect::<Vec<_>>()
+    };
+    assert!(paths("kind = 'a'\nx = 1\nname = 'n'").is_empty());
+    assert_eq!(paths("kind = 'a'\nname = 'n'"), ["x"]);
+    assert_eq!(paths("kind = 'b'\nx = 1"), ["x"]);
+    assert_eq!(paths("kind = 'c'\nx = 1\nname = 1"), ["kind", "name"]);
+}
+
+#[test]
+fn untagged_alternatives_report_the_nearest_one_and_a_looping_schema_ends() {
+    let schema = json!({ "properties": {
+        "to": { "anyOf": [
+            { "type": "integer", "minimum": 1 },
+            { "type": "array", "items": { "type": "integer" } },
+        ] },
+        "self": { "$ref": "#/properties/self" },
+        "loop": { "anyOf": [{ "$ref": "#/properties/loop" }, { "$ref": "#" }] },
+    } });
+    let check = |text: &str| validate(&Document::parse("s.toml", text).unwrap(), &schema);
+    assert!(check("to = 3\nself = 1\nloop = { to = 1 }").is_empty());
+    let found = check("to = [1, 'x', 'y']");
+    assert_eq!(
+        found
+            .iter()
+            .map(|one| one.path.as_str())
+            .collect::<Vec<_>>(),
+        ["to[1]", "to[2]"]
+    );
+    let found = check("to = 'x'");
+    let message = &found.iter().next().unwrap().message;
+    assert_eq!(
+        message,
+        "`to`: expected an integer or an array, found the string \"x\""
+    );
+}
+
+#[test]
+fn later_checks_point_at_the_nearest_ancestor_that_is_in_the_file() {
+    let mut document = Document::parse("s.toml", VALID).unwrap();
+    assert!(validate(&document, &schema()).is_empty());
+    assert_eq!(document.location("hosts[1].workload.file").line, Some(20));
+    assert_eq!(
+        document.location("hosts[1].workload.depth.none").line,
+        Some(19)
+    );
+    assert_eq!(document.location("hosts[0].seed").line, Some(11));
+    assert_eq!(document.location("execution.threads").line, Some(1));
+    assert_eq!(document.location("not [ a path").line, Some(1));
+    document.set("hosts[0].seed=3").unwrap();
+    assert_eq!(
+        document.location("hosts[0].seed").file,
+        "--set hosts[0].seed=3"
+    );
+}
+
+#[test]
+fn near_names_are_found_and_far_names_are_not() {
+    let names = ["latency", "switches", "kind", "ring", "read-only"];
+    for (found, meant) in [
+        ("latncy", Some("latency")),
+        ("lat", Some("latency")),
+        ("Switches", Some("switches")),
+        ("read_only", Some("read-only")),
+        ("rign", Some("ring")),
+        ("bandwidth", None),
+        ("", None),
+    ] {
+        assert_eq!(nearest(found, names), meant, "{found}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Checks a document against a JSON Schema as schemars 1 generates it from serde structures.
+//!
+//! For each value the walker first gathers every subschema that applies to it (its own, through
+//! `$ref` and `allOf`, and the chosen alternative of `oneOf` or `anyOf`), then checks the value
+//! against all of them at once and goes down. A value that is wrong in kind or type is reported
+//! once and not looked into.
+
+mod choice;
+mod literal;
+mod object;
+mod scalar;
+mod schema;
+mod words;
+
+use serde_json::Value;
+
+use super::diagnostic::{Diagnostic, Diagnostics};
+use super::document::{Document, Spot};
+use super::path::Path;
+use schema::Schemas;
+
+/// Every mistake of the document under the schema, in the order of the file.
+pub fn validate(document: &Document, schema: &Value) -> Diagnostics {
+    let mut walker = Walker {
+        schemas: Schemas { root: schema },
+        found: Diagnostics::new(),
+    };
+    walker.check(&document.value, schema, &Path::default(), &mut Vec::new());
+    let mut found = walker.found;
+    found.sort_by_cached_key(|diagnostic| match document.spot(diagnostic) {
+        Spot::File => (0, 0, 0),
+        Spot::Line(marked) => (1, marked.line, marked.column),
+        Spot::Set(_) => (2, 0, 0),
+    });
+    found
+}
+
+/// Walks document and schema together and collects the mistakes.
+struct Walker<'s> {
+    schemas: Schemas<'s>,
+    found: Diagnostics,
+}
+
+/// Every subschema that applies to one value.
+#[derive(Default)]
+struct Gathered<'s> {
+    /// The schemas that apply together.
+    all: Vec<&'s Value>,
+    /// The value's alternative is unknown or already checked, so which keys are allowed is too.
+    open: bool,
+    /// A mistake of the value as a whole has been reported: look no further.
+    reported: bool,
+}
+
+impl<'s> Walker<'s> {
+    /// Checks one value. `active` are the schemas being applied to this very value, which a
+    /// schema that refers to itself must not enter again.
+    fn check(
+        &mut self,
+        value: &Value,
+        schema: &'s Value,
+        path: &Path,
+        active: &mut Vec<&'s Value>,
+    ) {
+        let mut gathered = Gathered::default();
+        let outer = active.len();
+        self.gather(value, schema, path, active, &mut gathered);
+        if !gathered.reported {
+            self.check_gathered(value, &gathered, path);
+        }
+        active.truncate(outer);
+    }
+
+    /// Checks a value below the present one.
+    fn check_child(&mut self, value: &Value, schema: &'s Value, path: &Path) {
+        self.check(value, schema, path, &mut Vec::new());
+    }
+
+    fn gather(
+        &mut self,
+        value: &Value,
+        schema: &'s Value,
+        path: &Path,
+        active: &mut Vec<&'s Value>,
+        gathered: &mut Gathered<'s>,
+    ) {
+        if gathered.reported || active.iter().any(|other| std::ptr::eq(*other, schema)) {
+            return;
+        }
+        active.push(schema);
+        if schema == &Value::Bool(false) {
+            let message = format!("`{path}` is not allowed here");
+            self.found
+                .push(Diagnostic::new(path.to_string(), message).with_label("not allowed"));
+            gathered.reported = true;
+            return;
+        }
+        gathered.all.push(schema);
+        if let Some(target) = self.schemas.target(schema) {
+            self.gather(value, target, path, active, gathered);
+        }
+        for part in schema::list(schema, "allOf") {
+            self.gather(value, part, path, active, gathered);
+        }
+        for choice in ["oneOf", "anyOf"] {
+            let alternatives = schema::list(schema, choice);
+            if !alternatives.is_empty() {
+                self.choose(value, alternatives, path, active, gathered);
+            }
+        }
+    }
+
+    fn check_gathered(&mut self, value: &Value, gathered: &Gathered<'s>, path: &Path) {
+        let all = &gathered.all;
+        let wrong = self
+            .wrong_type(value, all, path)
+            .or_else(|| literal::wrong(value, all, path));
+        if let Some(diagnostic) = wrong {
+            self.found.push(diagnostic);
+            return;
+        }
+        match value {
+            Value::Object(map) => self.check_object(map, gathered, path),
+            Value::Array(entries) => self.check_array(entries, all, path),
+            Value::String(text) => self.found.extend(scalar::check_string(text, all, path)),
+            Value::Number(number) => self.found.extend(scalar::check_number(number, all, path)),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn wrong_type(&self, value: &Value, all: &[&'s Value], path: &Path) -> Option<Diagnostic> {
+        let wrong = all.iter().find(|schema| !schema::admits(schema, value))?;
+        let expected = words::expected(wrong);
+        let message = format!(
+            "`{path}`: expected {expected}, found {}",
+            words::found(value)
+        );
+        let message = if path.0.is_empty() {
+            message.replacen("``: ", "", 1)
+        } else {
+            message
+        };
+        let label = format!("expected {}", words::short_expected(wrong));
+        let mut diagnostic = Diagnostic::new(path.to_string(), message).with_label(label);
+        if let Some(help) = words::conversion(value, wrong) {
+            diagnostic = diagnostic.with_help(help);
+        }
+        let allowed = literal::allowed(all);
+        if !allowed.is_empty() {
+            diagnostic = diagnostic.with_help(literal::list("allowed values", &allowed));
+        }
+        Some(diagnostic)
+    }
+}
