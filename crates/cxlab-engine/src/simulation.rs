@@ -144,6 +144,19 @@ impl<C: Component> Simulation<C> {
         &self.components
     }
 
+    /// Visits every component between runs, in the order of their numbers.
+    pub fn for_each_mut(&mut self, visit: impl FnMut(&mut C)) {
+        self.components.iter_mut().for_each(visit);
+    }
+
+    /// One component between runs.
+    ///
+    /// # Panics
+    /// If there is no component of that number.
+    pub fn component_mut(&mut self, number: usize) -> &mut C {
+        &mut self.components[number]
+    }
+
     /// The components, for reading out their results after a run.
     pub fn into_components(self) -> Vec<C> {
         self.components

@@ -71,7 +71,7 @@ pub struct Message {
     /// The virtual channel of its next or current link.
     pub vc: u8,
     /// Links crossed so far in this direction of the transaction.
-    pub hops: u8,
+    pub hops: u16,
 }
 
 impl Message {

@@ -1,3 +1,13 @@
 //! Scenario, plan, system, run and report: the only crate that knows everything.
+//!
+//! `Scenario -> Plan -> System -> Run -> Report`: each arrow is one function, each noun one type,
+//! and nothing flows back.
 
 pub mod diagnostics;
+pub mod output;
+pub mod picture;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod system;

@@ -44,7 +44,12 @@ impl TraceError {
         field: &'static str,
         message: impl Into<String>,
     ) -> TraceError {
-        TraceError { path: path.to_owned(), place, field, message: message.into() }
+        TraceError {
+            path: path.to_owned(),
+            place,
+            field,
+            message: message.into(),
+        }
     }
 
     /// An operating-system error on a file.

@@ -40,8 +40,13 @@ pub struct Hierarchy {
 impl Default for Hierarchy {
     /// 32 KiB with 8 ways, then 1 MiB with 16 (*assumed*: the private caches of one server core).
     fn default() -> Self {
-        let level = |size, ways| Level { size: Bytes(size), ways };
-        Hierarchy { levels: vec![level(32 << 10, 8), level(1 << 20, 16)] }
+        let level = |size, ways| Level {
+            size: Bytes(size),
+            ways,
+        };
+        Hierarchy {
+            levels: vec![level(32 << 10, 8), level(1 << 20, 16)],
+        }
     }
 }
 
@@ -62,11 +67,16 @@ impl FromStr for Hierarchy {
         let level = |part: &str| {
             let (size, ways) = part.split_once('/')?;
             let size = size.trim().parse().ok()?;
-            Some(Level { size, ways: ways.trim().parse().ok()? })
+            Some(Level {
+                size,
+                ways: ways.trim().parse().ok()?,
+            })
         };
         let levels = text.split('+').map(level).collect::<Option<Vec<Level>>>();
         let levels = levels.ok_or_else(|| {
-            format!("found `{text}`; allowed: SIZE/WAYS, nearest first, as in `32 KiB/8 + 1 MiB/16`")
+            format!(
+                "found `{text}`; allowed: SIZE/WAYS, nearest first, as in `32 KiB/8 + 1 MiB/16`"
+            )
         })?;
         let hierarchy = Hierarchy { levels };
         hierarchy.check()?;
@@ -81,11 +91,16 @@ impl Hierarchy {
     /// The first level that cannot be built, the value found and what is allowed.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=MAX_LEVELS).contains(&self.levels.len()) {
-            return Err(format!("found {} levels; allowed: 1 to {MAX_LEVELS}", self.levels.len()));
+            return Err(format!(
+                "found {} levels; allowed: 1 to {MAX_LEVELS}",
+                self.levels.len()
+            ));
         }
         for (index, Level { size, ways }) in self.levels.iter().enumerate() {
             if !(1..=MAX_WAYS).contains(ways) {
-                return Err(format!("level {index}: found {ways} ways; allowed: 1 to {MAX_WAYS}"));
+                return Err(format!(
+                    "level {index}: found {ways} ways; allowed: 1 to {MAX_WAYS}"
+                ));
             }
             let set_bytes = u64::from(*ways) * LINE_BYTES;
             if size.0 == 0 || size.0 > MAX_LEVEL_BYTES || !size.0.is_multiple_of(set_bytes) {
@@ -112,7 +127,9 @@ impl CacheFilter {
     /// As [`Hierarchy::check`].
     pub fn new(hierarchy: &Hierarchy) -> Result<CacheFilter, String> {
         hierarchy.check()?;
-        Ok(CacheFilter { caches: hierarchy.levels.iter().map(Cache::new).collect() })
+        Ok(CacheFilter {
+            caches: hierarchy.levels.iter().map(Cache::new).collect(),
+        })
     }
 
     /// Passes one access through; `out` is told of each line read from or written to memory: first
@@ -148,7 +165,11 @@ impl CacheFilter {
                 out(OpKind::Write, LineAddr(line));
                 return;
             };
-            victim = if cache.touch(line, true) { None } else { cache.insert(line, true) };
+            victim = if cache.touch(line, true) {
+                None
+            } else {
+                cache.insert(line, true)
+            };
         }
     }
 }
@@ -168,12 +189,20 @@ impl Cache {
     fn new(level: &Level) -> Cache {
         let lines = level.size.0 / LINE_BYTES;
         let sets = lines / u64::from(level.ways);
-        Cache { entries: vec![INVALID; lines as usize], ways: level.ways as usize, sets }
+        Cache {
+            entries: vec![INVALID; lines as usize],
+            ways: level.ways as usize,
+            sets,
+        }
     }
 
     #[inline]
     fn set(&mut self, line: u64) -> &mut [u64] {
-        let set = if self.sets.is_power_of_two() { line & (self.sets - 1) } else { line % self.sets };
+        let set = if self.sets.is_power_of_two() {
+            line & (self.sets - 1)
+        } else {
+            line % self.sets
+        };
         let first = set as usize * self.ways;
         &mut self.entries[first..first + self.ways]
     }
@@ -182,7 +211,9 @@ impl Cache {
     #[inline]
     fn touch(&mut self, line: u64, dirty: bool) -> bool {
         let set = self.set(line);
-        let Some(way) = set.iter().position(|entry| entry >> 1 == line) else { return false };
+        let Some(way) = set.iter().position(|entry| entry >> 1 == line) else {
+            return false;
+        };
         let entry = set[way] | u64::from(dirty);
         set.copy_within(..way, 1);
         set[0] = entry;
@@ -219,8 +250,13 @@ mod tests {
         fn find(&mut self, level: usize, line: u64, dirty: bool) -> bool {
             self.clock += 1;
             let clock = self.clock;
-            let found = self.levels[level].2.iter_mut().find(|entry| entry.0 == line);
-            found.map(|entry| *entry = (line, entry.1 || dirty, clock)).is_some()
+            let found = self.levels[level]
+                .2
+                .iter_mut()
+                .find(|entry| entry.0 == line);
+            found
+                .map(|entry| *entry = (line, entry.1 || dirty, clock))
+                .is_some()
         }
 
         fn fill(&mut self, level: usize, line: u64, dirty: bool) {
@@ -234,8 +270,11 @@ mod tests {
             let same = |other: u64| other % *sets == line % *sets;
             let mut victim = None;
             if lines.iter().filter(|entry| same(entry.0)).count() == *ways {
-                let oldest =
-                    lines.iter().filter(|entry| same(entry.0)).min_by_key(|entry| entry.2).copied();
+                let oldest = lines
+                    .iter()
+                    .filter(|entry| same(entry.0))
+                    .min_by_key(|entry| entry.2)
+                    .copied();
                 victim = oldest;
                 lines.retain(|entry| Some(*entry) != oldest);
             }
@@ -283,22 +322,46 @@ mod tests {
     fn a_dirty_line_comes_out_once_it_leaves_the_last_level() {
         let mut filter = CacheFilter::new(&"64 B/1 + 128 B/2".parse().unwrap()).unwrap();
         let mut out = Vec::new();
-        for (line, kind) in
-            [(0, OpKind::Write), (1, OpKind::Read), (2, OpKind::Read), (3, OpKind::Read)]
-        {
-            filter.access(LineAddr(line), kind, &mut |kind, line| out.push((kind, line.0)));
+        for (line, kind) in [
+            (0, OpKind::Write),
+            (1, OpKind::Read),
+            (2, OpKind::Read),
+            (3, OpKind::Read),
+        ] {
+            filter.access(LineAddr(line), kind, &mut |kind, line| {
+                out.push((kind, line.0))
+            });
         }
         let read = |line| (OpKind::Read, line);
-        assert_eq!(out, [read(0), read(1), read(2), read(3), (OpKind::Write, 0)]);
+        assert_eq!(
+            out,
+            [read(0), read(1), read(2), read(3), (OpKind::Write, 0)]
+        );
     }
 
     #[test]
     fn hierarchies_print_as_they_read_and_wrong_ones_say_what_is_allowed() {
         let hierarchy = Hierarchy::default();
         assert_eq!(hierarchy.to_string(), "32 KiB/8 + 1 MiB/16");
-        assert_eq!(hierarchy.to_string().parse::<Hierarchy>().unwrap(), hierarchy);
-        for wrong in ["", "32 KiB", "32 KiB/0", "0 B/1", "100 B/1", "32 KiB/65", "8 GiB/8", "/", "+"] {
-            assert!(wrong.parse::<Hierarchy>().unwrap_err().contains("allowed"), "{wrong}");
+        assert_eq!(
+            hierarchy.to_string().parse::<Hierarchy>().unwrap(),
+            hierarchy
+        );
+        for wrong in [
+            "",
+            "32 KiB",
+            "32 KiB/0",
+            "0 B/1",
+            "100 B/1",
+            "32 KiB/65",
+            "8 GiB/8",
+            "/",
+            "+",
+        ] {
+            assert!(
+                wrong.parse::<Hierarchy>().unwrap_err().contains("allowed"),
+                "{wrong}"
+            );
         }
     }
 }

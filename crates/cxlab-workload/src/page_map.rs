@@ -29,7 +29,11 @@ pub(crate) fn spread(page: u64) -> u64 {
 impl PageMap {
     /// An empty map.
     pub fn new() -> PageMap {
-        PageMap { pages: vec![EMPTY; 64], words: vec![0; 64], len: 0 }
+        PageMap {
+            pages: vec![EMPTY; 64],
+            words: vec![0; 64],
+            len: 0,
+        }
     }
 
     /// How many pages it holds.
@@ -67,7 +71,11 @@ impl PageMap {
 
     /// All words, in no particular order.
     pub fn words(&self) -> impl Iterator<Item = u64> {
-        self.pages.iter().zip(&self.words).filter(|(page, _)| **page != EMPTY).map(|(_, word)| *word)
+        self.pages
+            .iter()
+            .zip(&self.words)
+            .filter(|(page, _)| **page != EMPTY)
+            .map(|(_, word)| *word)
     }
 
     /// The slot that holds the page, or the empty one where it belongs.
@@ -110,11 +118,19 @@ mod tests {
             *oracle.entry(page).or_insert(index) += 1;
         }
         assert_eq!(map.len(), oracle.len() as u64);
-        assert!(oracle.iter().all(|(page, word)| map.get(*page) == Some(*word)));
+        assert!(
+            oracle
+                .iter()
+                .all(|(page, word)| map.get(*page) == Some(*word))
+        );
         assert_eq!(map.get(1 << 50), None);
         map.retain(|page| page % 2 == 0);
         oracle.retain(|page, _| page % 2 == 0);
         assert_eq!(map.words().count(), oracle.len());
-        assert!(oracle.iter().all(|(page, word)| map.get(*page) == Some(*word)));
+        assert!(
+            oracle
+                .iter()
+                .all(|(page, word)| map.get(*page) == Some(*word))
+        );
     }
 }

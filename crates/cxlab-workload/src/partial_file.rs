@@ -20,7 +20,12 @@ impl PartialFile {
     /// Starts the file that will be `destination`.
     pub fn create(destination: &Path) -> Result<PartialFile, TraceError> {
         let name = destination.file_name().ok_or_else(|| {
-            TraceError::new(destination, Place::File, "", "is not the name of a file to write")
+            TraceError::new(
+                destination,
+                Place::File,
+                "",
+                "is not the name of a file to write",
+            )
         })?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
@@ -29,7 +34,11 @@ impl PartialFile {
         let file = File::create(&temporary)
             .map_err(|error| TraceError::io(&temporary, Place::File, "create the file", &error))?;
         let destination = destination.to_owned();
-        Ok(PartialFile { file: Some(BufWriter::new(file)), temporary, destination })
+        Ok(PartialFile {
+            file: Some(BufWriter::new(file)),
+            temporary,
+            destination,
+        })
     }
 
     /// Gives the finished file its name.

@@ -1,4 +1,5 @@
 //! The `.cxlt` format: golden bytes, round trips, and damage of every kind.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::path::Path;
 
@@ -8,7 +9,10 @@ use cxlab_workload::{OpKind, TraceError};
 use proptest::prelude::*;
 
 fn header(has_time: bool) -> Header {
-    Header { has_time, provenance: "a test".to_owned() }
+    Header {
+        has_time,
+        provenance: "a test".to_owned(),
+    }
 }
 
 fn write(has_time: bool, records: &[Record]) -> Vec<u8> {
@@ -28,11 +32,17 @@ fn read(bytes: &[u8]) -> Result<Vec<Record>, TraceError> {
 
 fn record(line: u64, write: bool, time: u64) -> Record {
     let kind = if write { OpKind::Write } else { OpKind::Read };
-    Record { line: LineAddr(line), kind, time: SimTime(time) }
+    Record {
+        line: LineAddr(line),
+        kind,
+        time: SimTime(time),
+    }
 }
 
 fn some_records(count: u64) -> Vec<Record> {
-    (0..count).map(|i| record(i * 7919 % 1000, i % 3 == 0, i * 1000)).collect()
+    (0..count)
+        .map(|i| record(i * 7919 % 1000, i % 3 == 0, i * 1000))
+        .collect()
 }
 
 #[test]
@@ -66,7 +76,10 @@ fn a_trace_cut_off_anywhere_is_an_error() {
     for bytes in [write(true, &some_records(50)), write(false, &[])] {
         for length in 0..bytes.len() {
             let error = read(&bytes[..length]).unwrap_err().to_string();
-            assert!(error.starts_with("t.cxlt: ") && error.contains("byte"), "{error}");
+            assert!(
+                error.starts_with("t.cxlt: ") && error.contains("byte"),
+                "{error}"
+            );
         }
     }
 }
@@ -91,7 +104,12 @@ fn any_changed_or_added_byte_is_an_error() {
     }
     let mut longer = bytes;
     longer.push(0);
-    assert!(read(&longer).unwrap_err().message.contains("behind its footer"));
+    assert!(
+        read(&longer)
+            .unwrap_err()
+            .message
+            .contains("behind its footer")
+    );
 }
 
 #[test]

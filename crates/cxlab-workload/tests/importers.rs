@@ -1,4 +1,5 @@
 //! Every importer: what it reads, what it refuses and how it says so.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,11 @@ fn read(path: &Path, format: Option<&str>) -> Result<Vec<Record>, TraceError> {
 /// Records as (line, kind, time in ps).
 fn rows(path: &Path) -> Vec<(u64, char, u64)> {
     let kind = |kind| if kind == OpKind::Read { 'R' } else { 'W' };
-    read(path, None).unwrap().iter().map(|r| (r.line.0, kind(r.kind), r.time.0)).collect()
+    read(path, None)
+        .unwrap()
+        .iter()
+        .map(|r| (r.line.0, kind(r.kind), r.time.0))
+        .collect()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -68,20 +73,43 @@ const CSV: &[u8] = b"op, \"address\",time_us,size_bytes\nread,64,1,1\nW,0x80,2.5
 #[test]
 fn each_format_is_recognised_and_read_also_in_gzip() {
     let folder = Folder::new("formats");
-    let champsim = [instruction([64, 0, 192, 0], [0, 128]), instruction([0; 4], [0; 2])].concat();
+    let champsim = [
+        instruction([64, 0, 192, 0], [0, 128]),
+        instruction([0; 4], [0; 2]),
+    ]
+    .concat();
     let last = u64::MAX / 64;
     for (format, contents, expected) in [
-        ("text", TEXT, vec![(64, 'R', 0), (65, 'W', 12_500), (last, 'R', 0)]),
+        (
+            "text",
+            TEXT,
+            vec![(64, 'R', 0), (65, 'W', 12_500), (last, 'R', 0)],
+        ),
         (
             "lackey",
             LACKEY,
             vec![(64, 'R', 0), (65, 'R', 0), (128, 'R', 0), (128, 'W', 0)]
                 .into_iter()
-                .chain([(0x1f_ff00_0748 / 64, 'W', 0), (0x1f_ff00_0748 / 64 + 1, 'W', 0)])
+                .chain([
+                    (0x1f_ff00_0748 / 64, 'W', 0),
+                    (0x1f_ff00_0748 / 64 + 1, 'W', 0),
+                ])
                 .collect(),
         ),
-        ("csv", CSV, vec![(1, 'R', 1_000_000), (2, 'W', 2_500_000), (3, 'W', 2_500_000)]),
-        ("champsim", &champsim, vec![(1, 'R', 0), (3, 'R', 0), (2, 'W', 0)]),
+        (
+            "csv",
+            CSV,
+            vec![
+                (1, 'R', 1_000_000),
+                (2, 'W', 2_500_000),
+                (3, 'W', 2_500_000),
+            ],
+        ),
+        (
+            "champsim",
+            &champsim,
+            vec![(1, 'R', 0), (3, 'R', 0), (2, 'W', 0)],
+        ),
     ] {
         let plain = folder.file(&format!("{format}.unknown"), contents);
         let packed = folder.file(&format!("{format}.gz"), &gzip(contents));
@@ -95,7 +123,11 @@ fn each_format_is_recognised_and_read_also_in_gzip() {
             assert_eq!(summary.bytes, std::fs::metadata(&out).unwrap().len());
         }
     }
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 9, "no partial file is left");
+    assert_eq!(
+        std::fs::read_dir(&folder.0).unwrap().count(),
+        9,
+        "no partial file is left"
+    );
 }
 
 #[test]
@@ -104,7 +136,10 @@ fn info_and_head_say_what_a_trace_holds() {
     let path = folder.file("a.csv", CSV);
     let out = folder.0.join("a.cxlt");
     let mut last = (0, 0);
-    import(&path, Some("csv"), None, &out, &mut |done, total| last = (done, total)).unwrap();
+    import(&path, Some("csv"), None, &out, &mut |done, total| {
+        last = (done, total)
+    })
+    .unwrap();
     assert_eq!(last, (CSV.len() as u64, CSV.len() as u64));
     let info = info(&out).unwrap();
     assert_eq!((info.accesses, info.reads, info.writes), (3, 1, 2));
@@ -122,10 +157,26 @@ fn a_filter_passes_on_misses_only_and_says_so_in_the_provenance() {
     let folder = Folder::new("filter");
     let path = folder.file("a.trace", &b"0 R 0\n".repeat(100));
     let out = folder.0.join("a.cxlt");
-    let summary = import(&path, None, Some("32 KiB/8".parse().unwrap()), &out, &mut |_, _| {});
-    let Summary { accesses, reads, writes, .. } = summary.unwrap();
+    let summary = import(
+        &path,
+        None,
+        Some("32 KiB/8".parse().unwrap()),
+        &out,
+        &mut |_, _| {},
+    );
+    let Summary {
+        accesses,
+        reads,
+        writes,
+        ..
+    } = summary.unwrap();
     assert_eq!((accesses, reads, writes), (100, 1, 0));
-    assert!(info(&out).unwrap().provenance.ends_with("(text); through caches of 32 KiB/8"));
+    assert!(
+        info(&out)
+            .unwrap()
+            .provenance
+            .ends_with("(text); through caches of 32 KiB/8")
+    );
 }
 
 #[test]
@@ -136,29 +187,102 @@ fn mistakes_are_named_by_file_place_field_value_and_what_is_allowed() {
     branch[72] = 7;
     let long = [b"0 R 0\n".to_vec(), vec![b'a'; 70_000]].concat();
     for (format, contents, place, words) in [
-        ("text", &b"0x10 R 0\nxyz R 0\n"[..], Place::Line(2), "`address`: found `xyz`"),
-        ("text", b"10 Q 0\n", Place::Line(1), "`operation`: found `Q`; allowed: R, W"),
-        ("text", b"10 R 0.0001\n", Place::Line(1), "`time`: found `0.0001`; allowed: nanoseconds"),
-        ("text", b"10 R 0 1\n", Place::Line(1), "found `1`; allowed: three fields"),
-        ("text", b"12345678901234567 R 0\n", Place::Line(1), "allowed: a hexadecimal number"),
+        (
+            "text",
+            &b"0x10 R 0\nxyz R 0\n"[..],
+            Place::Line(2),
+            "`address`: found `xyz`",
+        ),
+        (
+            "text",
+            b"10 Q 0\n",
+            Place::Line(1),
+            "`operation`: found `Q`; allowed: R, W",
+        ),
+        (
+            "text",
+            b"10 R 0.0001\n",
+            Place::Line(1),
+            "`time`: found `0.0001`; allowed: nanoseconds",
+        ),
+        (
+            "text",
+            b"10 R 0 1\n",
+            Place::Line(1),
+            "found `1`; allowed: three fields",
+        ),
+        (
+            "text",
+            b"12345678901234567 R 0\n",
+            Place::Line(1),
+            "allowed: a hexadecimal number",
+        ),
         ("text", &long, Place::Line(2), "longer than"),
-        ("lackey", b" L 10,0\n", Place::Line(1), "`size`: found 0; allowed: 1 to"),
-        ("lackey", b" L ffffffffffffffff,2\n", Place::Line(1), "`address`: found"),
+        (
+            "lackey",
+            b" L 10,0\n",
+            Place::Line(1),
+            "`size`: found 0; allowed: 1 to",
+        ),
+        (
+            "lackey",
+            b" L ffffffffffffffff,2\n",
+            Place::Line(1),
+            "`address`: found",
+        ),
         ("lackey", b" L 10,8\n L 10,8", Place::Line(2), "truncated"),
-        ("lackey", b"hello\n", Place::Line(1), "`row`: found `hello`; allowed"),
-        ("csv", b"address,op,time\n", Place::Line(1), "`column`: found `time`; allowed: address"),
-        ("csv", b"address,op,op\n", Place::Line(1), "each column once"),
+        (
+            "lackey",
+            b"hello\n",
+            Place::Line(1),
+            "`row`: found `hello`; allowed",
+        ),
+        (
+            "csv",
+            b"address,op,time\n",
+            Place::Line(1),
+            "`column`: found `time`; allowed: address",
+        ),
+        (
+            "csv",
+            b"address,op,op\n",
+            Place::Line(1),
+            "each column once",
+        ),
         ("csv", b"address\n", Place::Line(1), "found no `op`"),
-        ("csv", b"address,op\n12,X\n", Place::Line(2), "`op`: found `X`; allowed: R, W"),
-        ("csv", b"address,op\n12,R,3\n", Place::Line(2), "found `3`; allowed: 2 values"),
-        ("champsim", &branch, Place::Offset(72), "`is_branch`: found 7; allowed: 0, 1"),
-        ("champsim", &branch[..70], Place::Offset(64), "found 6 bytes of a record"),
+        (
+            "csv",
+            b"address,op\n12,X\n",
+            Place::Line(2),
+            "`op`: found `X`; allowed: R, W",
+        ),
+        (
+            "csv",
+            b"address,op\n12,R,3\n",
+            Place::Line(2),
+            "found `3`; allowed: 2 values",
+        ),
+        (
+            "champsim",
+            &branch,
+            Place::Offset(72),
+            "`is_branch`: found 7; allowed: 0, 1",
+        ),
+        (
+            "champsim",
+            &branch[..70],
+            Place::Offset(64),
+            "found 6 bytes of a record",
+        ),
     ] {
         let path = folder.file("input", contents);
         let error = read(&path, Some(format)).unwrap_err();
         assert_eq!(error.place, place, "{error}");
         let text = error.to_string();
-        assert!(text.starts_with(&path.display().to_string()) && text.contains(words), "{text}");
+        assert!(
+            text.starts_with(&path.display().to_string()) && text.contains(words),
+            "{text}"
+        );
     }
 }
 
@@ -167,12 +291,35 @@ fn what_cannot_be_read_at_all_says_what_to_do() {
     let folder = Folder::new("unreadable");
     let xz = folder.file("a.champsimtrace.xz", b"\xfd7zXZ\0rest");
     let error = read(&xz, None).unwrap_err().to_string();
-    assert!(error.contains("xz -dc") && error.contains("| gzip"), "{error}");
+    assert!(
+        error.contains("xz -dc") && error.contains("| gzip"),
+        "{error}"
+    );
     let unknown = folder.file("a.bin", b"");
-    assert!(read(&unknown, None).unwrap_err().to_string().contains("allowed: cxlt, lackey"));
-    assert!(read(&unknown, Some("elf")).unwrap_err().to_string().contains("found `elf`"));
-    assert!(read(&folder.0, None).unwrap_err().to_string().contains("is a folder"));
-    assert!(read(&folder.0.join("none"), None).unwrap_err().to_string().contains("cannot open"));
+    assert!(
+        read(&unknown, None)
+            .unwrap_err()
+            .to_string()
+            .contains("allowed: cxlt, lackey")
+    );
+    assert!(
+        read(&unknown, Some("elf"))
+            .unwrap_err()
+            .to_string()
+            .contains("found `elf`")
+    );
+    assert!(
+        read(&folder.0, None)
+            .unwrap_err()
+            .to_string()
+            .contains("is a folder")
+    );
+    assert!(
+        read(&folder.0.join("none"), None)
+            .unwrap_err()
+            .to_string()
+            .contains("cannot open")
+    );
     let mut cut = gzip(TEXT);
     cut.truncate(cut.len() - 9);
     assert!(read(&folder.file("cut.gz", &cut), Some("text")).is_err());

@@ -1,4 +1,5 @@
 //! The `trace` workload: shares, addresses, times, laps and misfits.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 use std::path::{Path, PathBuf};
 
@@ -62,13 +63,35 @@ fn shares_divide_the_records_and_agree_on_addresses() {
     let folder = folder("share");
     ten_pages(&folder);
     let at = |share: &str| {
-        let ops = replay(&folder, json!({"path": "ten.trace", "share": share}), 10 * 4096, 3);
-        ops.unwrap().iter().map(|ops| addresses(ops)).collect::<Vec<_>>()
+        let ops = replay(
+            &folder,
+            json!({"path": "ten.trace", "share": share}),
+            10 * 4096,
+            3,
+        );
+        ops.unwrap()
+            .iter()
+            .map(|ops| addresses(ops))
+            .collect::<Vec<_>>()
     };
     let expect = |records: &[u64]| records.iter().map(|i| compact(*i)).collect::<Vec<_>>();
     let all: Vec<u64> = (0..10).collect();
-    assert_eq!(at("interleave"), [expect(&[0, 3, 6, 9]), expect(&[1, 4, 7]), expect(&[2, 5, 8])]);
-    assert_eq!(at("block"), [expect(&[0, 1, 2]), expect(&[3, 4, 5]), expect(&[6, 7, 8, 9])]);
+    assert_eq!(
+        at("interleave"),
+        [
+            expect(&[0, 3, 6, 9]),
+            expect(&[1, 4, 7]),
+            expect(&[2, 5, 8])
+        ]
+    );
+    assert_eq!(
+        at("block"),
+        [
+            expect(&[0, 1, 2]),
+            expect(&[3, 4, 5]),
+            expect(&[6, 7, 8, 9])
+        ]
+    );
     assert_eq!(at("all"), [expect(&all), expect(&all), expect(&all)]);
     std::fs::remove_dir_all(folder).unwrap();
 }
@@ -85,7 +108,13 @@ fn laps_follow_one_another_also_in_time() {
     let expected: Vec<u64> = (0..10).chain(9..19).map(|ns| ns * 500).collect();
     assert_eq!(times, expected);
     assert_eq!(addresses(&ops[..10]), addresses(&ops[10..]));
-    let more = replay(&folder, json!({"path": "ten.trace", "repeat": 3}), 1 << 20, 16).unwrap();
+    let more = replay(
+        &folder,
+        json!({"path": "ten.trace", "repeat": 3}),
+        1 << 20,
+        16,
+    )
+    .unwrap();
     let counts: Vec<usize> = more.iter().map(Vec::len).collect();
     assert_eq!(counts, [[3; 10].as_slice(), &[0; 6]].concat());
     std::fs::remove_dir_all(folder).unwrap();
@@ -98,20 +127,40 @@ fn a_trace_that_does_not_fit_says_so_before_it_runs() {
     std::fs::write(folder.join("flat.trace"), "0 R 0\n40 R 0\n").unwrap();
     std::fs::write(folder.join("empty.trace"), "").unwrap();
     for (params, words) in [
-        (json!({"path": "ten.trace"}), "record 9: found more than 9 pages"),
-        (json!({"path": "ten.trace", "addresses": "exact"}), "record 0: found 0xffffffffffffffc0"),
-        (json!({"path": "flat.trace", "timing": "timestamps"}), "have the same time"),
-        (json!({"path": "empty.trace"}), "found 0; allowed: 1 and more"),
+        (
+            json!({"path": "ten.trace"}),
+            "record 9: found more than 9 pages",
+        ),
+        (
+            json!({"path": "ten.trace", "addresses": "exact"}),
+            "record 0: found 0xffffffffffffffc0",
+        ),
+        (
+            json!({"path": "flat.trace", "timing": "timestamps"}),
+            "have the same time",
+        ),
+        (
+            json!({"path": "empty.trace"}),
+            "found 0; allowed: 1 and more",
+        ),
         (json!({"path": "none.trace"}), "cannot open"),
     ] {
-        let error = replay(&folder, params, 9 * 4096, 1).unwrap_err().to_string();
+        let error = replay(&folder, params, 9 * 4096, 1)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(words), "{error}");
     }
     let modulo = json!({"path": "ten.trace", "addresses": "modulo"});
     let ops = replay(&folder, modulo, 9 * 4096, 1).unwrap().remove(0);
-    assert!(ops.iter().all(|op| op.hpa.0 < 9 * 4096 && op.hpa.0 % 64 == 0));
+    assert!(
+        ops.iter()
+            .all(|op| op.hpa.0 < 9 * 4096 && op.hpa.0 % 64 == 0)
+    );
     let exact = json!({"path": "flat.trace", "addresses": "exact"});
-    assert_eq!(addresses(&replay(&folder, exact, 4096, 1).unwrap()[0]), [0, 64]);
+    assert_eq!(
+        addresses(&replay(&folder, exact, 4096, 1).unwrap()[0]),
+        [0, 64]
+    );
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -46,10 +46,12 @@ impl From<TraceError> for CaptureError {
 impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CaptureError::NoCommand => f.write_str("found no command; allowed: PROGRAM [ARGUMENT ...]"),
-            CaptureError::NoValgrind => {
-                f.write_str("`valgrind` is not installed; install it with `apt-get install valgrind`")
+            CaptureError::NoCommand => {
+                f.write_str("found no command; allowed: PROGRAM [ARGUMENT ...]")
             }
+            CaptureError::NoValgrind => f.write_str(
+                "`valgrind` is not installed; install it with `apt-get install valgrind`",
+            ),
             CaptureError::Start(error) => write!(f, "cannot start valgrind: {error}"),
             CaptureError::Pipe(error) => write!(f, "cannot make a pipe from valgrind: {error}"),
             CaptureError::Wait(error) => write!(f, "cannot wait for the command: {error}"),

@@ -109,11 +109,20 @@ pub fn capture(
     });
     let exit = exit.map_err(|_| CaptureError::Wait(std::io::ErrorKind::Other.into()))?;
     let exit = exit.map_err(CaptureError::Wait)?;
-    let Recorded { converter, instructions, stopped } = recorded?;
+    let Recorded {
+        converter,
+        instructions,
+        stopped,
+    } = recorded?;
     if converter.summary().accesses == 0 {
         return Err(CaptureError::NothingRecorded { exit });
     }
-    Ok(CaptureSummary { trace: converter.publish()?, instructions, exit, stopped })
+    Ok(CaptureSummary {
+        trace: converter.publish()?,
+        instructions,
+        exit,
+        stopped,
+    })
 }
 
 struct Recorded {
@@ -131,7 +140,9 @@ fn record(
     let limit = options.max_accesses.unwrap_or(u64::MAX);
     let mut accesses = 0;
     while accesses < limit {
-        let Some(access) = lackey.next_access()? else { break };
+        let Some(access) = lackey.next_access()? else {
+            break;
+        };
         converter.access(access)?;
         accesses += 1;
         if accesses.is_multiple_of(PROGRESS_EVERY) {
@@ -139,7 +150,11 @@ fn record(
         }
     }
     let instructions = lackey.instructions();
-    Ok(Recorded { converter, instructions, stopped: accesses == limit })
+    Ok(Recorded {
+        converter,
+        instructions,
+        stopped: accesses == limit,
+    })
 }
 
 fn start(options: &CaptureOptions, pipe: &NamedPipe) -> Result<Child, CaptureError> {
@@ -155,7 +170,9 @@ fn start(options: &CaptureOptions, pipe: &NamedPipe) -> Result<Child, CaptureErr
 
 /// Waits for the command, and ends it when the recorder has given up.
 fn wait(child: &Mutex<Child>, gave_up: &AtomicBool) -> std::io::Result<ExitStatus> {
-    let mut child = child.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut child = child
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
@@ -175,7 +192,11 @@ fn valgrind_version() -> Result<String, CaptureError> {
 }
 
 fn provenance(options: &CaptureOptions, valgrind: &str) -> String {
-    let words: Vec<_> = options.command.iter().map(|word| word.to_string_lossy()).collect();
+    let words: Vec<_> = options
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
     let mut text = format!("captured with {valgrind} lackey: {}", words.join(" "));
     if let Some(hierarchy) = &options.filter {
         text.push_str(&format!("; through caches of {hierarchy}"));

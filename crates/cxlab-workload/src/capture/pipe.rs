@@ -29,8 +29,16 @@ impl NamedPipe {
         DirBuilder::new().mode(0o700).create(&folder)?;
         let path = folder.join("lackey");
         let pipe = NamedPipe { folder, path };
-        let made = Command::new("mkfifo").arg("-m").arg("600").arg(&pipe.path).status()?;
-        if made.success() { Ok(pipe) } else { Err(io::Error::other(format!("mkfifo: {made}"))) }
+        let made = Command::new("mkfifo")
+            .arg("-m")
+            .arg("600")
+            .arg(&pipe.path)
+            .status()?;
+        if made.success() {
+            Ok(pipe)
+        } else {
+            Err(io::Error::other(format!("mkfifo: {made}")))
+        }
     }
 
     /// The reading end, and a handle that keeps the pipe from ending until it is dropped.
@@ -49,7 +57,10 @@ impl NamedPipe {
 
     /// The argument that sends Valgrind's log here; Valgrind reads `%` in it as an escape.
     pub fn log_file_argument(&self) -> String {
-        format!("--log-file={}", self.path.to_string_lossy().replace('%', "%%"))
+        format!(
+            "--log-file={}",
+            self.path.to_string_lossy().replace('%', "%%")
+        )
     }
 }
 

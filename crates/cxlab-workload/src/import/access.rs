@@ -32,13 +32,21 @@ impl Access {
         time: SimTime,
     ) -> Result<Access, (&'static str, String)> {
         if !(1..=MAX_ACCESS_BYTES).contains(&size) {
-            return Err(("size", format!("found {size}; allowed: 1 to {MAX_ACCESS_BYTES}")));
+            return Err((
+                "size",
+                format!("found {size}; allowed: 1 to {MAX_ACCESS_BYTES}"),
+            ));
         }
         if address.checked_add(size - 1).is_none() {
             let message = format!("found {address:#x} with {size} bytes; allowed: up to 2^64");
             return Err(("address", message));
         }
-        Ok(Access { address, size, kind, time })
+        Ok(Access {
+            address,
+            size,
+            kind,
+            time,
+        })
     }
 }
 
@@ -66,7 +74,9 @@ impl LineSplitter {
     pub fn of(access: Access) -> LineSplitter {
         let first = access.address / LINE_BYTES;
         let last = access.address.saturating_add(access.size.max(1) - 1) / LINE_BYTES;
-        LineSplitter { rest: Some((access, first, last)) }
+        LineSplitter {
+            rest: Some((access, first, last)),
+        }
     }
 }
 
@@ -77,6 +87,10 @@ impl Iterator for LineSplitter {
     fn next(&mut self) -> Option<Record> {
         let (access, line, last) = self.rest?;
         self.rest = (line < last).then_some((access, line + 1, last));
-        Some(Record { line: LineAddr(line), kind: access.kind, time: access.time })
+        Some(Record {
+            line: LineAddr(line),
+            kind: access.kind,
+            time: access.time,
+        })
     }
 }

@@ -34,7 +34,9 @@ fn detect(start: &[u8]) -> bool {
     let (records, _) = start.as_chunks::<RECORD_BYTES>();
     !records.is_empty()
         && start.contains(&0)
-        && records.iter().all(|record| record[IS_BRANCH] < 2 && record[BRANCH_TAKEN] < 2)
+        && records
+            .iter()
+            .all(|record| record[IS_BRANCH] < 2 && record[BRANCH_TAKEN] < 2)
 }
 
 struct ChampSim {
@@ -46,7 +48,12 @@ struct ChampSim {
 
 impl ChampSim {
     fn new(input: Input, path: &Path) -> ChampSim {
-        ChampSim { input, path: path.to_owned(), offset: 0, waiting: VecDeque::with_capacity(6) }
+        ChampSim {
+            input,
+            path: path.to_owned(),
+            offset: 0,
+            waiting: VecDeque::with_capacity(6),
+        }
     }
 
     /// Reads the next record into `waiting`; false at the end of the file.
@@ -72,21 +79,30 @@ impl ChampSim {
         }
         for (at, field) in [(IS_BRANCH, "is_branch"), (BRANCH_TAKEN, "branch_taken")] {
             if record[at] > 1 {
-                let message = format!("found {}; allowed: 0, 1 (is it a ChampSim trace?)", record[at]);
+                let message = format!(
+                    "found {}; allowed: 0, 1 (is it a ChampSim trace?)",
+                    record[at]
+                );
                 return Err(self.error(at, field, message));
             }
         }
         for (range, kind) in [(SOURCES, OpKind::Read), (DESTINATIONS, OpKind::Write)] {
             let addresses = record[range].as_chunks::<8>().0.iter();
             let addresses = addresses.map(|bytes| u64::from_le_bytes(*bytes));
-            self.waiting.extend(addresses.filter(|address| *address != 0).map(|a| (a, kind)));
+            self.waiting
+                .extend(addresses.filter(|address| *address != 0).map(|a| (a, kind)));
         }
         self.offset += RECORD_BYTES as u64;
         Ok(true)
     }
 
     fn error(&self, at: usize, field: &'static str, message: String) -> TraceError {
-        TraceError::new(&self.path, Place::Offset(self.offset + at as u64), field, message)
+        TraceError::new(
+            &self.path,
+            Place::Offset(self.offset + at as u64),
+            field,
+            message,
+        )
     }
 }
 
@@ -94,7 +110,12 @@ impl AccessSource for ChampSim {
     fn next_access(&mut self) -> Result<Option<Access>, TraceError> {
         loop {
             if let Some((address, kind)) = self.waiting.pop_front() {
-                return Ok(Some(Access { address, size: 1, kind, time: SimTime::ZERO }));
+                return Ok(Some(Access {
+                    address,
+                    size: 1,
+                    kind,
+                    time: SimTime::ZERO,
+                }));
             }
             if !self.read_record()? {
                 return Ok(None);

@@ -55,7 +55,10 @@ pub fn import(
     if let Some(hierarchy) = &filter {
         provenance.push_str(&format!("; through caches of {hierarchy}"));
     }
-    let header = Header { has_time: records.has_time(), provenance };
+    let header = Header {
+        has_time: records.has_time(),
+        provenance,
+    };
     let mut converter = Converter::create(out, &header, filter)?;
     while let Some(record) = records.next_record()? {
         converter.record(record)?;
@@ -88,7 +91,12 @@ impl Converter {
             .map_err(|message| TraceError::new(out, Place::File, "filter", message))?;
         let writer = TraceWriter::new(PartialFile::create(out)?, header)
             .map_err(|error| write_error(out, &error))?;
-        Ok(Converter { filter, writer, out: out.to_owned(), summary: Summary::default() })
+        Ok(Converter {
+            filter,
+            writer,
+            out: out.to_owned(),
+            summary: Summary::default(),
+        })
     }
 
     /// Takes an access of any size.
@@ -100,14 +108,23 @@ impl Converter {
     #[inline]
     pub fn record(&mut self, record: Record) -> Result<(), TraceError> {
         self.summary.accesses += 1;
-        let Converter { filter, writer, summary, out } = self;
+        let Converter {
+            filter,
+            writer,
+            summary,
+            out,
+        } = self;
         let mut failed = None;
         let mut write = |kind, line| {
             match kind {
                 OpKind::Read => summary.reads += 1,
                 OpKind::Write => summary.writes += 1,
             }
-            if let Err(error) = writer.push(Record { line, kind, time: record.time }) {
+            if let Err(error) = writer.push(Record {
+                line,
+                kind,
+                time: record.time,
+            }) {
                 failed.get_or_insert(error);
             }
         };
@@ -125,7 +142,10 @@ impl Converter {
 
     /// Finishes the file and gives it its name.
     pub fn publish(mut self) -> Result<Summary, TraceError> {
-        let (file, totals) = self.writer.finish().map_err(|error| write_error(&self.out, &error))?;
+        let (file, totals) = self
+            .writer
+            .finish()
+            .map_err(|error| write_error(&self.out, &error))?;
         file.publish()?;
         self.summary.bytes = totals.bytes;
         Ok(self.summary)

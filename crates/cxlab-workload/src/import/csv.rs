@@ -17,7 +17,11 @@ pub(super) const FORMAT: Format = Format {
     name: "csv",
     summary: "a header row with address, op and optionally time_ps/time_ns/time_us, size_bytes",
     endings: &["csv"],
-    detect: |start| first_line(start).split(|byte| *byte == b',').any(|name| trim(name) == b"address"),
+    detect: |start| {
+        first_line(start)
+            .split(|byte| *byte == b',')
+            .any(|name| trim(name) == b"address")
+    },
     open: Some(|input, path| Ok(Box::new(Csv::new(input, path)?))),
 };
 
@@ -40,7 +44,10 @@ struct Csv {
 /// A value without surrounding blanks and quotes.
 fn trim(value: &[u8]) -> &[u8] {
     let value = value.trim_ascii();
-    value.strip_prefix(b"\"").and_then(|inner| inner.strip_suffix(b"\"")).unwrap_or(value)
+    value
+        .strip_prefix(b"\"")
+        .and_then(|inner| inner.strip_suffix(b"\""))
+        .unwrap_or(value)
 }
 
 impl Csv {
@@ -55,15 +62,23 @@ impl Csv {
             let column = match name {
                 b"address" => Column::Address,
                 b"op" => Column::Op,
-                b"time_ps" => Column::Time { unit: "ps", scale: 1 },
-                b"time_ns" => Column::Time { unit: "ns", scale: 1_000 },
-                b"time_us" => Column::Time { unit: "us", scale: 1_000_000 },
+                b"time_ps" => Column::Time {
+                    unit: "ps",
+                    scale: 1,
+                },
+                b"time_ns" => Column::Time {
+                    unit: "ns",
+                    scale: 1_000,
+                },
+                b"time_us" => Column::Time {
+                    unit: "us",
+                    scale: 1_000_000,
+                },
                 b"size_bytes" => Column::Size,
                 _ => return Err(lines.found("column", name, COLUMNS)),
             };
-            let same = |other: &Column| {
-                std::mem::discriminant(other) == std::mem::discriminant(&column)
-            };
+            let same =
+                |other: &Column| std::mem::discriminant(other) == std::mem::discriminant(&column);
             if columns.iter().any(same) {
                 return Err(lines.found("column", name, "each column once, and one time"));
             }
@@ -74,8 +89,14 @@ impl Csv {
                 return Err(lines.error("column", format!("found no `{name}`; allowed: {COLUMNS}")));
             }
         }
-        let has_time = columns.iter().any(|column| matches!(column, Column::Time { .. }));
-        Ok(Csv { lines, columns, has_time })
+        let has_time = columns
+            .iter()
+            .any(|column| matches!(column, Column::Time { .. }));
+        Ok(Csv {
+            lines,
+            columns,
+            has_time,
+        })
     }
 
     fn parse(&self) -> Result<Access, TraceError> {
@@ -86,7 +107,11 @@ impl Csv {
             let value = values.next().unwrap_or_default();
             match column {
                 Column::Address => {
-                    let number = if value.starts_with(b"0x") { hex(value) } else { decimal(value) };
+                    let number = if value.starts_with(b"0x") {
+                        hex(value)
+                    } else {
+                        decimal(value)
+                    };
                     let allowed = "a decimal number, or hexadecimal with 0x, below 2^64";
                     address = number.ok_or_else(|| lines.found("address", value, allowed))?;
                 }
@@ -101,7 +126,8 @@ impl Csv {
                 }
                 Column::Size => {
                     let allowed = "a decimal number of bytes";
-                    size = decimal(value).ok_or_else(|| lines.found("size_bytes", value, allowed))?;
+                    size =
+                        decimal(value).ok_or_else(|| lines.found("size_bytes", value, allowed))?;
                 }
             }
         }
@@ -114,7 +140,11 @@ impl Csv {
 }
 
 fn op(value: &[u8]) -> Option<OpKind> {
-    let is = |names: [&str; 2]| names.iter().any(|name| value.eq_ignore_ascii_case(name.as_bytes()));
+    let is = |names: [&str; 2]| {
+        names
+            .iter()
+            .any(|name| value.eq_ignore_ascii_case(name.as_bytes()))
+    };
     match value {
         _ if is(["R", "read"]) => Some(OpKind::Read),
         _ if is(["W", "write"]) => Some(OpKind::Write),

@@ -50,14 +50,23 @@ pub(crate) fn open(
     path: &Path,
     format: Option<&str>,
 ) -> Result<(Opened, Box<dyn Read + Send>), TraceError> {
-    let failed = |error: std::io::Error| TraceError::io(path, Place::File, "open the trace", &error);
+    let failed =
+        |error: std::io::Error| TraceError::io(path, Place::File, "open the trace", &error);
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(TraceError::new(path, Place::File, "", "is a folder, not a trace"));
+        return Err(TraceError::new(
+            path,
+            Place::File,
+            "",
+            "is a folder, not a trace",
+        ));
     }
     let done = Arc::new(AtomicU64::new(0));
-    let counted = Counted { file, done: done.clone() };
+    let counted = Counted {
+        file,
+        done: done.clone(),
+    };
     let (start, input) = peek(Box::new(BufReader::with_capacity(1 << 16, counted)), path)?;
     let (start, input) = if start.starts_with(GZIP) {
         peek(Box::new(flate2::read::MultiGzDecoder::new(input)), path)?
@@ -69,7 +78,14 @@ pub(crate) fn open(
         Some(name) => named(name, path)?,
         None => recognise(&start, path)?,
     };
-    Ok((Opened { format, total_bytes: metadata.len(), done }, input))
+    Ok((
+        Opened {
+            format,
+            total_bytes: metadata.len(),
+            done,
+        },
+        input,
+    ))
 }
 
 /// The first bytes, and all bytes.
@@ -101,25 +117,42 @@ fn refuse_other_compression(start: &[u8], path: &Path) -> Result<(), TraceError>
 }
 
 fn names() -> String {
-    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+    FORMATS
+        .iter()
+        .map(|format| format.name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn named(name: &str, path: &Path) -> Result<&'static Format, TraceError> {
-    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
-        let message = format!("found `{name}`; allowed: {}", names());
-        TraceError::new(path, Place::File, "format", message)
-    })
+    FORMATS
+        .iter()
+        .find(|format| format.name == name)
+        .ok_or_else(|| {
+            let message = format!("found `{name}`; allowed: {}", names());
+            TraceError::new(path, Place::File, "format", message)
+        })
 }
 
 fn recognise(start: &[u8], path: &Path) -> Result<&'static Format, TraceError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .to_ascii_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let by_contents = FORMATS.iter().find(|format| (format.detect)(start));
-    let by_name = || FORMATS.iter().find(|format| format.endings.contains(&ending));
+    let by_name = || {
+        FORMATS
+            .iter()
+            .find(|format| format.endings.contains(&ending))
+    };
     by_contents.or_else(by_name).ok_or_else(|| {
-        let message =
-            format!("neither contents nor name say the format; name it, allowed: {}", names());
+        let message = format!(
+            "neither contents nor name say the format; name it, allowed: {}",
+            names()
+        );
         TraceError::new(path, Place::File, "format", message)
     })
 }

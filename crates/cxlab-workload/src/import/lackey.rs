@@ -25,7 +25,9 @@ pub(super) const FORMAT: Format = Format {
 
 fn detect(start: &[u8]) -> bool {
     let line = first_line(start);
-    let row = [b"I  ", b" L ", b" S ", b" M "].iter().any(|row| line.starts_with(*row));
+    let row = [b"I  ", b" L ", b" S ", b" M "]
+        .iter()
+        .any(|row| line.starts_with(*row));
     line.starts_with(b"==") || row && line.contains(&b',')
 }
 
@@ -41,7 +43,12 @@ impl Lackey {
     /// Reads rows from `input`, called `path` in errors. Each instruction is given
     /// `per_instruction`; zero makes accesses without times.
     pub fn new(input: Input, path: &Path, per_instruction: Picos) -> Lackey {
-        Lackey { lines: Lines::new(input, path), per_instruction, instructions: 0, store: None }
+        Lackey {
+            lines: Lines::new(input, path),
+            per_instruction,
+            instructions: 0,
+            store: None,
+        }
     }
 
     /// Instructions so far.
@@ -53,7 +60,10 @@ impl Lackey {
         let lines = &self.lines;
         let rest = lines.line().get(3..).unwrap_or_default();
         let mut fields = rest.splitn(2, |byte| *byte == b',');
-        let (address, size) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        let (address, size) = (
+            fields.next().unwrap_or_default(),
+            fields.next().unwrap_or_default(),
+        );
         let address = hex(address)
             .ok_or_else(|| lines.found("address", address, "a hexadecimal number below 2^64"))?;
         let size = decimal(size.trim_ascii_end())
@@ -71,7 +81,9 @@ impl AccessSource for Lackey {
         while self.lines.advance()? {
             let row = self.lines.line();
             if !self.lines.ended() {
-                return Err(self.lines.error("", "the last row has no newline: the file is truncated"));
+                return Err(self
+                    .lines
+                    .error("", "the last row has no newline: the file is truncated"));
             }
             let kind = match row {
                 [b'I', b' ', ..] => {
@@ -84,11 +96,21 @@ impl AccessSource for Lackey {
             };
             let access = match kind {
                 b'L' | b'M' => self.parse()?,
-                b'S' => Access { kind: OpKind::Write, ..self.parse()? },
-                _ => return Err(self.lines.found("row", row, "`I  `, ` L `, ` S `, ` M `, `==`")),
+                b'S' => Access {
+                    kind: OpKind::Write,
+                    ..self.parse()?
+                },
+                _ => {
+                    return Err(self
+                        .lines
+                        .found("row", row, "`I  `, ` L `, ` S `, ` M `, `==`"));
+                }
             };
             if kind == b'M' {
-                self.store = Some(Access { kind: OpKind::Write, ..access });
+                self.store = Some(Access {
+                    kind: OpKind::Write,
+                    ..access
+                });
             }
             return Ok(Some(access));
         }

@@ -20,7 +20,13 @@ pub(super) struct Lines {
 
 impl Lines {
     pub fn new(input: Input, path: &Path) -> Lines {
-        Lines { input, path: path.to_owned(), line: Vec::new(), number: 0, ended: true }
+        Lines {
+            input,
+            path: path.to_owned(),
+            line: Vec::new(),
+            number: 0,
+            ended: true,
+        }
     }
 
     /// Reads the next line; false at the end of the file.
@@ -29,15 +35,26 @@ impl Lines {
         self.line.clear();
         self.number += 1;
         let limit = MAX_LINE_BYTES as u64 + 1;
-        if let Err(error) = self.input.by_ref().take(limit).read_until(b'\n', &mut self.line) {
-            return Err(TraceError::io(&self.path, Place::Line(self.number), "read", &error));
+        if let Err(error) = self
+            .input
+            .by_ref()
+            .take(limit)
+            .read_until(b'\n', &mut self.line)
+        {
+            return Err(TraceError::io(
+                &self.path,
+                Place::Line(self.number),
+                "read",
+                &error,
+            ));
         }
         if self.line.is_empty() {
             return Ok(false);
         }
         self.ended = self.line.last() == Some(&b'\n');
         if !self.ended && self.line.len() > MAX_LINE_BYTES {
-            let message = format!("the line is longer than {MAX_LINE_BYTES} bytes: not a text trace");
+            let message =
+                format!("the line is longer than {MAX_LINE_BYTES} bytes: not a text trace");
             return Err(self.error("", message));
         }
         while let Some(b'\n' | b'\r') = self.line.last() {
@@ -72,7 +89,10 @@ impl Lines {
 /// Reads a hexadecimal number of up to 64 bits, with or without `0x`.
 #[inline]
 pub(super) fn hex(text: &[u8]) -> Option<u64> {
-    let digits = text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")).unwrap_or(text);
+    let digits = text
+        .strip_prefix(b"0x")
+        .or_else(|| text.strip_prefix(b"0X"))
+        .unwrap_or(text);
     let mut value = 0u64;
     for digit in digits {
         let digit = (*digit as char).to_digit(16)?;
@@ -101,11 +121,16 @@ pub(super) fn time(text: &[u8], unit: &str, scale: u64) -> Option<u64> {
         return whole.checked_mul(scale);
     }
     let text = std::str::from_utf8(text).ok()?;
-    format!("{text} {unit}").parse::<cxlab_engine::units::Picos>().ok().map(|span| span.0)
+    format!("{text} {unit}")
+        .parse::<cxlab_engine::units::Picos>()
+        .ok()
+        .map(|span| span.0)
 }
 
 /// The first line of `start` that is not blank, without its end.
 pub(super) fn first_line(start: &[u8]) -> &[u8] {
-    let mut lines = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
+    let mut lines = start
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii_end);
     lines.find(|line| !line.is_empty()).unwrap_or_default()
 }

@@ -28,7 +28,8 @@ fn detect(start: &[u8]) -> bool {
 }
 
 fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
+    line.split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty())
 }
 
 fn kind(text: &[u8]) -> Option<OpKind> {
@@ -45,7 +46,9 @@ struct Text {
 
 impl Text {
     fn new(input: Input, path: &Path) -> Text {
-        Text { lines: Lines::new(input, path) }
+        Text {
+            lines: Lines::new(input, path),
+        }
     }
 
     fn parse(&self) -> Result<Access, TraceError> {

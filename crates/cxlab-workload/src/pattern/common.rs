@@ -9,8 +9,9 @@ use crate::error::WorkloadError;
 use crate::op::{MemOp, OpKind, SourceContext};
 
 /// How reads and writes are mixed when both occur.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[derive(schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mix {
     /// Each operation is a read with probability `read_ratio`, independently.
@@ -88,7 +89,10 @@ impl Common {
         unit_interval("read_ratio", self.read_ratio)?;
         whole_lines("offset", self.offset)?;
         match self.footprint {
-            Some(Bytes(0)) => Err(ParamError::new("footprint", "found 0 B; allowed: 64 B and more")),
+            Some(Bytes(0)) => Err(ParamError::new(
+                "footprint",
+                "found 0 B; allowed: 64 B and more",
+            )),
             Some(footprint) => whole_lines("footprint", footprint),
             None => Ok(()),
         }
@@ -99,7 +103,9 @@ impl Common {
         self.check()?;
         let span = ctx.span.0;
         let room = span.saturating_sub(self.offset.0);
-        let footprint = self.footprint.map_or(room / LINE_BYTES * LINE_BYTES, |bytes| bytes.0);
+        let footprint = self
+            .footprint
+            .map_or(room / LINE_BYTES * LINE_BYTES, |bytes| bytes.0);
         if room < LINE_BYTES {
             let message = format!(
                 "found {}; allowed: at most {} B, so that a line fits in the {} of memory",
@@ -119,8 +125,15 @@ impl Common {
             );
             return Err(WorkloadError::param("footprint", message));
         }
-        let whole = Region { first: self.offset.0, lines: footprint / LINE_BYTES };
-        if self.private { whole.slice(ctx) } else { Ok(whole) }
+        let whole = Region {
+            first: self.offset.0,
+            lines: footprint / LINE_BYTES,
+        };
+        if self.private {
+            whole.slice(ctx)
+        } else {
+            Ok(whole)
+        }
     }
 
     /// The mixer of one source.
@@ -131,7 +144,10 @@ impl Common {
             _ if self.read_ratio >= 1.0 => Mixer::Always(OpKind::Read),
             _ if self.read_ratio <= 0.0 => Mixer::Always(OpKind::Write),
             Mix::Random => Mixer::Random { threshold },
-            Mix::Regular => Mixer::Regular { step: threshold, phase: threshold.wrapping_neg() },
+            Mix::Regular => Mixer::Regular {
+                step: threshold,
+                phase: threshold.wrapping_neg(),
+            },
         }
     }
 }
@@ -158,7 +174,10 @@ impl Region {
             return Err(WorkloadError::param("private", message));
         }
         let requester = (ctx.requester as u64).min(requesters - 1);
-        Ok(Region { first: self.first + requester * lines * LINE_BYTES, lines })
+        Ok(Region {
+            first: self.first + requester * lines * LINE_BYTES,
+            lines,
+        })
     }
 
     /// The address of a line of the region.
@@ -203,7 +222,12 @@ impl Mixer {
 /// An independent operation without an issue time.
 #[inline]
 pub(super) fn untimed(hpa: Hpa, kind: OpKind) -> MemOp {
-    MemOp { hpa, kind, not_before: SimTime::ZERO, dependent: false }
+    MemOp {
+        hpa,
+        kind,
+        not_before: SimTime::ZERO,
+        dependent: false,
+    }
 }
 
 /// Refuses a fraction outside 0..=1.
@@ -211,7 +235,10 @@ pub(super) fn unit_interval(field: &str, value: f64) -> Result<(), ParamError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());
     }
-    Err(ParamError::new(field, format!("found {value}; allowed: 0 to 1")))
+    Err(ParamError::new(
+        field,
+        format!("found {value}; allowed: 0 to 1"),
+    ))
 }
 
 /// Refuses a size that is not a whole number of lines.
@@ -219,18 +246,26 @@ pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
     if size.0.is_multiple_of(LINE_BYTES) {
         return Ok(());
     }
-    Err(ParamError::new(field, format!("found {} B; allowed: multiples of 64 B", size.0)))
+    Err(ParamError::new(
+        field,
+        format!("found {} B; allowed: multiples of 64 B", size.0),
+    ))
 }
 
 /// Reads a parameter structure, and finds the field that serde's message does not name: every
 /// field has a default, so the culprit is the key that fails alone.
 pub(super) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
     let whole = catalog::read_params::<P>(params);
-    let (Err(_), Some(object)) = (&whole, params.as_object()) else { return whole };
+    let (Err(_), Some(object)) = (&whole, params.as_object()) else {
+        return whole;
+    };
     for (key, value) in object {
         let alone = serde_json::Map::from_iter([(key.clone(), value.clone())]);
         if let Err(error) = catalog::read_params::<P>(&serde_json::Value::Object(alone)) {
-            return Err(ParamError::new(key.clone(), format!("{}, found {value}", error.message)));
+            return Err(ParamError::new(
+                key.clone(),
+                format!("{}, found {value}", error.message),
+            ));
         }
     }
     whole

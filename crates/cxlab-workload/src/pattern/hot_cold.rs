@@ -55,7 +55,8 @@ impl Workload for HotCold {
         let common = self.common();
         let region = common.region(ctx)?;
         if region.lines < 2 {
-            let message = "found 64 B for a requester; allowed: 128 B and more, a hot and a cold line";
+            let message =
+                "found 64 B for a requester; allowed: 128 B and more, a hot and a cold line";
             return Err(WorkloadError::param("footprint", message));
         }
         let hot_lines = (region.lines as f64 * self.hot_footprint).round() as u64;

@@ -22,11 +22,22 @@ impl Cycle {
     /// A cycle through the numbers below `n` (at least 1), its order drawn from `rng`.
     pub fn new(n: u64, rng: &mut StreamRng) -> Cycle {
         let bits = 64 - n.saturating_sub(1).leading_zeros();
-        let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+        let mask = if bits == 64 {
+            u64::MAX
+        } else {
+            (1 << bits) - 1
+        };
         let mut odd = || rng.next_u64() | 1;
         let odd = [odd(), odd(), odd()];
         let (shift, added) = (bits.div_ceil(2).max(1), rng.next_u64());
-        Cycle { n: n.max(1), mask, shift, counter: 0, added, odd }
+        Cycle {
+            n: n.max(1),
+            mask,
+            shift,
+            counter: 0,
+            added,
+            odd,
+        }
     }
 
     /// The next number.
@@ -74,7 +85,10 @@ mod tests {
     fn neighbours_in_the_cycle_are_not_neighbours_in_memory() {
         let mut cycle = Cycle::new(1 << 30, &mut StreamRng::new(3, "cycle"));
         let order: Vec<u64> = (0..10_000).map(|_| cycle.next()).collect();
-        let near = order.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 64).count();
+        let near = order
+            .windows(2)
+            .filter(|pair| pair[0].abs_diff(pair[1]) < 64)
+            .count();
         let even = order.iter().filter(|line| **line % 2 == 0).count();
         assert!(near < 5, "{near}");
         assert!((4_700..5_300).contains(&even), "{even}");

@@ -35,15 +35,25 @@ struct Source {
 impl Workload for PointerChase {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         let common = self.common();
-        Ok(Box::new(Source { region: common.region(ctx)?, mixer: common.mixer(), cycle: None }))
+        Ok(Box::new(Source {
+            region: common.region(ctx)?,
+            mixer: common.mixer(),
+            cycle: None,
+        }))
     }
 }
 
 impl OpSource for Source {
     fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
         let lines = self.region.lines;
-        let line = self.cycle.get_or_insert_with(|| Cycle::new(lines, rng)).next();
+        let line = self
+            .cycle
+            .get_or_insert_with(|| Cycle::new(lines, rng))
+            .next();
         let kind = self.mixer.kind(rng);
-        Some(MemOp { dependent: true, ..untimed(self.region.line(line), kind) })
+        Some(MemOp {
+            dependent: true,
+            ..untimed(self.region.line(line), kind)
+        })
     }
 }

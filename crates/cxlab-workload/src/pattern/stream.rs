@@ -32,14 +32,22 @@ struct Source {
 impl Workload for Stream {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         let common = self.common();
-        Ok(Box::new(Source { region: common.region(ctx)?, mixer: common.mixer(), next: 0 }))
+        Ok(Box::new(Source {
+            region: common.region(ctx)?,
+            mixer: common.mixer(),
+            next: 0,
+        }))
     }
 }
 
 impl OpSource for Source {
     fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
         let line = self.next;
-        self.next = if line + 1 == self.region.lines { 0 } else { line + 1 };
+        self.next = if line + 1 == self.region.lines {
+            0
+        } else {
+            line + 1
+        };
         Some(untimed(self.region.line(line), self.mixer.kind(rng)))
     }
 }

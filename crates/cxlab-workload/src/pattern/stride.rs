@@ -33,7 +33,10 @@ impl Stride {
     fn check(&self) -> Result<(), ParamError> {
         self.common().check()?;
         if self.stride.0 == 0 {
-            return Err(ParamError::new("stride", "found 0 B; allowed: 64 B and more"));
+            return Err(ParamError::new(
+                "stride",
+                "found 0 B; allowed: 64 B and more",
+            ));
         }
         whole_lines("stride", self.stride)
     }
@@ -55,10 +58,19 @@ impl Workload for Stride {
         let stride = self.stride.0 / LINE_BYTES;
         if stride >= region.lines {
             let footprint = Bytes(region.lines * LINE_BYTES);
-            let message = format!("found {}; allowed: less than {footprint}, the footprint", self.stride);
+            let message = format!(
+                "found {}; allowed: less than {footprint}, the footprint",
+                self.stride
+            );
             return Err(WorkloadError::param("stride", message));
         }
-        Ok(Box::new(Source { region, mixer: common.mixer(), stride, start: 0, next: 0 }))
+        Ok(Box::new(Source {
+            region,
+            mixer: common.mixer(),
+            stride,
+            start: 0,
+            next: 0,
+        }))
     }
 }
 
@@ -67,7 +79,11 @@ impl OpSource for Source {
         let line = self.next;
         self.next += self.stride;
         if self.next >= self.region.lines {
-            self.start = if self.start + 1 == self.stride { 0 } else { self.start + 1 };
+            self.start = if self.start + 1 == self.stride {
+                0
+            } else {
+                self.start + 1
+            };
             self.next = self.start;
         }
         Some(untimed(self.region.line(line), self.mixer.kind(rng)))

@@ -31,7 +31,10 @@ struct Source {
 impl Workload for Uniform {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         let common = self.common();
-        Ok(Box::new(Source { region: common.region(ctx)?, mixer: common.mixer() }))
+        Ok(Box::new(Source {
+            region: common.region(ctx)?,
+            mixer: common.mixer(),
+        }))
     }
 }
 

@@ -98,7 +98,10 @@ impl BlockBuilder {
         varint::put((delta << 1) | write, &mut self.addresses);
         self.line = record.line.0;
         if has_time {
-            varint::put(zigzag(record.time.0.wrapping_sub(self.time)), &mut self.times);
+            varint::put(
+                zigzag(record.time.0.wrapping_sub(self.time)),
+                &mut self.times,
+            );
             self.time = record.time.0;
         }
         self.records += 1;
@@ -152,7 +155,8 @@ impl BlockCursor {
             return Err(("zstd", format!("found {found} bytes; allowed: {wanted}")));
         }
         self.left = header.records;
-        (self.address_at, self.address_end, self.time_at) = (0, header.address_bytes, header.address_bytes);
+        (self.address_at, self.address_end, self.time_at) =
+            (0, header.address_bytes, header.address_bytes);
         (self.line, self.time) = (0, 0);
         Ok(())
     }
@@ -169,7 +173,10 @@ impl BlockCursor {
             .ok_or_else(|| ("address", "a number is cut off or too long".to_owned()))?;
         self.line = self.line.wrapping_add(unzigzag(word >> 1));
         if self.line > MAX_LINE {
-            return Err(("address", format!("found line {}; allowed: 0 to {MAX_LINE}", self.line)));
+            return Err((
+                "address",
+                format!("found line {}; allowed: 0 to {MAX_LINE}", self.line),
+            ));
         }
         if has_time {
             let delta = varint::get(&self.columns, &mut self.time_at)
@@ -177,11 +184,23 @@ impl BlockCursor {
             self.time = self.time.wrapping_add(unzigzag(delta));
         }
         self.left -= 1;
-        if self.left == 0 && (self.address_at != self.address_end || self.time_at != self.columns.len())
+        if self.left == 0
+            && (self.address_at != self.address_end || self.time_at != self.columns.len())
         {
-            return Err(("records", "the columns hold more than the block's records".to_owned()));
+            return Err((
+                "records",
+                "the columns hold more than the block's records".to_owned(),
+            ));
         }
-        let kind = if word & 1 == 1 { OpKind::Write } else { OpKind::Read };
-        Ok(Record { line: LineAddr(self.line), kind, time: SimTime(self.time) })
+        let kind = if word & 1 == 1 {
+            OpKind::Write
+        } else {
+            OpKind::Read
+        };
+        Ok(Record {
+            line: LineAddr(self.line),
+            kind,
+            time: SimTime(self.time),
+        })
     }
 }

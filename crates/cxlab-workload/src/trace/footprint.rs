@@ -50,7 +50,11 @@ impl FootprintCounter {
     }
 
     fn with_max_pages(max_pages: u64) -> Self {
-        FootprintCounter { pages: PageMap::new(), max_pages, dropped_bits: 0 }
+        FootprintCounter {
+            pages: PageMap::new(),
+            max_pages,
+            dropped_bits: 0,
+        }
     }
 
     pub fn add(&mut self, line: LineAddr) {
@@ -67,10 +71,17 @@ impl FootprintCounter {
     }
 
     pub fn footprint(&self) -> Footprint {
-        let lines: u64 = self.pages.words().map(|mask| u64::from(mask.count_ones())).sum();
+        let lines: u64 = self
+            .pages
+            .words()
+            .map(|mask| u64::from(mask.count_ones()))
+            .sum();
         match self.dropped_bits {
             0 => Footprint::Exact { lines },
-            bits => Footprint::Sampled { lines: lines << bits, one_page_in: 1 << bits },
+            bits => Footprint::Sampled {
+                lines: lines << bits,
+                one_page_in: 1 << bits,
+            },
         }
     }
 }
@@ -90,7 +101,9 @@ mod tests {
         for line in (0..64 * 100_000).step_by(2) {
             counter.add(LineAddr(line));
         }
-        let Footprint::Sampled { lines, one_page_in } = counter.footprint() else { panic!("exact") };
+        let Footprint::Sampled { lines, one_page_in } = counter.footprint() else {
+            panic!("exact")
+        };
         assert!(one_page_in >= 32);
         assert!(lines.abs_diff(3_200_000) < 200_000, "{lines}");
     }

@@ -44,9 +44,14 @@ pub(super) struct HeaderFault {
 impl Header {
     /// Writes the header and returns its length.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<u64> {
-        let json = serde_json::to_vec(&Json { provenance: self.provenance.clone() })?;
+        let json = serde_json::to_vec(&Json {
+            provenance: self.provenance.clone(),
+        })?;
         if json.len() > MAX_JSON {
-            let message = format!("the provenance takes {} bytes; allowed: {MAX_JSON}", json.len());
+            let message = format!(
+                "the provenance takes {} bytes; allowed: {MAX_JSON}",
+                json.len()
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let mut bytes = Vec::with_capacity(FIXED + json.len() + 4);
@@ -70,7 +75,10 @@ impl Header {
         let mut bytes = vec![0; FIXED];
         read_part(input, &mut bytes).map_err(|message| fault(0, "magic", message))?;
         if bytes[..8] != MAGIC {
-            let message = format!("found {:02x?}; allowed: {MAGIC:02x?} (a .cxlt trace)", &bytes[..8]);
+            let message = format!(
+                "found {:02x?}; allowed: {MAGIC:02x?} (a .cxlt trace)",
+                &bytes[..8]
+            );
             return Err(fault(0, "magic", message));
         }
         let version = u16::from_le_bytes([bytes[8], bytes[9]]);
@@ -80,21 +88,36 @@ impl Header {
         }
         let flags = u16::from_le_bytes([bytes[10], bytes[11]]);
         if flags & !HAS_TIME != 0 {
-            return Err(fault(10, "flags", format!("found {flags:#06x}; allowed: 0x0000, 0x0001")));
+            return Err(fault(
+                10,
+                "flags",
+                format!("found {flags:#06x}; allowed: 0x0000, 0x0001"),
+            ));
         }
         let length = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]) as usize;
         if length > MAX_JSON {
-            return Err(fault(12, "length", format!("found {length}; allowed: 0 to {MAX_JSON}")));
+            return Err(fault(
+                12,
+                "length",
+                format!("found {length}; allowed: 0 to {MAX_JSON}"),
+            ));
         }
         bytes.resize(FIXED + length + 4, 0);
         read_part(input, &mut bytes[FIXED..]).map_err(|message| fault(FIXED, "json", message))?;
         let (signed, checksum) = bytes.split_at(FIXED + length);
         if crc32fast::hash(signed).to_le_bytes() != checksum {
-            return Err(fault(signed.len(), "checksum", "does not match the header".to_owned()));
+            return Err(fault(
+                signed.len(),
+                "checksum",
+                "does not match the header".to_owned(),
+            ));
         }
         let json: Json = serde_json::from_slice(&signed[FIXED..])
             .map_err(|error| fault(FIXED, "json", error.to_string()))?;
-        let header = Header { has_time: flags & HAS_TIME != 0, provenance: json.provenance };
+        let header = Header {
+            has_time: flags & HAS_TIME != 0,
+            provenance: json.provenance,
+        };
         Ok((header, bytes.len() as u64))
     }
 }

@@ -55,7 +55,12 @@ impl<R: Read> TraceReader<R> {
     /// When it does not begin as a `.cxlt` trace does.
     pub fn new(mut input: R, path: &Path) -> Result<Self, TraceError> {
         let (header, at) = Header::read(&mut input).map_err(|fault| {
-            TraceError::new(path, Place::Offset(fault.offset), fault.field, fault.message)
+            TraceError::new(
+                path,
+                Place::Offset(fault.offset),
+                fault.field,
+                fault.message,
+            )
         })?;
         Ok(TraceReader {
             input,
@@ -146,7 +151,10 @@ impl<R: Read> TraceReader<R> {
                 Ok(Some(header))
             }
             TAG_FOOTER => self.read_footer().map(|()| None),
-            other => self.fail("tag", format!("found {other:#04x}; allowed: 0x42 (B), 0x46 (F)")),
+            other => self.fail(
+                "tag",
+                format!("found {other:#04x}; allowed: 0x42 (B), 0x46 (F)"),
+            ),
         }
     }
 
@@ -164,7 +172,10 @@ impl<R: Read> TraceReader<R> {
         self.stored = stored;
         filled?;
         if block::checksum(&bytes, &self.stored) != header.checksum {
-            return self.fail("checksum", "does not match the block: the file is damaged".to_owned());
+            return self.fail(
+                "checksum",
+                "does not match the block: the file is damaged".to_owned(),
+            );
         }
         self.chain.update(&header.checksum.to_le_bytes());
         self.stats.add(&header);
@@ -184,7 +195,11 @@ impl<R: Read> TraceReader<R> {
         found[0] = TAG_FOOTER;
         self.fill(&mut found[1..], "footer")?;
         let blocks = self.stats.blocks;
-        let footer = Footer { records: self.records, blocks, chain: self.chain.clone().finalize() };
+        let footer = Footer {
+            records: self.records,
+            blocks,
+            chain: self.chain.clone().finalize(),
+        };
         if found != footer.bytes() {
             let message = format!(
                 "does not match the {} records in {} blocks before it: the file is damaged",
@@ -212,8 +227,15 @@ impl<R: Read> TraceReader<R> {
 
     fn fail<T>(&mut self, field: &'static str, message: String) -> Result<T, TraceError> {
         // The block in hand is the last one counted, or else the one after it that did not come.
-        let index = if self.block.left() > 0 { self.stats.blocks.saturating_sub(1) } else { self.stats.blocks };
-        let place = Place::Block { index, offset: self.block_at };
+        let index = if self.block.left() > 0 {
+            self.stats.blocks.saturating_sub(1)
+        } else {
+            self.stats.blocks
+        };
+        let place = Place::Block {
+            index,
+            offset: self.block_at,
+        };
         let error = TraceError::new(&self.path, place, field, message);
         self.block = BlockCursor::default();
         self.state = State::Failed(error.clone());

@@ -15,7 +15,10 @@ pub struct Records {
 
 enum Kind {
     Cxlt(Box<TraceReader<Box<dyn Read + Send>>>),
-    Imported { source: Box<dyn AccessSource>, lines: LineSplitter },
+    Imported {
+        source: Box<dyn AccessSource>,
+        lines: LineSplitter,
+    },
 }
 
 impl Records {
@@ -29,7 +32,10 @@ impl Records {
             None => Kind::Cxlt(Box::new(TraceReader::new(input, path)?)),
             Some(open) => {
                 let source = open(BufReader::with_capacity(1 << 16, input), path)?;
-                Kind::Imported { source, lines: LineSplitter::default() }
+                Kind::Imported {
+                    source,
+                    lines: LineSplitter::default(),
+                }
             }
         };
         Ok(Records { kind, opened })

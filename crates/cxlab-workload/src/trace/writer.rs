@@ -42,7 +42,11 @@ impl<W: Write> TraceWriter<W> {
             out,
             has_time: header.has_time,
             block: BlockBuilder::default(),
-            totals: TraceTotals { records: 0, blocks: 0, bytes },
+            totals: TraceTotals {
+                records: 0,
+                blocks: 0,
+                bytes,
+            },
             chain: crc32fast::Hasher::new(),
         })
     }
@@ -59,7 +63,11 @@ impl<W: Write> TraceWriter<W> {
         }
         self.block.push(record, self.has_time);
         self.totals.records += 1;
-        if self.block.records() == BLOCK_RECORDS { self.write_block() } else { Ok(()) }
+        if self.block.records() == BLOCK_RECORDS {
+            self.write_block()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes what is left and the footer, and returns the sink.

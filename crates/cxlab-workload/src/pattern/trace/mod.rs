@@ -26,13 +26,17 @@ pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     build: |params| {
         let params: Trace = read(params)?;
         params.check()?;
-        Ok(Box::new(TraceWorkload { params, surveyed: Mutex::new(None) }))
+        Ok(Box::new(TraceWorkload {
+            params,
+            surveyed: Mutex::new(None),
+        }))
     },
 };
 
 /// When a record may be issued.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[derive(schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
     /// As fast as the requester can.
@@ -43,8 +47,9 @@ pub enum Timing {
 }
 
 /// How addresses of the trace become addresses of the system.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[derive(schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
     /// 4 KiB pages from the bottom of memory, in the order in which the trace first touches them.
@@ -57,8 +62,9 @@ pub enum Addresses {
 }
 
 /// Which records each requester replays.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-#[derive(schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
     /// Requester i of n takes every n-th record, from record i.

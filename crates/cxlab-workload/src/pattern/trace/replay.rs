@@ -41,22 +41,33 @@ impl Replay {
         let count = survey.records;
         let requesters = ctx.requesters.max(1) as u64;
         let requester = (ctx.requester as u64).min(requesters - 1);
-        let bound = |index: u64| {
-            (u128::from(count) * u128::from(index) / u128::from(requesters)) as u64
-        };
+        let bound =
+            |index: u64| (u128::from(count) * u128::from(index) / u128::from(requesters)) as u64;
         let (first, skip, share) = match params.share {
             Share::All => (0, 0, count),
-            Share::Interleave => {
-                (requester, requesters - 1, count.saturating_sub(requester).div_ceil(requesters))
-            }
+            Share::Interleave => (
+                requester,
+                requesters - 1,
+                count.saturating_sub(requester).div_ceil(requesters),
+            ),
             Share::Block => (bound(requester), 0, bound(requester + 1) - bound(requester)),
         };
         let scale = (params.timing == Timing::Timestamps)
-            .then(|| (params.time_scale * (1u64 << SCALE_BITS) as f64) as u128);
+            .then_some((params.time_scale * (1u64 << SCALE_BITS) as f64) as u128);
         let records = Records::open(&path, None)?;
         let laps = if share == 0 { 0 } else { params.repeat };
-        let mut replay =
-            Replay { path, survey, records, first, skip, share, left_in_lap: share, lap: 0, laps, scale };
+        let mut replay = Replay {
+            path,
+            survey,
+            records,
+            first,
+            skip,
+            share,
+            left_in_lap: share,
+            lap: 0,
+            laps,
+            scale,
+        };
         if laps > 0 {
             replay.records.skip_records(first)?;
         }
@@ -85,9 +96,13 @@ impl Replay {
     /// Laps follow one another without a gap: the earliest record of one comes when the latest of
     /// the one before does.
     fn not_before(&self, record: &Record) -> SimTime {
-        let Some(scale) = self.scale else { return SimTime::ZERO };
+        let Some(scale) = self.scale else {
+            return SimTime::ZERO;
+        };
         let lap = u128::from(self.survey.latest - self.survey.earliest) * u128::from(self.lap);
-        let time = lap.saturating_add(u128::from(record.time.0.saturating_sub(self.survey.earliest)));
+        let time = lap.saturating_add(u128::from(
+            record.time.0.saturating_sub(self.survey.earliest),
+        ));
         let scaled = time.saturating_mul(scale) >> SCALE_BITS;
         SimTime(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
@@ -104,9 +119,18 @@ impl OpSource for Replay {
         };
         let mapped = next.and_then(|record| Some((record, self.survey.hpa(record.line)?)));
         let Some((record, hpa)) = mapped else {
-            assert!(self.lap >= self.laps, "the trace {} changed during the run", self.path.display());
+            assert!(
+                self.lap >= self.laps,
+                "the trace {} changed during the run",
+                self.path.display()
+            );
             return None;
         };
-        Some(MemOp { hpa, kind: record.kind, not_before: self.not_before(&record), dependent: false })
+        Some(MemOp {
+            hpa,
+            kind: record.kind,
+            not_before: self.not_before(&record),
+            dependent: false,
+        })
     }
 }

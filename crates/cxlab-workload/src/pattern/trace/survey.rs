@@ -35,10 +35,19 @@ impl Survey {
         }
         let mapping = match params.addresses {
             Addresses::Exact => Mapping::Exact,
-            Addresses::Modulo => Mapping::Modulo { lines: span / LINE_BYTES },
-            Addresses::Compact => Mapping::Compact { frames: PageMap::new() },
+            Addresses::Modulo => Mapping::Modulo {
+                lines: span / LINE_BYTES,
+            },
+            Addresses::Compact => Mapping::Compact {
+                frames: PageMap::new(),
+            },
         };
-        let mut survey = Survey { records: 0, earliest: u64::MAX, latest: 0, mapping };
+        let mut survey = Survey {
+            records: 0,
+            earliest: u64::MAX,
+            latest: 0,
+            mapping,
+        };
         let mut records = Records::open(path, None)?;
         while let Some(record) = records.next_record()? {
             survey.add(record, path, span)?;
@@ -58,7 +67,12 @@ impl Survey {
 
     fn add(&mut self, record: Record, path: &Path, span: u64) -> Result<(), TraceError> {
         let misfit = |message: String| {
-            TraceError::new(path, Place::File, "address", format!("record {}: {message}", self.records))
+            TraceError::new(
+                path,
+                Place::File,
+                "address",
+                format!("record {}: {message}", self.records),
+            )
         };
         match &mut self.mapping {
             Mapping::Modulo { .. } => {}

@@ -1,0 +1,163 @@
+//! A half-duplex bus between two ports: one direction at a time, with an idle turnaround between.
+//!
+//! PCIe is full duplex; this exists to compare with buses that are not (ESF section V-D). Both
+//! directions share one wire, so the bus is a component of its own: each end hands its messages
+//! over at once (1 ps, taken off the wire's delay) and the bus sends them one after the other.
+//! Messages keep their order within a class. A direction that has begun goes on until nothing of
+//! it can go or its burst is over while the other direction waits.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::SimTime;
+use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
+use cxlab_protocol::{Channel, Message};
+
+/// What a bus is built from.
+pub struct BusConfig {
+    /// Its two ends.
+    pub ports: [LinkPort; 2],
+    /// Idle time when the direction changes, picoseconds.
+    pub turnaround_ps: u64,
+    /// Messages that a direction may send before it yields.
+    pub burst: u16,
+}
+
+/// The bus component.
+pub struct Bus {
+    ports: [LinkPort; 2],
+    turnaround_ps: u64,
+    burst: u16,
+    /// What waits to go out through each port, by class, with its arrival.
+    waiting: [[VecDeque<(Message, u64)>; Channel::COUNT]; 2],
+    count: [u32; 2],
+    /// The port that the wire now leads to, and how many messages went that way in a row.
+    direction: usize,
+    sent: u16,
+    free: u64,
+    wake: SimTime,
+}
+
+impl Bus {
+    /// Builds the component.
+    pub fn new(config: BusConfig) -> Self {
+        let queues = || std::array::from_fn(|_| VecDeque::with_capacity(16));
+        Bus {
+            ports: config.ports,
+            turnaround_ps: config.turnaround_ps,
+            burst: config.burst,
+            waiting: [queues(), queues()],
+            count: [0, 0],
+            direction: 0,
+            sent: 0,
+            free: 0,
+            wake: SimTime::NEVER,
+        }
+    }
+
+    /// Messages inside the bus.
+    pub fn in_flight(&self) -> u64 {
+        u64::from(self.count[0] + self.count[1])
+    }
+
+    /// Its ports, for link statistics.
+    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
+        &mut self.ports
+    }
+
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        for port in &mut self.ports {
+            port.transmitter.reset_stats(now);
+        }
+    }
+
+    /// A parcel arrives from one end.
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
+        let (message, _) = self.ports[port as usize].receive(&parcel);
+        if let Some(message) = message {
+            let out = 1 - port as usize;
+            self.waiting[out][message.channel().index()].push_back((message, ctx.now().0));
+            self.count[out] += 1;
+        }
+        self.transmit(ctx);
+    }
+
+    /// The wire is free again.
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, _token: u32) {
+        if ctx.now() == self.wake {
+            self.wake = SimTime::NEVER;
+        }
+        self.transmit(ctx);
+    }
+
+    fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        while self.count != [0, 0] {
+            if self.free > now {
+                self.wake_at(ctx, self.free);
+                return;
+            }
+            let yields = self.sent >= self.burst && self.count[1 - self.direction] > 0;
+            let preferred = if yields { 1 - self.direction } else { self.direction };
+            let ready = |out: usize| self.oldest_ready(out).map(|class| (out, class));
+            let Some((out, class)) = ready(preferred).or_else(|| ready(1 - preferred)) else {
+                return;
+            };
+            if out != self.direction {
+                self.direction = out;
+                self.sent = 0;
+                self.free = self.free.max(now) + self.turnaround_ps;
+                // What is ready may change while the wire turns, so look again then.
+                continue;
+            }
+            if !self.send(ctx, out, class) {
+                return;
+            }
+        }
+    }
+
+    /// The class whose head came first among those that have a credit.
+    fn oldest_ready(&self, out: usize) -> Option<usize> {
+        (0..Channel::COUNT)
+            .filter_map(|class| {
+                let (message, arrived) = self.waiting[out][class].front()?;
+                let buffer = Buffer::of(message.channel(), message.vc);
+                (self.ports[out].transmitter.credits(buffer) > 0).then_some((*arrived, class))
+            })
+            .min()
+            .map(|(_, class)| class)
+    }
+
+    /// Sends one message; false when the link cannot take it yet.
+    fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, out: usize, class: usize) -> bool {
+        let now = ctx.now().0;
+        let Some((mut message, arrived)) = self.waiting[out][class].front().copied() else {
+            return false;
+        };
+        message.stages.queue += now - arrived;
+        let buffer = Buffer::of(message.channel(), message.vc);
+        match self.ports[out].send(ctx, &message) {
+            Ok(()) => {
+                self.waiting[out][class].pop_front();
+                self.count[out] -= 1;
+                self.sent = self.sent.saturating_add(1);
+                self.free = now + self.ports[out].transmitter.backlog_ps(ctx.now());
+                self.ports[1 - out].release(ctx, buffer);
+                true
+            }
+            Err(Blocked::Until(time)) => {
+                self.wake_at(ctx, time.0);
+                false
+            }
+            Err(Blocked::Credits) => false,
+        }
+    }
+
+    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64) {
+        if time < self.wake.0 {
+            self.wake = SimTime(time);
+            ctx.wake_at(SimTime(time), 0);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Which device owns an address: a requester's view of the HDM decoders.
+
+use cxlab_engine::units::{Bytes, Dpa, Hpa};
+use cxlab_protocol::PortId;
+use cxlab_protocol::hdm::InterleaveSet;
+
+/// A window of host physical addresses, interleaved over some devices.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// First address.
+    pub base: Hpa,
+    /// Bytes of the window.
+    pub size: Bytes,
+    /// The arithmetic.
+    pub set: InterleaveSet,
+    /// Edge port of each target.
+    pub targets: Vec<PortId>,
+}
+
+/// All windows of a requester, contiguous from address 0.
+#[derive(Clone, Debug)]
+pub struct AddressMap {
+    windows: Vec<Window>,
+    /// Size of each window when they are all equal, else 0.
+    stride: u64,
+    span: u64,
+}
+
+impl AddressMap {
+    /// A map of contiguous windows in order.
+    ///
+    /// # Panics
+    /// If the windows leave a gap or overlap: the plan lays them out.
+    pub fn new(windows: Vec<Window>) -> Self {
+        let mut span = 0;
+        for window in &windows {
+            assert_eq!(window.base.0, span, "windows are contiguous");
+            span += window.size.0;
+        }
+        let first = windows.first().map_or(0, |window| window.size.0);
+        let equal = windows.iter().all(|window| window.size.0 == first);
+        AddressMap { windows, stride: if equal { first } else { 0 }, span }
+    }
+
+    /// Bytes that are mapped, from address 0.
+    pub fn span(&self) -> Bytes {
+        Bytes(self.span)
+    }
+
+    /// The windows in order.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// The edge port of the device that owns `hpa`, and the address there; `None` outside.
+    #[inline]
+    pub fn locate(&self, hpa: Hpa) -> Option<(PortId, Dpa)> {
+        if hpa.0 >= self.span {
+            return None;
+        }
+        let at = if self.windows.len() == 1 {
+            0
+        } else if self.stride > 0 {
+            (hpa.0 / self.stride) as usize
+        } else {
+            self.windows.partition_point(|window| window.base <= hpa) - 1
+        };
+        let window = &self.windows[at];
+        let (target, dpa) = window.set.decode(hpa)?;
+        Some((window.targets[target as usize], dpa))
+    }
+}

@@ -1,0 +1,92 @@
+//! A private cache of one requester: set-associative, least recently used, write-back and
+//! write-allocate. It holds tags only; nobody else shares its lines, so there is no state beyond
+//! valid and dirty.
+
+use cxlab_engine::units::LineAddr;
+
+use crate::params::CacheParams;
+
+/// What an access to the cache did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CacheAccess {
+    /// The line was there.
+    pub hit: bool,
+    /// A dirty line that had to make room, to be written back.
+    pub evicted: Option<LineAddr>,
+}
+
+#[derive(Clone, Copy)]
+struct Way {
+    line: u64,
+    used: u64,
+    dirty: bool,
+}
+
+const EMPTY: u64 = u64::MAX;
+
+/// The tag array.
+pub struct PrivateCache {
+    ways: Vec<Way>,
+    associativity: usize,
+    sets: u64,
+    clock: u64,
+}
+
+impl PrivateCache {
+    /// An empty cache; at least one set.
+    pub fn new(params: &CacheParams) -> Self {
+        let associativity = params.ways.max(1) as usize;
+        let sets = (params.size.0 / 64 / associativity as u64).max(1);
+        PrivateCache {
+            ways: vec![Way { line: EMPTY, used: 0, dirty: false }; sets as usize * associativity],
+            associativity,
+            sets,
+            clock: 0,
+        }
+    }
+
+    /// Looks a line up, and takes it in if it was not there.
+    pub fn access(&mut self, line: LineAddr, write: bool) -> CacheAccess {
+        self.clock += 1;
+        let set = (line.0 % self.sets) as usize * self.associativity;
+        let ways = &mut self.ways[set..set + self.associativity];
+        if let Some(way) = ways.iter_mut().find(|way| way.line == line.0) {
+            way.used = self.clock;
+            way.dirty |= write;
+            return CacheAccess { hit: true, evicted: None };
+        }
+        let mut victim = 0;
+        for (at, way) in ways.iter().enumerate() {
+            if way.used < ways[victim].used {
+                victim = at;
+            }
+        }
+        let out = std::mem::replace(
+            &mut ways[victim],
+            Way { line: line.0, used: self.clock, dirty: write },
+        );
+        let evicted = (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line));
+        CacheAccess { hit: false, evicted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cxlab_engine::units::{Bytes, Picos};
+
+    #[test]
+    fn the_least_recently_used_line_goes_and_only_a_dirty_one_is_written_back() {
+        let params = CacheParams { size: Bytes(128), ways: 2, access_time: Picos(0) };
+        let mut cache = PrivateCache::new(&params);
+        let mut access = |line, write| {
+            let result = cache.access(LineAddr(line), write);
+            (result.hit, result.evicted.map(|line| line.0))
+        };
+        assert_eq!(access(1, true), (false, None));
+        assert_eq!(access(2, false), (false, None));
+        assert_eq!(access(1, false), (true, None));
+        assert_eq!(access(3, false), (false, None), "clean line 2 goes silently");
+        assert_eq!(access(4, false), (false, Some(1)), "line 1 was written");
+    }
+}

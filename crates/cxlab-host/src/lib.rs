@@ -1,0 +1,13 @@
+//! What issues: requesters (hosts and accelerators) with their private state.
+
+mod address_map;
+mod cache;
+mod params;
+mod requester;
+mod stats;
+
+pub use address_map::{AddressMap, Window};
+pub use cache::PrivateCache;
+pub use params::{CacheParams, RequesterParams};
+pub use requester::{Requester, RequesterConfig};
+pub use stats::{HopStats, RequestRow, RequesterStats, STAGE_NAMES, Stages};

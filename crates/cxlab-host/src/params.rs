@@ -1,0 +1,76 @@
+//! What a user says of a requester: the single home of its defaults.
+
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A private cache that filters a requester's own accesses.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct CacheParams {
+    /// Capacity: a multiple of `ways` lines of 64 B.
+    pub size: Bytes,
+    /// Lines of a set. 1 to 65536. Default 8.
+    #[serde(default = "default_ways")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub ways: u32,
+    /// Time of an access, hit or miss. Default 12 ns (ESF Table III, cache access time).
+    #[serde(default = "default_access_time")]
+    pub access_time: Picos,
+}
+
+fn default_ways() -> u32 {
+    8
+}
+
+fn default_access_time() -> Picos {
+    Picos::from_nanos(12)
+}
+
+/// How a requester issues.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct RequesterParams {
+    /// Time from issue to the port. Default 10 ns (ESF Table III, requester process time).
+    pub process_time: Picos,
+    /// Requests in flight at once. 1 to 1048576. Default 64 (*assumed*: the line fill buffers
+    /// of a handful of cores).
+    #[schemars(range(min = 1, max = 1048576))]
+    pub outstanding: u32,
+    /// Requests that wait for the link at once; when they are that many, nothing is issued.
+    /// Default: as `outstanding`.
+    #[schemars(range(min = 1, max = 1048576))]
+    pub queue: Option<u32>,
+    /// Least time between two issues. Default 0 ns: as fast as requests complete.
+    pub issue_interval: Picos,
+    /// Issue at this rate of 64 B lines at most, instead of `issue_interval`.
+    pub rate: Option<BytesPerSec>,
+    /// A private cache. Default: none.
+    pub cache: Option<CacheParams>,
+}
+
+impl Default for RequesterParams {
+    fn default() -> Self {
+        RequesterParams {
+            process_time: Picos::from_nanos(10),
+            outstanding: 64,
+            queue: None,
+            issue_interval: Picos::ZERO,
+            rate: None,
+            cache: None,
+        }
+    }
+}
+
+impl RequesterParams {
+    /// The issue interval in force, in picoseconds.
+    pub fn interval_ps(&self) -> u64 {
+        self.rate.map_or(self.issue_interval, |rate| rate.time_for(Bytes(LINE_BYTES))).0
+    }
+
+    /// Constant time before the link: processing, and the cache's access on a miss.
+    pub fn egress(&self) -> Picos {
+        let cache = self.cache.as_ref().map_or(Picos::ZERO, |cache| cache.access_time);
+        self.process_time + cache
+    }
+}

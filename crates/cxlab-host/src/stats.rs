@@ -1,0 +1,130 @@
+//! What a requester measures.
+
+use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
+
+/// Names of the latency stages, in the order of [`Stages`].
+pub const STAGE_NAMES: [&str; 8] =
+    ["process", "cache", "queue", "link", "port", "switch", "device", "media"];
+
+/// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
+pub type Stages = [u64; STAGE_NAMES.len()];
+
+/// Position of `queue` in [`Stages`].
+pub(crate) const QUEUE: usize = 2;
+
+/// Requests that crossed the same number of links on their way back.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct HopStats {
+    /// How many.
+    pub count: u64,
+    /// Sum of their latencies, picoseconds.
+    pub latency_ps: u128,
+    /// Sum of their queueing stages, picoseconds.
+    pub queue_ps: u128,
+}
+
+/// One completed request, for the request log.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestRow {
+    /// The requester's number.
+    pub requester: u16,
+    /// The device's number; `u16::MAX` when the private cache answered.
+    pub device: u16,
+    /// The requester's own count of requests.
+    pub id: u64,
+    /// Whether it wrote.
+    pub write: bool,
+    /// Host physical address.
+    pub hpa: u64,
+    /// Time of issue, picoseconds.
+    pub issued_ps: u64,
+    /// Time of completion, picoseconds.
+    pub completed_ps: u64,
+    /// Links crossed on the way back.
+    pub hops: u16,
+    /// Where the time went.
+    pub stages: Stages,
+}
+
+/// What a requester measured. Counts named *ever* run from the start; all others from the
+/// beginning of measurement.
+#[derive(Clone, Default, Debug)]
+pub struct RequesterStats {
+    /// Requests issued, ever.
+    pub issued_ever: u64,
+    /// Requests completed, ever.
+    pub completed_ever: u64,
+    /// Requests issued.
+    pub issued: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Requests that the private cache answered, among those completed.
+    pub cache_hits: u64,
+    /// Dirty lines written back from the private cache; not counted as requests.
+    pub writebacks: u64,
+    /// Latency of completed requests.
+    pub latency: LatencyProbe,
+    /// Latency of those that read.
+    pub read_latency: LatencyProbe,
+    /// Sum of each stage over completed requests, picoseconds.
+    pub stages_ps: [u128; STAGE_NAMES.len()],
+    /// By links crossed.
+    pub by_hops: Vec<HopStats>,
+    /// Requests in flight, integrated over time.
+    pub in_flight: LevelIntegral,
+    /// What [`Self::in_flight`] held when measurement began.
+    pub integral_before: u128,
+    /// Age of the requests in flight when measurement began, summed: latency that completed
+    /// requests spent before the measurement.
+    pub age_before_ps: u128,
+    /// First completion in the measurement.
+    pub first_completion_ps: Option<u64>,
+    /// Last completion in the measurement.
+    pub last_completion_ps: u64,
+}
+
+impl RequesterStats {
+    /// Measurement begins at `now`, with requests in flight that were issued at times that sum
+    /// to `issued_sum`.
+    pub(crate) fn begin(&mut self, now: u64, in_flight: u64, issued_sum: u128) {
+        let mut fresh = RequesterStats {
+            issued_ever: self.issued_ever,
+            completed_ever: self.completed_ever,
+            in_flight: self.in_flight,
+            ..RequesterStats::default()
+        };
+        fresh.integral_before = self.in_flight.at(now);
+        fresh.age_before_ps = u128::from(now) * u128::from(in_flight) - issued_sum;
+        *self = fresh;
+    }
+
+    /// Counts a completed request.
+    #[inline]
+    pub(crate) fn complete(&mut self, row: &RequestRow, hit: bool) {
+        let latency = cxlab_engine::units::Picos(row.completed_ps - row.issued_ps);
+        self.completed_ever += 1;
+        if row.write {
+            self.writes += 1;
+        } else {
+            self.reads += 1;
+            self.read_latency.record(latency);
+        }
+        self.cache_hits += u64::from(hit);
+        self.latency.record(latency);
+        for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
+            *sum += u128::from(stage);
+        }
+        let hops = row.hops as usize;
+        if self.by_hops.len() <= hops {
+            self.by_hops.resize(hops + 1, HopStats::default());
+        }
+        let by_hops = &mut self.by_hops[hops];
+        by_hops.count += 1;
+        by_hops.latency_ps += u128::from(latency.0);
+        by_hops.queue_ps += u128::from(row.stages[QUEUE]);
+        self.first_completion_ps.get_or_insert(row.completed_ps);
+        self.last_completion_ps = row.completed_ps;
+    }
+}

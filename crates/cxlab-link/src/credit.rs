@@ -1,0 +1,142 @@
+//! Receive buffers and the credits for them, counted in messages by class and virtual channel.
+
+use cxlab_protocol::Channel;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::parcel::Credits;
+
+/// Virtual channels that a link can have.
+pub const MAX_VCS: usize = 8;
+/// Receive buffers of a link direction: one for each message class and virtual channel.
+pub const BUFFERS: usize = Channel::COUNT * MAX_VCS;
+
+/// The number of a receive buffer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Buffer(pub u8);
+
+impl Buffer {
+    /// The buffer of a message class on a virtual channel.
+    #[inline]
+    pub fn of(channel: Channel, vc: u8) -> Buffer {
+        Buffer(vc * Channel::COUNT as u8 + channel as u8)
+    }
+
+    /// The message class it holds.
+    #[inline]
+    pub fn channel(self) -> Channel {
+        Channel::ALL[self.0 as usize % Channel::COUNT]
+    }
+}
+
+/// How many messages of each class a receiver buffers, on each virtual channel.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct CreditTable {
+    /// Requests (M2S Req). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub m2s_req: u8,
+    /// Requests with data (M2S RwD). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub m2s_rwd: u8,
+    /// Responses without data (S2M NDR). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub s2m_ndr: u8,
+    /// Responses with data (S2M DRS). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub s2m_drs: u8,
+    /// Back-invalidation snoops (S2M BISnp). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub s2m_bisnp: u8,
+    /// Back-invalidation responses (M2S BIRsp). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub m2s_birsp: u8,
+}
+
+impl Default for CreditTable {
+    /// 128 messages of a class: the bandwidth-delay product of a x16 generation 6 link (one line
+    /// in 0.6 ns) over a 75 ns round trip through two ports and a switch. *Assumed*: products do
+    /// not publish their buffers.
+    fn default() -> Self {
+        CreditTable {
+            m2s_req: 128,
+            m2s_rwd: 128,
+            s2m_ndr: 128,
+            s2m_drs: 128,
+            s2m_bisnp: 32,
+            m2s_birsp: 32,
+        }
+    }
+}
+
+impl CreditTable {
+    /// The capacity for a message class.
+    pub fn of(&self, channel: Channel) -> u8 {
+        match channel {
+            Channel::M2sReq => self.m2s_req,
+            Channel::M2sRwd => self.m2s_rwd,
+            Channel::S2mNdr => self.s2m_ndr,
+            Channel::S2mDrs => self.s2m_drs,
+            Channel::S2mBisnp => self.s2m_bisnp,
+            Channel::M2sBirsp => self.m2s_birsp,
+        }
+    }
+
+    /// Capacities by buffer number, for `vcs` virtual channels.
+    pub(crate) fn by_buffer(&self, vcs: u8) -> [u8; BUFFERS] {
+        let mut table = [0; BUFFERS];
+        for vc in 0..vcs.min(MAX_VCS as u8) {
+            for channel in Channel::ALL {
+                table[Buffer::of(channel, vc).0 as usize] = self.of(channel);
+            }
+        }
+        table
+    }
+}
+
+/// The receiver's side: credits of freed buffers that wait for a ride back.
+#[derive(Clone, Debug)]
+pub(crate) struct Returns {
+    waiting: [u8; BUFFERS],
+    threshold: [u8; BUFFERS],
+    /// Which buffers have credits waiting.
+    mask: u64,
+}
+
+impl Returns {
+    pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
+        let mut threshold = *capacity;
+        threshold.iter_mut().for_each(|credits| *credits = (*credits / 4).max(1));
+        Returns { waiting: [0; BUFFERS], threshold, mask: 0 }
+    }
+
+    /// A place in `buffer` became free. True when so many credits wait that they should not wait
+    /// for a ride any longer.
+    #[inline]
+    pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
+        let at = buffer.0 as usize;
+        self.waiting[at] += 1;
+        self.mask |= 1 << at;
+        self.waiting[at] >= self.threshold[at]
+    }
+
+    /// Takes up to four buffers' credits along.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Credits {
+        let mut credits = Credits::NONE;
+        for entry in &mut credits.entries {
+            if self.mask == 0 {
+                break;
+            }
+            let at = self.mask.trailing_zeros() as usize;
+            self.mask &= self.mask - 1;
+            *entry = (at as u8, std::mem::take(&mut self.waiting[at]));
+        }
+        credits
+    }
+
+    /// Credits waiting for a ride, by buffer, for conservation checks.
+    pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
+        self.waiting[buffer.0 as usize]
+    }
+}

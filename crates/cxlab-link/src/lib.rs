@@ -1,0 +1,32 @@
+//! Link endpoints, the passive parts that every component with a port owns: rate, flit and packet
+//! transmission, credit-based flow control, error injection with link-level retry.
+//!
+//! # What is modelled
+//! A link has two directions that share nothing but, when half duplex, a bus (in the fabric
+//! crate). The transmitter packs messages into flits with the real slot rules
+//! ([`cxlab_protocol::flit`]) or sends them as packets with a header of configurable size. The
+//! receiver's buffers are counted by message class and virtual channel, in messages; a credit
+//! travels back in the header of whatever message goes the other way, or in a message of its own
+//! when a quarter of a buffer's credits has gathered.
+//!
+//! # What is left out
+//! Explicit credit returns take time but no slots. Link training, lane margining, L-states and
+//! encryption (IDE) are not modelled. Flits are sent when there is something to send, not on a
+//! free-running boundary.
+//!
+//! # Invariants
+//! Credits are conserved: transmitter's credits, messages in flight or buffered, and credits on
+//! their way back sum to the receiver's capacity. A transmitter never sends without a credit. The
+//! time of arrival of a message is final when it is sent.
+
+mod credit;
+mod params;
+mod parcel;
+mod port;
+mod transmitter;
+
+pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS};
+pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission};
+pub use parcel::{Credits, Parcel};
+pub use port::{LinkPort, PortConfig};
+pub use transmitter::{Blocked, DirectionStats, Departure, Transmitter};

@@ -1,0 +1,198 @@
+//! What a user says of a link: the single home of its defaults.
+
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+use cxlab_protocol::flit::FlitFormat;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::credit::CreditTable;
+
+/// PCIe generation: the rate of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Debug)]
+pub enum PcieGeneration {
+    /// 8 GT/s, 128b/130b encoding.
+    #[serde(rename = "3")]
+    Gen3,
+    /// 16 GT/s, 128b/130b encoding.
+    #[serde(rename = "4")]
+    Gen4,
+    /// 32 GT/s, 128b/130b encoding.
+    #[serde(rename = "5")]
+    Gen5,
+    /// 64 GT/s, PAM4 in FLIT mode (1b/1b).
+    #[serde(rename = "6")]
+    Gen6,
+    /// 128 GT/s, PAM4 in FLIT mode (1b/1b).
+    #[serde(rename = "7")]
+    Gen7,
+}
+
+impl PcieGeneration {
+    /// Bytes per second that a lane carries in one direction after line encoding (PCIe 6.0
+    /// sections 4.2.1 and 4.2.3).
+    pub fn lane_rate(self) -> BytesPerSec {
+        let encoded = |transfers: u64| BytesPerSec(transfers / 8 * 128 / 130);
+        match self {
+            PcieGeneration::Gen3 => encoded(8_000_000_000),
+            PcieGeneration::Gen4 => encoded(16_000_000_000),
+            PcieGeneration::Gen5 => encoded(32_000_000_000),
+            PcieGeneration::Gen6 => BytesPerSec(64_000_000_000 / 8),
+            PcieGeneration::Gen7 => BytesPerSec(128_000_000_000 / 8),
+        }
+    }
+}
+
+/// Whether the two directions transmit at once.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Duplex {
+    /// Each direction has the whole rate, as PCIe has.
+    #[default]
+    Full,
+    /// The directions share the rate through a bus that turns around; for comparison with
+    /// buses such as DDR (ESF section V-D).
+    Half,
+}
+
+/// How messages become bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transmission {
+    /// Flits with the specification's slot rules, in the format of `flit`.
+    #[default]
+    Flit,
+    /// Packets: a header of configurable size before each message, for studies of header
+    /// overhead.
+    Packet,
+}
+
+/// Sizes of packets in packet transmission.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct PacketHeader {
+    /// Size of a message without data (M2S Req, S2M NDR). Default 16 B, a CXL slot.
+    pub header: Bytes,
+    /// Header of a message with data, before its 64 B. Default 16 B. ESF's figures 16 and 17
+    /// follow with 0 B (the payload packet has no header of its own).
+    pub data_header: Bytes,
+}
+
+impl Default for PacketHeader {
+    fn default() -> Self {
+        PacketHeader { header: Bytes(16), data_header: Bytes(16) }
+    }
+}
+
+/// A link between two ports.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct LinkParams {
+    /// PCIe generation of the lanes. Default 6, the generation of CXL 3.x.
+    pub generation: PcieGeneration,
+    /// Lanes: 1, 2, 4, 8 or 16. Default 16.
+    #[schemars(extend("enum" = [1, 2, 4, 8, 16]))]
+    pub lanes: u8,
+    /// Rate of one direction, instead of generation times lanes.
+    pub bandwidth: Option<BytesPerSec>,
+    /// Flits or packets. Default flits.
+    pub transmission: Transmission,
+    /// Flit format. Default: 68 B up to generation 5, 256 B from generation 6 on, as the
+    /// specification requires (CXL 3.1 section 6.2).
+    pub flit: Option<FlitFormat>,
+    /// Packet sizes, in packet transmission.
+    pub packet: PacketHeader,
+    /// Full or half duplex. Default full.
+    pub duplex: Duplex,
+    /// Half duplex: how long the bus is idle when it turns around. Default 1 ns, *assumed* (a
+    /// DDR5 read-to-write turnaround is a few clocks).
+    pub turnaround: Picos,
+    /// Half duplex: messages that a direction may send before it yields to a waiting other
+    /// direction. Default 16, *assumed* (a memory controller's drain batch). 1 or more.
+    #[schemars(range(min = 1, max = 65535))]
+    pub turnaround_burst: u16,
+    /// Flight time on the wire. Default 1 ns (ESF Table III, bus time).
+    pub propagation: Picos,
+    /// Delay of a port (PHY, link layer, arbiter), charged at the transmitting and at the
+    /// receiving end of each link. Default 25 ns (ESF Table III, PCIe port delay).
+    pub port_delay: Picos,
+    /// Receive buffers.
+    pub credits: CreditTable,
+    /// Probability that a flit (or packet) arrives broken and is sent again (link-level retry,
+    /// CXL 3.1 section 4.2.8). Default 0. 0 to 0.1.
+    #[schemars(range(min = 0.0, max = 0.1))]
+    pub flit_error_rate: FlitErrorRate,
+    /// Flits that the transmitter keeps for retry. It must cover the link's round trip.
+    /// Default 255 (the largest number that the 8-bit sequence arithmetic of a 68 B link
+    /// covers). 1 to 65535.
+    #[schemars(range(min = 1, max = 65535))]
+    pub replay_buffer_flits: u16,
+}
+
+/// A probability; compares by its bits so that parameters can be compared and hashed.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(transparent)]
+pub struct FlitErrorRate(pub f64);
+
+impl PartialEq for FlitErrorRate {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for FlitErrorRate {}
+
+impl Default for LinkParams {
+    fn default() -> Self {
+        LinkParams {
+            generation: PcieGeneration::Gen6,
+            lanes: 16,
+            bandwidth: None,
+            transmission: Transmission::Flit,
+            flit: None,
+            packet: PacketHeader::default(),
+            duplex: Duplex::Full,
+            turnaround: Picos::from_nanos(1),
+            turnaround_burst: 16,
+            propagation: Picos::from_nanos(1),
+            port_delay: Picos::from_nanos(25),
+            credits: CreditTable::default(),
+            flit_error_rate: FlitErrorRate(0.0),
+            replay_buffer_flits: 255,
+        }
+    }
+}
+
+impl LinkParams {
+    /// Rate of one direction.
+    pub fn rate(&self) -> BytesPerSec {
+        self.bandwidth
+            .unwrap_or(BytesPerSec(self.generation.lane_rate().0 * u64::from(self.lanes)))
+    }
+
+    /// The flit format in force.
+    pub fn flit_format(&self) -> FlitFormat {
+        self.flit.unwrap_or(match self.generation {
+            PcieGeneration::Gen3 | PcieGeneration::Gen4 | PcieGeneration::Gen5 => FlitFormat::B68,
+            PcieGeneration::Gen6 | PcieGeneration::Gen7 => FlitFormat::B256,
+        })
+    }
+
+    /// Bytes of a flit, or the largest packet.
+    pub fn unit_bytes(&self) -> u64 {
+        match self.transmission {
+            Transmission::Flit => self.flit_format().bytes(),
+            Transmission::Packet => self.packet.header.0.max(self.packet.data_header.0 + 64),
+        }
+    }
+
+    /// Constant delay of a crossing: both ports and the wire, in picoseconds.
+    pub fn crossing_ps(&self) -> u64 {
+        self.propagation.0 + 2 * self.port_delay.0
+    }
+
+    /// Time from a broken flit's end to its second transmission's start: the negative
+    /// acknowledgement's way back is as long as the way there.
+    pub fn retry_round_trip_ps(&self) -> u64 {
+        2 * self.crossing_ps()
+    }
+}

@@ -1,0 +1,50 @@
+//! What crosses a wire: a message, credits, or both.
+
+use cxlab_engine::Payload;
+use cxlab_protocol::Message;
+
+/// Credits on their way back to a transmitter: up to four buffers at once, as a flit header
+/// returns several classes at once (CXL 3.1 section 4.2.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Credits {
+    /// Buffer number and how many credits; zero credits means the place is unused.
+    pub entries: [(u8, u8); Credits::PLACES],
+}
+
+impl Credits {
+    /// How many buffers one return can name.
+    pub const PLACES: usize = 4;
+    /// No credits.
+    pub const NONE: Credits = Credits { entries: [(0, 0); Credits::PLACES] };
+}
+
+/// The payload of every event between components of a CXL system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parcel {
+    /// The message, if this is not a credit return alone.
+    pub message: Option<Message>,
+    /// Credits that ride along.
+    pub credits: Credits,
+}
+
+impl Payload for Parcel {
+    #[inline]
+    fn fingerprint(&self) -> u64 {
+        let credits = u64::from(u32::from_le_bytes([
+            self.credits.entries[0].0,
+            self.credits.entries[0].1,
+            self.credits.entries[1].0,
+            self.credits.entries[1].1,
+        ]));
+        match &self.message {
+            Some(message) => {
+                message.hpa.0
+                    ^ u64::from(message.tag) << 40
+                    ^ (message.opcode as u64) << 32
+                    ^ message.stages.queue.rotate_left(20)
+                    ^ credits
+            }
+            None => credits,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The seam between a device's controller and its medium.
+
+use cxlab_engine::units::{Dpa, SimTime};
+
+/// A request for one 64-byte line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemoryRequest {
+    /// The owner's number of the request; it comes back in the completion.
+    pub id: u32,
+    /// The line's address in the device.
+    pub dpa: Dpa,
+    /// Whether it writes.
+    pub write: bool,
+}
+
+/// A request that is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// The owner's number of the request.
+    pub id: u32,
+    /// When it was done.
+    pub at: SimTime,
+}
+
+/// A medium: passive, driven by its owner, which wakes it at [`MemoryBackend::next_event`]. The
+/// same trait wraps an external simulator.
+pub trait MemoryBackend: Send {
+    /// Whether one more request can be accepted now. A medium's queues are bounded; the owner
+    /// holds back what does not fit, and so does the link before it.
+    fn can_accept(&self, write: bool) -> bool;
+    /// Accepts a request. Only after [`MemoryBackend::can_accept`] said so.
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest);
+    /// When something happens next: a completion, or work inside. `None` when idle.
+    fn next_event(&self) -> Option<SimTime>;
+    /// Brings the medium up to `now` and appends what is done, in order of time.
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>);
+}

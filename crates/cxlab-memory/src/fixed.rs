@@ -1,0 +1,189 @@
+//! The simplest honest medium: a latency, a bandwidth, and banks that stay busy for a cycle.
+//!
+//! A request waits for its bank and for the data bus, in order of arrival, and completes one
+//! latency later. Left out: rows, refresh, scheduling; detailed media come as further entries.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Medium;
+use crate::backend::{Completion, MemoryBackend, MemoryRequest};
+
+/// Parameters of the fixed medium.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct FixedParams {
+    /// Time of a read. Default 46 ns: an idle random read of DDR5-4800 with closed rows, tRCD +
+    /// tCL + burst and controller (*assumed*; data sheets give 16.7 + 16.7 + 3.3 ns for the
+    /// device alone).
+    pub latency: Picos,
+    /// Time of a write until it is acknowledged. Default: as a read.
+    pub write_latency: Option<Picos>,
+    /// Bandwidth of all banks together, reads and writes. Default: unlimited.
+    pub bandwidth: Option<BytesPerSec>,
+    /// Banks that work at once; consecutive lines lie in consecutive banks. 1 to 65536.
+    /// Default 1.
+    #[schemars(range(min = 1, max = 65536))]
+    pub banks: u32,
+    /// How long a request keeps its bank busy. Default 0 ns: banks never wait.
+    pub bank_cycle: Picos,
+    /// Requests that the medium holds at once. 1 to 65536. Default 256 (*assumed*: four DDR5
+    /// channels of 64 entries).
+    #[schemars(range(min = 1, max = 65536))]
+    pub queue: u32,
+}
+
+impl Default for FixedParams {
+    fn default() -> Self {
+        FixedParams {
+            latency: Picos::from_nanos(46),
+            write_latency: None,
+            bandwidth: None,
+            banks: 1,
+            bank_cycle: Picos::ZERO,
+            queue: 256,
+        }
+    }
+}
+
+pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
+    name: "fixed",
+    summary: "fixed latency, a bandwidth limit, banks with a busy time",
+    schema: <FixedParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: FixedParams = read_params(params)?;
+        if params.banks == 0 || params.banks > 65536 {
+            return Err(ParamError::new("banks", "must lie between 1 and 65536"));
+        }
+        if params.queue == 0 || params.queue > 65536 {
+            return Err(ParamError::new("queue", "must lie between 1 and 65536"));
+        }
+        if params.bandwidth == Some(BytesPerSec(0)) {
+            return Err(ParamError::new("bandwidth", "must be more than 0 B/s"));
+        }
+        Ok(Box::new(params))
+    },
+};
+
+impl Medium for FixedParams {
+    fn backend(&self) -> Box<dyn MemoryBackend> {
+        Box::new(FixedMemory {
+            read_ps: self.latency.0,
+            write_ps: self.write_latency.unwrap_or(self.latency).0,
+            line_ps: self.bandwidth.map_or(0, |rate| rate.time_for(Bytes(LINE_BYTES)).0),
+            cycle_ps: self.bank_cycle.0,
+            bank_free: vec![0; self.banks as usize],
+            bus_free: 0,
+            capacity: self.queue as usize,
+            pending: VecDeque::with_capacity(self.queue as usize),
+        })
+    }
+
+    fn idle_read_ps(&self) -> Option<u64> {
+        Some(self.latency.0)
+    }
+}
+
+struct FixedMemory {
+    read_ps: u64,
+    write_ps: u64,
+    line_ps: u64,
+    cycle_ps: u64,
+    bank_free: Vec<u64>,
+    bus_free: u64,
+    capacity: usize,
+    /// Completions in order of time.
+    pending: VecDeque<Completion>,
+}
+
+impl MemoryBackend for FixedMemory {
+    fn can_accept(&self, _write: bool) -> bool {
+        self.pending.len() < self.capacity
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) {
+        let mut start = now.0;
+        if self.cycle_ps > 0 {
+            let bank = (request.dpa.line().0 % self.bank_free.len() as u64) as usize;
+            start = start.max(self.bank_free[bank]);
+            self.bank_free[bank] = start + self.cycle_ps;
+        }
+        if self.line_ps > 0 {
+            start = start.max(self.bus_free);
+            self.bus_free = start + self.line_ps;
+        }
+        let latency = if request.write { self.write_ps } else { self.read_ps };
+        let done = Completion { id: request.id, at: SimTime(start + latency) };
+        let place = match self.pending.back() {
+            Some(last) if last.at > done.at => {
+                self.pending.partition_point(|other| other.at <= done.at)
+            }
+            _ => self.pending.len(),
+        };
+        self.pending.insert(place, done);
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        self.pending.front().map(|first| first.at)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        while let Some(first) = self.pending.front() {
+            if first.at > now {
+                break;
+            }
+            done.extend(self.pending.pop_front());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cxlab_engine::units::Dpa;
+
+    fn run(params: FixedParams, arrivals: &[(u64, u64, bool)]) -> Vec<u64> {
+        let mut backend = params.backend();
+        let mut done = Vec::new();
+        for (id, (at, line, write)) in arrivals.iter().enumerate() {
+            assert!(backend.can_accept(*write));
+            backend.enqueue(
+                SimTime(*at),
+                MemoryRequest { id: id as u32, dpa: Dpa(line * 64), write: *write },
+            );
+        }
+        while let Some(at) = backend.next_event() {
+            backend.advance(at, &mut done);
+        }
+        let mut times = vec![0; arrivals.len()];
+        done.iter().for_each(|one| times[one.id as usize] = one.at.0);
+        times
+    }
+
+    #[test]
+    fn an_idle_request_takes_its_latency() {
+        let params = FixedParams { write_latency: Some(Picos(7_000)), ..Default::default() };
+        assert_eq!(run(params, &[(1_000, 3, false), (1_000, 4, true)]), [47_000, 8_000]);
+    }
+
+    #[test]
+    fn bandwidth_spaces_requests_and_banks_serialize() {
+        let params = FixedParams {
+            latency: Picos(10_000),
+            bandwidth: Some(BytesPerSec(64_000_000_000)),
+            ..Default::default()
+        };
+        assert_eq!(run(params, &[(0, 0, false), (0, 1, false), (0, 2, true)]), [10_000, 11_000, 12_000]);
+        let params = FixedParams {
+            latency: Picos(10_000),
+            banks: 2,
+            bank_cycle: Picos(50_000),
+            ..Default::default()
+        };
+        assert_eq!(run(params, &[(0, 0, false), (0, 2, false), (0, 1, false)]), [10_000, 60_000, 10_000]);
+    }
+}

@@ -1,0 +1,40 @@
+//! How commands end when they do not succeed.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The user's mistake, already rendered.
+    Mistake(String),
+    /// Something cannot be written.
+    Output(String),
+    /// Our own mistake.
+    Internal(String),
+    /// The user interrupted; what was measured is kept.
+    Interrupted(String),
+    /// The captured program ended with this code.
+    Program(u8),
+}
+
+impl Failure {
+    /// A one-line mistake.
+    pub(crate) fn mistake(message: impl std::fmt::Display) -> Failure {
+        Failure::Mistake(format!("error: {message}\n"))
+    }
+
+    /// Prints what happened and returns the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        let (text, code) = match self {
+            Failure::Mistake(text) => (text, 2),
+            Failure::Output(text) => (format!("error: {text}\n"), 1),
+            Failure::Internal(text) => (format!("error: {text}\n"), 70),
+            Failure::Interrupted(text) => (format!("{text}\n"), 130),
+            Failure::Program(code) => (String::new(), code),
+        };
+        // Nothing can be done when standard error is closed.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        ExitCode::from(code)
+    }
+}

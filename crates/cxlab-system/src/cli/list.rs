@@ -1,0 +1,78 @@
+//! `cxlab list` and `cxlab schema`.
+
+use cxlab_engine::catalog::Entry;
+use cxlab_system::diagnostics::nearest;
+use cxlab_system::scenario;
+
+use super::failure::Failure;
+use super::print;
+
+/// Names, what each is for, and parameters.
+struct Listing {
+    name: &'static str,
+    what: &'static str,
+    entries: Vec<(&'static str, &'static str, Vec<String>)>,
+}
+
+fn listing<B>(name: &'static str, what: &'static str, catalog: &[Entry<B>]) -> Listing {
+    let entries = catalog.iter().map(|entry| {
+        let mut generator = schemars::SchemaGenerator::default();
+        let schema = (entry.schema)(&mut generator).to_value();
+        let properties = schema.get("properties").and_then(|properties| properties.as_object());
+        let parameters = properties.map(|all| all.keys().cloned().collect()).unwrap_or_default();
+        (entry.name, entry.summary, parameters)
+    });
+    Listing { name, what, entries: entries.collect() }
+}
+
+fn all() -> Vec<Listing> {
+    let mut listings = vec![
+        listing("topologies", "fabric.topology.kind", cxlab_fabric::topology::CATALOG),
+        listing("routings", "fabric.routing", cxlab_fabric::routing::CATALOG),
+        listing("workloads", "hosts[].workload.kind", cxlab_workload::pattern::CATALOG),
+        listing("media", "devices[].memory.kind", cxlab_memory::CATALOG),
+    ];
+    let formats = cxlab_workload::import::FORMATS.iter();
+    listings.push(Listing {
+        name: "trace-formats",
+        what: "cxlab trace import --format",
+        entries: formats.map(|format| (format.name, format.summary, Vec::new())).collect(),
+    });
+    listings
+}
+
+/// Lists one catalog or all.
+pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
+    let listings = all();
+    if let Some(wanted) = catalog
+        && !listings.iter().any(|listing| listing.name == wanted)
+    {
+        let names: Vec<&str> = listings.iter().map(|listing| listing.name).collect();
+        let hint = nearest(wanted, names.iter().copied())
+            .map(|name| format!("; did you mean `{name}`?"))
+            .unwrap_or_default();
+        return Err(Failure::mistake(format!(
+            "`{wanted}` is no catalog: there are {}{hint}",
+            names.join(", ")
+        )));
+    }
+    let mut text = String::new();
+    for listing in listings.iter().filter(|listing| catalog.is_none_or(|name| name == listing.name))
+    {
+        text.push_str(&format!("{} ({})\n", listing.name, listing.what));
+        for (name, summary, parameters) in &listing.entries {
+            text.push_str(&format!("  {name:<18} {summary}\n"));
+            if !parameters.is_empty() {
+                text.push_str(&format!("  {:<18}   {}\n", "", parameters.join(", ")));
+            }
+        }
+        text.push('\n');
+    }
+    print(text.trim_end_matches('\n'))?;
+    print("\n")
+}
+
+/// Prints the JSON Schema.
+pub(super) fn schema() -> Result<(), Failure> {
+    print(&format!("{:#}\n", scenario::schema()))
+}

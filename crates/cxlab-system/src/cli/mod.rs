@@ -1,0 +1,142 @@
+//! The command line: what users type, and what they see.
+
+mod failure;
+mod list;
+mod load;
+mod plan;
+mod requests;
+mod run;
+mod table;
+mod trace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use failure::Failure;
+
+/// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.
+#[derive(Parser)]
+#[command(name = "cxlab", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a scenario; print a table and write DIR/report.json
+    Run(RunArgs),
+    /// Check a scenario and report every mistake in it
+    Check(CheckArgs),
+    /// Show the resolved system
+    Plan(PlanArgs),
+    /// List what a scenario can choose from: topologies, routings, workloads, media, trace formats
+    List {
+        /// One catalog; all when omitted
+        catalog: Option<String>,
+    },
+    /// Print the JSON Schema of scenario files
+    Schema,
+    /// Import, inspect and capture memory traces
+    #[command(subcommand)]
+    Trace(trace::TraceCommand),
+}
+
+/// A scenario and changes to it.
+#[derive(Args)]
+struct ScenarioArgs {
+    /// Scenario file (TOML)
+    scenario: PathBuf,
+    /// Change a value of the scenario, e.g. --set fabric.link.lanes=8 (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Replay this trace instead of the one that the scenario's trace workloads name
+    #[arg(long, value_name = "PATH")]
+    trace_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct RunArgs {
+    #[command(flatten)]
+    scenario: ScenarioArgs,
+    /// Seed of every random stream, instead of the scenario's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Threads, instead of the scenario's; the result is the same for every number
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: Option<u32>,
+    /// Where report.json and topology.svg go [default: out/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Also write DIR/requests.parquet, one row for each completed request
+    #[arg(long)]
+    requests: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    scenario: ScenarioArgs,
+    /// Print mistakes as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct PlanArgs {
+    #[command(flatten)]
+    scenario: ScenarioArgs,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
+    format: PlanFormat,
+    /// Write to this file instead of the terminal
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanFormat {
+    /// A summary to read
+    Text,
+    /// Everything, for programs
+    Json,
+    /// A graph for Graphviz
+    Dot,
+    /// A picture
+    Svg,
+}
+
+/// Runs the command line; 0 on success, 2 for the user's mistakes, 1 when something cannot be
+/// written, 70 for our own mistakes, 130 when interrupted.
+pub(crate) fn main() -> ExitCode {
+    // A broken pipe (`cxlab list | head`) ends the command quietly instead of with a panic.
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(args),
+        Command::Check(args) => plan::check(&args),
+        Command::Plan(args) => plan::show(&args),
+        Command::List { catalog } => list::list(catalog.as_deref()),
+        Command::Schema => list::schema(),
+        Command::Trace(command) => trace::trace(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Prints to standard output; a closed pipe is success, another error a failure.
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Output(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

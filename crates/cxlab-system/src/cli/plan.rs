@@ -1,0 +1,116 @@
+//! `cxlab check` and `cxlab plan`.
+
+use cxlab_system::picture;
+use cxlab_system::plan::Plan;
+
+use super::failure::Failure;
+use super::load::load;
+use super::{CheckArgs, PlanArgs, PlanFormat, print};
+
+/// Checks a scenario.
+pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
+    match load(&args.scenario)? {
+        Err(mistakes) if args.json => {
+            print(&mistakes.json())?;
+            Err(Failure::Mistake(String::new()))
+        }
+        Err(mistakes) => Err(mistakes.into()),
+        Ok(_) if args.json => print("[]\n"),
+        Ok(loaded) => {
+            let mut text = format!("{}: ok\n", args.scenario.scenario.display());
+            loaded.plan.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+            print(&text)
+        }
+    }
+}
+
+/// Shows the resolved system.
+pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
+    let loaded = load(&args.scenario)?.map_err(Failure::from)?;
+    let plan = &loaded.plan;
+    let text = match args.format {
+        PlanFormat::Text => summary(plan),
+        PlanFormat::Json => json(plan),
+        PlanFormat::Dot => picture::dot(plan),
+        PlanFormat::Svg => picture::svg(plan, None),
+    };
+    match &args.out {
+        None => print(&text),
+        Some(path) => cxlab_system::output::write_whole(path, text.as_bytes())
+            .map_err(|error| Failure::Output(format!("{}: {error}", path.display()))),
+    }
+}
+
+fn summary(plan: &Plan) -> String {
+    let scenario = &plan.scenario;
+    let proof = plan.tables.proof();
+    let mut text = format!("{}  (plan {})\n", scenario.name, plan.hash);
+    if !scenario.description.is_empty() {
+        text.push_str(&format!("{}\n", scenario.description.trim()));
+    }
+    let mut row = |name: &str, value: String| text.push_str(&format!("  {name:<18} {value}\n"));
+    row("topology", format!("{}, routing {}", scenario.fabric.topology.kind, plan.routing_name()));
+    row("hosts", plan.hosts.len().to_string());
+    row("devices", format!("{}, {} in all", plan.devices.len(), plan.capacity()));
+    row("switches", plan.graph.switches.len().to_string());
+    row("links", plan.links.len().to_string());
+    let link = &scenario.fabric.link;
+    row(
+        "link",
+        format!(
+            "{:.3} GB/s a direction, {} ns port to port",
+            link.rate().as_gb_per_s(),
+            link.crossing_ps() as f64 / 1e3
+        ),
+    );
+    row(
+        "virtual channels",
+        format!(
+            "{} (no deadlock: {} channels, {} dependencies, no cycle)",
+            proof.virtual_channels, proof.channels, proof.dependencies
+        ),
+    );
+    if let Some(host) = plan.hosts.first() {
+        let windows = host.map.windows();
+        let ways = windows.first().map_or(0, |window| window.targets.len());
+        row(
+            "address map",
+            format!(
+                "{} window(s) of {ways} way(s) by {}",
+                windows.len(),
+                scenario.address_map.granularity
+            ),
+        );
+    }
+    if let Some(path) = plan.longest_path() {
+        row("longest path", format!("{path} links"));
+    }
+    plan.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    text
+}
+
+fn json(plan: &Plan) -> String {
+    let ports = plan.links.iter().map(|link| {
+        serde_json::json!({
+            "a": plan.end_name(link.a),
+            "b": plan.end_name(link.b),
+            "params": link.params,
+        })
+    });
+    let proof = plan.tables.proof();
+    let value = serde_json::json!({
+        "plan_hash": plan.hash,
+        "scenario": plan.scenario,
+        "hosts": plan.hosts.iter().map(|host| &host.name).collect::<Vec<_>>(),
+        "devices": plan.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
+        "switches": plan.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
+        "links": ports.collect::<Vec<_>>(),
+        "deadlock_proof": {
+            "virtual_channels": proof.virtual_channels,
+            "channels": proof.channels,
+            "dependencies": proof.dependencies,
+        },
+        "notes": plan.notes,
+    });
+    format!("{value:#}\n")
+}

@@ -1,0 +1,161 @@
+//! `cxlab run`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cxlab_engine::Monitor;
+use cxlab_system::output::{prepare_dir, write_whole};
+use cxlab_system::picture;
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunError, RunOptions, expected_requests, run as run_plan};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::failure::Failure;
+use super::load::{Loaded, load};
+use super::requests::RequestLog;
+use super::table;
+use super::{RunArgs, print};
+
+/// Runs a scenario and writes what it measured.
+pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
+    let loaded = load(&args.scenario)?.map_err(Failure::from)?;
+    let scenario = &loaded.plan.scenario;
+    let dir = args.out.clone().unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
+    let unwritable =
+        |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
+    prepare_dir(&dir).map_err(unwritable)?;
+
+    let seed = args.seed.unwrap_or(scenario.seed);
+    let threads = args.threads.unwrap_or(scenario.execution.threads) as usize;
+    let monitor = Arc::new(Monitor::default());
+    let handler = Arc::clone(&monitor);
+    // Refused only when a handler is set already, and then interrupting ends the run at once.
+    let _ = ctrlc::set_handler(move || {
+        if handler.is_interrupted() {
+            std::process::exit(130);
+        }
+        handler.interrupt();
+    });
+    let progress = Progress::start(&loaded, &monitor, args.quiet);
+    let result = run_logged(&loaded, &args, &dir, seed, threads, &monitor);
+    progress.stop();
+    let report = result?;
+    write_results(&loaded, &report, &dir)?;
+    if !args.quiet {
+        print(&table::summary(&loaded.plan, &report))?;
+        print(&format!("\nwritten: {}\n", written(&dir, args.requests).join(", ")))?;
+    }
+    if report.partial {
+        return Err(Failure::Interrupted(format!(
+            "interrupted at {:.1} us of simulated time: {} holds what was measured, marked partial",
+            report.sim_time_ns / 1e3,
+            dir.join("report.json").display()
+        )));
+    }
+    Ok(())
+}
+
+fn run_logged(
+    loaded: &Loaded,
+    args: &RunArgs,
+    dir: &Path,
+    seed: u64,
+    threads: usize,
+    monitor: &Monitor,
+) -> Result<Report, Failure> {
+    let path = dir.join("requests.parquet");
+    let unwritable = |error| Failure::Output(format!("{}: {error}", path.display()));
+    let mut log = match args.requests {
+        true => Some(RequestLog::create(&path).map_err(unwritable)?),
+        false => None,
+    };
+    let mut sink = log.as_mut().map(|log| |rows| log.write(rows));
+    let options = RunOptions {
+        seed,
+        threads,
+        monitor,
+        rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
+    };
+    let report = run_plan(&loaded.plan, options).map_err(|error| match error {
+        RunError::Problems(problems) => loaded.mistakes(problems).into(),
+        RunError::Rows(error) => unwritable(error),
+        RunError::Law(_) => Failure::Internal(error.to_string()),
+    })?;
+    if let Some(log) = log {
+        log.finish().map_err(unwritable)?;
+    }
+    Ok(report)
+}
+
+fn write_results(loaded: &Loaded, report: &Report, dir: &Path) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    let picture = picture::svg(&loaded.plan, Some(report));
+    for (name, content) in [("report.json", json + "\n"), ("topology.svg", picture)] {
+        let path = dir.join(name);
+        write_whole(&path, content.as_bytes())
+            .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn written(dir: &Path, requests: bool) -> Vec<String> {
+    let mut names = vec!["report.json", "topology.svg"];
+    if requests {
+        names.push("requests.parquet");
+    }
+    names.iter().map(|name| dir.join(name).display().to_string()).collect()
+}
+
+/// A scenario's name as a folder's.
+fn file_name(name: &str) -> PathBuf {
+    let clean = name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' });
+    let clean: String = clean.take(80).collect();
+    let clean = clean.trim_matches('.');
+    PathBuf::from(if clean.is_empty() { "scenario" } else { clean })
+}
+
+/// A progress bar on a terminal's standard error.
+struct Progress {
+    done: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Progress {
+    fn start(loaded: &Loaded, monitor: &Arc<Monitor>, quiet: bool) -> Progress {
+        let done = Arc::new(AtomicBool::new(false));
+        if quiet || !std::io::stderr().is_terminal() {
+            return Progress { done, thread: None };
+        }
+        let expected = expected_requests(&loaded.plan);
+        let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(5));
+        let template = match expected {
+            Some(_) => "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}",
+            None => "{elapsed_precise} {spinner} {pos} requests {per_sec} {msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        let (stop, monitor) = (Arc::clone(&done), Arc::clone(monitor));
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                bar.set_position(monitor.work());
+                bar.set_message(format!("({:.1} us simulated)", monitor.time().0 as f64 / 1e6));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            bar.finish_and_clear();
+        });
+        Progress { done, thread: Some(thread) }
+    }
+
+    fn stop(mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A progress bar that failed is no reason to fail a run.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The tables that a run prints.
+
+use cxlab_system::plan::Plan;
+use cxlab_system::report::{Latency, LinkReport, Report};
+
+/// Rows of cells, the first row being the head; the first column is left-aligned.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::from(" ");
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            if column == 0 {
+                line.push_str(&format!(" {cell:<width$}"));
+            } else {
+                line.push_str(&format!("  {cell:>width$}"));
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
+    values.iter().map(|value| (*value).to_owned()).collect()
+}
+
+fn nanos(value: f64) -> String {
+    if value >= 100_000.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
+    let values =
+        [latency.mean, latency.min, latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+    std::iter::once(name.to_owned()).chain(values.map(nanos)).collect()
+}
+
+/// At most this many hosts, devices and links are shown; the report has them all.
+const SHOWN: usize = 8;
+
+/// What a user wants to know first.
+pub(super) fn summary(plan: &Plan, report: &Report) -> String {
+    let mut text = format!(
+        "{}{}: {} hosts, {} devices, {} switches, {} {}\n",
+        report.scenario,
+        if report.partial { " (PARTIAL)" } else { "" },
+        plan.hosts.len(),
+        plan.devices.len(),
+        plan.graph.switches.len(),
+        plan.scenario.fabric.topology.kind,
+        plan.routing_name(),
+    );
+    text.push_str(&format!(
+        "  window {:.3} us after {:.3} us of warm-up; {} requests completed ({} reads, {} writes)\n",
+        report.window_ns / 1e3,
+        report.warmup_ns / 1e3,
+        count(report.requests.completed),
+        count(report.requests.reads),
+        count(report.requests.writes),
+    ));
+    if report.requests.cache_hits > 0 {
+        text.push_str(&format!(
+            "  {} answered by private caches, {} dirty lines written back\n",
+            count(report.requests.cache_hits),
+            count(report.requests.writebacks)
+        ));
+    }
+    let bandwidth = &report.bandwidth_gbps;
+    text.push_str(&format!(
+        "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n\n",
+        bandwidth.total, bandwidth.read, bandwidth.write, report.littles_law.in_flight
+    ));
+    let mut rows =
+        vec![cells(["latency, ns", "mean", "min", "p50", "p90", "p99", "p99.9", "max"])];
+    rows.push(latency_row("all requests", &report.latency_ns));
+    if report.requests.reads > 0 && report.requests.writes > 0 {
+        rows.push(latency_row("reads", &report.read_latency_ns));
+    }
+    if report.hosts.len() > 1 {
+        for host in report.hosts.iter().take(SHOWN) {
+            rows.push(latency_row(&host.name, &host.latency_ns));
+        }
+        rows.extend(more(report.hosts.len()));
+    }
+    text.push_str(&table(&rows));
+    text.push('\n');
+    text.push_str(&stages(report));
+    if report.by_hops.len() > 1 {
+        text.push('\n');
+        text.push_str(&hops(report));
+    }
+    text.push('\n');
+    text.push_str(&links(report));
+    text.push_str(&format!(
+        "\n  {} events in {:.3} s: {:.2} M events/s, {} requests/s; digest {}\n",
+        count(report.events),
+        report.wall_seconds,
+        report.events_per_second / 1e6,
+        count(report.requests.per_wall_second as u64),
+        report.digest
+    ));
+    text
+}
+
+fn more(all: usize) -> Option<Vec<String>> {
+    (all > SHOWN).then(|| vec![format!("... {} more in report.json", all - SHOWN)])
+}
+
+/// Stages with a bar each, so that one sees where the time goes.
+fn stages(report: &Report) -> String {
+    let total = report.latency_ns.mean.max(1e-9);
+    let mut rows = vec![cells(["stage", "mean ns", "share", ""])];
+    for (name, value) in &report.stages_ns {
+        let value = value.as_f64().unwrap_or(0.0);
+        if value > 0.0 {
+            let share = value / total;
+            let bar = "#".repeat((share * 40.0).round() as usize);
+            rows.push(vec![name.clone(), nanos(value), format!("{:.1} %", share * 100.0), bar]);
+        }
+    }
+    // The bar is left-aligned, so it is padded to one width.
+    for row in &mut rows {
+        row[3] = format!("{:<40}", row[3]);
+    }
+    table(&rows)
+}
+
+fn hops(report: &Report) -> String {
+    let mut rows = vec![cells(["links crossed", "requests", "mean ns", "in queues ns"])];
+    for hops in &report.by_hops {
+        rows.push(vec![
+            hops.hops.to_string(),
+            count(hops.count),
+            nanos(hops.mean_ns),
+            nanos(hops.queue_ns),
+        ]);
+    }
+    table(&rows)
+}
+
+fn links(report: &Report) -> String {
+    let mut busiest: Vec<&LinkReport> = report.links.iter().collect();
+    busiest.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
+    let mut rows = vec![cells(["busiest links", "busy", "payload", "GB/s"])];
+    for link in busiest.iter().take(SHOWN) {
+        rows.push(vec![
+            link.direction.clone(),
+            format!("{:.1} %", link.utilization * 100.0),
+            format!("{:.1} %", link.efficiency * 100.0),
+            format!("{:.2}", link.payload_bytes as f64 / report.window_ns.max(1e-3)),
+        ]);
+    }
+    table(&rows)
+}

@@ -1,0 +1,228 @@
+//! `cxlab trace`: import, inspect and capture memory traces.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use cxlab_workload::{CaptureOptions, Footprint, Hierarchy, OpKind, Summary};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::failure::Failure;
+use super::print;
+
+#[derive(Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Convert a trace of another format to .cxlt
+    Import(ImportArgs),
+    /// Say what a trace holds
+    Info {
+        /// Trace file, of any known format
+        trace: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the first records of a trace: address, R or W, time in ps
+    Head {
+        /// Trace file, of any known format
+        trace: PathBuf,
+        /// How many records
+        #[arg(short, long, default_value_t = 10)]
+        n: u64,
+    },
+    /// Run a program under Valgrind and record its memory accesses behind a cache hierarchy
+    Capture(CaptureArgs),
+}
+
+/// The caches between a program and the memory that a trace is of.
+#[derive(Args)]
+struct FilterArgs {
+    /// Caches between program and trace, nearest first: SIZE/WAYS [+ SIZE/WAYS ...], or "none"
+    #[arg(long, value_name = "CACHES")]
+    filter: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// Trace to read (.gz is unpacked)
+    trace: PathBuf,
+    /// The .cxlt file to write
+    #[arg(long, short)]
+    out: PathBuf,
+    /// Format of the trace, when it cannot be told (see `cxlab list trace-formats`)
+    #[arg(long)]
+    format: Option<String>,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct CaptureArgs {
+    /// The .cxlt file to write
+    #[arg(long, short)]
+    out: PathBuf,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Stop the program after so many accesses (before the caches)
+    #[arg(long)]
+    max_accesses: Option<u64>,
+    /// Give each instruction this time, e.g. "250 ps", and write times
+    #[arg(long, value_name = "TIME")]
+    per_instruction: Option<String>,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+impl FilterArgs {
+    /// The caches asked for, or `default` when nothing was said.
+    fn hierarchy(&self, default: Option<Hierarchy>) -> Result<Option<Hierarchy>, Failure> {
+        match self.filter.as_deref() {
+            None => Ok(default),
+            Some("none") => Ok(None),
+            Some(text) => {
+                text.parse().map(Some).map_err(|error| Failure::mistake(format!("--filter: {error}")))
+            }
+        }
+    }
+}
+
+/// Runs a trace command.
+pub(super) fn trace(command: TraceCommand) -> Result<(), Failure> {
+    match command {
+        TraceCommand::Import(args) => import(&args),
+        TraceCommand::Info { trace, json } => info(&trace, json),
+        TraceCommand::Head { trace, n } => head(&trace, n),
+        TraceCommand::Capture(args) => capture(args),
+    }
+}
+
+/// A progress bar on a terminal's standard error; the length is set when it is known.
+fn bar(template: &str) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(5)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(None, target);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn summary(summary: &Summary, out: &std::path::Path) -> String {
+    let records = summary.records();
+    format!(
+        "{}: {records} records ({} reads, {} writes) of {} accesses, {} bytes\n",
+        out.display(),
+        summary.reads,
+        summary.writes,
+        summary.accesses,
+        summary.bytes
+    )
+}
+
+fn import(args: &ImportArgs) -> Result<(), Failure> {
+    let filter = args.filter.hierarchy(None)?;
+    let bar = bar("{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left");
+    let result = cxlab_workload::import::import(
+        &args.trace,
+        args.format.as_deref(),
+        filter,
+        &args.out,
+        &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        },
+    );
+    bar.finish_and_clear();
+    let result = result.map_err(Failure::mistake)?;
+    print(&summary(&result, &args.out))
+}
+
+fn info(path: &std::path::Path, json: bool) -> Result<(), Failure> {
+    let info = cxlab_workload::info(path).map_err(Failure::mistake)?;
+    let times = info.time_range.map(|(first, last)| (first.0, last.0));
+    if json {
+        let value = serde_json::json!({
+            "format": info.format,
+            "provenance": info.provenance,
+            "accesses": info.accesses,
+            "reads": info.reads,
+            "writes": info.writes,
+            "footprint_lines": info.footprint.lines(),
+            "footprint_exact": matches!(info.footprint, Footprint::Exact { .. }),
+            "time_range_ps": times,
+            "file_bytes": info.file_bytes,
+        });
+        return print(&format!("{value:#}\n"));
+    }
+    let mut text = format!("{}\n", path.display());
+    let mut row = |name: &str, value: String| text.push_str(&format!("  {name:<12} {value}\n"));
+    row("format", info.format.to_owned());
+    if !info.provenance.is_empty() {
+        row("made by", info.provenance.clone());
+    }
+    row("accesses", format!("{} ({} reads, {} writes)", info.accesses, info.reads, info.writes));
+    let lines = info.footprint.lines();
+    let how = match info.footprint {
+        Footprint::Exact { .. } => String::new(),
+        Footprint::Sampled { one_page_in, .. } => format!(", estimated from 1 page in {one_page_in}"),
+    };
+    row("footprint", format!("{lines} lines, {:.2} MiB{how}", lines as f64 * 64.0 / 1048576.0));
+    if let Some((first, last)) = times {
+        row("time", format!("{first} ps to {last} ps"));
+    }
+    let each = info.file_bytes as f64 / info.accesses.max(1) as f64;
+    row("size", format!("{} bytes, {each:.2} an access", info.file_bytes));
+    print(&text)
+}
+
+fn head(path: &std::path::Path, n: u64) -> Result<(), Failure> {
+    let mut text = String::new();
+    for record in cxlab_workload::head(path, n).map_err(Failure::mistake)? {
+        let record = record.map_err(Failure::mistake)?;
+        let kind = if record.kind == OpKind::Write { 'W' } else { 'R' };
+        text.push_str(&format!("{:#x} {kind} {}\n", record.line.0 * 64, record.time.0));
+    }
+    print(&text)
+}
+
+fn capture(args: CaptureArgs) -> Result<(), Failure> {
+    let default = CaptureOptions::new(args.command, args.out);
+    let filter = args.filter.hierarchy(default.filter.clone())?;
+    let per_instruction = match args.per_instruction {
+        None => default.per_instruction,
+        Some(text) => text
+            .parse()
+            .map_err(|error| Failure::mistake(format!("--per-instruction: {error}")))?,
+    };
+    let options = CaptureOptions {
+        filter,
+        max_accesses: args.max_accesses,
+        per_instruction,
+        ..default
+    };
+    let bar = bar("{elapsed_precise} {spinner} {human_pos} accesses {per_sec}");
+    let result = cxlab_workload::capture(&options, &mut |done, all| {
+        if all > 0 {
+            bar.set_length(all);
+        }
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    let captured = result.map_err(Failure::mistake)?;
+    let mut text = summary(&captured.trace, &options.out);
+    text.push_str(&format!("{} instructions were executed\n", captured.instructions));
+    print(&text)?;
+    match captured.exit.code() {
+        _ if captured.stopped => Ok(()),
+        Some(0) => Ok(()),
+        code => {
+            print(&format!("the program ended with {}\n", captured.exit))?;
+            Err(Failure::Program(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+        }
+    }
+}

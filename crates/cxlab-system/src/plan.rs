@@ -1,0 +1,316 @@
+//! The plan: the scenario resolved, numbered, checked, and hashed. Everything that can be wrong
+//! with a system is found here, before any component exists.
+
+mod address;
+mod endpoints;
+mod links;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cxlab_engine::units::Bytes;
+use cxlab_fabric::graph::FabricGraph;
+use cxlab_fabric::routing::RoutingTables;
+use cxlab_host::AddressMap;
+use cxlab_memory::Medium;
+use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_workload::{OpSource, SourceContext, Workload};
+use sha2::{Digest, Sha256};
+
+use crate::scenario::{FabricKind, Scenario};
+
+pub use links::{End, PlannedLink};
+
+/// A mistake of the user's: where in the scenario, and what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Path in the scenario, such as `fabric.topology.switches`.
+    pub path: String,
+    /// What is wrong, with the value found and what is allowed.
+    pub message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Problem { path: path.into(), message: message.into() }
+    }
+}
+
+/// A host, resolved.
+pub struct PlannedHost {
+    /// Its name.
+    pub name: String,
+    /// Its place in the scenario's list of hosts.
+    pub group: usize,
+    /// Which device owns which address, as this host sees it.
+    pub map: Arc<AddressMap>,
+}
+
+/// A device, resolved.
+pub struct PlannedDevice {
+    /// Its name.
+    pub name: String,
+    /// Its place in the scenario's list of devices.
+    pub group: usize,
+    /// The window that it has a share of; `None` when no host reaches it.
+    pub decoder: Option<(InterleaveSet, u32)>,
+}
+
+/// A system, ready to be built.
+pub struct Plan {
+    /// The scenario with all defaults filled in.
+    pub scenario: Scenario,
+    /// Identifies everything that can change a result but the seed.
+    pub hash: String,
+    /// The fabric.
+    pub graph: FabricGraph,
+    /// Its routing.
+    pub tables: Arc<RoutingTables>,
+    /// Hosts, by number; also their edge ports' PIDs.
+    pub hosts: Vec<PlannedHost>,
+    /// Devices, by number; their PIDs follow the hosts'.
+    pub devices: Vec<PlannedDevice>,
+    /// Links, by number.
+    pub links: Vec<PlannedLink>,
+    /// What a careful user would want to know.
+    pub notes: Vec<String>,
+    /// Media, by device group.
+    pub(crate) media: Vec<Box<dyn Medium>>,
+    /// Workloads, by host group.
+    pub(crate) workloads: Vec<Box<dyn Workload>>,
+    /// Where relative paths start, and a trace from the command line.
+    pub(crate) files: Files,
+}
+
+/// Files that a plan refers to.
+#[derive(Clone, Default, Debug)]
+pub struct Files {
+    /// The folder that relative paths of the scenario start from.
+    pub scenario_dir: PathBuf,
+    /// A trace given on the command line instead of the scenario's.
+    pub trace_override: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Resolves a scenario.
+    ///
+    /// # Errors
+    /// All problems that could be found.
+    pub fn new(scenario: Scenario, files: Files) -> Result<Plan, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let endpoints = endpoints::name_all(&scenario, &mut problems);
+        links::check(&scenario, &mut problems);
+        address::check(&scenario, &mut problems);
+        check_measure(&scenario, &mut problems);
+        let media = build_choices(&mut problems, "devices", "memory", &scenario.devices, |group| {
+            group.memory.build()
+        });
+        let workloads =
+            build_choices(&mut problems, "hosts", "workload", &scenario.hosts, |group| {
+                group.workload.build()
+            });
+        let topology = scenario.fabric.topology.build().map_err(|error| {
+            let path = ["fabric.topology", error.field.as_str()].join(".");
+            problems.push(Problem::new(path.trim_end_matches('.'), error.message));
+        });
+        let (Ok(topology), true) = (topology, problems.is_empty()) else {
+            return Err(problems);
+        };
+        let graph = topology.build(&endpoints.names).map_err(|error| {
+            let path = ["fabric.topology", error.field.as_str()].join(".");
+            vec![Problem::new(path.trim_end_matches('.'), error.message)]
+        })?;
+        let wrong = |path: &str, message: String| vec![Problem::new(path, message)];
+        if let Some(allowed) = scenario.fabric.switch.max_ports {
+            graph
+                .check_ports(usize::from(allowed))
+                .map_err(|error| wrong("fabric.switch.max_ports", error.to_string()))?;
+        }
+        let tables = RoutingTables::build(&graph, scenario.fabric.routing.0)
+            .map_err(|error| wrong("fabric.topology", error.to_string()))?;
+        let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
+        let maps = address::lay_out(&scenario, &endpoints, &reach)?;
+        let hosts = endpoints.hosts(maps.host_maps);
+        let devices = endpoints.devices(maps.decoders);
+        let links = links::list(&scenario, &graph, &tables);
+        links::check_virtual_channels(&scenario, &tables)?;
+        let hash = hash(&scenario, &files);
+        let notes = notes(&scenario, &graph, &devices);
+        let plan = Plan {
+            scenario,
+            hash,
+            graph,
+            tables: Arc::new(tables),
+            hosts,
+            devices,
+            links,
+            notes,
+            media,
+            workloads,
+            files,
+        };
+        plan.sources().map(drop)?;
+        Ok(plan)
+    }
+
+    /// A fresh source of operations for every host.
+    pub(crate) fn sources(&self) -> Result<Vec<Box<dyn OpSource>>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut sources = Vec::new();
+        let mut failed = vec![false; self.workloads.len()];
+        for (at, host) in self.hosts.iter().enumerate() {
+            let peers = |other: &&PlannedHost| other.group == host.group;
+            let context = SourceContext {
+                span: host.map.span(),
+                requester: self.hosts[..at].iter().filter(peers).count(),
+                requesters: self.hosts.iter().filter(peers).count(),
+                scenario_dir: &self.files.scenario_dir,
+                trace_override: self.files.trace_override.as_deref(),
+            };
+            match self.workloads[host.group].source(&context) {
+                Ok(source) => sources.push(source),
+                Err(error) if !failed[host.group] => {
+                    failed[host.group] = true;
+                    let path = format!("hosts[{}].workload", host.group);
+                    problems.push(Problem::new(path, error.to_string()));
+                }
+                Err(_) => {}
+            }
+        }
+        if problems.is_empty() { Ok(sources) } else { Err(problems) }
+    }
+
+    /// The name of the routing.
+    pub fn routing_name(&self) -> &'static str {
+        self.scenario.fabric.routing.name()
+    }
+
+    /// Links on the longest of the shortest paths between a host and a device it reaches.
+    pub fn longest_path(&self) -> Option<u32> {
+        let first = self.hosts.len();
+        let devices = first..first + self.devices.len();
+        (0..first).flat_map(|host| devices.clone().filter_map(move |device| self.tables.hops(host, device))).max()
+    }
+
+    /// Whether a host's workload ends by itself.
+    pub(crate) fn is_finite(&self, host: &PlannedHost) -> bool {
+        self.scenario.hosts[host.group].workload.kind == "trace"
+    }
+
+    /// The sum of the devices' capacities.
+    pub fn capacity(&self) -> Bytes {
+        let sizes = self.devices.iter().map(|device| self.scenario.devices[device.group].capacity.0);
+        Bytes(sizes.sum())
+    }
+
+    /// The name of a component at the end of a link.
+    pub fn end_name(&self, end: End) -> &str {
+        match end {
+            End::Host(host, _) => &self.hosts[host].name,
+            End::Device(device, _) => &self.devices[device].name,
+            End::Switch(switch, _) => &self.graph.switches[switch].name,
+        }
+    }
+}
+
+/// Builds each group's choice from its catalog, reporting what a catalog refuses.
+fn build_choices<G, B>(
+    problems: &mut Vec<Problem>,
+    list: &str,
+    field: &str,
+    groups: &[G],
+    build: impl Fn(&G) -> Result<B, cxlab_engine::catalog::ParamError>,
+) -> Vec<B> {
+    let mut built = Vec::with_capacity(groups.len());
+    for (at, group) in groups.iter().enumerate() {
+        match build(group) {
+            Ok(one) => built.push(one),
+            Err(error) => {
+                let path = [format!("{list}[{at}].{field}"), error.field].join(".");
+                problems.push(Problem::new(path.trim_end_matches('.'), error.message));
+            }
+        }
+    }
+    built
+}
+
+fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let measure = &scenario.measure;
+    if measure.warmup_requests.is_some() && measure.warmup_time.is_some() {
+        problems.push(Problem::new(
+            "measure.warmup_time",
+            "`warmup_requests` is given too; the warm-up ends by one of them",
+        ));
+    }
+    if measure.requests.is_some() && measure.duration.is_some() {
+        problems.push(Problem::new(
+            "measure.duration",
+            "`requests` is given too; the measurement ends by one of them",
+        ));
+    }
+    if measure.duration.is_some_and(|duration| duration.0 == 0) {
+        problems.push(Problem::new("measure.duration", "must be more than 0 ps"));
+    }
+}
+
+/// Everything that can change a result but the seed: version, scenario without its name and
+/// execution, and the content of trace files.
+fn hash(scenario: &Scenario, files: &Files) -> String {
+    let mut value = serde_json::to_value(scenario).unwrap_or_default();
+    if let Some(object) = value.as_object_mut() {
+        for key in ["name", "description", "seed", "execution"] {
+            object.remove(key);
+        }
+    }
+    let mut hasher = Sha256::new();
+    hasher.update(env!("CARGO_PKG_VERSION"));
+    hasher.update(value.to_string());
+    for group in &scenario.hosts {
+        if group.workload.kind == "trace" {
+            let named = group.workload.params.get("path").and_then(|path| path.as_str());
+            let path = match (&files.trace_override, named) {
+                (Some(path), _) => path.clone(),
+                (None, Some(path)) => files.scenario_dir.join(path),
+                (None, None) => continue,
+            };
+            hash_file(&mut hasher, &path);
+        }
+    }
+    hasher.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A file's content; a file that cannot be read is reported when its source is made.
+fn hash_file(hasher: &mut Sha256, path: &Path) {
+    if let Ok(mut file) = std::fs::File::open(path) {
+        let mut buffer = [0; 1 << 16];
+        while let Ok(count @ 1..) = std::io::Read::read(&mut file, &mut buffer) {
+            hasher.update(&buffer[..count]);
+        }
+    }
+}
+
+fn notes(scenario: &Scenario, graph: &FabricGraph, devices: &[PlannedDevice]) -> Vec<String> {
+    use cxlab_link::Transmission;
+    use cxlab_protocol::flit::FlitFormat;
+    let mut notes = Vec::new();
+    let link = &scenario.fabric.link;
+    if scenario.fabric.kind == FabricKind::Pbr
+        && !graph.links.is_empty()
+        && link.transmission == Transmission::Flit
+        && link.flit_format() != FlitFormat::B256
+    {
+        notes.push(
+            "links between PBR switches use standard 256 B flits in CXL 3.x; the format asked \
+             for is simulated as it is"
+                .to_owned(),
+        );
+    }
+    if devices.iter().flat_map(|device| &device.decoder).any(|(set, _)| !set.is_expressible()) {
+        notes.push(
+            "the interleave set has more ways or a coarser level than HDM decoder registers can \
+             express (16 ways, 16 KiB); it is simulated by the same arithmetic"
+                .to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,142 @@
+//! Laying devices out in the address space of the hosts that reach them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_host::{AddressMap, Window};
+use cxlab_protocol::PortId;
+use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
+
+use super::Problem;
+use super::endpoints::Named;
+use crate::scenario::Scenario;
+
+/// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
+const DECODER_UNIT: u64 = 256 << 20;
+
+/// What laying out makes.
+pub(super) struct Maps {
+    /// By host.
+    pub(super) host_maps: Vec<Arc<AddressMap>>,
+    /// By device.
+    pub(super) decoders: Vec<Option<(InterleaveSet, u32)>>,
+}
+
+/// Checks what does not depend on the fabric.
+pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    for (at, group) in scenario.devices.iter().enumerate() {
+        let capacity = group.capacity.0;
+        if capacity == 0 || !capacity.is_multiple_of(DECODER_UNIT) || capacity > 1 << 50 {
+            problems.push(Problem::new(
+                format!("devices[{at}].capacity"),
+                format!(
+                    "{} is not a multiple of 256 MiB between 256 MiB and 1024 TiB",
+                    group.capacity
+                ),
+            ));
+        }
+    }
+    let granularity = scenario.address_map.granularity.0;
+    if !granularity.is_power_of_two() || !(256..=16384).contains(&granularity) {
+        problems.push(Problem::new(
+            "address_map.granularity",
+            format!(
+                "{} is not one of 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB",
+                scenario.address_map.granularity
+            ),
+        ));
+    }
+    if let Some(ways) = scenario.address_map.ways
+        && !legal_targets().any(|legal| legal == ways)
+    {
+        problems.push(Problem::new(
+            "address_map.ways",
+            format!("{ways} is neither 2^k nor 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ...)"),
+        ));
+    }
+}
+
+/// Lays out the devices that each host reaches. Hosts that reach the same devices share a map.
+pub(super) fn lay_out(
+    scenario: &Scenario,
+    named: &Named,
+    reach: &[Vec<usize>],
+) -> Result<Maps, Vec<Problem>> {
+    let mut decoders = vec![None; named.names.devices.len()];
+    let mut known: BTreeMap<&[usize], Arc<AddressMap>> = BTreeMap::new();
+    let mut host_maps = Vec::with_capacity(reach.len());
+    for (host, devices) in reach.iter().enumerate() {
+        if devices.is_empty() {
+            return Err(vec![Problem::new(
+                format!("hosts[{}]", named.host_group[host]),
+                format!("no device is reachable from host `{}`", named.names.requesters[host]),
+            )]);
+        }
+        let map = match known.get(devices.as_slice()) {
+            Some(map) => Arc::clone(map),
+            None => {
+                let map = Arc::new(one_map(scenario, named, devices, &mut decoders)?);
+                known.insert(devices, Arc::clone(&map));
+                map
+            }
+        };
+        host_maps.push(map);
+    }
+    Ok(Maps { host_maps, decoders })
+}
+
+fn one_map(
+    scenario: &Scenario,
+    named: &Named,
+    devices: &[usize],
+    decoders: &mut [Option<(InterleaveSet, u32)>],
+) -> Result<AddressMap, Vec<Problem>> {
+    let mut windows = Vec::new();
+    let mut base = 0;
+    let same_capacity = |a: &usize, b: &usize| {
+        let capacity = |device: usize| scenario.devices[named.device_group[device]].capacity;
+        capacity(*a) == capacity(*b)
+    };
+    for run in devices.chunk_by(same_capacity) {
+        let capacity = scenario.devices[named.device_group[run[0]]].capacity.0;
+        let ways = ways(scenario, run.len())?;
+        for members in run.chunks(ways) {
+            let size = Bytes(capacity * members.len() as u64);
+            let granularity = scenario.address_map.granularity;
+            let set = InterleaveSet::new(Hpa(base), size, granularity, members.len() as u32)
+                .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
+            for (target, device) in members.iter().enumerate() {
+                if decoders[*device].replace((set, target as u32)).is_some() {
+                    return Err(vec![Problem::new(
+                        "fabric.topology",
+                        format!(
+                            "device `{}` is reached by hosts that do not reach the same devices; \
+                             each host would need a decoder of its own in it (multi-headed \
+                             devices are not modelled yet)",
+                            named.names.devices[*device]
+                        ),
+                    )]);
+                }
+            }
+            let first = named.names.requesters.len();
+            let targets = members.iter().map(|device| PortId((first + device) as u16)).collect();
+            windows.push(Window { base: Hpa(base), size, set, targets });
+            base += size.0;
+        }
+    }
+    Ok(AddressMap::new(windows))
+}
+
+/// Ways of the windows over `count` devices of one capacity.
+fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
+    let dividing = |ways: &u32| count.is_multiple_of(*ways as usize);
+    match scenario.address_map.ways {
+        None => Ok(legal_targets().filter(dividing).max().unwrap_or(1) as usize),
+        Some(ways) if dividing(&ways) => Ok(ways as usize),
+        Some(ways) => Err(vec![Problem::new(
+            "address_map.ways",
+            format!("{ways} does not divide the {count} devices of one capacity that a host reaches"),
+        )]),
+    }
+}

@@ -1,0 +1,210 @@
+//! Naming and numbering of hosts and devices, and which host reaches which devices.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cxlab_fabric::graph::{Endpoints, FabricGraph};
+use cxlab_fabric::routing::vcs::{self, Hierarchy};
+use cxlab_fabric::routing::RoutingTables;
+use cxlab_host::AddressMap;
+use cxlab_protocol::PortId;
+use cxlab_protocol::hdm::InterleaveSet;
+
+use super::{PlannedDevice, PlannedHost, Problem};
+use crate::scenario::{FabricKind, Scenario};
+
+/// Hosts and devices in order, with the group each is of.
+pub(super) struct Named {
+    pub(super) names: Endpoints,
+    pub(super) host_group: Vec<usize>,
+    pub(super) device_group: Vec<usize>,
+}
+
+/// Gives every host and device its name.
+pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Named {
+    let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let mut expand = |list: &str, at: usize, name: &str, count: u32| -> Vec<String> {
+        let path = format!("{list}[{at}].name");
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+            problems.push(Problem::new(
+                &path,
+                format!("`{name}` is not a name: 1 to 64 letters, digits, `-` or `_`"),
+            ));
+        }
+        let names: Vec<String> = if count == 1 {
+            vec![name.to_owned()]
+        } else {
+            (0..count).map(|i| format!("{name}{i}")).collect()
+        };
+        for name in &names {
+            if let Some(other) = seen.insert(name.clone(), path.clone()) {
+                problems.push(Problem::new(
+                    &path,
+                    format!("the name `{name}` is taken already, by `{other}`"),
+                ));
+                break;
+            }
+        }
+        names
+    };
+    let mut named = Named {
+        names: Endpoints::default(),
+        host_group: Vec::new(),
+        device_group: Vec::new(),
+    };
+    for (at, group) in scenario.hosts.iter().enumerate() {
+        let names = expand("hosts", at, &group.name, group.count);
+        named.host_group.extend(names.iter().map(|_| at));
+        named.names.requesters.extend(names);
+    }
+    for (at, group) in scenario.devices.iter().enumerate() {
+        let names = expand("devices", at, &group.name, group.count);
+        named.device_group.extend(names.iter().map(|_| at));
+        named.names.devices.extend(names);
+    }
+    if named.names.len() > PortId::MAX_COUNT {
+        problems.push(Problem::new(
+            "hosts",
+            format!(
+                "{} hosts and devices need as many edge ports, but a PBR fabric has at most {} \
+                 (12-bit PIDs, CXL 3.1 section 7.7.6)",
+                named.names.len(),
+                PortId::MAX_COUNT
+            ),
+        ));
+    }
+    named
+}
+
+/// The devices that each host reaches, by device number, in order.
+pub(super) fn reach(
+    scenario: &Scenario,
+    graph: &FabricGraph,
+    tables: &RoutingTables,
+    named: &Named,
+) -> Result<Vec<Vec<usize>>, Vec<Problem>> {
+    let first = named.names.requesters.len();
+    match scenario.fabric.kind {
+        FabricKind::SingleVcs | FabricKind::MultipleVcs => vcs_reach(scenario, graph, named),
+        FabricKind::Pbr => {
+            if !scenario.fabric.bindings.is_empty() {
+                return Err(vec![Problem::new(
+                    "fabric.bindings",
+                    "only virtual CXL switches have bindings; set fabric.kind = \"multiple-vcs\"",
+                )]);
+            }
+            if graph.direct.is_empty() {
+                // The tables refuse a fabric with an unreachable pair only when an endpoint is
+                // cut off altogether, so look at every pair of switches that hold endpoints.
+                check_pairs(graph, tables, named)?;
+                let all: Vec<usize> = (0..named.names.devices.len()).collect();
+                return Ok(vec![all; first]);
+            }
+            Ok((0..first)
+                .map(|host| tables.reachable(host).into_iter().map(|device| device - first).collect())
+                .collect())
+        }
+    }
+}
+
+fn check_pairs(
+    graph: &FabricGraph,
+    tables: &RoutingTables,
+    named: &Named,
+) -> Result<(), Vec<Problem>> {
+    let first = named.names.requesters.len();
+    let mut problems = Vec::new();
+    for host in 0..first {
+        for device in named.names.device_range() {
+            if let Err(error) = tables.require(graph, host, device) {
+                problems.push(Problem::new("fabric.topology", error.to_string()));
+            }
+            if problems.len() == 8 {
+                return Err(problems);
+            }
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+fn vcs_reach(
+    scenario: &Scenario,
+    graph: &FabricGraph,
+    named: &Named,
+) -> Result<Vec<Vec<usize>>, Vec<Problem>> {
+    let first = named.names.requesters.len();
+    let mut problems = Vec::new();
+    let mut bindings = Vec::new();
+    for (at, binding) in scenario.fabric.bindings.iter().enumerate() {
+        let device = named.names.devices.iter().position(|name| *name == binding.device);
+        let host = named.names.requesters.iter().position(|name| *name == binding.host);
+        match (device, host) {
+            (Some(device), Some(host)) => bindings.push((first + device, host)),
+            (None, _) => problems.push(Problem::new(
+                format!("fabric.bindings[{at}].device"),
+                format!(
+                    "`{}` is no device; devices are {}",
+                    binding.device,
+                    some_of(&named.names.devices)
+                ),
+            )),
+            (_, None) => problems.push(Problem::new(
+                format!("fabric.bindings[{at}].host"),
+                format!(
+                    "`{}` is no host; hosts are {}",
+                    binding.host,
+                    some_of(&named.names.requesters)
+                ),
+            )),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let hierarchy = match scenario.fabric.kind {
+        FabricKind::SingleVcs if !bindings.is_empty() => {
+            return Err(vec![Problem::new(
+                "fabric.bindings",
+                "a single virtual CXL switch has one host; set fabric.kind = \"multiple-vcs\"",
+            )]);
+        }
+        FabricKind::SingleVcs => Hierarchy::Single,
+        FabricKind::MultipleVcs | FabricKind::Pbr => Hierarchy::Multiple(bindings),
+    };
+    let reach = vcs::check(graph, &hierarchy)
+        .map_err(|error| vec![Problem::new("fabric.bindings", error.to_string())])?;
+    Ok(reach
+        .into_iter()
+        .map(|devices| devices.into_iter().map(|device| device - first).collect())
+        .collect())
+}
+
+/// The first few of a list of names.
+fn some_of(names: &[String]) -> String {
+    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > 8 { format!("{shown}, ...") } else { shown }
+}
+
+impl Named {
+    pub(super) fn hosts(&self, maps: Vec<Arc<AddressMap>>) -> Vec<PlannedHost> {
+        let names = self.names.requesters.iter().zip(&self.host_group).zip(maps);
+        names
+            .map(|((name, group), map)| PlannedHost { name: name.clone(), group: *group, map })
+            .collect()
+    }
+
+    pub(super) fn devices(
+        &self,
+        decoders: Vec<Option<(InterleaveSet, u32)>>,
+    ) -> Vec<PlannedDevice> {
+        let names = self.names.devices.iter().zip(&self.device_group).zip(decoders);
+        names
+            .map(|((name, group), decoder)| PlannedDevice {
+                name: name.clone(),
+                group: *group,
+                decoder,
+            })
+            .collect()
+    }
+}

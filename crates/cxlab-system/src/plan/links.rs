@@ -1,0 +1,173 @@
+//! Links: who is joined to whom, at which ports, with which parameters.
+
+use cxlab_engine::units::Picos;
+use cxlab_fabric::graph::FabricGraph;
+use cxlab_fabric::routing::{PortPeer, RoutingTables};
+use cxlab_link::{Duplex, LinkParams, Transmission};
+use cxlab_protocol::flit::FlitFormat;
+
+use super::Problem;
+use crate::scenario::Scenario;
+
+/// One end of a link: a component's number among its kind, and its port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// A host's root port.
+    Host(usize, u16),
+    /// A device's port.
+    Device(usize, u16),
+    /// A switch's port.
+    Switch(usize, u16),
+}
+
+/// A link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlannedLink {
+    /// One end; the endpoint's, where there is one (the host's, where there are two).
+    pub a: End,
+    /// The other end.
+    pub b: End,
+    /// Its parameters.
+    pub params: LinkParams,
+}
+
+/// Checks the parameters of the scenario's links.
+pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    check_one("fabric.link", &scenario.fabric.link, problems);
+    if let Some(link) = &scenario.fabric.edge_link {
+        check_one("fabric.edge_link", link, problems);
+    }
+}
+
+fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
+    let mut wrong = |field: &str, message: String| {
+        problems.push(Problem::new(format!("{path}.{field}"), message));
+    };
+    if link.bandwidth.is_some_and(|rate| rate.0 < 1_000_000 || rate.0 > 1_000_000_000_000_000) {
+        wrong("bandwidth", "must lie between 1 MB/s and 1000 TB/s".to_owned());
+    }
+    if link.crossing_ps() < 2 {
+        wrong(
+            "propagation",
+            "propagation and two port delays must take at least 2 ps together, or nothing would \
+             lie between cause and effect"
+                .to_owned(),
+        );
+    }
+    for (field, span) in [("propagation", link.propagation), ("port_delay", link.port_delay)] {
+        if span > Picos(1_000_000_000) {
+            wrong(field, format!("{span} is more than 1 ms"));
+        }
+    }
+    if link.turnaround > Picos(1_000_000_000) {
+        wrong("turnaround", format!("{} is more than 1 ms", link.turnaround));
+    }
+    match link.transmission {
+        Transmission::Packet => {
+            for (field, size) in
+                [("header", link.packet.header), ("data_header", link.packet.data_header)]
+            {
+                if size.0 > 65536 {
+                    wrong(&format!("packet.{field}"), format!("{size} is more than 64 KiB"));
+                }
+            }
+            if link.flit.is_some() {
+                wrong("flit", "packet transmission has no flits".to_owned());
+            }
+        }
+        Transmission::Flit => {
+            if link.duplex == Duplex::Half {
+                wrong(
+                    "duplex",
+                    "a half-duplex bus needs transmission = \"packet\": CXL flits exist on \
+                     full-duplex PCIe only"
+                        .to_owned(),
+                );
+            }
+            let flit_mode = link.generation >= cxlab_link::PcieGeneration::Gen6;
+            if flit_mode && link.flit == Some(FlitFormat::B68) {
+                wrong(
+                    "flit",
+                    "68B flits end with generation 5; generations 6 and 7 run in FLIT mode (256B \
+                     or 256B-latency-optimized)"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    let rate = link.flit_error_rate.0;
+    if !(0.0..=0.1).contains(&rate) {
+        wrong("flit_error_rate", format!("{rate} does not lie between 0 and 0.1"));
+    }
+    let unit_ps = link.rate().time_for(cxlab_engine::units::Bytes(link.unit_bytes())).0.max(1);
+    let needed = link.retry_round_trip_ps().div_ceil(unit_ps) + 1;
+    if rate > 0.0 && u64::from(link.replay_buffer_flits) < needed {
+        wrong(
+            "replay_buffer_flits",
+            format!(
+                "{} does not cover the round trip of {} ns, which takes {needed}; a smaller \
+                 buffer would throttle the link, which is not modelled",
+                link.replay_buffer_flits,
+                link.retry_round_trip_ps() as f64 / 1e3
+            ),
+        );
+    }
+}
+
+/// Every link of the fabric.
+pub(super) fn list(
+    scenario: &Scenario,
+    graph: &FabricGraph,
+    tables: &RoutingTables,
+) -> Vec<PlannedLink> {
+    let core = &scenario.fabric.link;
+    let edge = scenario.fabric.edge_link.as_ref().unwrap_or(core);
+    let hosts = graph.endpoints.requesters.len();
+    let endpoint = |number: usize, port: u16| match number.checked_sub(hosts) {
+        None => End::Host(number, port),
+        Some(device) => End::Device(device, port),
+    };
+    let mut links = Vec::new();
+    for switch in 0..graph.switches.len() {
+        for (port, peer) in tables.ports().of(switch).iter().enumerate() {
+            let here = End::Switch(switch, port as u16);
+            match *peer {
+                PortPeer::Endpoint(number) => {
+                    links.push(PlannedLink { a: endpoint(number, 0), b: here, params: edge.clone() });
+                }
+                PortPeer::Switch { index, port: far, link } => {
+                    let first = graph.links[link].a == switch
+                        && (index != switch || far > port as u16);
+                    if first {
+                        let b = End::Switch(index, far);
+                        links.push(PlannedLink { a: here, b, params: core.clone() });
+                    }
+                }
+            }
+        }
+    }
+    let mut next_port = vec![0u16; graph.endpoints.len()];
+    for (host, device) in &graph.direct {
+        let mut take = |number: usize| {
+            next_port[number] += 1;
+            endpoint(number, next_port[number] - 1)
+        };
+        let (a, b) = (take(*host), take(*device));
+        links.push(PlannedLink { a, b, params: edge.clone() });
+    }
+    links
+}
+
+/// Half-duplex buses have no virtual channels of their own.
+pub(super) fn check_virtual_channels(
+    scenario: &Scenario,
+    tables: &RoutingTables,
+) -> Result<(), Vec<Problem>> {
+    if tables.virtual_channels() > 1 && scenario.fabric.link.duplex == Duplex::Half {
+        return Err(vec![Problem::new(
+            "fabric.link.duplex",
+            "this topology needs virtual channels, which a half-duplex bus does not have",
+        )]);
+    }
+    Ok(())
+}

@@ -1,0 +1,425 @@
+//! The report: what a run measured, and the laws that it must hold.
+
+use std::time::Duration;
+
+use cxlab_engine::Outcome;
+use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::units::SimTime;
+use cxlab_host::{HopStats, RequesterStats, STAGE_NAMES};
+use cxlab_link::DirectionStats;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::plan::Plan;
+use crate::run::seconds;
+use crate::system::{Node, System};
+
+/// What a run measured. Only `wall_seconds`, `events_per_second` and
+/// `requests.per_wall_second` may differ between identical runs.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Report {
+    /// Version of cxlab.
+    pub version: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Identifies everything that can change the result but the seed.
+    pub plan_hash: String,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Order digest over every component's events, hexadecimal.
+    pub digest: String,
+    /// Whether the run was interrupted before its window ended.
+    pub partial: bool,
+    /// Simulated time when measurement began.
+    pub warmup_ns: f64,
+    /// Simulated time at the end of the measurement.
+    pub sim_time_ns: f64,
+    /// Length of the measurement.
+    pub window_ns: f64,
+    /// Real time of the run, building included.
+    pub wall_seconds: f64,
+    /// Events handled, warm-up included.
+    pub events: u64,
+    /// Events per real second.
+    pub events_per_second: f64,
+    /// Requests in the window.
+    pub requests: Requests,
+    /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second).
+    pub bandwidth_gbps: Bandwidth,
+    /// Latency of the requests completed in the window.
+    pub latency_ns: Latency,
+    /// Latency of the reads among them.
+    pub read_latency_ns: Latency,
+    /// Mean time of each latency stage; the stages sum to the mean latency.
+    pub stages_ns: Map<String, Value>,
+    /// Latency by links crossed between requester and device.
+    pub by_hops: Vec<ByHops>,
+    /// Little's law.
+    pub littles_law: LittlesLaw,
+    /// By host.
+    pub hosts: Vec<HostReport>,
+    /// By device.
+    pub devices: Vec<DeviceReport>,
+    /// By link and direction.
+    pub links: Vec<LinkReport>,
+    /// Latency distribution: upper bound in nanoseconds and number of requests.
+    pub latency_histogram: Vec<(f64, u64)>,
+}
+
+/// Requests in the window.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Requests {
+    /// Issued.
+    pub issued: u64,
+    /// Completed.
+    pub completed: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Answered by a private cache, among those completed.
+    pub cache_hits: u64,
+    /// Dirty lines written back, not counted as requests.
+    pub writebacks: u64,
+    /// In flight at the end.
+    pub in_flight: u64,
+    /// Completed since the start of the run, warm-up included, per real second.
+    pub per_wall_second: f64,
+}
+
+/// Rates of 64-byte lines, GB/s.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Bandwidth {
+    /// Reads and writes.
+    pub total: f64,
+    /// Reads.
+    pub read: f64,
+    /// Writes.
+    pub write: f64,
+}
+
+/// A latency distribution in nanoseconds.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Latency {
+    /// Mean, exact.
+    pub mean: f64,
+    /// Shortest, exact.
+    pub min: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90 % are not longer.
+    pub p90: f64,
+    /// 99 % are not longer.
+    pub p99: f64,
+    /// 99.9 % are not longer.
+    pub p999: f64,
+    /// Longest, exact.
+    pub max: f64,
+}
+
+/// Requests that crossed so many links.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct ByHops {
+    /// Links crossed on the way back from the device.
+    pub hops: usize,
+    /// Requests.
+    pub count: u64,
+    /// Mean latency.
+    pub mean_ns: f64,
+    /// Mean time in queues.
+    pub queue_ns: f64,
+}
+
+/// Mean requests in flight, measured as an integral over time, against rate times latency. The
+/// exact form (with the requests that cross the window's edges) is checked in every run.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct LittlesLaw {
+    /// Mean number of requests in flight.
+    pub in_flight: f64,
+    /// Completions per nanosecond times mean latency.
+    pub rate_times_latency: f64,
+}
+
+/// What a host measured.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct HostReport {
+    /// Its name.
+    pub name: String,
+    /// Requests issued.
+    pub issued: u64,
+    /// Requests completed.
+    pub completed: u64,
+    /// Reads completed.
+    pub reads: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Requests that its private cache answered.
+    pub cache_hits: u64,
+    /// Rates.
+    pub bandwidth_gbps: Bandwidth,
+    /// Latency.
+    pub latency_ns: Latency,
+    /// Mean requests in flight.
+    pub in_flight: f64,
+}
+
+/// What a device measured.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct DeviceReport {
+    /// Its name.
+    pub name: String,
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written.
+    pub writes: u64,
+    /// Rates.
+    pub bandwidth_gbps: Bandwidth,
+}
+
+/// What a direction of a link carried.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct LinkReport {
+    /// The link: its ends joined by `--`.
+    pub name: String,
+    /// The direction: from `->` to.
+    pub direction: String,
+    /// Fraction of the window in which the wire was busy.
+    pub utilization: f64,
+    /// Payload (64-byte lines) among all bytes sent.
+    pub efficiency: f64,
+    /// Bytes sent, headers and empty slots included.
+    pub bytes: u64,
+    /// Bytes of lines among them.
+    pub payload_bytes: u64,
+    /// Flits (or packets) sent.
+    pub flits: u64,
+    /// Flits sent again after an error.
+    pub retries: u64,
+    /// Rate of the direction, GB/s.
+    pub rate_gbps: f64,
+}
+
+pub(crate) struct Context<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) seed: u64,
+    pub(crate) outcome: &'a Outcome,
+    pub(crate) start: SimTime,
+    pub(crate) end: SimTime,
+    pub(crate) partial: bool,
+    pub(crate) wall: Duration,
+}
+
+impl Context<'_> {
+    fn window_ns(&self) -> f64 {
+        (self.end - self.start).as_nanos_f64()
+    }
+
+    /// GB/s of so many lines in the window.
+    fn rate(&self, lines: u64) -> f64 {
+        if self.end == self.start { 0.0 } else { lines as f64 * 64.0 / self.window_ns() }
+    }
+
+    fn bandwidth(&self, reads: u64, writes: u64) -> Bandwidth {
+        Bandwidth {
+            total: self.rate(reads + writes),
+            read: self.rate(reads),
+            write: self.rate(writes),
+        }
+    }
+}
+
+/// Sums over all hosts.
+#[derive(Default)]
+struct Totals {
+    requests: Requests,
+    completed_ever: u64,
+    latency: LatencyProbe,
+    read_latency: LatencyProbe,
+    stages_ps: [u128; STAGE_NAMES.len()],
+    by_hops: Vec<HopStats>,
+    integral: u128,
+}
+
+impl Totals {
+    fn add(&mut self, stats: &RequesterStats, in_flight: u64, integral: u128) {
+        self.requests.issued += stats.issued;
+        self.requests.completed += stats.reads + stats.writes;
+        self.requests.reads += stats.reads;
+        self.requests.writes += stats.writes;
+        self.requests.cache_hits += stats.cache_hits;
+        self.requests.writebacks += stats.writebacks;
+        self.requests.in_flight += in_flight;
+        self.completed_ever += stats.completed_ever;
+        self.latency.merge(&stats.latency);
+        self.read_latency.merge(&stats.read_latency);
+        for (sum, stage) in self.stages_ps.iter_mut().zip(stats.stages_ps) {
+            *sum += stage;
+        }
+        if self.by_hops.len() < stats.by_hops.len() {
+            self.by_hops.resize(stats.by_hops.len(), HopStats::default());
+        }
+        for (sum, hops) in self.by_hops.iter_mut().zip(&stats.by_hops) {
+            sum.count += hops.count;
+            sum.latency_ps += hops.latency_ps;
+            sum.queue_ps += hops.queue_ps;
+        }
+        self.integral += integral;
+    }
+}
+
+/// Reads a system out after its run.
+///
+/// # Errors
+/// A law that does not hold, which is our own mistake.
+pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Report, String> {
+    let mut totals = Totals::default();
+    let mut hosts = Vec::with_capacity(system.hosts);
+    for number in 0..system.hosts {
+        let Node::Host(host) = &system.simulation.components()[number] else { continue };
+        let stats = host.stats();
+        let integral = check_host(host, context)?;
+        totals.add(stats, host.requests_in_flight(), integral);
+        hosts.push(HostReport {
+            name: context.plan.hosts[number].name.clone(),
+            issued: stats.issued,
+            completed: stats.reads + stats.writes,
+            reads: stats.reads,
+            writes: stats.writes,
+            cache_hits: stats.cache_hits,
+            bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+            latency_ns: latency(&stats.latency),
+            in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
+        });
+    }
+    let devices = (0..system.devices).filter_map(|number| {
+        match &system.simulation.components()[system.hosts + number] {
+            Node::Device(device) => {
+                let stats = device.stats();
+                Some(DeviceReport {
+                    name: context.plan.devices[number].name.clone(),
+                    reads: stats.reads,
+                    writes: stats.writes,
+                    bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+                })
+            }
+            _ => None,
+        }
+    });
+    let devices = devices.collect();
+    let links = links(system, context);
+    let wall_seconds = seconds(context.wall);
+    totals.requests.per_wall_second = totals.completed_ever as f64 / wall_seconds;
+    let count = totals.latency.count().max(1) as f64;
+    let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
+    let window_ns = context.window_ns();
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        scenario: context.plan.scenario.name.clone(),
+        plan_hash: context.plan.hash.clone(),
+        seed: context.seed,
+        digest: format!("{:016x}", context.outcome.digest),
+        partial: context.partial,
+        warmup_ns: context.start.0 as f64 / 1e3,
+        sim_time_ns: context.end.0 as f64 / 1e3,
+        window_ns,
+        wall_seconds,
+        events: context.outcome.events,
+        events_per_second: context.outcome.events as f64 / wall_seconds,
+        bandwidth_gbps: context.bandwidth(totals.requests.reads, totals.requests.writes),
+        latency_ns: latency(&totals.latency),
+        read_latency_ns: latency(&totals.read_latency),
+        stages_ns: stages
+            .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / count)))
+            .collect(),
+        by_hops: by_hops(&totals.by_hops),
+        littles_law: LittlesLaw {
+            in_flight: totals.integral as f64 / 1e3 / window_ns.max(1e-3),
+            rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),
+        },
+        latency_histogram: totals.latency.bins(60),
+        requests: totals.requests,
+        hosts,
+        devices,
+        links,
+    })
+}
+
+/// The laws of a host: requests are conserved; its stages sum to its latency; and Little's law
+/// exactly: the integral of requests in flight over the window is the latency of those completed,
+/// plus the age at the end of those in flight, less the age at the beginning of those in flight.
+fn check_host(host: &cxlab_host::Requester, context: &Context<'_>) -> Result<u128, String> {
+    let stats = host.stats();
+    if stats.issued_ever != stats.completed_ever + host.requests_in_flight() {
+        return Err(format!(
+            "{} requests issued, {} completed, {} in flight",
+            stats.issued_ever,
+            stats.completed_ever,
+            host.requests_in_flight()
+        ));
+    }
+    let stages: u128 = stats.stages_ps.iter().sum();
+    if stages != stats.latency.sum_ps() {
+        return Err(format!("stages sum to {stages} ps, latencies to {} ps", stats.latency.sum_ps()));
+    }
+    let integral = stats.in_flight.at(context.end.0) - stats.integral_before;
+    let edges = stats.latency.sum_ps() + host.age_ps(context.end);
+    if integral + stats.age_before_ps != edges {
+        return Err(format!(
+            "Little's law: {integral} + {} ps in flight against {edges} ps of latency",
+            stats.age_before_ps
+        ));
+    }
+    Ok(integral)
+}
+
+fn latency(probe: &LatencyProbe) -> Latency {
+    Latency {
+        mean: probe.mean_ns(),
+        min: probe.min_ns(),
+        p50: probe.quantile_ns(0.5),
+        p90: probe.quantile_ns(0.9),
+        p99: probe.quantile_ns(0.99),
+        p999: probe.quantile_ns(0.999),
+        max: probe.max_ns(),
+    }
+}
+
+fn by_hops(hops: &[HopStats]) -> Vec<ByHops> {
+    let used = hops.iter().enumerate().filter(|(_, stats)| stats.count > 0);
+    used.map(|(hops, stats)| ByHops {
+        hops,
+        count: stats.count,
+        mean_ns: stats.latency_ps as f64 / stats.count as f64 / 1e3,
+        queue_ns: stats.queue_ps as f64 / stats.count as f64 / 1e3,
+    })
+    .collect()
+}
+
+fn links(system: &mut System, context: &Context<'_>) -> Vec<LinkReport> {
+    let window_ps = (context.end - context.start).0.max(1) as f64;
+    let mut reports = Vec::with_capacity(2 * system.directions.len());
+    for (link, directions) in context.plan.links.iter().zip(&system.directions) {
+        let (a, b) = (context.plan.end_name(link.a), context.plan.end_name(link.b));
+        for ((component, port), from, to) in [(directions.forward, a, b), (directions.backward, b, a)]
+        {
+            let node = system.simulation.component_mut(component);
+            let stats: DirectionStats = node.port_mut(port).transmitter.stats(context.end);
+            reports.push(LinkReport {
+                name: format!("{a}--{b}"),
+                direction: format!("{from}->{to}"),
+                utilization: (stats.busy_ps as f64 / window_ps).min(1.0),
+                efficiency: if stats.bytes == 0 {
+                    0.0
+                } else {
+                    stats.payload_bytes as f64 / stats.bytes as f64
+                },
+                bytes: stats.bytes,
+                payload_bytes: stats.payload_bytes,
+                flits: stats.flits,
+                retries: stats.retries,
+                rate_gbps: link.params.rate().as_gb_per_s(),
+            });
+        }
+    }
+    reports
+}

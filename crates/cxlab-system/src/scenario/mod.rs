@@ -1,0 +1,211 @@
+//! The scenario: what the user wrote, as types. The single source of the JSON Schema; every
+//! default lives in the structure that it belongs to.
+
+mod choice;
+
+use cxlab_device::DeviceParams;
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_fabric::switch::SwitchParams;
+use cxlab_host::RequesterParams;
+use cxlab_link::LinkParams;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, WorkloadChoice};
+
+/// A CXL system, what runs on it, and how it is measured.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The scenario's name, in reports and pictures.
+    pub name: String,
+    /// What it is for.
+    #[serde(default)]
+    pub description: String,
+    /// Seed of every random stream. Default 1.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// Warm-up and measurement windows.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Switches, links and routing.
+    pub fabric: Fabric,
+    /// Requesters: hosts (or accelerators) that issue requests. At least one.
+    #[schemars(length(min = 1))]
+    pub hosts: Vec<HostGroup>,
+    /// Type 3 memory devices. At least one.
+    #[schemars(length(min = 1))]
+    pub devices: Vec<DeviceGroup>,
+    /// How devices share the address space.
+    #[serde(default)]
+    pub address_map: AddressMapParams,
+    /// How the run is executed; never changes a result.
+    #[serde(default)]
+    pub execution: Execution,
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+/// Warm-up and measurement windows. Each ends at the first look after its condition is met; looks
+/// are spaced by simulated time, so windows do not depend on how a run is executed.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Measure {
+    /// Warm up until this many requests have completed in the whole system. Default: a tenth of
+    /// `requests`, or 0 where the measurement is limited by time or by its workloads' end.
+    pub warmup_requests: Option<u64>,
+    /// Warm up for this long, instead.
+    pub warmup_time: Option<Picos>,
+    /// Measure until this many requests have completed in the whole system. Default: 100,000,
+    /// when neither `duration` is given nor every workload ends by itself.
+    #[schemars(range(min = 1))]
+    pub requests: Option<u64>,
+    /// Measure for this long, instead.
+    pub duration: Option<Picos>,
+}
+
+/// How switches route.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum FabricKind {
+    /// Port-based routing (CXL 3.x): any topology, every requester reaches every device.
+    #[default]
+    Pbr,
+    /// PCIe-style switches with one virtual CXL switch each: a tree below one host.
+    SingleVcs,
+    /// PCIe-style switches with several virtual CXL switches: trees side by side; each device is
+    /// bound to one host.
+    MultipleVcs,
+}
+
+/// Switches, links and routing.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Fabric {
+    /// Port-based routing or PCIe-style virtual switches. Default pbr.
+    #[serde(default)]
+    pub kind: FabricKind,
+    /// Which switches there are and who is linked to whom.
+    pub topology: TopologyChoice,
+    /// Which of several shortest paths a message takes. Default shortest.
+    #[serde(default)]
+    pub routing: RoutingChoice,
+    /// Every switch.
+    #[serde(default)]
+    pub switch: SwitchParams,
+    /// Every link, unless `edge_link` says otherwise for those of hosts and devices.
+    #[serde(default)]
+    pub link: LinkParams,
+    /// Links between an endpoint and its switch. Default: as `link`.
+    #[serde(default)]
+    pub edge_link: Option<LinkParams>,
+    /// Multiple VCS: which host each device is bound to, by names. Default: devices take turns
+    /// over hosts.
+    #[serde(default)]
+    pub bindings: Vec<Binding>,
+}
+
+/// A device bound to a host's virtual switch.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Binding {
+    /// The device's name.
+    pub device: String,
+    /// The host's name.
+    pub host: String,
+}
+
+/// Some equal hosts.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct HostGroup {
+    /// The host's name; with `count` over 1 the hosts are called name0, name1, ...
+    pub name: String,
+    /// How many. 1 to 4095. Default 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 4095))]
+    pub count: u32,
+    /// How they issue.
+    #[serde(default)]
+    pub issue: RequesterParams,
+    /// What they access.
+    pub workload: WorkloadChoice,
+    /// Requests that each host issues at most. Default: as many as the workload has.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub requests: Option<u64>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Some equal Type 3 devices.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceGroup {
+    /// The device's name; with `count` over 1 the devices are called name0, name1, ...
+    pub name: String,
+    /// How many. 1 to 4095. Default 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 4095))]
+    pub count: u32,
+    /// Capacity of each: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section
+    /// 8.2.4.20). Default 16 GiB.
+    #[serde(default = "default_capacity")]
+    pub capacity: Bytes,
+    /// The controller.
+    #[serde(default)]
+    pub controller: DeviceParams,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+}
+
+fn default_capacity() -> Bytes {
+    Bytes(16 << 30)
+}
+
+/// How devices share the address space.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct AddressMapParams {
+    /// Bytes of consecutive addresses on one device before the next takes over: 256 B to 16 KiB,
+    /// a power of two (CXL 3.1 section 8.2.4.20.7). Default 256 B.
+    pub granularity: Bytes,
+    /// Devices that an address window is interleaved over: 2^k or 3 * 2^k, dividing the number of
+    /// devices. Default: the largest that divides it, so all devices where that is possible.
+    pub ways: Option<u32>,
+}
+
+impl Default for AddressMapParams {
+    fn default() -> Self {
+        AddressMapParams { granularity: Bytes(256), ways: None }
+    }
+}
+
+/// How the run is executed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Execution {
+    /// Threads. 1 to 256. Default 1. The result is the same for every number.
+    #[schemars(range(min = 1, max = 256))]
+    pub threads: u32,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Execution { threads: 1 }
+    }
+}
+
+/// The JSON Schema of a scenario.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(Scenario).to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".to_owned(), "cxlab scenario".into());
+    }
+    schema
+}

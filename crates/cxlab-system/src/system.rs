@@ -1,0 +1,337 @@
+//! The system: components and wiring, made from a plan.
+
+use std::sync::Arc;
+
+use cxlab_device::{DeviceConfig, MemoryDevice};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
+use cxlab_engine::{Component, ComponentId, Ctx, Simulation, Wire};
+use cxlab_fabric::bus::{Bus, BusConfig};
+use cxlab_fabric::switch::{Switch, SwitchConfig};
+use cxlab_host::{Requester, RequesterConfig};
+use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
+use cxlab_protocol::PortId;
+
+use crate::plan::{End, Plan, PlannedLink, Problem};
+
+/// A component of a CXL system.
+#[allow(clippy::large_enum_variant)]
+pub enum Node {
+    /// A host or accelerator.
+    Host(Requester),
+    /// A Type 3 device.
+    Device(MemoryDevice),
+    /// A switch.
+    Switch(Switch),
+    /// A half-duplex bus.
+    Bus(Bus),
+}
+
+impl Node {
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        match self {
+            Node::Host(host) => host.begin_measurement(now),
+            Node::Device(device) => device.begin_measurement(now),
+            Node::Switch(switch) => switch.begin_measurement(now),
+            Node::Bus(bus) => bus.begin_measurement(now),
+        }
+    }
+
+    /// Its port of that number.
+    pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
+        match self {
+            Node::Host(host) => &mut host.ports_mut()[port as usize],
+            Node::Device(device) => &mut device.ports_mut()[port as usize],
+            Node::Switch(switch) => switch.port_mut(port),
+            Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
+        }
+    }
+
+    /// Requests and messages inside it, as far as it holds any.
+    pub fn holds(&self) -> u64 {
+        match self {
+            Node::Host(host) => host.in_flight(),
+            Node::Device(device) => device.in_flight(),
+            Node::Switch(switch) => switch.in_flight(),
+            Node::Bus(bus) => bus.in_flight(),
+        }
+    }
+}
+
+impl Component for Node {
+    type Payload = Parcel;
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Node::Host(host) = self {
+            host.start(ctx);
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
+        match self {
+            Node::Switch(switch) => switch.receive(ctx, port, parcel),
+            Node::Host(host) => host.receive(ctx, port, parcel),
+            Node::Device(device) => device.receive(ctx, port, parcel),
+            Node::Bus(bus) => bus.receive(ctx, port, parcel),
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Switch(switch) => switch.wake(ctx, token),
+            Node::Host(host) => host.wake(ctx, token),
+            Node::Device(device) => device.wake(ctx, token),
+            Node::Bus(bus) => bus.wake(ctx, token),
+        }
+    }
+}
+
+/// Where the two directions of a planned link are measured: component and port that transmit.
+#[derive(Clone, Copy, Debug)]
+pub struct Directions {
+    /// From end `a` to end `b`.
+    pub forward: (usize, u16),
+    /// From end `b` to end `a`.
+    pub backward: (usize, u16),
+}
+
+/// A built system.
+pub struct System {
+    /// Hosts, then devices, switches and buses.
+    pub simulation: Simulation<Node>,
+    /// By planned link.
+    pub directions: Vec<Directions>,
+    /// How many hosts there are; devices follow.
+    pub hosts: usize,
+    /// How many devices there are.
+    pub devices: usize,
+}
+
+/// Collects ports and wires while links are laid.
+struct Builder<'a> {
+    plan: &'a Plan,
+    seed: u64,
+    vcs: u8,
+    /// By component: its ports in order, and their wires.
+    ports: Vec<Vec<Option<(LinkPort, Wire)>>>,
+}
+
+impl System {
+    /// Builds a plan's system.
+    ///
+    /// # Errors
+    /// Workloads whose files have become unusable since the plan was made.
+    pub fn build(plan: &Plan, seed: u64, log: bool) -> Result<System, Vec<Problem>> {
+        let sources = plan.sources()?;
+        let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
+        let switches = plan.graph.switches.len();
+        let mut builder = Builder {
+            plan,
+            seed,
+            vcs: plan.tables.virtual_channels(),
+            ports: (0..hosts + devices + switches).map(|_| Vec::new()).collect(),
+        };
+        let mut buses = Vec::new();
+        let directions = plan.links.iter().map(|link| builder.lay(link, &mut buses)).collect();
+
+        let mut wires = Vec::new();
+        let mut components = Vec::new();
+        let mut sources = sources.into_iter();
+        for (number, slots) in std::mem::take(&mut builder.ports).into_iter().enumerate() {
+            let (ports, own): (Vec<LinkPort>, Vec<Wire>) = slots.into_iter().flatten().unzip();
+            wires.push(own);
+            let node = if number < hosts {
+                let source = sources.next();
+                source.map(|source| builder.host(number, ports, source, log))
+            } else if number < hosts + devices {
+                Some(builder.device(number - hosts, ports))
+            } else if number < hosts + devices + switches {
+                Some(builder.switch(number - hosts - devices, ports))
+            } else {
+                let bus = &buses[number - hosts - devices - switches];
+                let ports: Result<[LinkPort; 2], _> = ports.try_into();
+                ports.ok().map(|ports| {
+                    Node::Bus(Bus::new(BusConfig {
+                        ports,
+                        turnaround_ps: bus.turnaround.0,
+                        burst: bus.turnaround_burst,
+                    }))
+                })
+            };
+            match node {
+                Some(node) => components.push(node),
+                None => unreachable!("every host has a source and every bus two ports"),
+            }
+        }
+        Ok(System { simulation: Simulation::new(components, wires), directions, hosts, devices })
+    }
+}
+
+impl Builder<'_> {
+    fn component_of(&self, end: End) -> (usize, u16) {
+        let (hosts, devices) = (self.plan.hosts.len(), self.plan.devices.len());
+        match end {
+            End::Host(number, port) => (number, port),
+            End::Device(number, port) => (hosts + number, port),
+            End::Switch(number, port) => (hosts + devices + number, port),
+        }
+    }
+
+    /// Constant time before a link that leaves this end.
+    fn egress(&self, end: End) -> Picos {
+        match end {
+            End::Host(number, _) => {
+                self.plan.scenario.hosts[self.plan.hosts[number].group].issue.egress()
+            }
+            End::Device(..) | End::Switch(..) => Picos::ZERO,
+        }
+    }
+
+    /// Constant time behind a link that arrives at this end.
+    fn ingress(&self, end: End) -> Picos {
+        match end {
+            End::Host(..) => Picos::ZERO,
+            End::Device(number, _) => {
+                let group = &self.plan.scenario.devices[self.plan.devices[number].group];
+                group.controller.process_time
+            }
+            End::Switch(..) => self.plan.scenario.fabric.switch.switching_time,
+        }
+    }
+
+    /// Adds both ends of one wire.
+    fn join(
+        &mut self,
+        (from, from_port): (usize, u16),
+        (to, to_port): (usize, u16),
+        there: (&LinkParams, Picos, Picos),
+        back: (&LinkParams, Picos, Picos),
+        names: (&str, &str),
+    ) {
+        let (seed, vcs) = (self.seed, self.vcs);
+        let mut add = |at: (usize, u16), peer: (usize, u16), way: (&LinkParams, Picos, Picos), name| {
+            let (params, egress, ingress) = way;
+            let config = PortConfig { port: at.1, egress, ingress, vcs, seed, name };
+            let wire = Wire {
+                peer: ComponentId::from(peer.0),
+                peer_port: peer.1,
+                min_latency: LinkPort::min_latency(params, egress, ingress),
+            };
+            let slots = &mut self.ports[at.0];
+            if slots.len() <= at.1 as usize {
+                slots.resize_with(at.1 as usize + 1, || None);
+            }
+            slots[at.1 as usize] = Some((LinkPort::new(params, &config), wire));
+        };
+        add((from, from_port), (to, to_port), there, names.0);
+        add((to, to_port), (from, from_port), back, names.1);
+    }
+
+    /// Lays a planned link, with a bus in between when it is half duplex.
+    fn lay(&mut self, link: &PlannedLink, buses: &mut Vec<LinkParams>) -> Directions {
+        let (a, b) = (self.component_of(link.a), self.component_of(link.b));
+        let names = (
+            format!("{}->{}#{}.{}", self.plan.end_name(link.a), self.plan.end_name(link.b), a.1, b.1),
+            format!("{}->{}#{}.{}", self.plan.end_name(link.b), self.plan.end_name(link.a), b.1, a.1),
+        );
+        let names = (names.0.as_str(), names.1.as_str());
+        let (out, back) = (
+            (self.egress(link.a), self.ingress(link.b)),
+            (self.egress(link.b), self.ingress(link.a)),
+        );
+        if link.params.duplex == Duplex::Full {
+            let params = &link.params;
+            self.join(a, b, (params, out.0, out.1), (params, back.0, back.1), names);
+            return Directions { forward: a, backward: b };
+        }
+        // Each end hands its messages to the bus in 1 ps, which the wire gives back.
+        let attach = LinkParams {
+            transmission: Transmission::Packet,
+            packet: PacketHeader { header: Bytes(0), data_header: Bytes(0) },
+            bandwidth: Some(BytesPerSec(u64::MAX)),
+            propagation: Picos(1),
+            port_delay: Picos::ZERO,
+            flit_error_rate: Default::default(),
+            duplex: Duplex::Full,
+            ..link.params.clone()
+        };
+        let mut wire = link.params.clone();
+        wire.propagation.0 = wire.propagation.0.saturating_sub(1);
+        let bus = self.ports.len();
+        self.ports.push(Vec::new());
+        buses.push(link.params.clone());
+        let zero = Picos::ZERO;
+        self.join(a, (bus, 0), (&attach, out.0, zero), (&wire, zero, back.1), ("attach", names.1));
+        self.join(b, (bus, 1), (&attach, back.0, zero), (&wire, zero, out.1), ("attach", names.0));
+        Directions { forward: (bus, 1), backward: (bus, 0) }
+    }
+
+    fn host(
+        &self,
+        number: usize,
+        ports: Vec<LinkPort>,
+        source: Box<dyn cxlab_workload::OpSource>,
+        log: bool,
+    ) -> Node {
+        let host = &self.plan.hosts[number];
+        let group = &self.plan.scenario.hosts[host.group];
+        Node::Host(Requester::new(RequesterConfig {
+            params: group.issue.clone(),
+            number: number as u16,
+            port_id: PortId(number as u16),
+            port_to: self.root_ports(number, ports.len()),
+            ports,
+            first_device: self.plan.hosts.len() as u16,
+            map: Arc::clone(&host.map),
+            source,
+            rng: StreamRng::new(self.seed, &host.name),
+            limit: group.requests,
+            log,
+        }))
+    }
+
+    /// Which of a host's several root ports leads to each edge port, without a switch.
+    fn root_ports(&self, number: usize, ports: usize) -> Vec<u16> {
+        if ports <= 1 {
+            return Vec::new();
+        }
+        let mut port_to = vec![0; self.plan.hosts.len() + self.plan.devices.len()];
+        for link in &self.plan.links {
+            if let (End::Host(host, port), End::Device(device, _)) = (link.a, link.b)
+                && host == number
+            {
+                port_to[self.plan.hosts.len() + device] = port;
+            }
+        }
+        port_to
+    }
+
+    fn device(&self, number: usize, ports: Vec<LinkPort>) -> Node {
+        let device = &self.plan.devices[number];
+        let (decoder, target) = match device.decoder {
+            Some((decoder, target)) => (Some(decoder), target),
+            None => (None, 0),
+        };
+        Node::Device(MemoryDevice::new(DeviceConfig {
+            params: self.plan.scenario.devices[device.group].controller.clone(),
+            ports,
+            backend: self.plan.media[device.group].backend(),
+            decoder,
+            target,
+        }))
+    }
+
+    fn switch(&self, number: usize, ports: Vec<LinkPort>) -> Node {
+        let name = &self.plan.graph.switches[number].name;
+        Node::Switch(Switch::new(SwitchConfig {
+            params: self.plan.scenario.fabric.switch.clone(),
+            index: number,
+            ports,
+            tables: Arc::clone(&self.plan.tables),
+            rng: StreamRng::new(self.seed, name),
+        }))
+    }
+}
