@@ -238,10 +238,12 @@ mod tests {
 
     use super::*;
 
+    type Entry = (u64, bool, u64);
+
     /// A cache as a list of (line, dirty, last use): slow and obvious.
     #[derive(Default)]
     struct Oracle {
-        levels: Vec<(u64, usize, Vec<(u64, bool, u64)>)>,
+        levels: Vec<(u64, usize, Vec<Entry>)>,
         clock: u64,
         out: Vec<(OpKind, u64)>,
     }

@@ -10,7 +10,7 @@ use crate::op::{MemOp, OpSource, SourceContext, Workload};
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "hot-cold",
     summary: "a hot fraction of the footprint takes most of the operations",
-    schema: |generator| generator.subschema_for::<HotCold>(),
+    schema: <HotCold as schemars::JsonSchema>::json_schema,
     build: |params| {
         let params: HotCold = read(params)?;
         params.check()?;

@@ -1,7 +1,7 @@
 //! The catalog of workloads that a scenario can name, one file each.
 //!
 //! Synthetic patterns never finish: how long a run lasts is the run's business. All of them share
-//! the parameters of [`common`](self::common): where the footprint lies, how reads and writes
+//! a few parameters: where the footprint lies, how reads and writes
 //! mix, and whether each requester has its own slice.
 
 mod common;

@@ -12,7 +12,7 @@ use crate::op::{MemOp, OpSource, SourceContext, Workload};
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "pointer-chase",
     summary: "dependent operations round a random cycle through every line of the footprint",
-    schema: |generator| generator.subschema_for::<PointerChase>(),
+    schema: <PointerChase as schemars::JsonSchema>::json_schema,
     build: |params| {
         let params: PointerChase = read(params)?;
         params.common().check()?;

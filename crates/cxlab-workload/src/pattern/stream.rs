@@ -10,7 +10,7 @@ use crate::op::{MemOp, OpSource, SourceContext, Workload};
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "stream",
     summary: "sequential lines through the footprint, over and over",
-    schema: |generator| generator.subschema_for::<Stream>(),
+    schema: <Stream as schemars::JsonSchema>::json_schema,
     build: |params| {
         let params: Stream = read(params)?;
         params.common().check()?;

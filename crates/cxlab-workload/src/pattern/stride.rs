@@ -11,7 +11,7 @@ use crate::op::{MemOp, OpSource, SourceContext, Workload};
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "stride",
     summary: "one line every `stride` bytes; each pass begins one line later",
-    schema: |generator| generator.subschema_for::<Stride>(),
+    schema: <Stride as schemars::JsonSchema>::json_schema,
     build: |params| {
         let params: Stride = read(params)?;
         params.check()?;

@@ -10,7 +10,7 @@ use crate::op::{MemOp, OpSource, SourceContext, Workload};
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "uniform",
     summary: "independent lines, uniformly at random over the footprint",
-    schema: |generator| generator.subschema_for::<Uniform>(),
+    schema: <Uniform as schemars::JsonSchema>::json_schema,
     build: |params| {
         let params: Uniform = read(params)?;
         params.common().check()?;

@@ -22,7 +22,7 @@ use survey::Survey;
 pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: "trace",
     summary: "replays a recorded trace (.cxlt, or any format that can be imported)",
-    schema: |generator| generator.subschema_for::<Trace>(),
+    schema: <Trace as schemars::JsonSchema>::json_schema,
     build: |params| {
         let params: Trace = read(params)?;
         params.check()?;
