@@ -1,0 +1,77 @@
+//! What the cross-crate tests share: running a scenario given as text.
+
+use cxlab_engine::Monitor;
+use cxlab_system::diagnostics::{Document, render, validate};
+use cxlab_system::plan::{Files, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_system::scenario::{self, Scenario};
+
+/// The root of the repository.
+pub fn root() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The text of a scenario in `scenarios/`.
+///
+/// # Panics
+/// If there is none of that name.
+pub fn shipped(name: &str) -> String {
+    let path = root().join("scenarios").join(format!("{name}.toml"));
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => panic!("{}: {error}", path.display()),
+    }
+}
+
+/// Resolves a scenario with changes, as the command does.
+///
+/// # Panics
+/// If the scenario has a mistake; the message is what a user would see.
+pub fn plan(text: &str, set: &[&str]) -> Plan {
+    let mut document = match Document::parse("scenario.toml", text) {
+        Ok(document) => document,
+        Err(diagnostics) => {
+            panic!("{}", render(&diagnostics, &Document::unparsed("scenario.toml", text), false))
+        }
+    };
+    for assignment in set {
+        if let Err(diagnostics) = document.set(assignment) {
+            panic!("{}", render(&diagnostics, &document, false));
+        }
+    }
+    let diagnostics = validate(&document, &scenario::schema());
+    if !diagnostics.is_empty() {
+        panic!("{}", render(&diagnostics, &document, false));
+    }
+    let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
+        Ok(scenario) => scenario,
+        Err(error) => panic!("{error}"),
+    };
+    let files = Files { scenario_dir: root().join("scenarios"), trace_override: None };
+    match Plan::new(scenario, files) {
+        Ok(plan) => plan,
+        Err(problems) => panic!("{problems:?}"),
+    }
+}
+
+/// Runs a plan with its own seed.
+///
+/// # Errors
+/// As [`run`].
+pub fn try_run(plan: &Plan, threads: usize) -> Result<Report, RunError> {
+    let monitor = Monitor::default();
+    let seed = plan.scenario.seed;
+    run(plan, RunOptions { seed, threads, monitor: &monitor, rows: None })
+}
+
+/// Runs a scenario with changes on one thread.
+///
+/// # Panics
+/// If it has a mistake or breaks a law.
+pub fn report(text: &str, set: &[&str]) -> Report {
+    match try_run(&plan(text, set), 1) {
+        Ok(report) => report,
+        Err(error) => panic!("{error}"),
+    }
+}
