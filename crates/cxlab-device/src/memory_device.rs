@@ -277,7 +277,7 @@ impl MemoryDevice {
             let Some((since, class, id)) = head(0).into_iter().chain(head(1)).min() else { break };
             let mut message = self.contexts[id as usize].message;
             message.stages.queue += (ctx.now() - since).0;
-            match self.ports[at].send(ctx, &message) {
+            match self.ports[at].send(ctx, &mut message) {
                 Ok(()) => {
                     self.outgoing[at][class].pop_front();
                     self.free.push(id);

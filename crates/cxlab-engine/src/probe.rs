@@ -105,18 +105,18 @@ impl LatencyProbe {
         if self.count == 0 || bins == 0 {
             return Vec::new();
         }
-        let (low, high) = (self.min_ns().max(0.1).ln(), self.max_ns().max(0.2).ln());
+        let (low, high) = (libm::log(self.min_ns().max(0.1)), libm::log(self.max_ns().max(0.2)));
         let width = ((high - low) / bins as f64).max(1e-9);
         let mut counts = vec![0u64; bins];
         for value in self.histogram.iter_recorded() {
             let nanos = ((value.value_iterated_to() << STEP_SHIFT) as f64 / 1e3).max(0.1);
-            let bin = (((nanos.ln() - low) / width).max(0.0) as usize).min(bins - 1);
+            let bin = (((libm::log(nanos) - low) / width).max(0.0) as usize).min(bins - 1);
             counts[bin] += value.count_since_last_iteration();
         }
         counts
             .into_iter()
             .enumerate()
-            .map(|(bin, count)| ((low + width * (bin + 1) as f64).exp(), count))
+            .map(|(bin, count)| (libm::exp(low + width * (bin + 1) as f64), count))
             .collect()
     }
 }

@@ -137,7 +137,7 @@ impl Bus {
         };
         message.stages.queue += now - arrived;
         let buffer = Buffer::of(message.channel(), message.vc);
-        match self.ports[out].send(ctx, &message) {
+        match self.ports[out].send(ctx, &mut message) {
             Ok(()) => {
                 self.waiting[out][class].pop_front();
                 self.count[out] -= 1;

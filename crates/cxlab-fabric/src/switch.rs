@@ -65,6 +65,8 @@ pub struct SwitchConfig {
     pub params: SwitchParams,
     /// Its number in the routing tables.
     pub index: usize,
+    /// Endpoints of the fabric.
+    pub endpoints: usize,
     /// One port for each link, numbered as in the routing tables.
     pub ports: Vec<LinkPort>,
     /// Where messages go.
@@ -74,6 +76,7 @@ pub struct SwitchConfig {
 }
 
 const NIL: u32 = u32::MAX;
+const CHOICE: u16 = u16::MAX;
 
 #[derive(Clone, Copy)]
 struct Waiting {
@@ -109,6 +112,10 @@ pub struct Switch {
     switching_ps: u32,
     arbitration: Arbitration,
     tables: Arc<RoutingTables>,
+    /// By destination: the only output, or [`CHOICE`] where there are several.
+    only: Vec<u16>,
+    /// Whether messages change their virtual channel at all.
+    climbs: bool,
     outputs: Vec<Output>,
     slab: Vec<Waiting>,
     free: u32,
@@ -128,7 +135,15 @@ impl Switch {
             waiting: 0,
             wake: SimTime::NEVER,
         });
+        let only = (0..config.endpoints).map(|destination| {
+            match config.tables.candidates(config.index, destination) {
+                [output] => *output,
+                _ => CHOICE,
+            }
+        });
         Switch {
+            only: only.collect(),
+            climbs: config.tables.virtual_channels() > 1,
             index: config.index,
             switching_ps: config.params.switching_time.0 as u32,
             arbitration: config.params.arbitration,
@@ -184,10 +199,12 @@ impl Switch {
         message.hops += 1;
         let vc_in = message.vc;
         let output = self.choose(ctx.now(), &message);
-        message.vc += u8::from(self.tables.vc_increment(self.index, input, output));
+        if self.climbs {
+            message.vc += u8::from(self.tables.vc_increment(self.index, input, output));
+        }
         let out = &mut self.outputs[output as usize];
         if out.queues.is_empty() {
-            match out.link.send(ctx, &message) {
+            match out.link.send(ctx, &mut message) {
                 Ok(()) => {
                     self.forwarded += 1;
                     let buffer = Buffer::of(message.channel(), vc_in);
@@ -211,6 +228,10 @@ impl Switch {
     #[inline]
     fn choose(&mut self, now: SimTime, message: &Message) -> u16 {
         let destination = message.destination.0 as usize;
+        let only = self.only[destination];
+        if only != CHOICE {
+            return only;
+        }
         let candidates = self.tables.candidates(self.index, destination);
         self.tables.kind().pick(
             candidates,
@@ -271,7 +292,7 @@ impl Switch {
             let waiting = self.slab[queue.head as usize];
             let mut message = waiting.message;
             message.stages.queue += now.0 - waiting.arrived;
-            match out.link.send(ctx, &message) {
+            match out.link.send(ctx, &mut message) {
                 Ok(()) => {
                     out.waiting -= 1;
                     self.forwarded += 1;

@@ -360,7 +360,7 @@ impl Requester {
     #[inline]
     fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, port: usize, tag: u32) -> Result<(), Blocked> {
         let slot = &self.slots[tag as usize];
-        let message = Message {
+        let mut message = Message {
             hpa: slot.hpa,
             issued_ps: slot.issued,
             stages: LatencyStages {
@@ -374,7 +374,7 @@ impl Requester {
             vc: 0,
             hops: 0,
         };
-        self.ports[port].send(ctx, &message)
+        self.ports[port].send(ctx, &mut message)
     }
 
     fn wake_port(&mut self, ctx: &mut Ctx<'_, Parcel>, port: usize, time: SimTime) {

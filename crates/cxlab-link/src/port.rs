@@ -60,21 +60,25 @@ impl LinkPort {
         Picos(params.crossing_ps()) + egress + ingress
     }
 
-    /// Sends a message on its virtual channel if it can go now; credits ride along.
+    /// Sends a message on its virtual channel if it can go now; credits ride along. The time
+    /// until its arrival is noted in its stages.
     ///
     /// # Errors
     /// [`Blocked`] says what it waits for; nothing has changed then.
     #[inline]
-    pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) -> Result<(), Blocked> {
+    pub fn send(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &mut Message,
+    ) -> Result<(), Blocked> {
         let now = ctx.now();
         let buffer = Buffer::of(message.channel(), message.vc);
         let departure = self.transmitter.send(now, buffer)?;
-        let mut message = *message;
-        Transmitter::charge(&mut message, now, departure);
+        Transmitter::charge(message, now, departure);
         message.stages.link += self.propagation;
         message.stages.port += self.ports;
         let at = SimTime(departure.end.0 + self.fixed);
-        ctx.send(self.port, at, Parcel { message: Some(message), credits: self.returns.take() });
+        ctx.send(self.port, at, Parcel { message: Some(*message), credits: self.returns.take() });
         Ok(())
     }
 

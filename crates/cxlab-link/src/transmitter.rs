@@ -7,7 +7,7 @@
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
-use cxlab_protocol::flit::FlitPacker;
+use cxlab_protocol::flit::{FlitFormat, FlitPacker, Placement};
 use cxlab_protocol::{Channel, Message};
 
 use crate::credit::{BUFFERS, Buffer};
@@ -62,12 +62,37 @@ enum Mode {
         flit_bytes: u64,
         /// Parts of a flit that the receiver can use separately.
         halves: u64,
+        /// The message that is alone since [`Mode::Flit::start`], not yet told to the packer:
+        /// where traffic is light, it never needs to know.
+        alone: Option<Channel>,
+        /// By class: what becomes of a message alone.
+        alone_by_class: [Option<Alone>; Channel::COUNT],
     },
     Packet {
         /// Time of a message by class, in 2^-16 ps.
         time: [u64; Channel::COUNT],
         bytes: [u64; Channel::COUNT],
     },
+}
+
+/// What becomes of a message that is alone on an idle link.
+#[derive(Clone, Copy, Debug)]
+struct Alone {
+    placement: Placement,
+    /// Flits until nothing of it is left.
+    flits: u64,
+}
+
+/// Sends one message through a packer of its own. `None` where the format has no slot for the
+/// class, or where the message leaves limits behind for the next flit.
+fn alone(format: FlitFormat, channel: Channel) -> Option<Alone> {
+    let mut packer = FlitPacker::new(format);
+    let placement = packer.place(channel)?;
+    let mut flits = 0;
+    while !packer.is_empty() {
+        flits += u64::from(packer.close());
+    }
+    packer.is_fresh().then_some(Alone { placement, flits })
 }
 
 /// Error injection: which flit from now on arrives broken.
@@ -83,7 +108,8 @@ struct Errors {
 
 impl Errors {
     fn draw(&mut self) {
-        let distance = self.rng.unit().ln() / (1.0 - self.probability).ln();
+        // Not the platform's logarithm: every machine draws the same distances.
+        let distance = libm::log(self.rng.unit()) / libm::log1p(-self.probability);
         self.distance = if distance < 1e18 { distance as u64 } else { u64::MAX };
     }
 }
@@ -126,6 +152,8 @@ impl Transmitter {
                     start: 0,
                     flit_bytes: format.bytes(),
                     halves: u64::from(format.halves()),
+                    alone: None,
+                    alone_by_class: Channel::ALL.map(|channel| alone(format, channel)),
                 }
             }
             Transmission::Packet => {
@@ -218,30 +246,15 @@ impl Transmitter {
 
     fn send_flit(&mut self, now: u64, channel: Channel) -> Result<Departure, Blocked> {
         self.begin_flits(now);
-        let placement = loop {
-            let Mode::Flit { packer, start, .. } = &mut self.mode else {
-                unreachable!("a flit link")
-            };
-            let was_empty = packer.is_empty();
-            if let Some(placement) = packer.place(channel) {
-                if was_empty {
-                    *start = self.free.max(now);
-                    if self.free < now {
-                        self.fraction = 0;
-                    }
-                }
-                break placement;
-            }
-            let start = *start;
-            if start > now {
-                return Err(Blocked::Until(SimTime(start)));
-            }
-            self.close();
+        let placement = match self.send_alone(now, channel) {
+            Some(placement) => placement,
+            None => self.place(now, channel)?,
         };
         let Mode::Flit { flit_time, start, halves, .. } = &self.mode else {
             unreachable!("a flit link")
         };
-        let part = (u64::from(placement.last_half) + 1) * flit_time / halves;
+        let parts = u64::from(placement.last_half) + 1;
+        let part = if *halves == parts { *flit_time } else { flit_time / 2 };
         let elapsed = self.fraction + u64::from(placement.last_flit) * flit_time + part;
         let end = start + (elapsed >> FRACTION);
         let start = *start;
@@ -254,14 +267,89 @@ impl Transmitter {
         Ok(Departure { start: SimTime(start), end: SimTime(end + retry) })
     }
 
+    /// Sends a message on an idle link without the packer.
+    #[inline]
+    fn send_alone(&mut self, now: u64, channel: Channel) -> Option<Placement> {
+        let Mode::Flit { packer, start, alone, alone_by_class, .. } = &mut self.mode else {
+            return None;
+        };
+        if alone.is_some() || self.errors.is_some() || !packer.is_fresh() {
+            return None;
+        }
+        let placement = alone_by_class[channel.index()]?.placement;
+        *alone = Some(channel);
+        *start = self.free.max(now);
+        if self.free < now {
+            self.fraction = 0;
+        }
+        Some(placement)
+    }
+
+    /// Places a message in the open flit.
+    fn place(&mut self, now: u64, channel: Channel) -> Result<Placement, Blocked> {
+        loop {
+            let Mode::Flit { packer, start, alone, .. } = &mut self.mode else {
+                unreachable!("a flit link")
+            };
+            if let Some(first) = alone.take() {
+                let placed = packer.place(first);
+                debug_assert!(placed.is_some(), "an empty flit takes any message it can carry");
+            }
+            let was_empty = packer.is_empty();
+            if let Some(placement) = packer.place(channel) {
+                if was_empty {
+                    *start = self.free.max(now);
+                    if self.free < now {
+                        self.fraction = 0;
+                    }
+                }
+                return Ok(placement);
+            }
+            assert!(!packer.is_empty(), "the link's flits cannot carry {}", channel.name());
+            let start = *start;
+            if start > now {
+                return Err(Blocked::Until(SimTime(start)));
+            }
+            self.close();
+        }
+    }
+
     /// Lets every flit begin whose time has come before `now`.
     #[inline]
     fn begin_flits(&mut self, now: u64) {
+        self.finish_alone(now);
         while let Mode::Flit { packer, start, .. } = &self.mode {
             if packer.is_empty() || *start >= now {
                 break;
             }
             self.close();
+        }
+    }
+
+    /// A message that is alone is gone when its last flit began before `now`; else the packer is
+    /// told of it, when the first of its flits has begun.
+    #[inline]
+    fn finish_alone(&mut self, now: u64) {
+        let Mode::Flit { packer, flit_time, start, flit_bytes, alone, alone_by_class, .. } =
+            &mut self.mode
+        else {
+            return;
+        };
+        let Some(channel) = *alone else { return };
+        let Some(known) = alone_by_class[channel.index()] else { return };
+        let last = self.fraction + (known.flits - 1) * *flit_time;
+        if *start + (last >> FRACTION) < now {
+            let elapsed = last + *flit_time;
+            self.free = *start + (elapsed >> FRACTION);
+            self.fraction = elapsed & ((1 << FRACTION) - 1);
+            self.stats.flits += known.flits;
+            self.stats.bytes += known.flits * *flit_bytes;
+            self.stats.busy_ps += elapsed >> FRACTION;
+            *alone = None;
+        } else if *start < now {
+            let placed = packer.place(channel);
+            debug_assert!(placed.is_some(), "an empty flit takes any message it can carry");
+            *alone = None;
         }
     }
 

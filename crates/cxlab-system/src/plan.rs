@@ -3,18 +3,20 @@
 
 mod address;
 mod endpoints;
+mod limits;
 mod links;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::AddressMap;
 use cxlab_memory::Medium;
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_workload::{OpSource, SourceContext, Workload};
+use cxlab_workload::{OpSource, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 
 use crate::scenario::{FabricKind, Scenario};
@@ -33,6 +35,12 @@ pub struct Problem {
 impl Problem {
     pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Problem { path: path.into(), message: message.into() }
+    }
+
+    /// What an entry of a catalog refuses, below the entry's own path.
+    pub(crate) fn of_param(path: &str, error: ParamError) -> Self {
+        let path = [path, error.field.as_str()].join(".");
+        Problem::new(path.trim_end_matches('.'), error.message)
     }
 }
 
@@ -101,7 +109,7 @@ impl Plan {
         let endpoints = endpoints::name_all(&scenario, &mut problems);
         links::check(&scenario, &mut problems);
         address::check(&scenario, &mut problems);
-        check_measure(&scenario, &mut problems);
+        limits::check(&scenario, &mut problems);
         let media = build_choices(&mut problems, "devices", "memory", &scenario.devices, |group| {
             group.memory.build()
         });
@@ -109,17 +117,17 @@ impl Plan {
             build_choices(&mut problems, "hosts", "workload", &scenario.hosts, |group| {
                 group.workload.build()
             });
-        let topology = scenario.fabric.topology.build().map_err(|error| {
-            let path = ["fabric.topology", error.field.as_str()].join(".");
-            problems.push(Problem::new(path.trim_end_matches('.'), error.message));
-        });
+        let topology = scenario
+            .fabric
+            .topology
+            .build()
+            .map_err(|error| problems.push(Problem::of_param("fabric.topology", error)));
         let (Ok(topology), true) = (topology, problems.is_empty()) else {
             return Err(problems);
         };
-        let graph = topology.build(&endpoints.names).map_err(|error| {
-            let path = ["fabric.topology", error.field.as_str()].join(".");
-            vec![Problem::new(path.trim_end_matches('.'), error.message)]
-        })?;
+        let graph = topology
+            .build(&endpoints.names)
+            .map_err(|error| vec![Problem::of_param("fabric.topology", error)])?;
         let wrong = |path: &str, message: String| vec![Problem::new(path, message)];
         if let Some(allowed) = scenario.fabric.switch.max_ports {
             graph
@@ -158,12 +166,14 @@ impl Plan {
         let mut problems = Vec::new();
         let mut sources = Vec::new();
         let mut failed = vec![false; self.workloads.len()];
-        for (at, host) in self.hosts.iter().enumerate() {
-            let peers = |other: &&PlannedHost| other.group == host.group;
+        let mut made = vec![0; self.workloads.len()];
+        for host in &self.hosts {
+            let requester = made[host.group];
+            made[host.group] += 1;
             let context = SourceContext {
                 span: host.map.span(),
-                requester: self.hosts[..at].iter().filter(peers).count(),
-                requesters: self.hosts.iter().filter(peers).count(),
+                requester,
+                requesters: self.scenario.hosts[host.group].count as usize,
                 scenario_dir: &self.files.scenario_dir,
                 trace_override: self.files.trace_override.as_deref(),
             };
@@ -171,13 +181,26 @@ impl Plan {
                 Ok(source) => sources.push(source),
                 Err(error) if !failed[host.group] => {
                     failed[host.group] = true;
-                    let path = format!("hosts[{}].workload", host.group);
-                    problems.push(Problem::new(path, error.to_string()));
+                    problems.push(self.workload_problem(host.group, error));
                 }
                 Err(_) => {}
             }
         }
         if problems.is_empty() { Ok(sources) } else { Err(problems) }
+    }
+
+    /// A workload that does not fit the system, at the field that says so.
+    fn workload_problem(&self, group: usize, error: WorkloadError) -> Problem {
+        let path = format!("hosts[{group}].workload");
+        match error {
+            WorkloadError::Param(error) => Problem::of_param(&path, error),
+            WorkloadError::Trace(error) if self.files.trace_override.is_some() => {
+                Problem::new(path, format!("--trace-file: {error}"))
+            }
+            WorkloadError::Trace(error) => {
+                Problem::new(format!("{path}.path"), error.to_string())
+            }
+        }
     }
 
     /// The name of the routing.
@@ -219,38 +242,18 @@ fn build_choices<G, B>(
     list: &str,
     field: &str,
     groups: &[G],
-    build: impl Fn(&G) -> Result<B, cxlab_engine::catalog::ParamError>,
+    build: impl Fn(&G) -> Result<B, ParamError>,
 ) -> Vec<B> {
     let mut built = Vec::with_capacity(groups.len());
     for (at, group) in groups.iter().enumerate() {
         match build(group) {
             Ok(one) => built.push(one),
             Err(error) => {
-                let path = [format!("{list}[{at}].{field}"), error.field].join(".");
-                problems.push(Problem::new(path.trim_end_matches('.'), error.message));
+                problems.push(Problem::of_param(&format!("{list}[{at}].{field}"), error));
             }
         }
     }
     built
-}
-
-fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
-    let measure = &scenario.measure;
-    if measure.warmup_requests.is_some() && measure.warmup_time.is_some() {
-        problems.push(Problem::new(
-            "measure.warmup_time",
-            "`warmup_requests` is given too; the warm-up ends by one of them",
-        ));
-    }
-    if measure.requests.is_some() && measure.duration.is_some() {
-        problems.push(Problem::new(
-            "measure.duration",
-            "`requests` is given too; the measurement ends by one of them",
-        ));
-    }
-    if measure.duration.is_some_and(|duration| duration.0 == 0) {
-        problems.push(Problem::new("measure.duration", "must be more than 0 ps"));
-    }
 }
 
 /// Everything that can change a result but the seed: version, scenario without its name and

@@ -329,6 +329,7 @@ impl Builder<'_> {
         Node::Switch(Switch::new(SwitchConfig {
             params: self.plan.scenario.fabric.switch.clone(),
             index: number,
+            endpoints: self.plan.hosts.len() + self.plan.devices.len(),
             ports,
             tables: Arc::clone(&self.plan.tables),
             rng: StreamRng::new(self.seed, name),

@@ -153,6 +153,9 @@ const MAX_256: Counts =
     //  req rwd ndr drs bisnp birsp
     row(4,  2,  6,  3,  2,    3);
 
+/// Places of a table by class: a power of two.
+pub(super) const CLASSES: usize = 8;
+
 /// Most slots of any format.
 pub(super) const SLOTS: usize = 15;
 /// Windows in which messages are counted, see [`Rules::windows`].
@@ -175,6 +178,12 @@ pub(super) struct Rules {
     /// are DA (with the last flit's slots 12 to 14), AB, BC, CD and DA (with the next flit's
     /// slots 0 to 3); 68-byte flits have one window, the flit.
     pub windows: [u8; SLOTS],
+    /// The slots of each window, as a mask.
+    pub window_slots: [u16; WINDOWS],
+    /// By class: all slots, where the format does not carry the class.
+    pub never: [u16; Channel::COUNT],
+    /// How many slots can hold data.
+    pub data_per_flit: u32,
     /// Most messages of each class in one window.
     pub max_messages: Counts,
     /// 68-byte flits: all data headers of a flit share one slot (CXL 3.1, section 4.2.5).
@@ -215,6 +224,36 @@ const fn windows_256(latency_optimized: bool) -> [u8; SLOTS] {
     windows
 }
 
+/// The slots of each window, from the windows of each slot.
+const fn slots_of(windows: &[u8; SLOTS]) -> [u16; WINDOWS] {
+    let mut slots = [0; WINDOWS];
+    let mut slot = 0;
+    while slot < SLOTS {
+        let mut window = 0;
+        while window < WINDOWS {
+            if windows[slot] >> window & 1 != 0 {
+                slots[window] |= 1 << slot;
+            }
+            window += 1;
+        }
+        slot += 1;
+    }
+    slots
+}
+
+/// All slots for each class that has no place in the format.
+const fn never(max: Counts) -> [u16; Channel::COUNT] {
+    let mut never = [0; Channel::COUNT];
+    let mut c = 0;
+    while c < Channel::COUNT {
+        if max >> (4 * c) & 0xf == 0 {
+            never[c] = u16::MAX;
+        }
+        c += 1;
+    }
+    never
+}
+
 static B68: Rules = Rules {
     all: 0b1111,
     data: 0b1110,
@@ -226,6 +265,9 @@ static B68: Rules = Rules {
         SlotStates::of(&[]),
     ],
     windows: [0b00010; SLOTS],
+    window_slots: slots_of(&[0b00010; SLOTS]),
+    never: never(MAX_68),
+    data_per_flit: 3,
     max_messages: MAX_68,
     one_data_header_slot: true,
     all_data_flits: true,
@@ -243,6 +285,9 @@ static B256: Rules = Rules {
         SlotStates::of(&[]),
     ],
     windows: windows_256(false),
+    window_slots: slots_of(&windows_256(false)),
+    never: never(MAX_256),
+    data_per_flit: 14,
     max_messages: MAX_256,
     one_data_header_slot: false,
     all_data_flits: false,
@@ -260,6 +305,9 @@ static B256_LATENCY_OPTIMIZED: Rules = Rules {
         SlotStates::of(HS_256),
     ],
     windows: windows_256(true),
+    window_slots: slots_of(&windows_256(true)),
+    never: never(MAX_256),
+    data_per_flit: 13,
     max_messages: MAX_256,
     one_data_header_slot: false,
     all_data_flits: false,
@@ -276,6 +324,8 @@ pub(super) struct SlotStates {
     pub counts: [Counts; STATES],
     /// The state after one more message of a class, 0 when no format has room for it.
     pub next: [[u8; Channel::COUNT]; STATES],
+    /// By class: all ones when `next` has room for it. Padded so that a vector holds it.
+    pub room: [[u16; CLASSES]; STATES],
 }
 
 impl SlotStates {
@@ -283,6 +333,7 @@ impl SlotStates {
         let mut machine = SlotStates {
             counts: [0; STATES],
             next: [[0; Channel::COUNT]; STATES],
+            room: [[0; CLASSES]; STATES],
         };
         let mut known = 1;
         let mut state = 0;
@@ -300,6 +351,7 @@ impl SlotStates {
                         known += 1;
                     }
                     machine.next[state][c] = found as u8;
+                    machine.room[state][c] = u16::MAX;
                 }
                 c += 1;
             }

@@ -2,7 +2,7 @@
 
 use crate::opcode::Channel;
 
-use super::format::{Counts, FlitFormat, MAX_REMAINING, Rules, SLOTS, WINDOWS, count_of, one};
+use super::format::{CLASSES, Counts, FlitFormat, MAX_REMAINING, Rules, SLOTS, WINDOWS, count_of, one};
 
 /// Data slots of a 64-byte line.
 const DATA_SLOTS_PER_LINE: u32 = 4;
@@ -54,14 +54,19 @@ pub struct FlitPacker {
     counters: FlitCounters,
     /// Messages by class in each window of [`Rules::windows`].
     windows: [Counts; WINDOWS],
+    /// By class: slots in a window that holds as many messages of the class as it may.
+    full: [u16; Channel::COUNT],
     /// Data slots promised but not in the open flit: they go into the next flits.
     pending: u32,
+    /// Slots of the open flit with headers in them, and with data.
+    open_headers: u32,
+    open_data: u32,
     /// Slots of the open flit with nothing in them.
     free: u16,
     /// Slots of the open flit with data in them.
     data: u16,
     /// By class: slots of the open flit that hold headers and have room for one more.
-    room: [u16; Channel::COUNT],
+    room: [u16; CLASSES],
     /// The state of each slot, in the machine of its kind.
     state: [u8; SLOTS],
     /// A data header may go into this slot or a later one: data follow their header directly, so
@@ -78,10 +83,13 @@ impl FlitPacker {
         FlitPacker {
             counters: FlitCounters::default(),
             windows: [0; WINDOWS],
+            full: format.rules().never,
             pending: 0,
+            open_headers: 0,
+            open_data: 0,
             free: format.rules().all,
             data: 0,
-            room: [0; Channel::COUNT],
+            room: [0; CLASSES],
             state: [0; SLOTS],
             order: 0,
             data_header_slot: None,
@@ -103,6 +111,13 @@ impl FlitPacker {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.free == self.format.rules().all
+    }
+
+    /// The packer is as it was made, but for its counters: the open flit is empty and nothing of
+    /// the last one limits it.
+    #[inline]
+    pub fn is_fresh(&self) -> bool {
+        self.is_empty() && self.pending == 0 && self.windows[0] == 0
     }
 
     /// Tries to place a message's header in the open flit and reserves its data slots, after
@@ -130,62 +145,58 @@ impl FlitPacker {
     /// The open flit begins transmission. Returns how many flits are sent from it up to the next
     /// flit that can take a header, which is now the open one: 1, and in 68-byte flits one more
     /// for every four data slots that remain, because these must follow in flits without headers.
+    #[inline]
     pub fn close(&mut self) -> u32 {
         let rules = self.format.rules();
-        let used = rules.all & !self.free;
-        let all_data = if rules.all_data_flits {
-            self.pending / ALL_DATA_CHUNKS
-        } else {
-            0
-        };
+        let all_data = if rules.all_data_flits { self.pending / ALL_DATA_CHUNKS } else { 0 };
         self.pending -= all_data * ALL_DATA_CHUNKS;
         self.counters.flits += u64::from(1 + all_data);
-        self.counters.header_slots += u64::from((used & !self.data).count_ones());
-        self.counters.data_slots += u64::from(self.data.count_ones() + all_data * ALL_DATA_CHUNKS);
-        self.windows = [self.windows[WINDOWS - 1], 0, 0, 0, 0];
+        self.counters.header_slots += u64::from(std::mem::take(&mut self.open_headers));
+        self.counters.data_slots +=
+            u64::from(std::mem::take(&mut self.open_data) + all_data * ALL_DATA_CHUNKS);
+        let carried = self.windows[WINDOWS - 1];
+        self.windows = [carried, 0, 0, 0, 0];
+        self.full = rules.never;
+        if carried != 0 {
+            for channel in Channel::ALL {
+                if count_of(carried, channel) >= count_of(rules.max_messages, channel) {
+                    self.full[channel.index()] |= rules.window_slots[0];
+                }
+            }
+        }
         self.free = rules.all;
         self.data = 0;
-        self.room = [0; Channel::COUNT];
+        self.room = [0; CLASSES];
         self.state = [0; SLOTS];
         self.order = 0;
         self.data_header_slot = None;
-        self.pending -= self.fill(rules.data, self.pending);
+        if self.pending > 0 {
+            self.pending -= self.fill(rules.data, self.pending);
+        }
         1 + all_data
     }
 
     /// The lowest of `slots` that may take one more message of the class.
     #[inline]
-    fn first_legal(&self, rules: &Rules, mut slots: u16, channel: Channel) -> Option<u8> {
+    fn first_legal(&self, rules: &Rules, slots: u16, channel: Channel) -> Option<u8> {
+        let mut slots = slots & !self.full[channel.index()];
         if channel.carries_data() {
             slots &= u16::MAX << self.order;
-        }
-        while slots != 0 {
-            let slot = slots.trailing_zeros() as u8;
-            if self.is_legal(rules, slot, channel) {
-                return Some(slot);
+            if rules.one_data_header_slot
+                && let Some(taken) = self.data_header_slot
+            {
+                slots &= 1 << taken;
             }
-            slots &= slots - 1;
-        }
-        None
-    }
-
-    #[inline]
-    fn is_legal(&self, rules: &Rules, slot: u8, channel: Channel) -> bool {
-        let max = count_of(rules.max_messages, channel);
-        let mut windows = rules.windows[slot as usize];
-        while windows != 0 {
-            if count_of(self.windows[windows.trailing_zeros() as usize], channel) >= max {
-                return false;
+            // A slot that is limited comes first in its half, so few are looked at.
+            while slots & slots.wrapping_neg() & rules.limited != 0 {
+                let slot = slots.trailing_zeros() as u8;
+                if self.remaining_at(rules, slot) <= MAX_REMAINING {
+                    break;
+                }
+                slots &= slots - 1;
             }
-            windows &= windows - 1;
         }
-        if !channel.carries_data() {
-            return true;
-        }
-        if rules.one_data_header_slot && self.data_header_slot.is_some_and(|taken| taken != slot) {
-            return false;
-        }
-        rules.limited >> slot & 1 == 0 || self.remaining_at(rules, slot) <= MAX_REMAINING
+        (slots != 0).then(|| slots.trailing_zeros() as u8)
     }
 
     /// Data slots still to be sent when the slot is sent, without those of its own headers.
@@ -203,14 +214,23 @@ impl FlitPacker {
         let machine = &rules.states[rules.kind[slot as usize] as usize];
         let state = machine.next[self.state[slot as usize] as usize][channel.index()];
         assert!(state != 0, "no slot format for {channel:?} in slot {slot}");
+        if self.free & bit != 0 {
+            self.open_headers += 1;
+        }
         self.state[slot as usize] = state;
         self.free &= !bit;
-        for (room, next) in self.room.iter_mut().zip(machine.next[state as usize]) {
-            *room = *room & !bit | if next != 0 { bit } else { 0 };
+        let more = &machine.room[state as usize];
+        for (room, more) in self.room.iter_mut().zip(more) {
+            *room = *room & !bit | more & bit;
         }
+        let max = count_of(rules.max_messages, channel);
         let mut windows = rules.windows[slot as usize];
         while windows != 0 {
-            self.windows[windows.trailing_zeros() as usize] += one(channel);
+            let window = windows.trailing_zeros() as usize;
+            self.windows[window] += one(channel);
+            if count_of(self.windows[window], channel) >= max {
+                self.full[channel.index()] |= rules.window_slots[window];
+            }
             windows &= windows - 1;
         }
         if channel.carries_data() {
@@ -243,16 +263,16 @@ impl FlitPacker {
                 last_half: 0,
             };
         }
-        let per_flit = rules.data.count_ones();
+        let (mut last_flit, mut rest) = (1, self.pending);
+        while rest > rules.data_per_flit {
+            rest -= rules.data_per_flit;
+            last_flit += 1;
+        }
         let mut slots = rules.data;
-        for _ in 0..(self.pending - 1) % per_flit {
+        for _ in 1..rest {
             slots &= slots - 1;
         }
-        in_flit(
-            rules,
-            self.pending.div_ceil(per_flit),
-            slots.trailing_zeros() as u8,
-        )
+        in_flit(rules, last_flit, slots.trailing_zeros() as u8)
     }
 
     /// Marks the lowest `wanted` of `slots` as data and says how many there were.
@@ -266,6 +286,7 @@ impl FlitPacker {
             slots &= !bit;
             filled += 1;
         }
+        self.open_data += filled;
         filled
     }
 }

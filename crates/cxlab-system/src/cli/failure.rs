@@ -19,6 +19,9 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The exit code of our own mistakes (`EX_SOFTWARE` of sysexits.h).
+    pub(crate) const INTERNAL: u8 = 70;
+
     /// A one-line mistake.
     pub(crate) fn mistake(message: impl std::fmt::Display) -> Failure {
         Failure::Mistake(format!("error: {message}\n"))
@@ -29,7 +32,7 @@ impl Failure {
         let (text, code) = match self {
             Failure::Mistake(text) => (text, 2),
             Failure::Output(text) => (format!("error: {text}\n"), 1),
-            Failure::Internal(text) => (format!("error: {text}\n"), 70),
+            Failure::Internal(text) => (format!("error: {text}\n"), Failure::INTERNAL),
             Failure::Interrupted(text) => (format!("{text}\n"), 130),
             Failure::Program(code) => (String::new(), code),
         };

@@ -1,9 +1,12 @@
 //! From a scenario file to a plan, with every mistake located in the file.
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use cxlab_system::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
+use cxlab_system::diagnostics::{
+    Diagnostic, Diagnostics, Document, nearest, render, to_json, validate,
+};
 use cxlab_system::plan::{Files, Plan, Problem};
 use cxlab_system::scenario::{self, Scenario};
 
@@ -54,29 +57,60 @@ impl Loaded {
 
 /// Scenario files are small; a larger file is something else.
 const MAX_BYTES: u64 = 16 << 20;
+/// Most files of a folder that are compared with a missing one.
+const MOST_ENTRIES: usize = 4096;
 
 fn read(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    let size = std::fs::metadata(path)
-        .map_err(|error| Failure::mistake(format!("{shown}: cannot be read: {error}")))?
-        .len();
-    if size > MAX_BYTES {
+    let unreadable = |error: std::io::Error| {
+        let hint = near_file(path).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        Failure::mistake(format!("{shown}: the scenario cannot be read: {error}{hint}"))
+    };
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().is_ok_and(|found| found.is_dir()) {
+        return Err(Failure::mistake(format!("{shown}: is a folder; allowed: a scenario file (TOML)")));
+    }
+    let mut bytes = Vec::new();
+    // Bounded, because a device has no size to look at.
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(Failure::mistake(format!(
-            "{shown}: {size} bytes are too many for a scenario (at most 16 MiB)"
+            "{shown}: is larger than 16 MiB; allowed: a scenario file (TOML) of at most 16 MiB"
         )));
     }
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::mistake(format!("{shown}: cannot be read: {error}")))?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::mistake(format!("{shown}: is not UTF-8 text (byte {at})"))
+        let (before, after) = error.as_bytes().split_at(at);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let found = after.first().copied().unwrap_or_default();
+        Failure::mistake(format!(
+            "{shown}:{line}: found byte {found:#04x} at offset {at}; allowed: TOML, which is UTF-8 text"
+        ))
     })
 }
 
+/// A scenario beside a missing one whose name is near.
+fn near_file(path: &Path) -> Option<String> {
+    let wanted = path.file_name()?.to_str()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).ok()?.take(MOST_ENTRIES);
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml") && name != wanted)
+        .collect();
+    names.sort_unstable();
+    let near = nearest(wanted, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near).display().to_string())
+}
+
+/// What was found wrong after reading. Each message names its key, also where the file does not
+/// have it and only an ancestor can be shown.
 fn located(problems: Vec<Problem>) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
-    for problem in problems {
-        diagnostics.push(Diagnostic::new(problem.path, problem.message));
+    for Problem { path, message } in problems {
+        let message = if path.is_empty() { message } else { format!("`{path}`: {message}") };
+        diagnostics.push(Diagnostic::new(path, message));
     }
     diagnostics
 }
@@ -91,19 +125,21 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
             return Ok(Err(Mistakes { diagnostics, document: Document::unparsed(&name, &text) }));
         }
     };
+    let mut diagnostics = Diagnostics::new();
     for assignment in &args.set {
-        if let Err(diagnostics) = document.set(assignment) {
-            return Ok(Err(Mistakes { diagnostics, document }));
+        if let Err(refused) = document.set(assignment) {
+            diagnostics.extend(refused);
         }
     }
-    let diagnostics = validate(&document, &scenario::schema());
+    diagnostics.extend(validate(&document, &scenario::schema()));
     if !diagnostics.is_empty() {
         return Ok(Err(Mistakes { diagnostics, document }));
     }
     let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
         Ok(scenario) => scenario,
         Err(error) => {
-            // The schema accepts only what the types accept, up to what a schema cannot say.
+            // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
+            // is for what slips through: better without a line than not at all.
             let diagnostics = located(vec![Problem { path: String::new(), message: error.to_string() }]);
             return Ok(Err(Mistakes { diagnostics, document }));
         }
@@ -114,7 +150,8 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
         && !scenario.hosts.iter().any(|group| group.workload.kind == "trace")
     {
         return Err(Failure::mistake(
-            "--trace-file: no host of the scenario has a workload of kind \"trace\"",
+            "--trace-file: found no host with a workload of kind \"trace\" in the scenario; allowed: \
+             with at least one",
         ));
     }
     match Plan::new(scenario, files) {

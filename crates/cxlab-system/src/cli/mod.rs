@@ -62,7 +62,7 @@ struct RunArgs {
     #[command(flatten)]
     scenario: ScenarioArgs,
     /// Seed of every random stream, instead of the scenario's
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     seed: Option<u64>,
     /// Threads, instead of the scenario's; the result is the same for every number
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -114,7 +114,7 @@ enum PlanFormat {
 /// Runs the command line; 0 on success, 2 for the user's mistakes, 1 when something cannot be
 /// written, 70 for our own mistakes, 130 when interrupted.
 pub(crate) fn main() -> ExitCode {
-    // A broken pipe (`cxlab list | head`) ends the command quietly instead of with a panic.
+    std::panic::set_hook(Box::new(internal_error));
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => plan::check(&args),
@@ -127,6 +127,22 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Ends the command when an assertion of ours fails, whichever thread it is in.
+fn internal_error(panic: &std::panic::PanicHookInfo<'_>) {
+    let what = panic.payload_as_str().unwrap_or("of unknown cause");
+    let place = panic.location().map(|place| format!(" ({place})")).unwrap_or_default();
+    let failure = Failure::Internal(format!(
+        "internal error, please report it with the command and its files: {what}{place}"
+    ));
+    failure.report();
+    std::process::exit(Failure::INTERNAL.into());
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    let allowed = || format!("allowed: a whole number from 0 to {}", u64::MAX);
+    text.parse().map_err(|_| allowed())
 }
 
 /// Prints to standard output; a closed pipe is success, another error a failure.

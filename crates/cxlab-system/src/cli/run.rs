@@ -19,6 +19,9 @@ use super::requests::RequestLog;
 use super::table;
 use super::{RunArgs, print};
 
+/// The request log's name.
+const REQUESTS: &str = "requests.parquet";
+
 /// Runs a scenario and writes what it measured.
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
@@ -42,8 +45,15 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     let progress = Progress::start(&loaded, &monitor, args.quiet);
     let result = run_logged(&loaded, &args, &dir, seed, threads, &monitor);
     progress.stop();
-    let report = result?;
-    write_results(&loaded, &report, &dir)?;
+    let report = match result {
+        Ok(report) => report,
+        Err(failure) => {
+            // Only an empty folder goes: one that this run made in vain.
+            let _ = std::fs::remove_dir(&dir);
+            return Err(failure);
+        }
+    };
+    write_results(&loaded, &report, &dir, args.requests)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
         print(&format!("\nwritten: {}\n", written(&dir, args.requests).join(", ")))?;
@@ -66,7 +76,7 @@ fn run_logged(
     threads: usize,
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
-    let path = dir.join("requests.parquet");
+    let path = dir.join(REQUESTS);
     let unwritable = |error| Failure::Output(format!("{}: {error}", path.display()));
     let mut log = match args.requests {
         true => Some(RequestLog::create(&path).map_err(unwritable)?),
@@ -90,14 +100,24 @@ fn run_logged(
     Ok(report)
 }
 
-fn write_results(loaded: &Loaded, report: &Report, dir: &Path) -> Result<(), Failure> {
+/// The report comes last: where it is, all other files are whole and of the same run.
+fn write_results(
+    loaded: &Loaded,
+    report: &Report,
+    dir: &Path,
+    requests: bool,
+) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(report)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     let picture = picture::svg(&loaded.plan, Some(report));
-    for (name, content) in [("report.json", json + "\n"), ("topology.svg", picture)] {
+    let failed = |path: &Path, error| Failure::Output(format!("{}: {error}", path.display()));
+    let earlier = dir.join(REQUESTS);
+    if !requests && earlier.is_file() {
+        std::fs::remove_file(&earlier).map_err(|error| failed(&earlier, error))?;
+    }
+    for (name, content) in [("topology.svg", picture), ("report.json", json + "\n")] {
         let path = dir.join(name);
-        write_whole(&path, content.as_bytes())
-            .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
+        write_whole(&path, content.as_bytes()).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }
@@ -105,7 +125,7 @@ fn write_results(loaded: &Loaded, report: &Report, dir: &Path) -> Result<(), Fai
 fn written(dir: &Path, requests: bool) -> Vec<String> {
     let mut names = vec!["report.json", "topology.svg"];
     if requests {
-        names.push("requests.parquet");
+        names.push(REQUESTS);
     }
     names.iter().map(|name| dir.join(name).display().to_string()).collect()
 }

@@ -1,11 +1,16 @@
 //! `cxlab trace`: import, inspect and capture memory traces.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use cxlab_workload::{CaptureOptions, Footprint, Hierarchy, OpKind, Summary};
+use cxlab_system::diagnostics::nearest;
+use cxlab_system::output::is_special;
+use cxlab_workload::import::FORMATS;
+use cxlab_workload::{
+    CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Summary, TraceError,
+};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
@@ -112,7 +117,7 @@ fn bar(template: &str) -> ProgressBar {
     bar
 }
 
-fn summary(summary: &Summary, out: &std::path::Path) -> String {
+fn summary(summary: &Summary, out: &Path) -> String {
     let records = summary.records();
     format!(
         "{}: {records} records ({} reads, {} writes) of {} accesses, {} bytes\n",
@@ -124,8 +129,48 @@ fn summary(summary: &Summary, out: &std::path::Path) -> String {
     )
 }
 
+/// Refuses what cannot become a file of its own before any work is done for it.
+fn check_out(out: &Path) -> Result<(), Failure> {
+    if out.is_dir() || is_special(out) || out.file_name().is_none() {
+        return Err(Failure::mistake(format!(
+            "--out: found {}, which is no regular file; allowed: the name of a .cxlt file to write",
+            out.display()
+        )));
+    }
+    Ok(())
+}
+
+/// An error about the file being written is the system's; any other is the user's.
+fn failure(error: TraceError, out: &Path) -> Failure {
+    // The file has a hidden name beside its own until it is whole.
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let hidden = |found: &Path| {
+        let found = found.file_name().unwrap_or_default().to_string_lossy();
+        found.starts_with(&format!(".{name}.partial"))
+    };
+    match error.path == out || hidden(&error.path) {
+        true if error.field.is_empty() => Failure::Output(error.to_string()),
+        _ => Failure::mistake(error),
+    }
+}
+
+fn check_format(name: &str) -> Result<(), Failure> {
+    let names = || FORMATS.iter().map(|format| format.name);
+    if names().any(|known| known == name) {
+        return Ok(());
+    }
+    let hint = nearest(name, names()).map(|near| format!("; did you mean `{near}`?"));
+    Err(Failure::mistake(format!(
+        "--format: found `{name}`; allowed: {}{}",
+        names().collect::<Vec<_>>().join(", "),
+        hint.unwrap_or_default()
+    )))
+}
+
 fn import(args: &ImportArgs) -> Result<(), Failure> {
     let filter = args.filter.hierarchy(None)?;
+    check_out(&args.out)?;
+    args.format.as_deref().map_or(Ok(()), check_format)?;
     let bar = bar("{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left");
     let result = cxlab_workload::import::import(
         &args.trace,
@@ -138,11 +183,11 @@ fn import(args: &ImportArgs) -> Result<(), Failure> {
         },
     );
     bar.finish_and_clear();
-    let result = result.map_err(Failure::mistake)?;
+    let result = result.map_err(|error| failure(error, &args.out))?;
     print(&summary(&result, &args.out))
 }
 
-fn info(path: &std::path::Path, json: bool) -> Result<(), Failure> {
+fn info(path: &Path, json: bool) -> Result<(), Failure> {
     let info = cxlab_workload::info(path).map_err(Failure::mistake)?;
     let times = info.time_range.map(|(first, last)| (first.0, last.0));
     if json {
@@ -180,17 +225,46 @@ fn info(path: &std::path::Path, json: bool) -> Result<(), Failure> {
     print(&text)
 }
 
-fn head(path: &std::path::Path, n: u64) -> Result<(), Failure> {
+/// Text that is collected before it is printed.
+const PRINT_BYTES: usize = 1 << 16;
+
+fn head(path: &Path, n: u64) -> Result<(), Failure> {
     let mut text = String::new();
     for record in cxlab_workload::head(path, n).map_err(Failure::mistake)? {
         let record = record.map_err(Failure::mistake)?;
         let kind = if record.kind == OpKind::Write { 'W' } else { 'R' };
         text.push_str(&format!("{:#x} {kind} {}\n", record.line.0 * 64, record.time.0));
+        if text.len() > PRINT_BYTES {
+            print(&text)?;
+            text.clear();
+        }
     }
     print(&text)
 }
 
+/// Valgrind would say in its own words, on top of ours, that there is no such program.
+fn check_program(program: &OsStr) -> Result<(), Failure> {
+    let runnable = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
+    let shown = program.to_string_lossy();
+    if shown.contains('/') {
+        return match runnable(Path::new(program)) {
+            true => Ok(()),
+            false => Err(Failure::mistake(format!(
+                "COMMAND: found `{shown}`, which is no file; allowed: a program to run"
+            ))),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if std::env::split_paths(&path).any(|folder| runnable(&folder.join(program))) {
+        return Ok(());
+    }
+    Err(Failure::mistake(format!(
+        "COMMAND: found `{shown}`, which is in no folder of PATH; allowed: a program to run"
+    )))
+}
+
 fn capture(args: CaptureArgs) -> Result<(), Failure> {
+    check_out(&args.out)?;
     let default = CaptureOptions::new(args.command, args.out);
     let filter = args.filter.hierarchy(default.filter.clone())?;
     let per_instruction = match args.per_instruction {
@@ -205,6 +279,7 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
         per_instruction,
         ..default
     };
+    check_program(&options.command[0])?;
     let bar = bar("{elapsed_precise} {spinner} {human_pos} accesses {per_sec}");
     let result = cxlab_workload::capture(&options, &mut |done, all| {
         if all > 0 {
@@ -213,7 +288,10 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    let captured = result.map_err(Failure::mistake)?;
+    let captured = result.map_err(|error| match error {
+        CaptureError::Trace(error) => failure(error, &options.out),
+        error => Failure::mistake(error),
+    })?;
     let mut text = summary(&captured.trace, &options.out);
     text.push_str(&format!("{} instructions were executed\n", captured.instructions));
     print(&text)?;

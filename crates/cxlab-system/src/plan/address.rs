@@ -31,7 +31,7 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(
                 format!("devices[{at}].capacity"),
                 format!(
-                    "{} is not a multiple of 256 MiB between 256 MiB and 1024 TiB",
+                    "found {}; allowed: multiples of 256 MiB up to 1024 TiB",
                     group.capacity
                 ),
             ));
@@ -42,7 +42,7 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
         problems.push(Problem::new(
             "address_map.granularity",
             format!(
-                "{} is not one of 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB",
+                "found {}; allowed: 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB",
                 scenario.address_map.granularity
             ),
         ));
@@ -52,7 +52,7 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     {
         problems.push(Problem::new(
             "address_map.ways",
-            format!("{ways} is neither 2^k nor 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ...)"),
+            format!("found {ways}; allowed: 2^k and 3 * 2^k (1, 2, 3, 4, 6, 8, 12, 16, ...)"),
         ));
     }
 }
@@ -136,7 +136,10 @@ fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
         Some(ways) if dividing(&ways) => Ok(ways as usize),
         Some(ways) => Err(vec![Problem::new(
             "address_map.ways",
-            format!("{ways} does not divide the {count} devices of one capacity that a host reaches"),
+            format!(
+                "found {ways}; allowed: a divisor of {count}, the devices of one capacity in a row \
+                 that a host reaches"
+            ),
         )]),
     }
 }

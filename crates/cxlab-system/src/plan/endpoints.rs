@@ -11,6 +11,7 @@ use cxlab_protocol::PortId;
 use cxlab_protocol::hdm::InterleaveSet;
 
 use super::{PlannedDevice, PlannedHost, Problem};
+use crate::diagnostics::nearest;
 use crate::scenario::{FabricKind, Scenario};
 
 /// Hosts and devices in order, with the group each is of.
@@ -29,7 +30,7 @@ pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
         if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
             problems.push(Problem::new(
                 &path,
-                format!("`{name}` is not a name: 1 to 64 letters, digits, `-` or `_`"),
+                format!("found {name:?}; allowed: 1 to 64 letters, digits, `-` and `_`"),
             ));
         }
         let names: Vec<String> = if count == 1 {
@@ -41,7 +42,7 @@ pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
             if let Some(other) = seen.insert(name.clone(), path.clone()) {
                 problems.push(Problem::new(
                     &path,
-                    format!("the name `{name}` is taken already, by `{other}`"),
+                    format!("found `{name}`, a name that `{other}` has already; allowed: a new name"),
                 ));
                 break;
             }
@@ -67,7 +68,7 @@ pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
         problems.push(Problem::new(
             "hosts",
             format!(
-                "{} hosts and devices need as many edge ports, but a PBR fabric has at most {} \
+                "found {} hosts and devices, which need as many edge ports; allowed: at most {} \
                  (12-bit PIDs, CXL 3.1 section 7.7.6)",
                 named.names.len(),
                 PortId::MAX_COUNT
@@ -91,7 +92,8 @@ pub(super) fn reach(
             if !scenario.fabric.bindings.is_empty() {
                 return Err(vec![Problem::new(
                     "fabric.bindings",
-                    "only virtual CXL switches have bindings; set fabric.kind = \"multiple-vcs\"",
+                    "found bindings with kind = \"pbr\"; allowed: none, or kind = \"multiple-vcs\" (only \
+                     virtual CXL switches have bindings)",
                 )]);
             }
             if graph.direct.is_empty() {
@@ -141,22 +143,17 @@ fn vcs_reach(
         let host = named.names.requesters.iter().position(|name| *name == binding.host);
         match (device, host) {
             (Some(device), Some(host)) => bindings.push((first + device, host)),
-            (None, _) => problems.push(Problem::new(
-                format!("fabric.bindings[{at}].device"),
-                format!(
-                    "`{}` is no device; devices are {}",
-                    binding.device,
-                    some_of(&named.names.devices)
-                ),
-            )),
-            (_, None) => problems.push(Problem::new(
-                format!("fabric.bindings[{at}].host"),
-                format!(
-                    "`{}` is no host; hosts are {}",
-                    binding.host,
-                    some_of(&named.names.requesters)
-                ),
-            )),
+            (device, host) => {
+                let path = format!("fabric.bindings[{at}]");
+                if device.is_none() {
+                    let (name, known) = (&binding.device, &named.names.devices);
+                    problems.push(unknown(format!("{path}.device"), name, "a device", known));
+                }
+                if host.is_none() {
+                    let (name, known) = (&binding.host, &named.names.requesters);
+                    problems.push(unknown(format!("{path}.host"), name, "a host", known));
+                }
+            }
         }
     }
     if !problems.is_empty() {
@@ -166,18 +163,29 @@ fn vcs_reach(
         FabricKind::SingleVcs if !bindings.is_empty() => {
             return Err(vec![Problem::new(
                 "fabric.bindings",
-                "a single virtual CXL switch has one host; set fabric.kind = \"multiple-vcs\"",
+                "found bindings with kind = \"single-vcs\"; allowed: none (a single virtual CXL switch \
+                 has one host), or kind = \"multiple-vcs\"",
             )]);
         }
         FabricKind::SingleVcs => Hierarchy::Single,
         FabricKind::MultipleVcs | FabricKind::Pbr => Hierarchy::Multiple(bindings),
     };
-    let reach = vcs::check(graph, &hierarchy)
-        .map_err(|error| vec![Problem::new("fabric.bindings", error.to_string())])?;
+    let path = if scenario.fabric.bindings.is_empty() { "fabric.kind" } else { "fabric.bindings" };
+    let reach =
+        vcs::check(graph, &hierarchy).map_err(|error| vec![Problem::new(path, error.to_string())])?;
     Ok(reach
         .into_iter()
         .map(|devices| devices.into_iter().map(|device| device - first).collect())
         .collect())
+}
+
+/// A name that is none of those known.
+fn unknown(path: String, found: &str, what: &str, known: &[String]) -> Problem {
+    let hint = nearest(found, known.iter().map(String::as_str))
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
+    let allowed = some_of(known);
+    Problem::new(path, format!("found `{found}`, which is not {what}; allowed: {allowed}{hint}"))
 }
 
 /// The first few of a list of names.

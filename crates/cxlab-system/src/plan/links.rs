@@ -9,6 +9,9 @@ use cxlab_protocol::flit::FlitFormat;
 use super::Problem;
 use crate::scenario::Scenario;
 
+/// Longest of a link's delays.
+const LONGEST_DELAY: Picos = Picos(1_000_000_000);
+
 /// One end of a link: a component's number among its kind, and its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -43,24 +46,35 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     let mut wrong = |field: &str, message: String| {
         problems.push(Problem::new(format!("{path}.{field}"), message));
     };
-    if link.bandwidth.is_some_and(|rate| rate.0 < 1_000_000 || rate.0 > 1_000_000_000_000_000) {
-        wrong("bandwidth", "must lie between 1 MB/s and 1000 TB/s".to_owned());
+    if let Some(rate) = link.bandwidth
+        && !(1_000_000..=1_000_000_000_000_000).contains(&rate.0)
+    {
+        wrong("bandwidth", format!("found {rate}; allowed: 1 MB/s to 1000 TB/s"));
+    }
+    let spans = [
+        ("propagation", link.propagation),
+        ("port_delay", link.port_delay),
+        ("turnaround", link.turnaround),
+    ];
+    for (field, span) in spans {
+        if span > LONGEST_DELAY {
+            wrong(field, format!("found {span}; allowed: at most {LONGEST_DELAY}"));
+        }
+    }
+    // Also keeps the sums below from overflowing.
+    if link.propagation > LONGEST_DELAY || link.port_delay > LONGEST_DELAY {
+        return;
     }
     if link.crossing_ps() < 2 {
         wrong(
             "propagation",
-            "propagation and two port delays must take at least 2 ps together, or nothing would \
-             lie between cause and effect"
-                .to_owned(),
+            format!(
+                "found {}, with two port delays {} ps; allowed: at least 2 ps together, or \
+                 nothing would lie between cause and effect",
+                link.propagation,
+                link.crossing_ps()
+            ),
         );
-    }
-    for (field, span) in [("propagation", link.propagation), ("port_delay", link.port_delay)] {
-        if span > Picos(1_000_000_000) {
-            wrong(field, format!("{span} is more than 1 ms"));
-        }
-    }
-    if link.turnaround > Picos(1_000_000_000) {
-        wrong("turnaround", format!("{} is more than 1 ms", link.turnaround));
     }
     match link.transmission {
         Transmission::Packet => {
@@ -68,19 +82,24 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
                 [("header", link.packet.header), ("data_header", link.packet.data_header)]
             {
                 if size.0 > 65536 {
-                    wrong(&format!("packet.{field}"), format!("{size} is more than 64 KiB"));
+                    let allowed = "allowed: at most 64 KiB";
+                    wrong(&format!("packet.{field}"), format!("found {size}; {allowed}"));
+                    return;
                 }
             }
             if link.flit.is_some() {
-                wrong("flit", "packet transmission has no flits".to_owned());
+                wrong(
+                    "flit",
+                    "found a flit format; allowed: none with transmission = \"packet\"".to_owned(),
+                );
             }
         }
         Transmission::Flit => {
             if link.duplex == Duplex::Half {
                 wrong(
                     "duplex",
-                    "a half-duplex bus needs transmission = \"packet\": CXL flits exist on \
-                     full-duplex PCIe only"
+                    "found \"half\"; allowed: \"full\", or transmission = \"packet\" (CXL flits \
+                     exist on full-duplex PCIe only)"
                         .to_owned(),
                 );
             }
@@ -88,8 +107,8 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
             if flit_mode && link.flit == Some(FlitFormat::B68) {
                 wrong(
                     "flit",
-                    "68B flits end with generation 5; generations 6 and 7 run in FLIT mode (256B \
-                     or 256B-latency-optimized)"
+                    "found 68B flits on generation 6 or 7; allowed there: the 256B formats of FLIT \
+                     mode (68B ends with generation 5)"
                         .to_owned(),
                 );
             }
@@ -97,7 +116,7 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     }
     let rate = link.flit_error_rate.0;
     if !(0.0..=0.1).contains(&rate) {
-        wrong("flit_error_rate", format!("{rate} does not lie between 0 and 0.1"));
+        wrong("flit_error_rate", format!("found {rate}; allowed: 0 to 0.1"));
     }
     let unit_ps = link.rate().time_for(cxlab_engine::units::Bytes(link.unit_bytes())).0.max(1);
     let needed = link.retry_round_trip_ps().div_ceil(unit_ps) + 1;
@@ -105,8 +124,8 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
         wrong(
             "replay_buffer_flits",
             format!(
-                "{} does not cover the round trip of {} ns, which takes {needed}; a smaller \
-                 buffer would throttle the link, which is not modelled",
+                "found {}; allowed: at least {needed}, to cover the round trip of {} ns (a smaller \
+                 buffer would throttle the link, which is not modelled)",
                 link.replay_buffer_flits,
                 link.retry_round_trip_ps() as f64 / 1e3
             ),
@@ -163,11 +182,21 @@ pub(super) fn check_virtual_channels(
     scenario: &Scenario,
     tables: &RoutingTables,
 ) -> Result<(), Vec<Problem>> {
-    if tables.virtual_channels() > 1 && scenario.fabric.link.duplex == Duplex::Half {
-        return Err(vec![Problem::new(
-            "fabric.link.duplex",
-            "this topology needs virtual channels, which a half-duplex bus does not have",
-        )]);
+    if tables.virtual_channels() == 1 {
+        return Ok(());
     }
-    Ok(())
+    let links = [("link", Some(&scenario.fabric.link)), ("edge_link", scenario.fabric.edge_link.as_ref())];
+    let half = |link: &&LinkParams| link.duplex == Duplex::Half;
+    let problems = links.into_iter().filter(|(_, link)| link.as_ref().is_some_and(half)).map(|(name, _)| {
+        Problem::new(
+            format!("fabric.{name}.duplex"),
+            format!(
+                "found \"half\"; allowed on this topology: \"full\" (its routing needs {} virtual \
+                 channels, which a half-duplex bus does not have)",
+                tables.virtual_channels()
+            ),
+        )
+    });
+    let problems: Vec<Problem> = problems.collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }

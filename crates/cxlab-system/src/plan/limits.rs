@@ -1,0 +1,199 @@
+//! Bounds that the schema cannot express: on times, so that no sum overflows and the stages of a
+//! transaction (32-bit picoseconds) hold every constant delay; on counts, so that a mistyped number
+//! is refused before it takes all memory; and between fields that exclude one another.
+
+use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
+use cxlab_host::RequesterParams;
+
+use super::Problem;
+use crate::scenario::Scenario;
+
+/// Longest constant delay of one part.
+const LONGEST_DELAY: Picos = Picos(1_000_000_000);
+/// Longest time between two issues.
+const LONGEST_INTERVAL: Picos = Picos(1_000_000_000_000);
+/// Longest window, an hour: 64 bits of picoseconds hold 5,000 of them.
+const LONGEST_WINDOW: Picos = Picos(3_600_000_000_000_000);
+/// Most requests that are counted; sums over 4,095 hosts stay within 64 bits.
+const MOST_REQUESTS: u64 = 1_000_000_000_000_000;
+/// Most requests in flight in the whole system, hosts and devices each: about 2 GB of state.
+const MOST_IN_FLIGHT: u64 = 1 << 24;
+/// Most cached lines in the whole system: 4 GiB of cache, whose tags take 1.6 GB.
+const MOST_CACHED_LINES: u64 = 1 << 26;
+/// Longest name of a scenario, in characters.
+const LONGEST_NAME: usize = 200;
+
+/// Checks the whole scenario.
+pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let name = &scenario.name;
+    if name.trim().is_empty()
+        || name.chars().count() > LONGEST_NAME
+        || name.chars().any(char::is_control)
+    {
+        problems.push(Problem::new(
+            "name",
+            format!("found {name:?}; allowed: 1 to {LONGEST_NAME} characters on one line"),
+        ));
+    }
+    check_measure(scenario, problems);
+    let switching = scenario.fabric.switch.switching_time;
+    check_time("fabric.switch.switching_time", switching, LONGEST_DELAY, problems);
+    for (at, group) in scenario.hosts.iter().enumerate() {
+        let path = format!("hosts[{at}]");
+        check_requests(&format!("{path}.requests"), group.requests, problems);
+        check_issue(&format!("{path}.issue"), &group.issue, problems);
+    }
+    for (at, group) in scenario.devices.iter().enumerate() {
+        let path = format!("devices[{at}]");
+        let process = group.controller.process_time;
+        check_time(&format!("{path}.controller.process_time"), process, LONGEST_DELAY, problems);
+        // Media come from a catalog, so only their times as written are known here.
+        for (key, value) in &group.memory.params {
+            if let Some(Ok(time)) = value.as_str().map(str::parse::<Picos>) {
+                check_time(&format!("{path}.memory.{key}"), time, LONGEST_DELAY, problems);
+            }
+        }
+    }
+    check_state(scenario, problems);
+}
+
+fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let measure = &scenario.measure;
+    if let (Some(requests), Some(time)) = (measure.warmup_requests, measure.warmup_time) {
+        problems.push(Problem::new(
+            "measure.warmup_time",
+            format!(
+                "found {time}, and warmup_requests = {requests} too; allowed: one of them, which \
+                 ends the warm-up"
+            ),
+        ));
+    }
+    if let (Some(requests), Some(duration)) = (measure.requests, measure.duration) {
+        problems.push(Problem::new(
+            "measure.duration",
+            format!(
+                "found {duration}, and requests = {requests} too; allowed: one of them, which \
+                 ends the measurement"
+            ),
+        ));
+    }
+    if measure.duration == Some(Picos::ZERO) {
+        problems.push(Problem::new(
+            "measure.duration",
+            format!("found 0 ps; allowed: 1 ps to {}", LONGEST_WINDOW),
+        ));
+    }
+    for (field, span) in [("warmup_time", measure.warmup_time), ("duration", measure.duration)] {
+        if let Some(span) = span {
+            check_time(&format!("measure.{field}"), span, LONGEST_WINDOW, problems);
+        }
+    }
+    check_requests("measure.requests", measure.requests, problems);
+    check_requests("measure.warmup_requests", measure.warmup_requests, problems);
+}
+
+fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>) {
+    check_time(&format!("{path}.process_time"), issue.process_time, LONGEST_DELAY, problems);
+    let interval = issue.issue_interval;
+    check_time(&format!("{path}.issue_interval"), interval, LONGEST_INTERVAL, problems);
+    if let Some(rate) = issue.rate {
+        if rate.0 < LINE_BYTES || rate.0 > 1_000_000_000_000_000 {
+            problems.push(Problem::new(
+                format!("{path}.rate"),
+                format!("found {rate}; allowed: 64 B/s to 1000 TB/s"),
+            ));
+        }
+        if interval > Picos::ZERO {
+            problems.push(Problem::new(
+                format!("{path}.rate"),
+                format!(
+                    "found {rate}, and issue_interval = {interval} too; allowed: one of them"
+                ),
+            ));
+        }
+    }
+    let Some(cache) = &issue.cache else { return };
+    check_time(&format!("{path}.cache.access_time"), cache.access_time, LONGEST_DELAY, problems);
+    let set = u64::from(cache.ways) * LINE_BYTES;
+    if cache.size.0 == 0 || !cache.size.0.is_multiple_of(set) {
+        problems.push(Problem::new(
+            format!("{path}.cache.size"),
+            format!(
+                "found {}; allowed: multiples of {}, a set of {} ways of 64 B",
+                cache.size,
+                Bytes(set),
+                cache.ways
+            ),
+        ));
+    }
+}
+
+/// What the whole system holds at once must fit in memory.
+fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let hosts = &scenario.hosts;
+    let lines = |at: usize| {
+        let cache = hosts[at].issue.cache.as_ref();
+        cache.map_or(0, |cache| cache.size.0 / LINE_BYTES)
+    };
+    let sums = [
+        (
+            "issue.outstanding",
+            "requests in flight",
+            MOST_IN_FLIGHT,
+            hosts.iter().map(|group| u64::from(group.issue.outstanding)).collect::<Vec<_>>(),
+        ),
+        (
+            "issue.cache.size",
+            "cached lines of 64 B",
+            MOST_CACHED_LINES,
+            (0..hosts.len()).map(lines).collect(),
+        ),
+    ];
+    let counts: Vec<u32> = hosts.iter().map(|group| group.count).collect();
+    for (field, what, most, each) in sums {
+        check_sum("hosts", field, what, most, &counts, &each, problems);
+    }
+    let devices = &scenario.devices;
+    let counts: Vec<u32> = devices.iter().map(|group| group.count).collect();
+    let contexts: Vec<u64> =
+        devices.iter().map(|group| u64::from(group.controller.contexts)).collect();
+    let field = "controller.contexts";
+    check_sum("devices", field, "contexts", MOST_IN_FLIGHT, &counts, &contexts, problems);
+}
+
+/// Refuses a sum over groups that is too large, at the group with the largest share.
+fn check_sum(
+    list: &str,
+    field: &str,
+    what: &str,
+    most: u64,
+    counts: &[u32],
+    each: &[u64],
+    problems: &mut Vec<Problem>,
+) {
+    let share = |at: usize| u128::from(counts[at]) * u128::from(each[at]);
+    let sum: u128 = (0..counts.len()).map(share).sum();
+    let Some(largest) = (0..counts.len()).max_by_key(|at| share(*at)) else { return };
+    if sum > u128::from(most) {
+        problems.push(Problem::new(
+            format!("{list}[{largest}].{field}"),
+            format!(
+                "found {} for each of {}, with all {list} {sum} {what}; allowed: {most} together",
+                each[largest], counts[largest]
+            ),
+        ));
+    }
+}
+
+fn check_time(path: &str, found: Picos, longest: Picos, problems: &mut Vec<Problem>) {
+    if found > longest {
+        problems.push(Problem::new(path, format!("found {found}; allowed: at most {longest}")));
+    }
+}
+
+fn check_requests(path: &str, found: Option<u64>, problems: &mut Vec<Problem>) {
+    if let Some(found) = found.filter(|found| *found > MOST_REQUESTS) {
+        problems.push(Problem::new(path, format!("found {found}; allowed: at most 10^15")));
+    }
+}
+
