@@ -162,9 +162,9 @@ impl MemoryDevice {
 
     /// A parcel arrives from a link.
     #[inline]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
-        let (message, credited) = self.ports[port as usize].receive(&parcel);
-        if let Some(mut message) = message {
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let credited = self.ports[port as usize].receive(parcel);
+        if let Some(mut message) = parcel.message {
             message.stages.device += self.controller;
             message.hops += 1;
             self.stats.accepted += 1;

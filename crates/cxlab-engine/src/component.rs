@@ -23,7 +23,7 @@ pub trait Component: Send {
     /// Called once at time zero, before any event.
     fn start(&mut self, ctx: &mut Ctx<'_, Self::Payload>);
     /// A payload arrives at one of its ports.
-    fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: Self::Payload);
+    fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: &Self::Payload);
     /// A wake-up that the component asked for.
     fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
 }

@@ -150,6 +150,16 @@ impl<T: Copy> WheelQueue<T> {
                 at = node.next;
             }
         }
+        if in_heap == Some(slot) {
+            self.activate_overflow(slot);
+        }
+        sort_descending(&mut self.current);
+        true
+    }
+
+    /// Moves the overflow's events of a slot into the active slot.
+    #[cold]
+    fn activate_overflow(&mut self, slot: u64) {
         while let Some(Reverse((key, _))) = self.overflow.peek() {
             if key.time >> SLOT_SHIFT != slot {
                 break;
@@ -158,8 +168,6 @@ impl<T: Copy> WheelQueue<T> {
                 self.current.push(entry);
             }
         }
-        sort_descending(&mut self.current);
-        true
     }
 }
 

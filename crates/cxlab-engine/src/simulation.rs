@@ -274,7 +274,7 @@ impl<C: Component> Part<C> {
     }
 
     #[inline]
-    fn dispatch(&mut self, key: EventKey, envelope: Envelope<C::Payload>) {
+    fn dispatch(&mut self, key: EventKey, envelope: &Envelope<C::Payload>) {
         let index = envelope.local as usize;
         let account = &mut self.accounts[index];
         let what = match &envelope.body {
@@ -286,9 +286,9 @@ impl<C: Component> Part<C> {
         let routes = &self.routes[first..first + account.routes as usize];
         let component = &mut self.components[index];
         let ctx = &mut Ctx { now: SimTime(key.time), account, routes, lane: &mut self.lane };
-        match envelope.body {
+        match &envelope.body {
             Body::Payload(payload) => component.receive(ctx, envelope.port, payload),
-            Body::Wake(token) => component.wake(ctx, token),
+            Body::Wake(token) => component.wake(ctx, *token),
         }
     }
 
@@ -299,7 +299,7 @@ impl<C: Component> Part<C> {
         while done < limit {
             let Some((key, envelope)) = self.lane.queue.pop_before(end) else { break };
             self.last = key.time;
-            self.dispatch(key, envelope);
+            self.dispatch(key, &envelope);
             done += 1;
         }
         self.events += done;
@@ -504,7 +504,7 @@ mod tests {
                 ctx.wake_at(SimTime(ball), ball as u32);
             }
         }
-        fn receive(&mut self, ctx: &mut Ctx<'_, Ball>, port: u16, ball: Ball) {
+        fn receive(&mut self, ctx: &mut Ctx<'_, Ball>, port: u16, ball: &Ball) {
             self.seen.push((ctx.now().0, ball.0 ^ u64::from(port)));
             let at = SimTime(ctx.now().0 + self.latency + self.rng.below(3) * 100);
             let port = self.rng.below(self.ports) as u16;

@@ -73,9 +73,9 @@ impl Bus {
     }
 
     /// A parcel arrives from one end.
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
-        let (message, _) = self.ports[port as usize].receive(&parcel);
-        if let Some(message) = message {
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        self.ports[port as usize].receive(parcel);
+        if let Some(message) = parcel.message {
             let out = 1 - port as usize;
             self.waiting[out][message.channel().index()].push_back((message, ctx.now().0));
             self.count[out] += 1;

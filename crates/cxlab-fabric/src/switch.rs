@@ -176,12 +176,12 @@ impl Switch {
 
     /// A parcel arrives from a link.
     #[inline]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
-        let (message, credited) = self.outputs[port as usize].link.receive(&parcel);
-        if credited && self.outputs[port as usize].waiting > 0 {
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let output = &mut self.outputs[port as usize];
+        if output.link.receive(parcel) && output.waiting > 0 {
             self.transmit(ctx, port as usize);
         }
-        if let Some(message) = message {
+        if let Some(message) = &parcel.message {
             self.route(ctx, port, message);
         }
     }
@@ -193,7 +193,8 @@ impl Switch {
         self.transmit(ctx, token as usize);
     }
 
-    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, mut message: Message) {
+    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, message: &Message) {
+        let mut message = *message;
         self.received += 1;
         message.stages.switch += self.switching_ps;
         message.hops += 1;

@@ -207,9 +207,9 @@ impl Requester {
 
     /// A parcel arrives from a link.
     #[inline]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
-        let (message, credited) = self.ports[port as usize].receive(&parcel);
-        if let Some(mut message) = message {
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let credited = self.ports[port as usize].receive(parcel);
+        if let Some(mut message) = parcel.message {
             message.hops += 1;
             self.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
             self.complete(ctx, &message);

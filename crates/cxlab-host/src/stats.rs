@@ -64,10 +64,10 @@ pub struct RequesterStats {
     pub cache_hits: u64,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
-    /// Latency of completed requests.
-    pub latency: LatencyProbe,
-    /// Latency of those that read.
+    /// Latency of completed reads.
     pub read_latency: LatencyProbe,
+    /// Latency of completed writes.
+    pub write_latency: LatencyProbe,
     /// Sum of each stage over completed requests, picoseconds.
     pub stages_ps: [u128; STAGE_NAMES.len()],
     /// By links crossed.
@@ -100,6 +100,13 @@ impl RequesterStats {
         *self = fresh;
     }
 
+    /// Latency of all completed requests.
+    pub fn latency(&self) -> LatencyProbe {
+        let mut all = self.read_latency.clone();
+        all.merge(&self.write_latency);
+        all
+    }
+
     /// Counts a completed request.
     #[inline]
     pub(crate) fn complete(&mut self, row: &RequestRow, hit: bool) {
@@ -107,12 +114,12 @@ impl RequesterStats {
         self.completed_ever += 1;
         if row.write {
             self.writes += 1;
+            self.write_latency.record(latency);
         } else {
             self.reads += 1;
             self.read_latency.record(latency);
         }
         self.cache_hits += u64::from(hit);
-        self.latency.record(latency);
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
             *sum += u128::from(stage);
         }

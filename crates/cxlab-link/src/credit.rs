@@ -21,12 +21,6 @@ impl Buffer {
     pub fn of(channel: Channel, vc: u8) -> Buffer {
         Buffer(vc * Channel::COUNT as u8 + channel as u8)
     }
-
-    /// The message class it holds.
-    #[inline]
-    pub fn channel(self) -> Channel {
-        Channel::ALL[self.0 as usize % Channel::COUNT]
-    }
 }
 
 /// How many messages of each class a receiver buffers, on each virtual channel.
@@ -124,6 +118,9 @@ impl Returns {
     #[inline]
     pub(crate) fn take(&mut self) -> Credits {
         let mut credits = Credits::NONE;
+        if self.mask == 0 {
+            return credits;
+        }
         for entry in &mut credits.entries {
             if self.mask == 0 {
                 break;

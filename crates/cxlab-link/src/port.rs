@@ -73,7 +73,7 @@ impl LinkPort {
     ) -> Result<(), Blocked> {
         let now = ctx.now();
         let buffer = Buffer::of(message.channel(), message.vc);
-        let departure = self.transmitter.send(now, buffer)?;
+        let departure = self.transmitter.send(now, message.channel(), buffer)?;
         Transmitter::charge(message, now, departure);
         message.stages.link += self.propagation;
         message.stages.port += self.ports;
@@ -82,10 +82,9 @@ impl LinkPort {
         Ok(())
     }
 
-    /// Takes a parcel apart: credits are booked, the message is returned. True beside it when
-    /// credits came.
+    /// Books a parcel's credits. True when there were any.
     #[inline]
-    pub fn receive(&mut self, parcel: &Parcel) -> (Option<Message>, bool) {
+    pub fn receive(&mut self, parcel: &Parcel) -> bool {
         let mut credited = false;
         for (buffer, count) in parcel.credits.entries {
             if count == 0 {
@@ -94,7 +93,7 @@ impl LinkPort {
             self.transmitter.credit(buffer, count);
             credited = true;
         }
-        (parcel.message, credited)
+        credited
     }
 
     /// A received message has left its buffer. Its credit waits for a ride, or goes alone when

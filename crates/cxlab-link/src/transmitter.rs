@@ -190,17 +190,21 @@ impl Transmitter {
         }
     }
 
-    /// Sends a message to buffer `buffer`, if it can go now.
+    /// Sends a message of class `channel` to buffer `buffer`, if it can go now.
     ///
     /// # Errors
     /// [`Blocked`] says what it waits for; nothing has changed then.
     #[inline]
-    pub fn send(&mut self, now: SimTime, buffer: Buffer) -> Result<Departure, Blocked> {
+    pub fn send(
+        &mut self,
+        now: SimTime,
+        channel: Channel,
+        buffer: Buffer,
+    ) -> Result<Departure, Blocked> {
         let credits = &mut self.credits[buffer.0 as usize];
         if *credits == 0 {
             return Err(Blocked::Credits);
         }
-        let channel = buffer.channel();
         let departure = match &self.mode {
             Mode::Flit { .. } => self.send_flit(now.0, channel)?,
             Mode::Packet { .. } => self.send_packet(now.0, channel)?,
@@ -214,6 +218,7 @@ impl Transmitter {
         Ok(departure)
     }
 
+    #[inline]
     fn send_packet(&mut self, now: u64, channel: Channel) -> Result<Departure, Blocked> {
         let Mode::Packet { time, bytes } = &self.mode else { unreachable!("a packet link") };
         if self.free > now {

@@ -250,7 +250,8 @@ impl Totals {
         self.requests.writebacks += stats.writebacks;
         self.requests.in_flight += in_flight;
         self.completed_ever += stats.completed_ever;
-        self.latency.merge(&stats.latency);
+        self.latency.merge(&stats.read_latency);
+        self.latency.merge(&stats.write_latency);
         self.read_latency.merge(&stats.read_latency);
         for (sum, stage) in self.stages_ps.iter_mut().zip(stats.stages_ps) {
             *sum += stage;
@@ -287,7 +288,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             writes: stats.writes,
             cache_hits: stats.cache_hits,
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
-            latency_ns: latency(&stats.latency),
+            latency_ns: latency(&stats.latency()),
             in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
         });
     }
@@ -358,11 +359,12 @@ fn check_host(host: &cxlab_host::Requester, context: &Context<'_>) -> Result<u12
         ));
     }
     let stages: u128 = stats.stages_ps.iter().sum();
-    if stages != stats.latency.sum_ps() {
-        return Err(format!("stages sum to {stages} ps, latencies to {} ps", stats.latency.sum_ps()));
+    let latencies = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
+    if stages != latencies {
+        return Err(format!("stages sum to {stages} ps, latencies to {latencies} ps"));
     }
     let integral = stats.in_flight.at(context.end.0) - stats.integral_before;
-    let edges = stats.latency.sum_ps() + host.age_ps(context.end);
+    let edges = latencies + host.age_ps(context.end);
     if integral + stats.age_before_ps != edges {
         return Err(format!(
             "Little's law: {integral} + {} ps in flight against {edges} ps of latency",

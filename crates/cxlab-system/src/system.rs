@@ -69,7 +69,7 @@ impl Component for Node {
     }
 
     #[inline]
-    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: Parcel) {
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
             Node::Switch(switch) => switch.receive(ctx, port, parcel),
             Node::Host(host) => host.receive(ctx, port, parcel),

@@ -131,7 +131,9 @@ pub(crate) fn main() -> ExitCode {
 
 /// Ends the command when an assertion of ours fails, whichever thread it is in.
 fn internal_error(panic: &std::panic::PanicHookInfo<'_>) {
-    let what = panic.payload_as_str().unwrap_or("of unknown cause");
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let what = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("of unknown cause");
     let place = panic.location().map(|place| format!(" ({place})")).unwrap_or_default();
     let failure = Failure::Internal(format!(
         "internal error, please report it with the command and its files: {what}{place}"
