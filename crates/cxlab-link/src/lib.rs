@@ -23,6 +23,8 @@ mod credit;
 mod params;
 mod parcel;
 mod port;
+#[cfg(test)]
+mod tests;
 mod transmitter;
 
 pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS};

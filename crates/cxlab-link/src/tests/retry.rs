@@ -1,0 +1,56 @@
+//! Errors and link-level retry.
+
+use super::*;
+
+/// Sends lines back to back until so many flits (or packets) have gone; the rate of retries and
+/// the time must be those of the error rate, to four standard deviations.
+fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
+    const UNITS: u64 = 300_000;
+    let params = LinkParams {
+        flit_error_rate: FlitErrorRate(probability),
+        propagation: Picos(2_000),
+        port_delay: Picos(1_000),
+        ..params(64_000_000_000, format)
+    };
+    let mut link = Free::new(&params);
+    let (mut now, mut last) = (0, 0);
+    while link.0.stats(SimTime(now)).flits < UNITS {
+        let (sent, start, end) = link.wait(now, channel);
+        assert!(start >= sent && end > start);
+        now = sent;
+        last = end;
+    }
+    let stats = link.0.stats(SimTime(last));
+    let (flits, retries) = (stats.flits as f64, stats.retries as f64);
+    let deviation = (flits * probability * (1.0 - probability)).sqrt();
+    assert!(
+        (retries - flits * probability).abs() < 4.0 * deviation,
+        "{format:?} {channel:?}: {retries} retries of {flits} at {probability}, {:+.1} deviations",
+        (retries - flits * probability) / deviation
+    );
+    // Efficiency 1 / (1 + p (round trip + flit) / flit), with the retries that there were.
+    let flit = stats.busy_ps as f64 / flits;
+    let round_trip = 2.0 * (2_000.0 + 2.0 * 1_000.0);
+    let expected = flits * flit + retries * (round_trip + flit);
+    let off = (last as f64 - expected).abs() / (round_trip + flit);
+    assert!(off < 4.0, "{format:?}: {last} ps, expected {expected}");
+}
+
+#[test]
+fn the_goodput_of_packets_is_that_of_their_error_rate() {
+    goodput(None, Channel::S2mDrs, 0.01);
+    goodput(None, Channel::M2sReq, 0.1);
+}
+
+#[test]
+fn the_goodput_of_256_byte_flits_is_that_of_their_error_rate() {
+    goodput(Some(FlitFormat::B256), Channel::M2sReq, 0.01);
+    goodput(Some(FlitFormat::B256), Channel::S2mDrs, 0.1);
+}
+
+#[test]
+fn the_goodput_of_68_byte_flits_is_that_of_their_error_rate() {
+    goodput(Some(FlitFormat::B68), Channel::M2sReq, 0.1);
+    goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.01);
+    goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.1);
+}
