@@ -13,6 +13,7 @@
 pub mod catalog;
 mod component;
 mod partition;
+mod prefetch;
 pub mod probe;
 pub mod queue;
 pub mod rng;

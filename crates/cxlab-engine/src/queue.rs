@@ -8,6 +8,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use crate::prefetch::prefetch;
+
 /// Position of an event in the total order: its time in picoseconds, then the source component
 /// and the source's own sequence number packed into one word (24 and 40 bits).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -65,17 +67,19 @@ const SLOTS: usize = 2048;
 const WORDS: usize = SLOTS / 64;
 const NIL: u32 = u32::MAX;
 
-#[derive(Clone)]
-struct Node<T> {
+/// An event's place in its slot's list. Kept apart from what the event carries, so that walking
+/// a list touches little memory.
+#[derive(Clone, Copy)]
+struct Link {
     key: EventKey,
     next: u32,
-    item: T,
 }
 
 /// The timing wheel.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
-    nodes: Vec<Node<T>>,
+    links: Vec<Link>,
+    items: Vec<T>,
     free: u32,
     heads: Vec<u32>,
     occupied: [u64; WORDS],
@@ -90,7 +94,8 @@ pub struct WheelQueue<T> {
 impl<T: Copy> Default for WheelQueue<T> {
     fn default() -> Self {
         WheelQueue {
-            nodes: Vec::new(),
+            links: Vec::new(),
+            items: Vec::new(),
             free: NIL,
             heads: vec![NIL; SLOTS],
             occupied: [0; WORDS],
@@ -145,9 +150,9 @@ impl<T: Copy> WheelQueue<T> {
             let mut at = std::mem::replace(&mut self.heads[index], NIL);
             self.occupied[index / 64] &= !(1 << (index % 64));
             while at != NIL {
-                let node = &self.nodes[at as usize];
-                self.current.push((node.key, at));
-                at = node.next;
+                let link = self.links[at as usize];
+                self.current.push((link.key, at));
+                at = link.next;
             }
         }
         if in_heap == Some(slot) {
@@ -168,6 +173,14 @@ impl<T: Copy> WheelQueue<T> {
                 self.current.push(entry);
             }
         }
+    }
+}
+
+impl<T: Copy> WheelQueue<T> {
+    /// What the next event of the active slot carries, if there is one: for fetching ahead.
+    #[inline]
+    pub fn upcoming(&self) -> Option<&T> {
+        self.current.last().map(|(_, at)| &self.items[*at as usize])
     }
 }
 
@@ -194,14 +207,15 @@ impl<T: Copy> EventQueue<T> for WheelQueue<T> {
     fn push(&mut self, key: EventKey, item: T) {
         let at = if self.free != NIL {
             let at = self.free;
-            let node = &mut self.nodes[at as usize];
-            self.free = node.next;
-            node.key = key;
-            node.item = item;
+            let link = &mut self.links[at as usize];
+            self.free = link.next;
+            link.key = key;
+            self.items[at as usize] = item;
             at
         } else {
-            self.nodes.push(Node { key, next: NIL, item });
-            (self.nodes.len() - 1) as u32
+            self.links.push(Link { key, next: NIL });
+            self.items.push(item);
+            (self.items.len() - 1) as u32
         };
         self.len += 1;
         let slot = key.time >> SLOT_SHIFT;
@@ -210,7 +224,7 @@ impl<T: Copy> EventQueue<T> for WheelQueue<T> {
             self.current.insert(place, (key, at));
         } else if slot - self.slot < SLOTS as u64 {
             let index = slot as usize & (SLOTS - 1);
-            self.nodes[at as usize].next = self.heads[index];
+            self.links[at as usize].next = self.heads[index];
             self.heads[index] = at;
             self.occupied[index / 64] |= 1 << (index % 64);
         } else {
@@ -229,11 +243,12 @@ impl<T: Copy> EventQueue<T> for WheelQueue<T> {
         }
         self.current.pop();
         self.len -= 1;
-        let node = &mut self.nodes[at as usize];
-        let item = node.item;
-        node.next = self.free;
+        if let [.., (_, after), _] = self.current[..] {
+            prefetch(&self.items[after as usize]);
+        }
+        self.links[at as usize].next = self.free;
         self.free = at;
-        Some((key, item))
+        Some((key, self.items[at as usize]))
     }
 
     #[inline]

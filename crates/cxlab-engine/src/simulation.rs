@@ -13,6 +13,7 @@ use crate::component::{
     combine_digests,
 };
 use crate::partition::{Partition, partition};
+use crate::prefetch::prefetch;
 use crate::queue::{EventKey, EventQueue, WheelQueue};
 use crate::units::{Picos, SimTime};
 
@@ -298,6 +299,10 @@ impl<C: Component> Part<C> {
         let mut done = 0;
         while done < limit {
             let Some((key, envelope)) = self.lane.queue.pop_before(end) else { break };
+            if let Some(next) = self.lane.queue.upcoming() {
+                prefetch(&self.components[next.local as usize]);
+                prefetch(&self.accounts[next.local as usize]);
+            }
             self.last = key.time;
             self.dispatch(key, &envelope);
             done += 1;

@@ -91,27 +91,25 @@ impl CreditTable {
 /// The receiver's side: credits of freed buffers that wait for a ride back.
 #[derive(Clone, Debug)]
 pub(crate) struct Returns {
-    waiting: [u8; BUFFERS],
-    threshold: [u8; BUFFERS],
+    /// By buffer: credits that wait, and how many may wait.
+    waiting: [(u8, u8); BUFFERS],
     /// Which buffers have credits waiting.
     mask: u64,
 }
 
 impl Returns {
     pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
-        let mut threshold = *capacity;
-        threshold.iter_mut().for_each(|credits| *credits = (*credits / 4).max(1));
-        Returns { waiting: [0; BUFFERS], threshold, mask: 0 }
+        Returns { waiting: capacity.map(|credits| (0, (credits / 4).max(1))), mask: 0 }
     }
 
     /// A place in `buffer` became free. True when so many credits wait that they should not wait
     /// for a ride any longer.
     #[inline]
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
-        let at = buffer.0 as usize;
-        self.waiting[at] += 1;
-        self.mask |= 1 << at;
-        self.waiting[at] >= self.threshold[at]
+        let (waiting, threshold) = &mut self.waiting[buffer.0 as usize];
+        *waiting += 1;
+        self.mask |= 1 << buffer.0;
+        *waiting >= *threshold
     }
 
     /// Takes up to four buffers' credits along.
@@ -127,13 +125,13 @@ impl Returns {
             }
             let at = self.mask.trailing_zeros() as usize;
             self.mask &= self.mask - 1;
-            *entry = (at as u8, std::mem::take(&mut self.waiting[at]));
+            *entry = (at as u8, std::mem::take(&mut self.waiting[at].0));
         }
         credits
     }
 
     /// Credits waiting for a ride, by buffer, for conservation checks.
     pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
-        self.waiting[buffer.0 as usize]
+        self.waiting[buffer.0 as usize].0
     }
 }

@@ -5,6 +5,8 @@
 //! before everything that comes later. A transmitter that cannot take a message says until when
 //! (the open flit begins, or the packet before ends), or that credits are missing.
 
+use std::sync::LazyLock;
+
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::flit::{FlitFormat, FlitPacker, Placement};
@@ -66,7 +68,7 @@ enum Mode {
         /// where traffic is light, it never needs to know.
         alone: Option<Channel>,
         /// By class: what becomes of a message alone.
-        alone_by_class: [Option<Alone>; Channel::COUNT],
+        alone_by_class: &'static [Option<Alone>; Channel::COUNT],
     },
     Packet {
         /// Time of a message by class, in 2^-16 ps.
@@ -95,6 +97,12 @@ fn alone(format: FlitFormat, channel: Channel) -> Option<Alone> {
     packer.is_fresh().then_some(Alone { placement, flits })
 }
 
+/// By format and class: what becomes of a message alone.
+static ALONE: LazyLock<[[Option<Alone>; Channel::COUNT]; FlitFormat::ALL.len()]> =
+    LazyLock::new(|| {
+        FlitFormat::ALL.map(|format| Channel::ALL.map(|channel| alone(format, channel)))
+    });
+
 /// Error injection: which flit from now on arrives broken.
 #[derive(Clone, Debug)]
 struct Errors {
@@ -121,8 +129,8 @@ pub struct Transmitter {
     /// The wire is promised until then, in picoseconds, and a fraction of 2^-16 ps.
     free: u64,
     fraction: u64,
-    credits: [u8; BUFFERS],
-    capacity: [u8; BUFFERS],
+    /// By buffer: credits at hand, and how many there are in all.
+    credits: [(u8, u8); BUFFERS],
     /// Messages sent whose credit has not come back.
     unreturned: u32,
     errors: Option<Box<Errors>>,
@@ -153,7 +161,7 @@ impl Transmitter {
                     flit_bytes: format.bytes(),
                     halves: u64::from(format.halves()),
                     alone: None,
-                    alone_by_class: Channel::ALL.map(|channel| alone(format, channel)),
+                    alone_by_class: &ALONE[format as usize],
                 }
             }
             Transmission::Packet => {
@@ -182,8 +190,7 @@ impl Transmitter {
             mode,
             free: 0,
             fraction: 0,
-            credits: capacity,
-            capacity,
+            credits: capacity.map(|all| (all, all)),
             unreturned: 0,
             errors,
             stats: DirectionStats::default(),
@@ -201,15 +208,14 @@ impl Transmitter {
         channel: Channel,
         buffer: Buffer,
     ) -> Result<Departure, Blocked> {
-        let credits = &mut self.credits[buffer.0 as usize];
-        if *credits == 0 {
+        if self.credits[buffer.0 as usize].0 == 0 {
             return Err(Blocked::Credits);
         }
         let departure = match &self.mode {
             Mode::Flit { .. } => self.send_flit(now.0, channel)?,
             Mode::Packet { .. } => self.send_packet(now.0, channel)?,
         };
-        self.credits[buffer.0 as usize] -= 1;
+        self.credits[buffer.0 as usize].0 -= 1;
         self.unreturned += 1;
         self.stats.messages += 1;
         if channel.carries_data() {
@@ -389,16 +395,15 @@ impl Transmitter {
     /// If more come back than were used: credits are conserved.
     #[inline]
     pub(crate) fn credit(&mut self, buffer: u8, count: u8) {
-        let at = buffer as usize;
-        let credits = u16::from(self.credits[at]) + u16::from(count);
-        assert!(credits <= u16::from(self.capacity[at]), "more credits than buffers");
-        self.credits[at] = credits as u8;
+        let (credits, capacity) = &mut self.credits[buffer as usize];
+        assert!(count <= *capacity - *credits, "more credits than buffers");
+        *credits += count;
         self.unreturned -= u32::from(count);
     }
 
     /// Credits at hand for a buffer.
     pub fn credits(&self, buffer: Buffer) -> u8 {
-        self.credits[buffer.0 as usize]
+        self.credits[buffer.0 as usize].0
     }
 
     /// Messages sent whose credits have not come back: what waits at the far end or is on its

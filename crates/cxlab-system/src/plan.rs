@@ -157,6 +157,7 @@ impl Plan {
             workloads,
             files,
         };
+        limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
         plan.sources().map(drop)?;
         Ok(plan)
     }

@@ -196,6 +196,16 @@ const SCENARIOS: &[Scenario] = &[
         "outstanding",
         &["hosts[0].issue.outstanding", "found 1048576 for each of 17", "allowed: 16777216"],
     ),
+    one(
+        &[("\"25 ns\"", "\"1 ms\"")],
+        "port_delay",
+        &["fabric.link.port_delay", "found 1 ms", "allowed here: at most", "links to a device"],
+    ),
+    one(
+        &[("lanes = 16", "bandwidth = \"1 MB/s\"\ntransmission = \"packet\"\npacket = { header = \"64 KiB\" }")],
+        "bandwidth",
+        &["fabric.link.bandwidth", "found 1 MB/s", "65536 B", "allowed here: at most"],
+    ),
     // Unknown kinds.
     one(
         &[("kind = \"ring\"", "kind = \"rign\"")],
@@ -658,6 +668,9 @@ fn capture_without_valgrind_says_how_to_get_it() {
     assert!(!out.exists());
 }
 
+/// Bytes of a `.cxlt` footer (docs/traces.md): tag, records, blocks, checksums.
+const FOOTER: usize = 25;
+
 /// A trace of a few records, as `.cxlt`.
 fn good_trace(folder: &Folder) -> Vec<u8> {
     let rows: String = (0..200).map(|row| format!("{:#x} R {row}\n", row * 64)).collect();
@@ -685,7 +698,8 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         ("header.cxlt", changed(20), &["`checksum`", "does not match"]),
         ("short.cxlt", good[..good.len() - 3].to_vec(), &["short.cxlt: block", "truncated"]),
         ("half.cxlt", good[..good.len() / 2].to_vec(), &["half.cxlt", "truncated"]),
-        ("flipped.cxlt", changed(good.len() - 60), &["flipped.cxlt: block 0", "`checksum`"]),
+        ("size.cxlt", changed(good.len() - 60), &["block 0", "`time bytes`", "allowed: 200 to 2000"]),
+        ("flipped.cxlt", changed(good.len() - FOOTER - 2), &["flipped.cxlt: block 0", "`checksum`"]),
         ("longer.cxlt", [good.as_slice(), b"x"].concat(), &["`footer`", "goes on"]),
         ("op.trace", b"0x40 R 0\n0x80 X 1\n".to_vec(), &["op.trace:2", "found `X`", "allowed: R, W"]),
         ("hex.trace", b"0x40 R 0\n\n0xzz R 1\n".to_vec(), &["hex.trace:3", "`0xzz`", "hexadecimal"]),

@@ -57,6 +57,47 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     check_state(scenario, problems);
 }
 
+/// Most picoseconds of a constant stage over a round trip: the stages of a transaction are 32-bit
+/// picoseconds, and half of that leaves room for paths that are not the shortest.
+const LONGEST_STAGE: u64 = 1 << 31;
+
+/// Checks that constant delays, summed over the longest way to a device and back, fit their stage.
+pub(super) fn check_round_trip(
+    scenario: &Scenario,
+    longest_path: u32,
+) -> Result<(), Vec<Problem>> {
+    let links = 2 * u64::from(longest_path.max(1));
+    let mut problems = Vec::new();
+    let mut check = |path: String, found: String, each: u64, times: u64| {
+        let most = LONGEST_STAGE / times;
+        if each > most {
+            problems.push(Problem::new(
+                path,
+                format!(
+                    "found {found}; allowed here: at most {} ns, or {links} links to a device and \
+                     back would take too long to be measured",
+                    most / 1000
+                ),
+            ));
+        }
+    };
+    let switching = scenario.fabric.switch.switching_time;
+    let path = "fabric.switch.switching_time".to_owned();
+    check(path, switching.to_string(), switching.0, links);
+    let edge = scenario.fabric.edge_link.as_ref().map(|link| ("edge_link", link));
+    for (name, link) in std::iter::once(("link", &scenario.fabric.link)).chain(edge) {
+        let path = format!("fabric.{name}");
+        let (port, wire) = (link.port_delay, link.propagation);
+        check(format!("{path}.port_delay"), port.to_string(), port.0, 2 * links);
+        check(format!("{path}.propagation"), wire.to_string(), wire.0, 2 * links);
+        let sending = link.rate().time_for(Bytes(link.unit_bytes())).0;
+        let found = format!("{}, {} ns for {} B", link.rate(), sending / 1000, link.unit_bytes());
+        // A message may lie across two flits, and the wire shares the stage.
+        check(format!("{path}.bandwidth"), found, sending, 4 * links);
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
 fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let measure = &scenario.measure;
     if let (Some(requests), Some(time)) = (measure.warmup_requests, measure.warmup_time) {
