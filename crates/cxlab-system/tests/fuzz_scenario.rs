@@ -1,0 +1,261 @@
+//! Scenario texts, from nearly right to nonsense, through everything that the command does before
+//! a run: parse, set, validate, deserialize, plan. Nothing panics, takes long or takes much memory,
+//! and what the schema accepts the types accept.
+//!
+//! Bounded and seeded: the same cases in every run. `CXLAB_FUZZ_CASES` asks for more.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_system::diagnostics::{Document, render, validate};
+use cxlab_system::plan::{Files, Plan, Problem};
+use cxlab_system::scenario::{self, Scenario};
+use serde_json::Value;
+
+/// Longest that a case may take; debug builds on a busy machine are slow.
+const LONGEST: Duration = Duration::from_secs(60);
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn cases(usual: u64) -> u64 {
+    std::env::var("CXLAB_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// The shipped scenarios and the base of the table of mistakes.
+fn corpus() -> Vec<String> {
+    let mut texts = vec![include_str!("common/base.toml").to_owned()];
+    let mut paths: Vec<_> =
+        std::fs::read_dir(root().join("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
+    texts.extend(paths.iter().map(|path| std::fs::read_to_string(path).unwrap()));
+    texts
+}
+
+/// How far a text came.
+#[derive(Default, Debug)]
+struct Reached {
+    parsed: u64,
+    valid: u64,
+    planned: u64,
+}
+
+struct Fuzzer {
+    schema: Value,
+    reached: Reached,
+}
+
+impl Fuzzer {
+    fn new() -> Fuzzer {
+        Fuzzer { schema: scenario::schema(), reached: Reached::default() }
+    }
+
+    /// Everything up to the plan.
+    fn exercise(&mut self, text: &str, set: &[String]) {
+        let began = Instant::now();
+        self.go(text, set);
+        let took = began.elapsed();
+        assert!(took < LONGEST, "took {took:?} with --set {set:?}:\n{text}");
+    }
+
+    fn go(&mut self, text: &str, set: &[String]) {
+        let mut document = match Document::parse("s.toml", text) {
+            Ok(document) => document,
+            Err(found) => {
+                assert!(!render(&found, &Document::unparsed("s.toml", text), false).is_empty());
+                return;
+            }
+        };
+        self.reached.parsed += 1;
+        for assignment in set {
+            if let Err(found) = document.set(assignment) {
+                assert!(!render(&found, &document, false).is_empty());
+            }
+        }
+        let found = validate(&document, &self.schema);
+        if !found.is_empty() {
+            assert!(!render(&found, &document, false).is_empty());
+            return;
+        }
+        self.reached.valid += 1;
+        let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap_or_else(|error| {
+            panic!("the schema accepts what the types refuse: {error}\n--set {set:?}\n{text}")
+        });
+        let files = Files { scenario_dir: root().join("scenarios"), trace_override: None };
+        match Plan::new(scenario, files) {
+            Ok(_) => self.reached.planned += 1,
+            Err(problems) => check_problems(&problems, text, set),
+        }
+    }
+}
+
+/// Problems name a place, and none is in serde's words, which know neither line nor key.
+fn check_problems(problems: &[Problem], text: &str, set: &[String]) {
+    assert!(!problems.is_empty());
+    for Problem { path, message } in problems {
+        let of_serde = ["unknown field", "invalid type", "missing field", "unknown variant"]
+            .iter()
+            .any(|words| message.starts_with(words));
+        assert!(!path.is_empty() && !message.is_empty() && !of_serde, "{path}: {message}\n--set {set:?}\n{text}");
+    }
+}
+
+fn pick<'a, T: ?Sized>(rng: &mut StreamRng, from: &[&'a T]) -> &'a T {
+    from[rng.below(from.len() as u64) as usize]
+}
+
+/// Values that a careless or hostile hand might write.
+const VALUES: &[&str] = &[
+    "0", "1", "2", "3", "7", "16", "64", "255", "256", "4095", "4096", "65535", "65536", "1048576",
+    "4294967295", "4294967296", "9223372036854775807", "-1", "-9223372036854775808", "0.0", "0.5",
+    "1.0", "1.5", "-0.5", "1e300", "1e-300", "true", "false", "\"\"", "\"x\"", "\"0 ns\"", "\"1 ps\"",
+    "\"1 ns\"", "\"1 ms\"", "\"5000000 s\"", "\"18446744073709551615 ps\"", "\"0 B\"", "\"1 B\"",
+    "\"64 B\"", "\"256 B\"", "\"300 B\"", "\"16 KiB\"", "\"256 MiB\"", "\"1 TiB\"", "\"1024 TiB\"",
+    "\"16777215 TiB\"", "\"0 B/s\"", "\"1 B/s\"", "\"1 MB/s\"", "\"1000 TB/s\"", "[]", "{}", "[[]]",
+    "[0]", "{ kind = \"ring\" }", "{ kind = \"fully-connected\" }", "{ kind = \"mesh\" }",
+    "{ kind = \"torus\" }", "{ kind = \"dragonfly\" }", "{ kind = \"spine-leaf\" }",
+    "{ kind = \"tree\" }", "{ kind = \"chain\" }", "{ kind = \"direct\" }",
+    "{ kind = \"custom\", links = [] }",
+    "{ kind = \"custom\", switches = [\"a\", \"a\"], links = [[\"a\", \"a\"], [\"host0\", \"a\"], [\"x\"]] }",
+    "{ kind = \"uniform\" }", "{ kind = \"stream\" }", "{ kind = \"stride\", stride = \"0 B\" }",
+    "{ kind = \"hot-cold\" }", "{ kind = \"pointer-chase\" }", "{ kind = \"trace\" }",
+    "{ kind = \"trace\", path = \"../traces/sqlite-index.cxlt\" }",
+    "{ kind = \"trace\", path = \"/dev/null\" }", "{ kind = \"fixed\", banks = 65536 }",
+    "\"adaptive\"", "\"oblivious\"", "\"shortest\"", "\"pbr\"", "\"single-vcs\"", "\"multiple-vcs\"",
+    "\"half\"", "\"packet\"", "\"flit\"", "\"68B\"", "\"256B\"", "\"3\"", "\"6\"", "\"7\"",
+    "\"timestamps\"", "\"exact\"", "\"age\"",
+];
+
+/// Paths of the schema, so that assignments reach every field.
+fn paths(schema: &Value) -> Vec<String> {
+    let mut all = Vec::new();
+    collect(schema, schema, "", 0, &mut all);
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn collect(root: &Value, at: &Value, prefix: &str, depth: usize, all: &mut Vec<String>) {
+    if depth > 8 {
+        return;
+    }
+    let target = at.get("$ref").and_then(Value::as_str).and_then(|name| root.pointer(&name[1..]));
+    let parts = ["oneOf", "anyOf", "allOf"].iter().filter_map(|key| at.get(*key)?.as_array()).flatten();
+    for part in parts.chain(target) {
+        collect(root, part, prefix, depth + 1, all);
+    }
+    if let Some(items) = at.get("items") {
+        collect(root, items, &format!("{prefix}[0]"), depth + 1, all);
+    }
+    for (name, property) in at.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+        all.push(path.clone());
+        collect(root, property, &path, depth + 1, all);
+    }
+}
+
+/// A text with a few characters, words or lines changed.
+fn mutated(rng: &mut StreamRng, text: &str) -> String {
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    for _ in 0..1 + rng.below(3) {
+        let at = rng.below(lines.len() as u64) as usize;
+        match rng.below(6) {
+            0 => drop(lines.remove(at)),
+            1 => lines.insert(at, lines[at].clone()),
+            2 => {
+                let with = rng.below(lines.len() as u64) as usize;
+                lines.swap(at, with);
+            }
+            3 => {
+                if let Some((key, _)) = lines[at].split_once('=') {
+                    lines[at] = format!("{key}= {}", pick(rng, VALUES));
+                }
+            }
+            _ => {
+                let mut chars: Vec<char> = lines[at].chars().collect();
+                if !chars.is_empty() {
+                    let at = rng.below(chars.len() as u64) as usize;
+                    let with: Vec<char> = pick(rng, &["", "\"", "[", "]", "}", "=", ".", "#", "9", "e", "é", "\u{0}"]).chars().collect();
+                    chars.splice(at..at + 1, with);
+                }
+                lines[at] = chars.into_iter().collect();
+            }
+        }
+        if lines.is_empty() {
+            break;
+        }
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn mutated_scenarios_are_refused_or_planned() {
+    let corpus = corpus();
+    let mut fuzzer = Fuzzer::new();
+    let mut rng = StreamRng::new(1, "mutated-scenarios");
+    for _ in 0..cases(3000) {
+        let text = &corpus[rng.below(corpus.len() as u64) as usize];
+        let text = mutated(&mut rng, text);
+        fuzzer.exercise(&text, &[]);
+    }
+    let Reached { parsed, valid, planned } = fuzzer.reached;
+    assert!(parsed > planned && valid > planned && planned > 0, "{parsed} {valid} {planned}");
+}
+
+#[test]
+fn any_value_at_any_path_is_refused_or_planned() {
+    let corpus = corpus();
+    let mut fuzzer = Fuzzer::new();
+    let paths = paths(&fuzzer.schema);
+    assert!(paths.iter().any(|path| path == "fabric.link.credits.m2s_req"), "{paths:?}");
+    assert!(paths.iter().any(|path| path == "hosts[0].workload.read_ratio"), "{paths:?}");
+    let mut rng = StreamRng::new(1, "any-value");
+    for _ in 0..cases(3000) {
+        let text = &corpus[rng.below(corpus.len() as u64) as usize];
+        let set: Vec<String> = (0..1 + rng.below(2))
+            .map(|_| {
+                let path = &paths[rng.below(paths.len() as u64) as usize];
+                format!("{path}={}", pick(&mut rng, VALUES))
+            })
+            .collect();
+        fuzzer.exercise(text, &set);
+    }
+    let Reached { valid, planned, .. } = fuzzer.reached;
+    assert!(valid > planned && planned > 50, "{:?}", fuzzer.reached);
+}
+
+#[test]
+fn each_path_takes_each_value_without_harm() {
+    let mut fuzzer = Fuzzer::new();
+    let text = include_str!("common/base.toml");
+    // Every path with a rotating part of the values, so that a run of the tests stays short.
+    for (number, path) in paths(&fuzzer.schema).iter().enumerate() {
+        for value in VALUES.iter().skip(number % 4).step_by(4) {
+            fuzzer.exercise(text, &[format!("{path}={value}")]);
+        }
+    }
+    assert!(fuzzer.reached.planned > 100, "{:?}", fuzzer.reached);
+}
+
+#[test]
+fn the_largest_systems_are_refused_or_planned_quickly() {
+    let mut fuzzer = Fuzzer::new();
+    let text = include_str!("common/base.toml");
+    let kinds = ["chain", "ring", "tree", "mesh", "torus", "spine-leaf", "fully-connected", "dragonfly"];
+    for kind in kinds {
+        for (hosts, devices) in [(4095, 1), (1, 4095)] {
+            fuzzer.exercise(
+                text,
+                &[
+                    format!("fabric.topology={{ kind = \"{kind}\" }}"),
+                    format!("hosts[0].count={hosts}"),
+                    format!("devices[0].count={devices}"),
+                ],
+            );
+        }
+    }
+}
