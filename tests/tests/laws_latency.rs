@@ -1,0 +1,198 @@
+//! Latency: idle, it is the exact sum of what the scenario configures, in picoseconds; loaded, it
+//! rises with load; and Little's law holds.
+
+use cxlab_system::report::Report;
+use cxlab_tests::{report, shipped};
+
+/// Asserts that every request took exactly the sum of these stages (picoseconds), and the mean
+/// stages of the report are these.
+#[track_caller]
+fn assert_stages(report: &Report, expected: [(&str, u64); 8]) {
+    assert!(report.requests.completed >= 300);
+    assert_eq!(report.stages_ns.len(), expected.len());
+    for (stage, picos) in expected {
+        assert_eq!(
+            report.stages_ns[stage].as_f64(),
+            Some(picos as f64 / 1e3),
+            "stage `{stage}`"
+        );
+    }
+    let sum: u64 = expected.iter().map(|(_, picos)| picos).sum();
+    let sum_ns = sum as f64 / 1e3;
+    let latency = &report.latency_ns;
+    assert_eq!(
+        (latency.min, latency.mean, latency.max),
+        (sum_ns, sum_ns, sum_ns)
+    );
+}
+
+/// Settings for one request at a time.
+const IDLE: [&str; 2] = ["measure={ requests = 300 }", "hosts[0].issue.outstanding=1"];
+
+fn idle(scenario: &str, more: &[&str]) -> Report {
+    report(&shipped(scenario), &[&IDLE, more].concat())
+}
+
+/// One 256 B flit at 16 x 8 GB/s: 2,000 ps. Everything but a line's wait for another fits in one:
+/// Req 1 slot, RwD 5, NDR 1, DRS 5 of 15.
+const FLIT_256: u64 = 2_000;
+/// One end's port, the wire, the other end's port: 25 + 1 + 25 ns.
+const PORTS: u64 = 50_000;
+const WIRE: u64 = 1_000;
+
+#[test]
+fn a_direct_read_or_write_takes_its_stages() {
+    for read_ratio in ["1.0", "0.0", "0.5"] {
+        let report = idle(
+            "direct",
+            &[&format!("hosts[0].workload.read_ratio={read_ratio}")],
+        );
+        assert_stages(
+            &report,
+            [
+                ("process", 10_000),
+                ("cache", 0),
+                ("queue", 0),
+                ("link", 2 * (WIRE + FLIT_256)),
+                ("port", 2 * PORTS),
+                ("switch", 0),
+                ("device", 40_000),
+                ("media", 46_000),
+            ],
+        );
+        assert_eq!(report.latency_ns.mean, 202.0);
+    }
+}
+
+#[test]
+fn a_path_over_three_switches_takes_its_stages() {
+    // Of four switches in a row the host has the first and the device the third.
+    let chain = "fabric.topology={ kind = \"chain\", switches = 4 }";
+    for read_ratio in ["1.0", "0.0"] {
+        let report = idle(
+            "direct",
+            &[chain, &format!("hosts[0].workload.read_ratio={read_ratio}")],
+        );
+        let hops: Vec<usize> = report.by_hops.iter().map(|row| row.hops).collect();
+        assert_eq!(hops, [4]);
+        assert_stages(
+            &report,
+            [
+                ("process", 10_000),
+                ("cache", 0),
+                ("queue", 0),
+                ("link", 8 * (WIRE + FLIT_256)),
+                ("port", 8 * PORTS),
+                ("switch", 6 * 20_000),
+                ("device", 40_000),
+                ("media", 46_000),
+            ],
+        );
+        assert_eq!(report.latency_ns.mean, 640.0);
+    }
+}
+
+/// Table III of the ESF paper. A generation 5 x16 link carries 16 x 3,938,461,538 B/s, so a 68 B flit
+/// takes 1,079.1 ps and two take 2,158.2, and times are whole picoseconds. Req and NDR need one
+/// flit; RwD and DRS have a header slot and four data slots, of which the flit of the header holds
+/// three: two flits.
+#[test]
+fn the_validation_system_of_esf_takes_its_stages() {
+    let report = idle("esf-table3", &[]);
+    assert_eq!(
+        report.requests.cache_hits, 0,
+        "the footprint dwarfs the cache"
+    );
+    assert_stages(
+        &report,
+        [
+            ("process", 10_000),
+            ("cache", 12_000),
+            ("queue", 0),
+            ("link", 4 * WIRE + 2 * 1_079 + 2 * 2_158),
+            ("port", 4 * PORTS),
+            ("switch", 2 * 20_000),
+            ("device", 40_000),
+            ("media", 46_000),
+        ],
+    );
+    assert_eq!(report.latency_ns.mean, 358.474);
+
+    // With the cache a write that misses reads its line; writes themselves are seen without it.
+    let report = idle(
+        "esf-table3",
+        &[
+            "hosts[0].issue={ process_time = \"10 ns\", outstanding = 1 }",
+            "hosts[0].workload.read_ratio=0.0",
+        ],
+    );
+    assert_eq!(report.requests.writes, report.requests.completed);
+    assert_stages(
+        &report,
+        [
+            ("process", 10_000),
+            ("cache", 0),
+            ("queue", 0),
+            ("link", 4 * WIRE + 2 * 2_158 + 2 * 1_079),
+            ("port", 4 * PORTS),
+            ("switch", 2 * 20_000),
+            ("device", 40_000),
+            ("media", 46_000),
+        ],
+    );
+}
+
+#[test]
+fn latency_rises_with_load_and_bandwidth_until_the_system_is_full() {
+    let mut last = (0.0, 0.0);
+    let idle = idle("loaded-latency", &[]).latency_ns.mean;
+    for interval in [
+        "100 ns", "30 ns", "10 ns", "5 ns", "4 ns", "3 ns", "2.8 ns", "2.4 ns", "2 ns", "1 ns",
+    ] {
+        let report = report(
+            &shipped("loaded-latency"),
+            &[
+                "measure={ requests = 20_000 }",
+                &format!("hosts[0].issue.issue_interval=\"{interval}\""),
+            ],
+        );
+        let now = (report.latency_ns.mean, report.bandwidth_gbps.total);
+        assert!(
+            now.0 >= idle,
+            "{interval}: {now:?} below {idle} ns without load"
+        );
+        // Once full, bandwidth and latency stay where they are.
+        assert!(
+            now.0 >= last.0 * 0.999 && now.1 >= last.1 * 0.999,
+            "{interval}: {now:?} after {last:?}"
+        );
+        last = now;
+    }
+    // Then all 256 requests are in flight, on a link that 68 B flits make 0.8366 efficient.
+    let full = 31.508 * 0.8366;
+    assert!((last.1 / full - 1.0).abs() < 0.01, "{last:?}, {full} GB/s");
+    let latency = 256.0 * 64.0 / full;
+    assert!(
+        (last.0 / latency - 1.0).abs() < 0.01,
+        "{last:?}, {latency} ns"
+    );
+}
+
+/// The form with the requests that cross the window's edges is exact and is checked in every run;
+/// the one reported differs by those, at most one latency of `outstanding` requests at each edge.
+#[test]
+fn requests_in_flight_are_rate_times_latency() {
+    for scenario in [
+        "direct",
+        "esf-table3",
+        "chain-16",
+        "spine-leaf-16",
+        "mesh-9",
+        "noisy-neighbours",
+    ] {
+        let report = report(&shipped(scenario), &["measure={ requests = 60_000 }"]);
+        let law = &report.littles_law;
+        let error = law.rate_times_latency / law.in_flight - 1.0;
+        assert!(error.abs() < 0.02, "{scenario}: {law:?}");
+    }
+}

@@ -1,0 +1,60 @@
+//! Every scenario in `scenarios/` runs, on one thread and on two, with the same report.
+
+use cxlab_system::report::Report;
+use cxlab_tests::{plan, root, shipped, try_run};
+
+/// Names of the shipped scenarios, in order.
+fn names() -> Vec<String> {
+    let folder = std::fs::read_dir(root().join("scenarios")).expect("scenarios/ is there");
+    let mut names: Vec<String> = folder
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .map(|path| {
+            path.file_stem()
+                .expect("a file")
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// The report without the fields that depend on the machine.
+fn without_wall_time(mut report: Report) -> Report {
+    report.wall_seconds = 0.0;
+    report.events_per_second = 0.0;
+    report.requests.per_wall_second = 0.0;
+    report
+}
+
+#[test]
+fn every_shipped_scenario_runs_and_does_not_depend_on_threads() {
+    let names = names();
+    assert!(names.len() >= 15, "{names:?}");
+    for name in names {
+        let plan = plan(&shipped(&name), &["measure={ requests = 3000 }"]);
+        assert_eq!(plan.scenario.name, name, "a scenario is called as its file");
+        assert!(
+            !plan.scenario.description.is_empty(),
+            "{name} says what it is for"
+        );
+        let reports = [1, 2].map(|threads| match try_run(&plan, threads) {
+            Ok(report) => without_wall_time(report),
+            Err(error) => panic!("{name} on {threads} threads: {error}"),
+        });
+        assert!(
+            reports[0].requests.completed >= 3000,
+            "{name}: {:?}",
+            reports[0].requests
+        );
+        assert!(!reports[0].partial, "{name}");
+        assert!(
+            reports[0] == reports[1],
+            "{name}: the report depends on the number of threads"
+        );
+    }
+}

@@ -1,0 +1,158 @@
+//! What a topology's bridges carry: the laws of Figs. 10 and 11 of the ESF paper (An et al.).
+//!
+//! N requesters read uniformly at random from N devices; ports limit. The simulator is nearly
+//! exact here, so the tolerance is half a percent, not the ten of the published claim.
+
+use cxlab_system::report::Report;
+use cxlab_tests::{report, shipped};
+
+/// Bandwidth of a port in `esf-fig10`, GB/s.
+const PORT: f64 = 8.0;
+
+/// A run of `esf-fig10` with `n` requesters and devices.
+fn run(topology: &str, n: u32, more: &[&str]) -> Report {
+    let topology = format!("fabric.topology={{ {topology} }}");
+    let hosts = format!("hosts[0].count={n}");
+    let devices = format!("devices[0].count={n}");
+    // A request goes round in N x 256 x 8 ns in a chain: each window is several of those.
+    let warmup = format!("measure.warmup_requests={}", n * 700);
+    let requests = format!("measure.requests={}", n * 700);
+    let mut set = vec![topology.as_str(), &hosts, &devices, &warmup, &requests];
+    set.extend(more);
+    report(&shipped("esf-fig10"), &set)
+}
+
+/// Windows of many rounds, for what settles slowly.
+const LONG: [&str; 2] = ["measure.warmup_requests=50_000", "measure.requests=60_000"];
+
+/// Aggregate bandwidth over the bandwidth of a port.
+fn ports(report: &Report) -> f64 {
+    report.bandwidth_gbps.total / PORT
+}
+
+#[track_caller]
+fn assert_close(found: f64, law: f64, tolerance: f64, what: &str) {
+    let error = found / law - 1.0;
+    assert!(
+        error.abs() <= tolerance,
+        "{what}: {found:.4}, law {law}, off by {:.2} %",
+        error * 100.0
+    );
+}
+
+/// Checks a law at system scales 4, 8, 16, 32 and 64.
+#[track_caller]
+fn assert_law(kind: &str, law: fn(f64) -> f64) {
+    for n in [2, 4, 8, 16, 32] {
+        let found = ports(&run(&format!("kind = \"{kind}\""), n, &[]));
+        assert_close(
+            found,
+            law(f64::from(n)),
+            0.005,
+            &format!("{kind} at scale {}", 2 * n),
+        );
+    }
+}
+
+#[test]
+fn a_chain_carries_one_port_at_every_scale() {
+    assert_law("chain", |_| 1.0);
+}
+
+#[test]
+fn a_tree_carries_one_port_at_every_scale() {
+    assert_law("tree", |_| 1.0);
+}
+
+#[test]
+fn a_ring_carries_two_ports_at_every_scale() {
+    assert_law("ring", |_| 2.0);
+}
+
+#[test]
+fn a_spine_leaf_carries_half_a_port_for_each_requester() {
+    assert_law("spine-leaf", |n| n / 2.0);
+}
+
+#[test]
+fn a_full_connection_carries_a_port_for_each_requester() {
+    assert_law("fully-connected", |n| n);
+}
+
+/// With requester i and device i on one switch, a quarter of uniform traffic crosses the middle of
+/// a chain (or the root of a tree) each way: half of the requesters times half of the devices. A
+/// full-duplex bridge has a port each way, so it bounds the aggregate at four ports, and for
+/// reads only lines count. The law of Fig. 10 (one port) therefore needs the split placement.
+#[test]
+fn a_paired_chain_or_tree_is_bound_by_four_ports() {
+    for kind in ["chain", "tree"] {
+        let found = ports(&run(
+            &format!("kind = \"{kind}\", placement = \"paired\""),
+            8,
+            &[],
+        ));
+        assert!(found <= 4.02, "{kind}: {found} is above the bound");
+        assert_close(found, 4.0, 0.03, kind);
+    }
+}
+
+/// Half duplex, both ways share the bridge: half of all traffic crosses it, so the bound is two
+/// ports, less a turnaround of 1 ns after each burst of 16 lines of 8 ns.
+#[test]
+fn a_paired_half_duplex_chain_is_bound_by_two_ports() {
+    let topology = "kind = \"chain\", placement = \"paired\"";
+    let found = ports(&run(
+        topology,
+        8,
+        &["fabric.link.duplex=\"half\"", LONG[0], LONG[1]],
+    ));
+    let bound = 2.0 * 128.0 / 130.0;
+    assert!(found <= bound * 1.005, "{found} is above the bound {bound}");
+    assert_close(found, bound, 0.01, "half duplex");
+}
+
+#[test]
+fn requests_that_cross_more_of_a_chain_queue_longer() {
+    let report = run("kind = \"chain\"", 8, &[]);
+    let hops: Vec<usize> = report.by_hops.iter().map(|row| row.hops).collect();
+    assert_eq!(hops, [3, 4, 5, 6, 7, 8, 9]);
+    for pair in report.by_hops.windows(2) {
+        assert!(
+            pair[1].queue_ns > 1.05 * pair[0].queue_ns,
+            "{:#?}",
+            report.by_hops
+        );
+    }
+    let last = &report.by_hops[6];
+    assert!(
+        last.queue_ns > 0.9 * last.mean_ns,
+        "congestion dominates: {last:?}"
+    );
+}
+
+/// A second bridge halves the time in the system: exactly for the mean (Little's law, for N x
+/// outstanding requests are always in flight), and for the most hops where arbitration is fair
+/// to old requests. With round-robin a switch serves its inputs and not their requesters, so a
+/// chain's farthest requests fare worse and the ratio is below a half there.
+#[test]
+fn a_ring_halves_the_latency_of_chain_and_tree() {
+    for arbitration in ["round-robin", "age"] {
+        let set = format!("fabric.switch.arbitration=\"{arbitration}\"");
+        let [chain, tree, ring] = ["chain", "tree", "ring"]
+            .map(|kind| run(&format!("kind = \"{kind}\""), 8, &[&set, LONG[0], LONG[1]]));
+        let most_hops = |report: &Report| report.by_hops.last().map_or(0.0, |row| row.mean_ns);
+        for other in [&chain, &tree] {
+            assert_close(
+                ring.latency_ns.mean,
+                other.latency_ns.mean / 2.0,
+                0.01,
+                arbitration,
+            );
+            if arbitration == "age" {
+                assert_close(most_hops(&ring), most_hops(other) / 2.0, 0.1, "most hops");
+            } else {
+                assert!(most_hops(&ring) < most_hops(other));
+            }
+        }
+    }
+}
