@@ -34,7 +34,10 @@ pub struct Problem {
 
 impl Problem {
     pub(crate) fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
-        Problem { path: path.into(), message: message.into() }
+        Problem {
+            path: path.into(),
+            message: message.into(),
+        }
     }
 
     /// What an entry of a catalog refuses, below the entry's own path.
@@ -110,13 +113,20 @@ impl Plan {
         links::check(&scenario, &mut problems);
         address::check(&scenario, &mut problems);
         limits::check(&scenario, &mut problems);
-        let media = build_choices(&mut problems, "devices", "memory", &scenario.devices, |group| {
-            group.memory.build()
-        });
-        let workloads =
-            build_choices(&mut problems, "hosts", "workload", &scenario.hosts, |group| {
-                group.workload.build()
-            });
+        let media = build_choices(
+            &mut problems,
+            "devices",
+            "memory",
+            &scenario.devices,
+            |group| group.memory.build(),
+        );
+        let workloads = build_choices(
+            &mut problems,
+            "hosts",
+            "workload",
+            &scenario.hosts,
+            |group| group.workload.build(),
+        );
         let topology = scenario
             .fabric
             .topology
@@ -187,7 +197,11 @@ impl Plan {
                 Err(_) => {}
             }
         }
-        if problems.is_empty() { Ok(sources) } else { Err(problems) }
+        if problems.is_empty() {
+            Ok(sources)
+        } else {
+            Err(problems)
+        }
     }
 
     /// A workload that does not fit the system, at the field that says so.
@@ -198,9 +212,7 @@ impl Plan {
             WorkloadError::Trace(error) if self.files.trace_override.is_some() => {
                 Problem::new(path, format!("--trace-file: {error}"))
             }
-            WorkloadError::Trace(error) => {
-                Problem::new(format!("{path}.path"), error.to_string())
-            }
+            WorkloadError::Trace(error) => Problem::new(format!("{path}.path"), error.to_string()),
         }
     }
 
@@ -213,7 +225,13 @@ impl Plan {
     pub fn longest_path(&self) -> Option<u32> {
         let first = self.hosts.len();
         let devices = first..first + self.devices.len();
-        (0..first).flat_map(|host| devices.clone().filter_map(move |device| self.tables.hops(host, device))).max()
+        (0..first)
+            .flat_map(|host| {
+                devices
+                    .clone()
+                    .filter_map(move |device| self.tables.hops(host, device))
+            })
+            .max()
     }
 
     /// Whether a host's workload ends by itself.
@@ -223,7 +241,10 @@ impl Plan {
 
     /// The sum of the devices' capacities.
     pub fn capacity(&self) -> Bytes {
-        let sizes = self.devices.iter().map(|device| self.scenario.devices[device.group].capacity.0);
+        let sizes = self
+            .devices
+            .iter()
+            .map(|device| self.scenario.devices[device.group].capacity.0);
         Bytes(sizes.sum())
     }
 
@@ -271,7 +292,11 @@ fn hash(scenario: &Scenario, files: &Files) -> String {
     hasher.update(value.to_string());
     for group in &scenario.hosts {
         if group.workload.kind == "trace" {
-            let named = group.workload.params.get("path").and_then(|path| path.as_str());
+            let named = group
+                .workload
+                .params
+                .get("path")
+                .and_then(|path| path.as_str());
             let path = match (&files.trace_override, named) {
                 (Some(path), _) => path.clone(),
                 (None, Some(path)) => files.scenario_dir.join(path),
@@ -280,7 +305,10 @@ fn hash(scenario: &Scenario, files: &Files) -> String {
             hash_file(&mut hasher, &path);
         }
     }
-    hasher.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher.finalize()[..16]
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// A file's content; a file that cannot be read is reported when its source is made.
@@ -309,7 +337,11 @@ fn notes(scenario: &Scenario, graph: &FabricGraph, devices: &[PlannedDevice]) ->
                 .to_owned(),
         );
     }
-    if devices.iter().flat_map(|device| &device.decoder).any(|(set, _)| !set.is_expressible()) {
+    if devices
+        .iter()
+        .flat_map(|device| &device.decoder)
+        .any(|(set, _)| !set.is_expressible())
+    {
         notes.push(
             "the interleave set has more ways or a coarser level than HDM decoder registers can \
              express (16 ways, 16 KiB); it is simulated by the same arithmetic"

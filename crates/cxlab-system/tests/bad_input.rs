@@ -30,33 +30,76 @@ const fn one(
 /// One mistake each.
 const SCENARIOS: &[Scenario] = &[
     // Syntax.
-    one(&[("kind = \"pbr\"", "kind = pbr")], "kind = pbr", &["must be in quotes", "write \"pbr\""]),
-    one(&[("[fabric.link]", "[fabric.link")], "[fabric.link", &["not valid TOML"]),
-    one(&[("seed = 7", "seed = 7\nseed = 8")], "seed = 8", &["duplicate key"]),
+    one(
+        &[("kind = \"pbr\"", "kind = pbr")],
+        "kind = pbr",
+        &["must be in quotes", "write \"pbr\""],
+    ),
+    one(
+        &[("[fabric.link]", "[fabric.link")],
+        "[fabric.link",
+        &["not valid TOML"],
+    ),
+    one(
+        &[("seed = 7", "seed = 7\nseed = 8")],
+        "seed = 8",
+        &["duplicate key"],
+    ),
     one(&[("seed = 7", "seed =")], "seed =", &["a value is missing"]),
-    one(&[("seed = 7", "seed = 2026-01-01")], "seed = 2026", &["`seed`", "2026-01-01", "number"]),
-    one(&[("seed = 7", "seed = 99999999999999999999")], "seed = 9", &["`seed`", "64 bits"]),
+    one(
+        &[("seed = 7", "seed = 2026-01-01")],
+        "seed = 2026",
+        &["`seed`", "2026-01-01", "number"],
+    ),
+    one(
+        &[("seed = 7", "seed = 99999999999999999999")],
+        "seed = 9",
+        &["`seed`", "64 bits"],
+    ),
     one(
         &[("read_ratio = 0.5", "read_ratio = nan")],
         "read_ratio = nan",
         &["hosts[0].workload.read_ratio", "nan", "finite"],
     ),
     one(
-        &[("seed = 7", "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1")],
+        &[(
+            "seed = 7",
+            "a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1",
+        )],
         "a.a.a",
         &["nested too deeply", "32"],
     ),
     // Unknown keys, at every level.
-    one(&[("seed = 7", "sede = 7")], "sede = 7", &["`sede`", "did you mean `seed`?", "allowed keys"]),
-    one(&[("requests = 500", "request = 500")], "request = 500", &["did you mean `requests`?"]),
-    one(&[("routing = ", "ruoting = ")], "ruoting", &["in `fabric`", "did you mean `routing`?"]),
+    one(
+        &[("seed = 7", "sede = 7")],
+        "sede = 7",
+        &["`sede`", "did you mean `seed`?", "allowed keys"],
+    ),
+    one(
+        &[("requests = 500", "request = 500")],
+        "request = 500",
+        &["did you mean `requests`?"],
+    ),
+    one(
+        &[("routing = ", "ruoting = ")],
+        "ruoting",
+        &["in `fabric`", "did you mean `routing`?"],
+    ),
     one(
         &[("switches = 4", "swithces = 4")],
         "swithces",
         &["in `fabric.topology`", "did you mean `switches`?"],
     ),
-    one(&[("switching_time", "switch_time")], "switch_time", &["did you mean `switching_time`?"]),
-    one(&[("lanes = 16", "lane = 16")], "lane = 16", &["in `fabric.link`", "did you mean `lanes`?"]),
+    one(
+        &[("switching_time", "switch_time")],
+        "switch_time",
+        &["did you mean `switching_time`?"],
+    ),
+    one(
+        &[("lanes = 16", "lane = 16")],
+        "lane = 16",
+        &["in `fabric.link`", "did you mean `lanes`?"],
+    ),
     one(
         &[("m2s_req = 64", "m2s_rqe = 64")],
         "m2s_rqe",
@@ -82,24 +125,48 @@ const SCENARIOS: &[Scenario] = &[
         "granularty",
         &["in `address_map`", "did you mean `granularity`?"],
     ),
-    one(&[("threads = 1", "thread = 1")], "thread = 1", &["did you mean `threads`?"]),
-    one(&[("[execution]", "[exectuion]")], "[exectuion]", &["did you mean `execution`?"]),
+    one(
+        &[("threads = 1", "thread = 1")],
+        "thread = 1",
+        &["did you mean `threads`?"],
+    ),
+    one(
+        &[("[execution]", "[exectuion]")],
+        "[exectuion]",
+        &["did you mean `execution`?"],
+    ),
     one(
         &[("outstanding = 16", "cache = { size = \"32 KiB\", way = 8 }")],
         "cache = ",
         &["in `hosts[0].issue.cache`", "`way`", "did you mean `ways`?"],
     ),
     // Missing keys.
-    one(&[("name = \"bad-input\"\n", "")], "", &["missing required key `name`"]),
+    one(
+        &[("name = \"bad-input\"\n", "")],
+        "",
+        &["missing required key `name`"],
+    ),
     one(
         &[("kind = \"uniform\"\n", "")],
         "[hosts.workload]",
         &["`kind`", "allowed kinds", "`uniform`"],
     ),
-    one(&[("kind = \"ring\"\n", "")], "[fabric.topology]", &["`kind`", "`ring`", "`mesh`"]),
+    one(
+        &[("kind = \"ring\"\n", "")],
+        "[fabric.topology]",
+        &["`kind`", "`ring`", "`mesh`"],
+    ),
     // Wrong types.
-    one(&[("seed = 7", "seed = \"7\"")], "seed = ", &["`seed`", "integer", "\"7\"", "without quotes"]),
-    one(&[("lanes = 16", "lanes = true")], "lanes = ", &["fabric.link.lanes", "true", "16"]),
+    one(
+        &[("seed = 7", "seed = \"7\"")],
+        "seed = ",
+        &["`seed`", "integer", "\"7\"", "without quotes"],
+    ),
+    one(
+        &[("lanes = 16", "lanes = true")],
+        "lanes = ",
+        &["fabric.link.lanes", "true", "16"],
+    ),
     one(
         &[("outstanding = 16", "outstanding = 16.5")],
         "outstanding",
@@ -111,43 +178,95 @@ const SCENARIOS: &[Scenario] = &[
         &["fabric.link.generation", "found the integer 6", "\"6\""],
     ),
     one(
-        &[("[fabric.topology]\nkind = \"ring\"\nswitches = 4", "topology = \"rign\"")],
+        &[(
+            "[fabric.topology]\nkind = \"ring\"\nswitches = 4",
+            "topology = \"rign\"",
+        )],
         "topology = ",
         &["fabric.topology", "a table", "kind = \"ring\""],
     ),
-    one(&[("[[hosts]]", "[hosts]")], "[hosts]", &["`hosts`", "an array", "a table"]),
+    one(
+        &[("[[hosts]]", "[hosts]")],
+        "[hosts]",
+        &["`hosts`", "an array", "a table"],
+    ),
     // Units.
     one(
         &[("propagation = \"1 ns\"", "propagation = 1")],
         "propagation",
-        &["fabric.link.propagation", "found the integer 1", "\"25 ns\"", "ps, ns, us"],
+        &[
+            "fabric.link.propagation",
+            "found the integer 1",
+            "\"25 ns\"",
+            "ps, ns, us",
+        ],
     ),
     one(
         &[("\"46 ns\"", "\"46\"")],
         "latency",
         &["devices[0].memory.latency", "`46`", "ps, ns, us, ms, s"],
     ),
-    one(&[("\"16 GiB\"", "\"16 Gib\"")], "capacity", &["devices[0].capacity", "`16 Gib`", "GiB"]),
+    one(
+        &[("\"16 GiB\"", "\"16 Gib\"")],
+        "capacity",
+        &["devices[0].capacity", "`16 Gib`", "GiB"],
+    ),
     one(
         &[("lanes = 16", "bandwidth = \"32 Gbps\"")],
         "bandwidth",
         &["fabric.link.bandwidth", "`32 Gbps`", "GB/s"],
     ),
-    one(&[("\"1 ns\"", "\"-1 ns\"")], "propagation", &["`-1 ns`", "units"]),
-    one(&[("\"1 ns\"", "\"0.0001 ns\"")], "propagation", &["`0.0001 ns`", "units"]),
+    one(
+        &[("\"1 ns\"", "\"-1 ns\"")],
+        "propagation",
+        &["`-1 ns`", "units"],
+    ),
+    one(
+        &[("\"1 ns\"", "\"0.0001 ns\"")],
+        "propagation",
+        &["`0.0001 ns`", "units"],
+    ),
     // Ranges.
-    one(&[("lanes = 16", "lanes = 3")], "lanes", &["fabric.link.lanes", "3", "1, 2, 4, 8, 16"]),
-    one(&[("m2s_req = 64", "m2s_req = 0")], "m2s_req", &["m2s_req", "is 0", "from 1 to 255"]),
-    one(&[("m2s_req = 64", "m2s_req = 256")], "m2s_req", &["m2s_req", "256", "from 1 to 255"]),
-    one(&[("count = 2\n\n[hosts", "count = 0\n\n[hosts")], "count = 0", &["hosts[0].count", "4095"]),
-    one(&[("threads = 1", "threads = 0")], "threads = 0", &["execution.threads", "from 1 to 256"]),
-    one(&[("requests = 500", "requests = 0")], "requests = 0", &["measure.requests", "at least 1"]),
+    one(
+        &[("lanes = 16", "lanes = 3")],
+        "lanes",
+        &["fabric.link.lanes", "3", "1, 2, 4, 8, 16"],
+    ),
+    one(
+        &[("m2s_req = 64", "m2s_req = 0")],
+        "m2s_req",
+        &["m2s_req", "is 0", "from 1 to 255"],
+    ),
+    one(
+        &[("m2s_req = 64", "m2s_req = 256")],
+        "m2s_req",
+        &["m2s_req", "256", "from 1 to 255"],
+    ),
+    one(
+        &[("count = 2\n\n[hosts", "count = 0\n\n[hosts")],
+        "count = 0",
+        &["hosts[0].count", "4095"],
+    ),
+    one(
+        &[("threads = 1", "threads = 0")],
+        "threads = 0",
+        &["execution.threads", "from 1 to 256"],
+    ),
+    one(
+        &[("requests = 500", "requests = 0")],
+        "requests = 0",
+        &["measure.requests", "at least 1"],
+    ),
     one(
         &[("requests = 500", "requests = 2000000000000000")],
         "requests = 2",
         &["measure.requests", "2000000000000000", "10^15"],
     ),
-    one(&[("seed = 7", "seed = -7")], "seed = -7", &["`seed`", "-7", "at least 0"]),
+    one(
+        &[("seed = 7", "seed = -7")],
+        "seed = -7",
+        &["`seed`", "-7", "at least 0"],
+    ),
     one(
         &[("lanes = 16", "flit_error_rate = 0.5")],
         "flit_error_rate",
@@ -158,14 +277,30 @@ const SCENARIOS: &[Scenario] = &[
         "read_ratio",
         &["hosts[0].workload.read_ratio", "found 1.5", "0 to 1"],
     ),
-    one(&[("switches = 4", "switches = 1")], "switches", &["fabric.topology.switches", "1", "4096"]),
+    one(
+        &[("switches = 4", "switches = 1")],
+        "switches",
+        &["fabric.topology.switches", "1", "4096"],
+    ),
     one(
         &[("\"20 ns\"", "\"20 ms\"")],
         "switching_time",
-        &["fabric.switch.switching_time", "found 20 ms", "at most 1 ms"],
+        &[
+            "fabric.switch.switching_time",
+            "found 20 ms",
+            "at most 1 ms",
+        ],
     ),
-    one(&[("\"46 ns\"", "\"4 s\"")], "latency", &["devices[0].memory.latency", "4 s", "1 ms"]),
-    one(&[("\"25 ns\"", "\"25 ms\"")], "port_delay", &["fabric.link.port_delay", "25 ms", "1 ms"]),
+    one(
+        &[("\"46 ns\"", "\"4 s\"")],
+        "latency",
+        &["devices[0].memory.latency", "4 s", "1 ms"],
+    ),
+    one(
+        &[("\"25 ns\"", "\"25 ms\"")],
+        "port_delay",
+        &["fabric.link.port_delay", "25 ms", "1 ms"],
+    ),
     one(
         &[("\"25 ns\"", "\"0 ps\""), ("\"1 ns\"", "\"1 ps\"")],
         "propagation",
@@ -184,38 +319,75 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("outstanding = 16", "cache = { size = \"100 B\" }")],
         "cache",
-        &["hosts[0].issue.cache.size", "found 100 B", "multiples of 512 B"],
+        &[
+            "hosts[0].issue.cache.size",
+            "found 100 B",
+            "multiples of 512 B",
+        ],
     ),
     one(
         &[("outstanding = 16", "cache = { size = \"1 TiB\" }")],
         "cache",
-        &["hosts[0].issue.cache.size", "34359738368", "allowed: 67108864"],
+        &[
+            "hosts[0].issue.cache.size",
+            "34359738368",
+            "allowed: 67108864",
+        ],
     ),
     one(
-        &[("outstanding = 16", "outstanding = 1048576"), ("count = 2\n\n[hosts", "count = 17\n\n[hosts")],
+        &[
+            ("outstanding = 16", "outstanding = 1048576"),
+            ("count = 2\n\n[hosts", "count = 17\n\n[hosts"),
+        ],
         "outstanding",
-        &["hosts[0].issue.outstanding", "found 1048576 for each of 17", "allowed: 16777216"],
+        &[
+            "hosts[0].issue.outstanding",
+            "found 1048576 for each of 17",
+            "allowed: 16777216",
+        ],
     ),
     one(
         &[("\"25 ns\"", "\"1 ms\"")],
         "port_delay",
-        &["fabric.link.port_delay", "found 1 ms", "allowed here: at most", "links to a device"],
+        &[
+            "fabric.link.port_delay",
+            "found 1 ms",
+            "allowed here: at most",
+            "links to a device",
+        ],
     ),
     one(
-        &[("lanes = 16", "bandwidth = \"1 MB/s\"\ntransmission = \"packet\"\npacket = { header = \"64 KiB\" }")],
+        &[(
+            "lanes = 16",
+            "bandwidth = \"1 MB/s\"\ntransmission = \"packet\"\npacket = { header = \"64 KiB\" }",
+        )],
         "bandwidth",
-        &["fabric.link.bandwidth", "found 1 MB/s", "65536 B", "allowed here: at most"],
+        &[
+            "fabric.link.bandwidth",
+            "found 1 MB/s",
+            "65536 B",
+            "allowed here: at most",
+        ],
     ),
     // Unknown kinds.
     one(
         &[("kind = \"ring\"", "kind = \"rign\"")],
         "kind = \"rign\"",
-        &["in `fabric.topology`", "\"rign\"", "did you mean `ring`?", "`mesh`"],
+        &[
+            "in `fabric.topology`",
+            "\"rign\"",
+            "did you mean `ring`?",
+            "`mesh`",
+        ],
     ),
     one(
         &[("kind = \"uniform\"", "kind = \"unifrom\"")],
         "kind = \"unifrom\"",
-        &["in `hosts[0].workload`", "did you mean `uniform`?", "`pointer-chase`"],
+        &[
+            "in `hosts[0].workload`",
+            "did you mean `uniform`?",
+            "`pointer-chase`",
+        ],
     ),
     one(
         &[("kind = \"fixed\"", "kind = \"fixd\"")],
@@ -225,14 +397,28 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("\"shortest\"", "\"shortset\"")],
         "routing",
-        &["fabric.routing", "\"shortset\"", "did you mean \"shortest\"?", "\"adaptive\""],
+        &[
+            "fabric.routing",
+            "\"shortset\"",
+            "did you mean \"shortest\"?",
+            "\"adaptive\"",
+        ],
     ),
     one(
         &[("kind = \"pbr\"", "kind = \"prb\"")],
         "kind = \"prb\"",
-        &["fabric.kind", "\"prb\"", "did you mean \"pbr\"?", "\"multiple-vcs\""],
+        &[
+            "fabric.kind",
+            "\"prb\"",
+            "did you mean \"pbr\"?",
+            "\"multiple-vcs\"",
+        ],
     ),
-    one(&[("\"6\"", "\"8\"")], "generation", &["fabric.link.generation", "\"8\"", "\"7\""]),
+    one(
+        &[("\"6\"", "\"8\"")],
+        "generation",
+        &["fabric.link.generation", "\"8\"", "\"7\""],
+    ),
     // Names.
     one(
         &[("name = \"mem\"", "name = \"host\"")],
@@ -244,8 +430,16 @@ const SCENARIOS: &[Scenario] = &[
         "name = \"a host\"",
         &["hosts[0].name", "\"a host\"", "letters, digits"],
     ),
-    one(&[("name = \"mem\"", "name = \"\"")], "name = \"\"", &["devices[0].name", "1 to 64"]),
-    one(&[("\"bad-input\"", "\"\"")], "name = \"\"", &["`name`", "found \"\"", "1 to 200"]),
+    one(
+        &[("name = \"mem\"", "name = \"\"")],
+        "name = \"\"",
+        &["devices[0].name", "1 to 64"],
+    ),
+    one(
+        &[("\"bad-input\"", "\"\"")],
+        "name = \"\"",
+        &["`name`", "found \"\"", "1 to 200"],
+    ),
     one(
         &[("name = \"host\"\ncount = 2", "name = \"sw0\"")],
         "[fabric.topology]",
@@ -255,9 +449,17 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("\"16 GiB\"", "\"300 MiB\"")],
         "capacity",
-        &["devices[0].capacity", "found 300 MiB", "multiples of 256 MiB"],
+        &[
+            "devices[0].capacity",
+            "found 300 MiB",
+            "multiples of 256 MiB",
+        ],
     ),
-    one(&[("\"16 GiB\"", "\"0 B\"")], "capacity", &["devices[0].capacity", "found 0 B", "256 MiB"]),
+    one(
+        &[("\"16 GiB\"", "\"0 B\"")],
+        "capacity",
+        &["devices[0].capacity", "found 0 B", "256 MiB"],
+    ),
     one(
         &[("\"256 B\"", "\"300 B\"")],
         "granularity",
@@ -286,13 +488,21 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("read_ratio = 0.5", "offset = \"100 B\"")],
         "offset",
-        &["hosts[0].workload.offset", "found 100 B", "multiples of 64 B"],
+        &[
+            "hosts[0].workload.offset",
+            "found 100 B",
+            "multiples of 64 B",
+        ],
     ),
     // Links.
     one(
         &[("lanes = 16", "duplex = \"half\"")],
         "duplex",
-        &["fabric.link.duplex", "found \"half\"", "transmission = \"packet\""],
+        &[
+            "fabric.link.duplex",
+            "found \"half\"",
+            "transmission = \"packet\"",
+        ],
     ),
     one(
         &[("lanes = 16", "flit = \"68B\"")],
@@ -305,17 +515,30 @@ const SCENARIOS: &[Scenario] = &[
         &["fabric.link.flit", "transmission = \"packet\""],
     ),
     one(
-        &[("lanes = 16", "flit_error_rate = 0.001\nreplay_buffer_flits = 2")],
+        &[(
+            "lanes = 16",
+            "flit_error_rate = 0.001\nreplay_buffer_flits = 2",
+        )],
         "replay_buffer_flits",
-        &["fabric.link.replay_buffer_flits", "found 2", "allowed: at least"],
+        &[
+            "fabric.link.replay_buffer_flits",
+            "found 2",
+            "allowed: at least",
+        ],
     ),
     one(
-        &[("lanes = 16", "transmission = \"packet\"\npacket = { header = \"1 MiB\" }")],
+        &[(
+            "lanes = 16",
+            "transmission = \"packet\"\npacket = { header = \"1 MiB\" }",
+        )],
         "packet = ",
         &["fabric.link.packet.header", "found 1 MiB", "64 KiB"],
     ),
     one(
-        &[("[fabric.switch]", "[fabric.edge_link]\nlanes = 16\nflit = \"68B\"\n[fabric.switch]")],
+        &[(
+            "[fabric.switch]",
+            "[fabric.edge_link]\nlanes = 16\nflit = \"68B\"\n[fabric.switch]",
+        )],
         "flit = ",
         &["fabric.edge_link.flit", "68B", "256B"],
     ),
@@ -336,12 +559,18 @@ const SCENARIOS: &[Scenario] = &[
         &["fabric.kind", "VCS hierarchy is a tree", "PBR"],
     ),
     one(
-        &[("kind = \"pbr\"", "kind = \"single-vcs\""), ("\"ring\"", "\"chain\"")],
+        &[
+            ("kind = \"pbr\"", "kind = \"single-vcs\""),
+            ("\"ring\"", "\"chain\""),
+        ],
         "kind = \"single-vcs\"",
         &["fabric.kind", "`host0`", "`host1`", "one upstream port"],
     ),
     one(
-        &[("kind = \"pbr\"", "kind = \"pbr\"\nbindings = [{ device = \"mem0\", host = \"host0\" }]")],
+        &[(
+            "kind = \"pbr\"",
+            "kind = \"pbr\"\nbindings = [{ device = \"mem0\", host = \"host0\" }]",
+        )],
         "bindings",
         &["fabric.bindings", "kind = \"multiple-vcs\""],
     ),
@@ -351,7 +580,12 @@ const SCENARIOS: &[Scenario] = &[
             "kind = \"multiple-vcs\"\nbindings = [{ device = \"men0\", host = \"host0\" }]",
         )],
         "bindings",
-        &["fabric.bindings[0].device", "`men0`", "mem0, mem1", "did you mean `mem0`?"],
+        &[
+            "fabric.bindings[0].device",
+            "`men0`",
+            "mem0, mem1",
+            "did you mean `mem0`?",
+        ],
     ),
     one(
         &[(
@@ -359,7 +593,12 @@ const SCENARIOS: &[Scenario] = &[
             "kind = \"multiple-vcs\"\nbindings = [{ device = \"mem0\", host = \"hots1\" }]",
         )],
         "bindings",
-        &["fabric.bindings[0].host", "`hots1`", "host0, host1", "did you mean `host1`?"],
+        &[
+            "fabric.bindings[0].host",
+            "`hots1`",
+            "host0, host1",
+            "did you mean `host1`?",
+        ],
     ),
     one(
         &[
@@ -367,66 +606,115 @@ const SCENARIOS: &[Scenario] = &[
                 "kind = \"pbr\"",
                 "kind = \"multiple-vcs\"\nbindings = [{ device = \"mem0\", host = \"host0\" }, { device = \"mem0\", host = \"host1\" }]",
             ),
-            ("kind = \"ring\"\nswitches = 4", "kind = \"chain\"\nswitches = 1"),
+            (
+                "kind = \"ring\"\nswitches = 4",
+                "kind = \"chain\"\nswitches = 1",
+            ),
         ],
         "bindings",
         &["fabric.bindings", "`mem0`", "more than one"],
     ),
     one(
-        &[(CUSTOM, "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"host0\", \"aa\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]")],
+        &[(
+            CUSTOM,
+            "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"host0\", \"aa\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]",
+        )],
         "links",
-        &["fabric.topology.links", "link 0", "`aa`", "did you mean `a`?"],
+        &[
+            "fabric.topology.links",
+            "link 0",
+            "`aa`",
+            "did you mean `a`?",
+        ],
     ),
     one(
-        &[(CUSTOM, "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"host0\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]")],
+        &[(
+            CUSTOM,
+            "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"host0\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]",
+        )],
         "links",
         &["fabric.topology.links", "`host1` is attached to nothing"],
     ),
     one(
-        &[(CUSTOM, "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"a\", \"a\"], [\"host0\", \"a\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]")],
+        &[(
+            CUSTOM,
+            "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"a\", \"a\"], [\"host0\", \"a\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]",
+        )],
         "links",
         &["fabric.topology.links", "`a` is linked to itself"],
     ),
     one(
-        &[(CUSTOM, "kind = \"custom\"\nswitches = [\"a\", \"b\"]\nlinks = [[\"host0\", \"a\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"b\"]]")],
+        &[(
+            CUSTOM,
+            "kind = \"custom\"\nswitches = [\"a\", \"b\"]\nlinks = [[\"host0\", \"a\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"b\"]]",
+        )],
         "topology",
         &["fabric.topology", "`mem1`"],
     ),
     one(
-        &[(CUSTOM, "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"host0\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]")],
+        &[(
+            CUSTOM,
+            "kind = \"custom\"\nswitches = [\"a\"]\nlinks = [[\"host0\"], [\"host1\", \"a\"], [\"mem0\", \"a\"], [\"mem1\", \"a\"]]",
+        )],
         "links",
         &["fabric.topology.links", "[\"host0\"]", "two names"],
     ),
     one(
-        &[("kind = \"ring\"", "kind = \"fully-connected\""), ("switches = 4", "switches = 2000")],
+        &[
+            ("kind = \"ring\"", "kind = \"fully-connected\""),
+            ("switches = 4", "switches = 2000"),
+        ],
         "switches",
         &["fabric.topology.switches", "2000", "1024"],
     ),
     // Windows.
     one(
-        &[("requests = 500", "warmup_requests = 10\nwarmup_time = \"1 us\"")],
+        &[(
+            "requests = 500",
+            "warmup_requests = 10\nwarmup_time = \"1 us\"",
+        )],
         "warmup_time",
-        &["measure.warmup_time", "found 1 us", "warmup_requests = 10", "one of them"],
+        &[
+            "measure.warmup_time",
+            "found 1 us",
+            "warmup_requests = 10",
+            "one of them",
+        ],
     ),
     one(
         &[("requests = 500", "requests = 500\nduration = \"1 us\"")],
         "duration",
-        &["measure.duration", "found 1 us", "requests = 500", "one of them"],
+        &[
+            "measure.duration",
+            "found 1 us",
+            "requests = 500",
+            "one of them",
+        ],
     ),
-    one(&[("requests = 500", "duration = \"0 ns\"")], "duration", &["measure.duration", "found 0 ps"]),
+    one(
+        &[("requests = 500", "duration = \"0 ns\"")],
+        "duration",
+        &["measure.duration", "found 0 ps"],
+    ),
     one(
         &[("requests = 500", "duration = \"5000 s\"")],
         "duration",
         &["measure.duration", "found 5000 s", "3600 s"],
     ),
     one(
-        &[("requests = 500", "warmup_requests = 500"), ("[hosts.issue]", "requests = 100\n[hosts.issue]")],
+        &[
+            ("requests = 500", "warmup_requests = 500"),
+            ("[hosts.issue]", "requests = 100\n[hosts.issue]"),
+        ],
         "[measure]",
         &["measure", "ended during the warm-up"],
     ),
     // Traces that a scenario names.
     one(
-        &[("kind = \"uniform\"\nread_ratio = 0.5", "kind = \"trace\"\npath = \"missing.cxlt\"")],
+        &[(
+            "kind = \"uniform\"\nread_ratio = 0.5",
+            "kind = \"trace\"\npath = \"missing.cxlt\"",
+        )],
         "path = ",
         &["hosts[0].workload.path", "missing.cxlt", "No such file"],
     ),
@@ -436,14 +724,25 @@ const SCENARIOS: &[Scenario] = &[
         &["hosts[0].workload.path", "found none", "a trace file"],
     ),
     one(
-        &[("kind = \"uniform\"\nread_ratio = 0.5", "kind = \"trace\"\npath = \"x\"\nrepeat = 0")],
+        &[(
+            "kind = \"uniform\"\nread_ratio = 0.5",
+            "kind = \"trace\"\npath = \"x\"\nrepeat = 0",
+        )],
         "repeat",
         &["hosts[0].workload.repeat", "found 0", "1 and more"],
     ),
     one(
-        &[("kind = \"uniform\"\nread_ratio = 0.5", "kind = \"trace\"\npath = \"x\"\nshare = \"bolck\"")],
+        &[(
+            "kind = \"uniform\"\nread_ratio = 0.5",
+            "kind = \"trace\"\npath = \"x\"\nshare = \"bolck\"",
+        )],
         "share",
-        &["hosts[0].workload.share", "\"bolck\"", "did you mean \"block\"?", "\"interleave\""],
+        &[
+            "hosts[0].workload.share",
+            "\"bolck\"",
+            "did you mean \"block\"?",
+            "\"interleave\"",
+        ],
     ),
 ];
 
@@ -458,7 +757,9 @@ fn edited(edits: &[(&str, &str)]) -> String {
 
 /// The line that begins what is looked for.
 fn line_of(text: &str, at: &str) -> usize {
-    let place = text.find(at).unwrap_or_else(|| panic!("{at:?} is in the scenario"));
+    let place = text
+        .find(at)
+        .unwrap_or_else(|| panic!("{at:?} is in the scenario"));
     text[..place].matches('\n').count() + 1
 }
 
@@ -470,15 +771,31 @@ fn complaints(output: &Output, reports: usize, says: &[&str]) -> Vec<String> {
             wrong.push(what);
         }
     };
-    expect(output.code == Some(2), format!("exit {:?} and not 2", output.code));
-    expect(output.stdout.is_empty(), format!("standard output: {}", output.stdout));
-    let found = output.stderr.lines().filter(|line| line.starts_with("error")).count();
-    expect(found == reports, format!("{found} reports and not {reports}"));
+    expect(
+        output.code == Some(2),
+        format!("exit {:?} and not 2", output.code),
+    );
+    expect(
+        output.stdout.is_empty(),
+        format!("standard output: {}", output.stdout),
+    );
+    let found = output
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error"))
+        .count();
+    expect(
+        found == reports,
+        format!("{found} reports and not {reports}"),
+    );
     for bad in ["panicked", "internal error", "RUST_BACKTRACE"] {
         expect(!output.stderr.contains(bad), format!("says {bad:?}"));
     }
     for text in says {
-        expect(output.stderr.contains(text), format!("does not say {text:?}"));
+        expect(
+            output.stderr.contains(text),
+            format!("does not say {text:?}"),
+        );
     }
     wrong
 }
@@ -495,13 +812,21 @@ impl Table {
         let wrong = complaints(output, reports, says);
         if !wrong.is_empty() {
             let shown = output.stderr.chars().take(3000).collect::<String>();
-            self.failures.push(format!("## {name}\n{}\n--- it says:\n{shown}", wrong.join("\n")));
+            self.failures.push(format!(
+                "## {name}\n{}\n--- it says:\n{shown}",
+                wrong.join("\n")
+            ));
         }
     }
 
     fn end(self, at_least: usize) {
         let failed = self.failures.len();
-        assert!(failed == 0, "{failed} of {}\n\n{}", self.cases, self.failures.join("\n\n"));
+        assert!(
+            failed == 0,
+            "{failed} of {}\n\n{}",
+            self.cases,
+            self.failures.join("\n\n")
+        );
         assert!(self.cases >= at_least, "{} cases", self.cases);
     }
 }
@@ -544,7 +869,12 @@ fn all_mistakes_of_a_scenario_are_reported_at_once() {
         ("\"16 GiB\"", "16"),
     ]);
     let path = folder.file("schema.toml", schema.as_bytes());
-    let says = ["fabric.link.lanes", "did you mean `ring`?", "`read_ratios`", "devices[0].capacity"];
+    let says = [
+        "fabric.link.lanes",
+        "did you mean `ring`?",
+        "`read_ratios`",
+        "devices[0].capacity",
+    ];
     table.case("schema", &cxlab(&[&"check", &path]), 4, &says);
     let values = edited(&[
         ("lanes = 16", "duplex = \"half\""),
@@ -565,11 +895,31 @@ fn all_mistakes_of_a_scenario_are_reported_at_once() {
     ];
     table.case("values", &cxlab(&[&"check", &path]), 6, &says);
     let path = folder.file("empty.toml", b"");
-    let says = ["`name`", "`fabric`", "`hosts`", "`devices`", "empty.toml:1:1"];
+    let says = [
+        "`name`",
+        "`fabric`",
+        "`hosts`",
+        "`devices`",
+        "empty.toml:1:1",
+    ];
     table.case("empty", &cxlab(&[&"check", &path]), 4, &says);
     let base = folder.file("base.toml", BASE.as_bytes());
-    let output = cxlab(&[&"check", &base, &"--set", &"seed", &"--set", &"hosts[7].count=1", &"--set", &"sede=1"]);
-    table.case("set", &output, 3, &["no `=`", "hosts` has no entry 7", "did you mean `seed`?"]);
+    let output = cxlab(&[
+        &"check",
+        &base,
+        &"--set",
+        &"seed",
+        &"--set",
+        &"hosts[7].count=1",
+        &"--set",
+        &"sede=1",
+    ]);
+    table.case(
+        "set",
+        &output,
+        3,
+        &["no `=`", "hosts` has no entry 7", "did you mean `seed`?"],
+    );
     table.end(4);
 }
 
@@ -586,74 +936,194 @@ fn a_broken_argument_is_one_report_that_names_it() {
     let trace = folder.path("t.cxlt");
     let mut table = Table::default();
     let mut case = |args: &[&dyn AsRef<std::ffi::OsStr>], says: &[&str]| {
-        let name = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect::<Vec<_>>();
+        let name = args
+            .iter()
+            .map(|arg| arg.as_ref().to_string_lossy())
+            .collect::<Vec<_>>();
         table.case(&name.join(" "), &cxlab(args), 1, says);
     };
     // The scenario file.
-    case(&[&"run", &missing], &["spine-laef.toml", "cannot be read", "did you mean", "spine-leaf.toml?"]);
-    case(&[&"run", &folder.path("")], &["is a folder", "allowed: a scenario file"]);
+    case(
+        &[&"run", &missing],
+        &[
+            "spine-laef.toml",
+            "cannot be read",
+            "did you mean",
+            "spine-leaf.toml?",
+        ],
+    );
+    case(
+        &[&"run", &folder.path("")],
+        &["is a folder", "allowed: a scenario file"],
+    );
     case(&[&"check", &binary], &["binary.toml:2", "0xff", "UTF-8"]);
-    case(&[&"plan", &latin], &["latin.toml:2", "0xe9", "offset 16", "UTF-8"]);
+    case(
+        &[&"plan", &latin],
+        &["latin.toml:2", "0xe9", "offset 16", "UTF-8"],
+    );
     case(&[&"check", &nul], &["nul.toml:1", "not valid TOML"]);
     case(&[&"check", &"/dev/zero"], &["/dev/zero", "at most 16 MiB"]);
     case(&[&"run"], &["<SCENARIO>"]);
     // --set.
-    case(&[&"run", &base, &"--set", &"seed", &"--out", &out], &["--set seed", "no `=`", "path=value"]);
-    case(&[&"run", &base, &"--set", &"=1", &"--out", &out], &["--set =1", "before `=` is empty"]);
-    case(&[&"run", &base, &"--set", &"hosts[x].count=1"], &["--set", "`[x]` is not an index"]);
-    case(&[&"run", &base, &"--set", &"hosts[5].count=1"], &["has no entry 5", "1 entry"]);
-    case(&[&"run", &base, &"--set", &"hosts.count=1"], &["`hosts` is an array", "hosts[0].count"]);
-    case(&[&"run", &base, &"--set", &"seed.x=1"], &["`seed` is a single value", "seed={ x = ... }"]);
+    case(
+        &[&"run", &base, &"--set", &"seed", &"--out", &out],
+        &["--set seed", "no `=`", "path=value"],
+    );
+    case(
+        &[&"run", &base, &"--set", &"=1", &"--out", &out],
+        &["--set =1", "before `=` is empty"],
+    );
+    case(
+        &[&"run", &base, &"--set", &"hosts[x].count=1"],
+        &["--set", "`[x]` is not an index"],
+    );
+    case(
+        &[&"run", &base, &"--set", &"hosts[5].count=1"],
+        &["has no entry 5", "1 entry"],
+    );
+    case(
+        &[&"run", &base, &"--set", &"hosts.count=1"],
+        &["`hosts` is an array", "hosts[0].count"],
+    );
+    case(
+        &[&"run", &base, &"--set", &"seed.x=1"],
+        &["`seed` is a single value", "seed={ x = ... }"],
+    );
     case(
         &[&"run", &base, &"--set", &"fabric.lnik.lanes=8"],
-        &["--set fabric.lnik.lanes=8", "`lnik`", "did you mean `link`?"],
+        &[
+            "--set fabric.lnik.lanes=8",
+            "`lnik`",
+            "did you mean `link`?",
+        ],
     );
     case(
         &[&"run", &base, &"--set", &"fabric.link.lanes=5"],
-        &["--set fabric.link.lanes=5", "fabric.link.lanes", "1, 2, 4, 8, 16"],
+        &[
+            "--set fabric.link.lanes=5",
+            "fabric.link.lanes",
+            "1, 2, 4, 8, 16",
+        ],
     );
     case(
         &[&"run", &base, &"--set", &"devices[0].capacity=1 GB"],
-        &["--set devices[0].capacity=1 GB", "found 1 GB", "multiples of 256 MiB"],
+        &[
+            "--set devices[0].capacity=1 GB",
+            "found 1 GB",
+            "multiples of 256 MiB",
+        ],
     );
     // Options.
-    case(&[&"run", &base, &"--seed", &"abc"], &["'abc'", "--seed", "0 to 18446744073709551615"]);
-    case(&[&"run", &base, &"--seed=-1"], &["'-1'", "--seed", "0 to 18446744073709551615"]);
-    case(&[&"run", &base, &"--threads", &"0"], &["'0'", "--threads", "1..=256"]);
-    case(&[&"run", &base, &"--threads", &"257"], &["257", "--threads", "1..=256"]);
-    case(&[&"run", &base, &"--thread", &"2"], &["'--thread'", "'--threads'"]);
+    case(
+        &[&"run", &base, &"--seed", &"abc"],
+        &["'abc'", "--seed", "0 to 18446744073709551615"],
+    );
+    case(
+        &[&"run", &base, &"--seed=-1"],
+        &["'-1'", "--seed", "0 to 18446744073709551615"],
+    );
+    case(
+        &[&"run", &base, &"--threads", &"0"],
+        &["'0'", "--threads", "1..=256"],
+    );
+    case(
+        &[&"run", &base, &"--threads", &"257"],
+        &["257", "--threads", "1..=256"],
+    );
+    case(
+        &[&"run", &base, &"--thread", &"2"],
+        &["'--thread'", "'--threads'"],
+    );
     case(&[&"rum", &base], &["'rum'", "'run'"]);
-    case(&[&"run", &base, &"--trace-file", &trace], &["--trace-file", "no host", "\"trace\""]);
-    case(&[&"plan", &base, &"--format", &"sgv"], &["'sgv'", "--format", "svg", "json"]);
-    case(&[&"list", &"topologeis"], &["`topologeis`", "did you mean `topologies`?", "workloads"]);
+    case(
+        &[&"run", &base, &"--trace-file", &trace],
+        &["--trace-file", "no host", "\"trace\""],
+    );
+    case(
+        &[&"plan", &base, &"--format", &"sgv"],
+        &["'sgv'", "--format", "svg", "json"],
+    );
+    case(
+        &[&"list", &"topologeis"],
+        &["`topologeis`", "did you mean `topologies`?", "workloads"],
+    );
     case(&[&"list", &"zzz"], &["`zzz`", "topologies, routings"]);
     // Traces.
     case(&[&"trace", &"capture", &"-o", &trace], &["<COMMAND>"]);
     case(
-        &[&"trace", &"capture", &"-o", &trace, &"--", &"no-such-program-here"],
+        &[
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--",
+            &"no-such-program-here",
+        ],
         &["COMMAND", "no-such-program-here", "PATH"],
     );
     case(
-        &[&"trace", &"capture", &"-o", &trace, &"--", &"/no/such/program"],
+        &[
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--",
+            &"/no/such/program",
+        ],
         &["COMMAND", "/no/such/program", "a program to run"],
     );
     case(
-        &[&"trace", &"capture", &"-o", &trace, &"--filter", &"32", &"--", &"true"],
+        &[
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--filter",
+            &"32",
+            &"--",
+            &"true",
+        ],
         &["--filter", "found `32`", "SIZE/WAYS"],
     );
     case(
-        &[&"trace", &"capture", &"-o", &trace, &"--filter", &"1 KiB/0", &"--", &"true"],
+        &[
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--filter",
+            &"1 KiB/0",
+            &"--",
+            &"true",
+        ],
         &["--filter", "found 0 ways", "allowed: 1 to"],
     );
     case(
-        &[&"trace", &"capture", &"-o", &trace, &"--per-instruction", &"fast", &"--", &"true"],
+        &[
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--per-instruction",
+            &"fast",
+            &"--",
+            &"true",
+        ],
         &["--per-instruction", "`fast`", "units"],
     );
-    case(&[&"trace", &"import", &base, &"-o", &folder.path("")], &["--out", "no regular file"]);
-    case(&[&"trace", &"import", &base, &"-o", &"/dev/null"], &["--out", "/dev/null", "no regular"]);
+    case(
+        &[&"trace", &"import", &base, &"-o", &folder.path("")],
+        &["--out", "no regular file"],
+    );
+    case(
+        &[&"trace", &"import", &base, &"-o", &"/dev/null"],
+        &["--out", "/dev/null", "no regular"],
+    );
     table.end(30);
     assert!(!out.exists() && !trace.exists());
-    assert!(cxlab_system::output::is_special(std::path::Path::new("/dev/null")));
+    assert!(cxlab_system::output::is_special(std::path::Path::new(
+        "/dev/null"
+    )));
 }
 
 #[test]
@@ -663,7 +1133,12 @@ fn capture_without_valgrind_says_how_to_get_it() {
     let mut command = common::command(&[&"trace", &"capture", &"-o", &out, &"--", &"/bin/true"]);
     let output = common::finish(command.env("PATH", ""));
     let mut table = Table::default();
-    table.case("no valgrind", &output, 1, &["`valgrind` is not installed", "apt-get install"]);
+    table.case(
+        "no valgrind",
+        &output,
+        1,
+        &["`valgrind` is not installed", "apt-get install"],
+    );
     table.end(1);
     assert!(!out.exists());
 }
@@ -673,7 +1148,9 @@ const FOOTER: usize = 25;
 
 /// A trace of a few records, as `.cxlt`.
 fn good_trace(folder: &Folder) -> Vec<u8> {
-    let rows: String = (0..200).map(|row| format!("{:#x} R {row}\n", row * 64)).collect();
+    let rows: String = (0..200)
+        .map(|row| format!("{:#x} R {row}\n", row * 64))
+        .collect();
     let text = folder.file("good.trace", rows.as_bytes());
     let out = folder.path("good.cxlt");
     let output = cxlab(&[&"trace", &"import", &text, &"-o", &out]);
@@ -693,32 +1170,112 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
     let cases: &[(&str, Vec<u8>, &[&str])] = &[
         ("empty.cxlt", Vec::new(), &["empty.cxlt", "truncated"]),
         ("empty.trace", Vec::new(), &["empty.trace", "0", "records"]),
-        ("magic.cxlt", changed(0), &["magic.cxlt: at byte 0", "`magic`", "found [", "allowed: ["]),
-        ("version.cxlt", changed(8), &["at byte 8", "`version`", "found 84", "allowed: 1"]),
-        ("header.cxlt", changed(20), &["`checksum`", "does not match"]),
-        ("short.cxlt", good[..good.len() - 3].to_vec(), &["short.cxlt: block", "truncated"]),
-        ("half.cxlt", good[..good.len() / 2].to_vec(), &["half.cxlt", "truncated"]),
-        ("size.cxlt", changed(good.len() - 60), &["block 0", "`time bytes`", "allowed: 200 to 2000"]),
-        ("flipped.cxlt", changed(good.len() - FOOTER - 2), &["flipped.cxlt: block 0", "`checksum`"]),
-        ("longer.cxlt", [good.as_slice(), b"x"].concat(), &["`footer`", "goes on"]),
-        ("op.trace", b"0x40 R 0\n0x80 X 1\n".to_vec(), &["op.trace:2", "found `X`", "allowed: R, W"]),
-        ("hex.trace", b"0x40 R 0\n\n0xzz R 1\n".to_vec(), &["hex.trace:3", "`0xzz`", "hexadecimal"]),
-        ("time.trace", b"0x40 R soon\n".to_vec(), &["time.trace:1", "`soon`", "nanoseconds"]),
-        ("more.trace", b"0x40 R 1 2\n".to_vec(), &["more.trace:1", "found `2`", "three fields"]),
+        (
+            "magic.cxlt",
+            changed(0),
+            &["magic.cxlt: at byte 0", "`magic`", "found [", "allowed: ["],
+        ),
+        (
+            "version.cxlt",
+            changed(8),
+            &["at byte 8", "`version`", "found 84", "allowed: 1"],
+        ),
+        (
+            "header.cxlt",
+            changed(20),
+            &["`checksum`", "does not match"],
+        ),
+        (
+            "short.cxlt",
+            good[..good.len() - 3].to_vec(),
+            &["short.cxlt: block", "truncated"],
+        ),
+        (
+            "half.cxlt",
+            good[..good.len() / 2].to_vec(),
+            &["half.cxlt", "truncated"],
+        ),
+        (
+            "size.cxlt",
+            changed(good.len() - 60),
+            &["block 0", "`time bytes`", "allowed: 200 to 2000"],
+        ),
+        (
+            "flipped.cxlt",
+            changed(good.len() - FOOTER - 2),
+            &["flipped.cxlt: block 0", "`checksum`"],
+        ),
+        (
+            "longer.cxlt",
+            [good.as_slice(), b"x"].concat(),
+            &["`footer`", "goes on"],
+        ),
+        (
+            "op.trace",
+            b"0x40 R 0\n0x80 X 1\n".to_vec(),
+            &["op.trace:2", "found `X`", "allowed: R, W"],
+        ),
+        (
+            "hex.trace",
+            b"0x40 R 0\n\n0xzz R 1\n".to_vec(),
+            &["hex.trace:3", "`0xzz`", "hexadecimal"],
+        ),
+        (
+            "time.trace",
+            b"0x40 R soon\n".to_vec(),
+            &["time.trace:1", "`soon`", "nanoseconds"],
+        ),
+        (
+            "more.trace",
+            b"0x40 R 1 2\n".to_vec(),
+            &["more.trace:1", "found `2`", "three fields"],
+        ),
         (
             "big.trace",
             b"0x11111111111111111 R 1\n".to_vec(),
             &["big.trace:1", "0x11111111111111111", "below 2^64"],
         ),
-        ("column.csv", b"adress,op\n1,R\n".to_vec(), &["column.csv:1", "adress", "address"]),
-        ("op.csv", b"address,op\n0x40,Q\n".to_vec(), &["op.csv:2", "`Q`", "R"]),
+        (
+            "column.csv",
+            b"adress,op\n1,R\n".to_vec(),
+            &["column.csv:1", "adress", "address"],
+        ),
+        (
+            "op.csv",
+            b"address,op\n0x40,Q\n".to_vec(),
+            &["op.csv:2", "`Q`", "R"],
+        ),
         ("few.csv", b"address,op\n0x40\n".to_vec(), &["few.csv:2"]),
-        ("garbage.lackey", b"hello, world\n".to_vec(), &["garbage.lackey:1", "hello"]),
-        ("size.lackey", b" L 1000,8\n L 1000,x\n".to_vec(), &["size.lackey:2", "`x`"]),
-        ("odd.champsimtrace", vec![0; 65], &["odd.champsimtrace", "64"]),
-        ("noise.bin", vec![1, 2, 3, 4], &["noise.bin", "`format`", "champsim"]),
-        ("packed.xz", b"\xfd7zXZ\0....".to_vec(), &["packed.xz", "xz", "gzip"]),
-        ("cut.trace.gz", b"\x1f\x8b\x08\x00\x00".to_vec(), &["cut.trace.gz"]),
+        (
+            "garbage.lackey",
+            b"hello, world\n".to_vec(),
+            &["garbage.lackey:1", "hello"],
+        ),
+        (
+            "size.lackey",
+            b" L 1000,8\n L 1000,x\n".to_vec(),
+            &["size.lackey:2", "`x`"],
+        ),
+        (
+            "odd.champsimtrace",
+            vec![0; 65],
+            &["odd.champsimtrace", "64"],
+        ),
+        (
+            "noise.bin",
+            vec![1, 2, 3, 4],
+            &["noise.bin", "`format`", "champsim"],
+        ),
+        (
+            "packed.xz",
+            b"\xfd7zXZ\0....".to_vec(),
+            &["packed.xz", "xz", "gzip"],
+        ),
+        (
+            "cut.trace.gz",
+            b"\x1f\x8b\x08\x00\x00".to_vec(),
+            &["cut.trace.gz"],
+        ),
     ];
     let mut table = Table::default();
     for (name, bytes, says) in cases {
@@ -737,9 +1294,21 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         let edit = format!("kind = \"trace\"\npath = \"{name}\"");
         let scenario = BASE.replace("kind = \"uniform\"\nread_ratio = 0.5", &edit);
         let scenario = folder.file("scenario.toml", scenario.as_bytes());
-        let line = format!("scenario.toml:{}:", line_of(&std::fs::read_to_string(&scenario).unwrap(), "path = "));
-        let says: Vec<&str> = says.iter().copied().chain(["hosts[0].workload.path", &line]).collect();
-        table.case(&format!("replay {name}"), &cxlab(&[&"run", &scenario]), 1, &says);
+        let line = format!(
+            "scenario.toml:{}:",
+            line_of(&std::fs::read_to_string(&scenario).unwrap(), "path = ")
+        );
+        let says: Vec<&str> = says
+            .iter()
+            .copied()
+            .chain(["hosts[0].workload.path", &line])
+            .collect();
+        table.case(
+            &format!("replay {name}"),
+            &cxlab(&[&"run", &scenario]),
+            1,
+            &says,
+        );
     }
     let good = folder.path("good.cxlt");
     let missing = folder.path("missing.cxlt");
@@ -752,16 +1321,37 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         1,
         &["missing.cxlt", "No such file"],
     );
-    table.case("folder", &cxlab(&[&"trace", &"head", &folder.path("")]), 1, &["is a folder"]);
+    table.case(
+        "folder",
+        &cxlab(&[&"trace", &"head", &folder.path("")]),
+        1,
+        &["is a folder"],
+    );
     table.case(
         "format",
-        &cxlab(&[&"trace", &"import", &good, &"-o", &out, &"--format", &"lackei"]),
+        &cxlab(&[
+            &"trace",
+            &"import",
+            &good,
+            &"-o",
+            &out,
+            &"--format",
+            &"lackei",
+        ]),
         1,
         &["--format", "`lackei`", "champsim", "did you mean `lackey`?"],
     );
     table.case(
         "wrong format",
-        &cxlab(&[&"trace", &"import", &good, &"-o", &out, &"--format", &"text"]),
+        &cxlab(&[
+            &"trace",
+            &"import",
+            &good,
+            &"-o",
+            &out,
+            &"--format",
+            &"text",
+        ]),
         1,
         &["good.cxlt:1", "`address`"],
     );
@@ -772,7 +1362,10 @@ fn a_broken_trace_is_one_report_with_file_place_field_value_and_what_is_allowed(
         &["--trace-file", "missing.cxlt", "No such file"],
     );
     let exact = std::fs::read_to_string(&base).unwrap();
-    let exact = exact.replace("kind = \"trace\"", "kind = \"trace\"\naddresses = \"exact\"");
+    let exact = exact.replace(
+        "kind = \"trace\"",
+        "kind = \"trace\"\naddresses = \"exact\"",
+    );
     let exact = folder.file("exact.toml", exact.as_bytes());
     let far = folder.file("far.trace", b"0xffffffffffffffc0 R 0\n");
     table.case(

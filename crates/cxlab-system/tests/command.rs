@@ -26,8 +26,9 @@ fn json(path: &Path) -> Value {
 /// The names in a folder, in order.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -40,10 +41,18 @@ fn done(output: &Output) {
 /// Starts a run that would take minutes, and waits until it is under way.
 fn start(base: &Path, out: &Path, more: &[&str]) -> Child {
     let mut command = command(&[&"run", &base, &ENDLESS, &"--out", &out]);
-    let child = command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let began = Instant::now();
     while !out.exists() {
-        assert!(began.elapsed() < Duration::from_secs(60), "the run does not begin");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "the run does not begin"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     // The handler is set right after the folder is made; then let some requests complete.
@@ -52,7 +61,11 @@ fn start(base: &Path, out: &Path, more: &[&str]) -> Child {
 }
 
 fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").arg(name).arg(child.id().to_string()).status().unwrap();
+    let status = Command::new("kill")
+        .arg(name)
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
     assert!(status.success());
 }
 
@@ -74,23 +87,32 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 fn expect_sane(report: &Value) {
-    assert!(numbers(report).iter().all(|number| number.is_finite() && *number >= 0.0));
+    assert!(
+        numbers(report)
+            .iter()
+            .all(|number| number.is_finite() && *number >= 0.0)
+    );
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).unwrap();
     let mean = number("/latency_ns/mean");
     assert!(number("/requests/completed") > 0.0);
     assert!(number("/latency_ns/min") <= mean && mean <= number("/latency_ns/max"));
     let stages = report["stages_ns"].as_object().unwrap();
     let sum: f64 = stages.values().map(|stage| stage.as_f64().unwrap()).sum();
-    assert!((sum / mean - 1.0).abs() < 1e-9, "stages sum to {sum}, mean {mean}");
+    assert!(
+        (sum / mean - 1.0).abs() < 1e-9,
+        "stages sum to {sum}, mean {mean}"
+    );
     let law = number("/littles_law/in_flight") / number("/littles_law/rate_times_latency");
     assert!((law - 1.0).abs() < 0.2, "Little's law: {law}");
 }
 
 /// Without the fields that may differ between identical runs.
 fn without_wall(mut report: Value) -> Value {
-    for (owner, field) in
-        [("", "wall_seconds"), ("", "events_per_second"), ("/requests", "per_wall_second")]
-    {
+    for (owner, field) in [
+        ("", "wall_seconds"),
+        ("", "events_per_second"),
+        ("/requests", "per_wall_second"),
+    ] {
         let owner = report.pointer_mut(owner).unwrap().as_object_mut().unwrap();
         assert!(owner.remove(field).is_some(), "{field}");
     }
@@ -112,8 +134,18 @@ fn a_run_writes_report_and_picture_whole_and_nothing_else() {
     assert_eq!(report["partial"], false);
     expect_sane(&report);
     // Quiet means quiet, and a folder holds the results of one run.
-    done(&cxlab(&[&"run", &base, &"--out", &out, &"--requests", &"-q"]));
-    assert_eq!(names(&out), ["report.json", "requests.parquet", "topology.svg"]);
+    done(&cxlab(&[
+        &"run",
+        &base,
+        &"--out",
+        &out,
+        &"--requests",
+        &"-q",
+    ]));
+    assert_eq!(
+        names(&out),
+        ["report.json", "requests.parquet", "topology.svg"]
+    );
     let output = cxlab(&[&"run", &base, &"--out", &out, &"-q", &"--seed", &"9"]);
     done(&output);
     assert_eq!(output.stdout, "");
@@ -146,7 +178,10 @@ fn the_report_has_every_field_and_is_the_same_on_any_number_of_threads() {
         hosts/0/name devices/0/name links/0/name links/0/direction links/0/utilization \
         links/0/efficiency links/0/bytes";
     for field in fields.split_whitespace() {
-        assert!(report.pointer(&format!("/{field}")).is_some(), "{field} is missing");
+        assert!(
+            report.pointer(&format!("/{field}")).is_some(),
+            "{field} is missing"
+        );
     }
     assert_eq!(report["scenario"], "bad-input");
     assert_eq!(report["seed"], 7);
@@ -159,9 +194,19 @@ fn the_request_log_has_each_completed_request_and_its_stages_sum_to_its_latency(
     let folder = Folder::new("requests");
     let base = folder.file("base.toml", BASE.as_bytes());
     let out = folder.path("out");
-    done(&cxlab(&[&"run", &base, &"--out", &out, &"-q", &"--requests"]));
+    done(&cxlab(&[
+        &"run",
+        &base,
+        &"--out",
+        &out,
+        &"-q",
+        &"--requests",
+    ]));
     let report = json(&out.join("report.json"));
-    assert_eq!(check_log(&out, &report), report["requests"]["completed"].as_u64().unwrap());
+    assert_eq!(
+        check_log(&out, &report),
+        report["requests"]["completed"].as_u64().unwrap()
+    );
 }
 
 /// Checks every row of a request log and returns how many were completed in the report's window.
@@ -208,9 +253,15 @@ fn an_interrupted_run_keeps_what_it_measured_and_says_that_it_is_partial() {
         let status = child.wait().unwrap();
         let said = text(child.stderr.take());
         assert_eq!(status.code(), Some(130), "{said}");
-        assert!(said.contains("interrupted at") && said.contains("partial"), "{said}");
+        assert!(
+            said.contains("interrupted at") && said.contains("partial"),
+            "{said}"
+        );
         assert!(text(child.stdout.take()).contains("(PARTIAL)"));
-        assert_eq!(names(&out), ["report.json", "requests.parquet", "topology.svg"]);
+        assert_eq!(
+            names(&out),
+            ["report.json", "requests.parquet", "topology.svg"]
+        );
         let report = json(&out.join("report.json"));
         assert_eq!(report["partial"], true);
         expect_sane(&report);
@@ -228,7 +279,10 @@ fn a_killed_run_leaves_nothing_that_looks_whole() {
     child.kill().unwrap();
     child.wait().unwrap();
     let left = names(&out);
-    assert!(left.iter().all(|name| name.contains(".partial-")), "{left:?}");
+    assert!(
+        left.iter().all(|name| name.contains(".partial-")),
+        "{left:?}"
+    );
 }
 
 #[test]
@@ -237,11 +291,20 @@ fn output_that_cannot_be_written_is_an_error_before_the_run() {
     let base = folder.file("base.toml", BASE.as_bytes());
     let began = Instant::now();
     let below_a_file = base.join("out");
-    for out in [below_a_file.as_path(), base.as_path(), Path::new("/proc/cxlab"), Path::new("/dev/full")] {
+    for out in [
+        below_a_file.as_path(),
+        base.as_path(),
+        Path::new("/proc/cxlab"),
+        Path::new("/dev/full"),
+    ] {
         let output = cxlab(&[&"run", &base, &ENDLESS, &"--out", &out]);
         assert_eq!(output.code, Some(1), "{}", output.stderr);
         assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
-        assert!(output.stderr.contains(&*out.to_string_lossy()), "{}", output.stderr);
+        assert!(
+            output.stderr.contains(&*out.to_string_lossy()),
+            "{}",
+            output.stderr
+        );
         assert_eq!(output.stdout, "");
     }
     assert!(began.elapsed() < Duration::from_secs(60));
@@ -257,7 +320,10 @@ fn output_that_cannot_be_written_is_an_error_before_the_run() {
 /// Runs the command with files bounded to some blocks of 1 KiB, as on a disk that fills up.
 fn bounded(blocks: u32, args: &[&dyn AsRef<std::ffi::OsStr>]) -> Output {
     let mut shell = Command::new("bash");
-    shell.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"")).arg("bash");
+    shell
+        .arg("-c")
+        .arg(format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\""))
+        .arg("bash");
     shell.arg(env!("CARGO_BIN_EXE_cxlab"));
     finish(shell.args(args.iter().map(|arg| arg.as_ref())))
 }
@@ -276,7 +342,11 @@ fn a_disk_that_fills_up_is_an_error_and_leaves_no_file_of_a_final_name() {
     let rows = "--set=measure.requests=200000";
     let output = bounded(100, &[&"run", &base, &rows, &"--out", &out, &"--requests"]);
     assert_eq!(output.code, Some(1), "{}", output.stderr);
-    assert!(output.stderr.contains("requests.parquet"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("requests.parquet"),
+        "{}",
+        output.stderr
+    );
     assert_eq!(output.stdout, "");
     assert!(!out.exists(), "{:?}", names(&out));
     // Full at the write of the report, of which 200 hosts make 200 KiB.
@@ -288,26 +358,41 @@ fn a_disk_that_fills_up_is_an_error_and_leaves_no_file_of_a_final_name() {
     assert!(names(&out) == ["topology.svg"], "{:?}", names(&out));
     // A trace.
     let scattered = |row: u64| row.wrapping_mul(row).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let text: String = (0..50_000).map(|row| format!("{:x} R\n", scattered(row))).collect();
+    let text: String = (0..50_000)
+        .map(|row| format!("{:x} R\n", scattered(row)))
+        .collect();
     let trace = folder.file("t.trace", text.as_bytes());
     let out = folder.path("t.cxlt");
     let output = bounded(8, &[&"trace", &"import", &trace, &"-o", &out]);
     assert_eq!(output.code, Some(1), "{}", output.stderr);
-    assert_eq!(names(&folder.path("")), ["base.toml", "before", "report", "t.trace"]);
+    assert_eq!(
+        names(&folder.path("")),
+        ["base.toml", "before", "report", "t.trace"]
+    );
 }
 
 #[test]
 fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
     let full = |args: &[&dyn AsRef<std::ffi::OsStr>]| {
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
         let output = command(args).stdout(full).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
     };
     let (code, said) = full(&[&"list"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("standard output"), "{said}");
     for args in ["list", "schema", "--help"] {
-        let mut child = command(&[&args]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command(&[&args])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         drop(child.stdout.take());
         let said = text(child.stderr.take());
         assert!(child.wait().unwrap().success(), "{args}: {said}");
@@ -317,13 +402,28 @@ fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
 
 /// Tags are closed in order, and text has no bare `<` or `&`.
 fn well_formed(svg: &str) {
-    assert!(svg.starts_with("<svg") || svg.starts_with("<?xml"), "{}", &svg[..40]);
+    assert!(
+        svg.starts_with("<svg") || svg.starts_with("<?xml"),
+        "{}",
+        &svg[..40]
+    );
     let mut open: Vec<&str> = Vec::new();
     for part in svg.split('<').skip(1) {
         let (tag, text) = part.split_once('>').expect("a tag ends");
-        assert!(text.split('&').skip(1).all(|entity| entity.contains(';')), "{text}");
-        let name = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap();
-        match (tag.starts_with('/'), tag.ends_with('/'), tag.starts_with(['?', '!'])) {
+        assert!(
+            text.split('&').skip(1).all(|entity| entity.contains(';')),
+            "{text}"
+        );
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/', '\n'])
+            .next()
+            .unwrap();
+        match (
+            tag.starts_with('/'),
+            tag.ends_with('/'),
+            tag.starts_with(['?', '!']),
+        ) {
             (true, ..) => assert_eq!(open.pop(), Some(name)),
             (_, false, false) => open.push(name),
             _ => {}
@@ -349,12 +449,28 @@ fn check_plan_list_and_schema_say_what_they_should() {
     assert_eq!(plan["links"].as_array().unwrap().len(), 8);
     assert!(said(&[&"plan", &base]).contains("no cycle"));
     let dot = said(&[&"plan", &base, &"--format", &"dot"]);
-    assert!(dot.contains("graph") && dot.matches('{').count() == dot.matches('}').count(), "{dot}");
+    assert!(
+        dot.contains("graph") && dot.matches('{').count() == dot.matches('}').count(),
+        "{dot}"
+    );
     well_formed(&said(&[&"plan", &base, &"--format", &"svg"]));
     let out = folder.path("plan.svg");
-    assert_eq!(said(&[&"plan", &base, &"--format", &"svg", &"--out", &out]), "");
+    assert_eq!(
+        said(&[&"plan", &base, &"--format", &"svg", &"--out", &out]),
+        ""
+    );
     well_formed(&std::fs::read_to_string(out).unwrap());
-    assert_eq!(said(&[&"plan", &base, &"--format", &"dot", &"--out", &"/dev/stdout"]), dot);
+    assert_eq!(
+        said(&[
+            &"plan",
+            &base,
+            &"--format",
+            &"dot",
+            &"--out",
+            &"/dev/stdout"
+        ]),
+        dot
+    );
     let list = said(&[&"list"]);
     for name in ["spine-leaf", "adaptive", "pointer-chase", "fixed", "lackey"] {
         assert!(list.contains(name), "{list}");
@@ -375,9 +491,15 @@ fn the_seed_the_plan_and_the_name_of_a_run_are_in_its_report() {
         json(&out.join("report.json"))
     };
     let first = run("a", &[]);
-    assert_eq!(without_wall(first.clone()), without_wall(run("b", &["--set", "execution.threads=2"])));
+    assert_eq!(
+        without_wall(first.clone()),
+        without_wall(run("b", &["--set", "execution.threads=2"]))
+    );
     let seeded = run("c", &["--seed", "8"]);
     assert_eq!(seeded["plan_hash"], first["plan_hash"]);
     assert_ne!(seeded["digest"], first["digest"]);
-    assert_ne!(run("d", &["--set", "fabric.link.lanes=8"])["plan_hash"], first["plan_hash"]);
+    assert_ne!(
+        run("d", &["--set", "fabric.link.lanes=8"])["plan_hash"],
+        first["plan_hash"]
+    );
 }

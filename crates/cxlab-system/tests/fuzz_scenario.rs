@@ -5,12 +5,16 @@
 //! Bounded and seeded: the same cases in every run. `CXLAB_FUZZ_CASES` asks for more.
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_system::diagnostics::{Document, render, validate};
 use cxlab_system::plan::{Files, Plan, Problem};
+use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use serde_json::Value;
 
@@ -22,17 +26,26 @@ fn root() -> std::path::PathBuf {
 }
 
 fn cases(usual: u64) -> u64 {
-    std::env::var("CXLAB_FUZZ_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    std::env::var("CXLAB_FUZZ_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(usual)
 }
 
 /// The shipped scenarios and the base of the table of mistakes.
 fn corpus() -> Vec<String> {
     let mut texts = vec![include_str!("common/base.toml").to_owned()];
-    let mut paths: Vec<_> =
-        std::fs::read_dir(root().join("scenarios")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> = std::fs::read_dir(root().join("scenarios"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     paths.sort();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
-    texts.extend(paths.iter().map(|path| std::fs::read_to_string(path).unwrap()));
+    texts.extend(
+        paths
+            .iter()
+            .map(|path| std::fs::read_to_string(path).unwrap()),
+    );
     texts
 }
 
@@ -46,12 +59,18 @@ struct Reached {
 
 struct Fuzzer {
     schema: Value,
+    /// Whether what can be planned is also run.
+    run: bool,
     reached: Reached,
 }
 
 impl Fuzzer {
     fn new() -> Fuzzer {
-        Fuzzer { schema: scenario::schema(), reached: Reached::default() }
+        Fuzzer {
+            schema: scenario::schema(),
+            run: false,
+            reached: Reached::default(),
+        }
     }
 
     /// Everything up to the plan.
@@ -82,14 +101,53 @@ impl Fuzzer {
             return;
         }
         self.reached.valid += 1;
-        let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap_or_else(|error| {
-            panic!("the schema accepts what the types refuse: {error}\n--set {set:?}\n{text}")
-        });
-        let files = Files { scenario_dir: root().join("scenarios"), trace_override: None };
+        let scenario: Scenario =
+            serde_json::from_value(document.value().clone()).unwrap_or_else(|error| {
+                panic!("the schema accepts what the types refuse: {error}\n--set {set:?}\n{text}")
+            });
+        let files = Files {
+            scenario_dir: root().join("scenarios"),
+            trace_override: None,
+        };
         match Plan::new(scenario, files) {
-            Ok(_) => self.reached.planned += 1,
+            Ok(plan) => {
+                self.reached.planned += 1;
+                if self.run {
+                    run_briefly(&plan, text, set);
+                }
+            }
             Err(problems) => check_problems(&problems, text, set),
         }
+    }
+}
+
+/// Runs a plan for a second at most. It may end with the user's mistake, and never with ours.
+fn run_briefly(plan: &Plan, text: &str, set: &[String]) {
+    let monitor = Monitor::default();
+    let done = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let began = Instant::now();
+            while !done.load(Ordering::Relaxed) && began.elapsed() < Duration::from_secs(1) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            monitor.interrupt();
+        });
+        let seed = plan.scenario.seed;
+        let options = RunOptions {
+            seed,
+            threads: 1,
+            monitor: &monitor,
+            rows: None,
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| run(plan, options)));
+        done.store(true, Ordering::Relaxed);
+        result
+    });
+    match result {
+        Ok(Ok(_) | Err(RunError::Problems(_))) => {}
+        Ok(Err(error)) => panic!("{error}\n--set {set:?}\n{text}"),
+        Err(_) => panic!("the run panicked\n--set {set:?}\n{text}"),
     }
 }
 
@@ -97,10 +155,18 @@ impl Fuzzer {
 fn check_problems(problems: &[Problem], text: &str, set: &[String]) {
     assert!(!problems.is_empty());
     for Problem { path, message } in problems {
-        let of_serde = ["unknown field", "invalid type", "missing field", "unknown variant"]
-            .iter()
-            .any(|words| message.starts_with(words));
-        assert!(!path.is_empty() && !message.is_empty() && !of_serde, "{path}: {message}\n--set {set:?}\n{text}");
+        let of_serde = [
+            "unknown field",
+            "invalid type",
+            "missing field",
+            "unknown variant",
+        ]
+        .iter()
+        .any(|words| message.starts_with(words));
+        assert!(
+            !path.is_empty() && !message.is_empty() && !of_serde,
+            "{path}: {message}\n--set {set:?}\n{text}"
+        );
     }
 }
 
@@ -110,24 +176,97 @@ fn pick<'a, T: ?Sized>(rng: &mut StreamRng, from: &[&'a T]) -> &'a T {
 
 /// Values that a careless or hostile hand might write.
 const VALUES: &[&str] = &[
-    "0", "1", "2", "3", "7", "16", "64", "255", "256", "4095", "4096", "65535", "65536", "1048576",
-    "4294967295", "4294967296", "9223372036854775807", "-1", "-9223372036854775808", "0.0", "0.5",
-    "1.0", "1.5", "-0.5", "1e300", "1e-300", "true", "false", "\"\"", "\"x\"", "\"0 ns\"", "\"1 ps\"",
-    "\"1 ns\"", "\"1 ms\"", "\"5000000 s\"", "\"18446744073709551615 ps\"", "\"0 B\"", "\"1 B\"",
-    "\"64 B\"", "\"256 B\"", "\"300 B\"", "\"16 KiB\"", "\"256 MiB\"", "\"1 TiB\"", "\"1024 TiB\"",
-    "\"16777215 TiB\"", "\"0 B/s\"", "\"1 B/s\"", "\"1 MB/s\"", "\"1000 TB/s\"", "[]", "{}", "[[]]",
-    "[0]", "{ kind = \"ring\" }", "{ kind = \"fully-connected\" }", "{ kind = \"mesh\" }",
-    "{ kind = \"torus\" }", "{ kind = \"dragonfly\" }", "{ kind = \"spine-leaf\" }",
-    "{ kind = \"tree\" }", "{ kind = \"chain\" }", "{ kind = \"direct\" }",
+    "0",
+    "1",
+    "2",
+    "3",
+    "7",
+    "16",
+    "64",
+    "255",
+    "256",
+    "4095",
+    "4096",
+    "65535",
+    "65536",
+    "1048576",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "-1",
+    "-9223372036854775808",
+    "0.0",
+    "0.5",
+    "1.0",
+    "1.5",
+    "-0.5",
+    "1e300",
+    "1e-300",
+    "true",
+    "false",
+    "\"\"",
+    "\"x\"",
+    "\"0 ns\"",
+    "\"1 ps\"",
+    "\"1 ns\"",
+    "\"1 ms\"",
+    "\"5000000 s\"",
+    "\"18446744073709551615 ps\"",
+    "\"0 B\"",
+    "\"1 B\"",
+    "\"64 B\"",
+    "\"256 B\"",
+    "\"300 B\"",
+    "\"16 KiB\"",
+    "\"256 MiB\"",
+    "\"1 TiB\"",
+    "\"1024 TiB\"",
+    "\"16777215 TiB\"",
+    "\"0 B/s\"",
+    "\"1 B/s\"",
+    "\"1 MB/s\"",
+    "\"1000 TB/s\"",
+    "[]",
+    "{}",
+    "[[]]",
+    "[0]",
+    "{ kind = \"ring\" }",
+    "{ kind = \"fully-connected\" }",
+    "{ kind = \"mesh\" }",
+    "{ kind = \"torus\" }",
+    "{ kind = \"dragonfly\" }",
+    "{ kind = \"spine-leaf\" }",
+    "{ kind = \"tree\" }",
+    "{ kind = \"chain\" }",
+    "{ kind = \"direct\" }",
     "{ kind = \"custom\", links = [] }",
     "{ kind = \"custom\", switches = [\"a\", \"a\"], links = [[\"a\", \"a\"], [\"host0\", \"a\"], [\"x\"]] }",
-    "{ kind = \"uniform\" }", "{ kind = \"stream\" }", "{ kind = \"stride\", stride = \"0 B\" }",
-    "{ kind = \"hot-cold\" }", "{ kind = \"pointer-chase\" }", "{ kind = \"trace\" }",
+    "{ kind = \"uniform\" }",
+    "{ kind = \"stream\" }",
+    "{ kind = \"stride\", stride = \"0 B\" }",
+    "{ kind = \"hot-cold\" }",
+    "{ kind = \"pointer-chase\" }",
+    "{ kind = \"trace\" }",
     "{ kind = \"trace\", path = \"../traces/sqlite-index.cxlt\" }",
-    "{ kind = \"trace\", path = \"/dev/null\" }", "{ kind = \"fixed\", banks = 65536 }",
-    "\"adaptive\"", "\"oblivious\"", "\"shortest\"", "\"pbr\"", "\"single-vcs\"", "\"multiple-vcs\"",
-    "\"half\"", "\"packet\"", "\"flit\"", "\"68B\"", "\"256B\"", "\"3\"", "\"6\"", "\"7\"",
-    "\"timestamps\"", "\"exact\"", "\"age\"",
+    "{ kind = \"trace\", path = \"/dev/null\" }",
+    "{ kind = \"fixed\", banks = 65536 }",
+    "\"adaptive\"",
+    "\"oblivious\"",
+    "\"shortest\"",
+    "\"pbr\"",
+    "\"single-vcs\"",
+    "\"multiple-vcs\"",
+    "\"half\"",
+    "\"packet\"",
+    "\"flit\"",
+    "\"68B\"",
+    "\"256B\"",
+    "\"3\"",
+    "\"6\"",
+    "\"7\"",
+    "\"timestamps\"",
+    "\"exact\"",
+    "\"age\"",
 ];
 
 /// Paths of the schema, so that assignments reach every field.
@@ -143,16 +282,31 @@ fn collect(root: &Value, at: &Value, prefix: &str, depth: usize, all: &mut Vec<S
     if depth > 8 {
         return;
     }
-    let target = at.get("$ref").and_then(Value::as_str).and_then(|name| root.pointer(&name[1..]));
-    let parts = ["oneOf", "anyOf", "allOf"].iter().filter_map(|key| at.get(*key)?.as_array()).flatten();
+    let target = at
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|name| root.pointer(&name[1..]));
+    let parts = ["oneOf", "anyOf", "allOf"]
+        .iter()
+        .filter_map(|key| at.get(*key)?.as_array())
+        .flatten();
     for part in parts.chain(target) {
         collect(root, part, prefix, depth + 1, all);
     }
     if let Some(items) = at.get("items") {
         collect(root, items, &format!("{prefix}[0]"), depth + 1, all);
     }
-    for (name, property) in at.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+    for (name, property) in at
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let path = if prefix.is_empty() {
+            name.clone()
+        } else {
+            format!("{prefix}.{name}")
+        };
         all.push(path.clone());
         collect(root, property, &path, depth + 1, all);
     }
@@ -179,7 +333,14 @@ fn mutated(rng: &mut StreamRng, text: &str) -> String {
                 let mut chars: Vec<char> = lines[at].chars().collect();
                 if !chars.is_empty() {
                     let at = rng.below(chars.len() as u64) as usize;
-                    let with: Vec<char> = pick(rng, &["", "\"", "[", "]", "}", "=", ".", "#", "9", "e", "é", "\u{0}"]).chars().collect();
+                    let with: Vec<char> = pick(
+                        rng,
+                        &[
+                            "", "\"", "[", "]", "}", "=", ".", "#", "9", "e", "é", "\u{0}",
+                        ],
+                    )
+                    .chars()
+                    .collect();
                     chars.splice(at..at + 1, with);
                 }
                 lines[at] = chars.into_iter().collect();
@@ -202,8 +363,25 @@ fn mutated_scenarios_are_refused_or_planned() {
         let text = mutated(&mut rng, text);
         fuzzer.exercise(&text, &[]);
     }
-    let Reached { parsed, valid, planned } = fuzzer.reached;
-    assert!(parsed > planned && valid > planned && planned > 0, "{parsed} {valid} {planned}");
+    let Reached {
+        parsed,
+        valid,
+        planned,
+    } = fuzzer.reached;
+    assert!(
+        parsed > planned && valid > planned && planned > 0,
+        "{parsed} {valid} {planned}"
+    );
+}
+
+/// One to three assignments. The window is short, for those that are run.
+fn assignments(rng: &mut StreamRng, paths: &[String]) -> Vec<String> {
+    let mut set = vec!["measure={ requests = 300 }".to_owned()];
+    for _ in 0..1 + rng.below(3) {
+        let path = &paths[rng.below(paths.len() as u64) as usize];
+        set.push(format!("{path}={}", pick(rng, VALUES)));
+    }
+    set
 }
 
 #[test]
@@ -211,18 +389,22 @@ fn any_value_at_any_path_is_refused_or_planned() {
     let corpus = corpus();
     let mut fuzzer = Fuzzer::new();
     let paths = paths(&fuzzer.schema);
-    assert!(paths.iter().any(|path| path == "fabric.link.credits.m2s_req"), "{paths:?}");
-    assert!(paths.iter().any(|path| path == "hosts[0].workload.read_ratio"), "{paths:?}");
+    assert!(
+        paths
+            .iter()
+            .any(|path| path == "fabric.link.credits.m2s_req"),
+        "{paths:?}"
+    );
+    assert!(
+        paths
+            .iter()
+            .any(|path| path == "hosts[0].workload.read_ratio"),
+        "{paths:?}"
+    );
     let mut rng = StreamRng::new(1, "any-value");
     for _ in 0..cases(3000) {
         let text = &corpus[rng.below(corpus.len() as u64) as usize];
-        let set: Vec<String> = (0..1 + rng.below(2))
-            .map(|_| {
-                let path = &paths[rng.below(paths.len() as u64) as usize];
-                format!("{path}={}", pick(&mut rng, VALUES))
-            })
-            .collect();
-        fuzzer.exercise(text, &set);
+        fuzzer.exercise(text, &assignments(&mut rng, &paths));
     }
     let Reached { valid, planned, .. } = fuzzer.reached;
     assert!(valid > planned && planned > 50, "{:?}", fuzzer.reached);
@@ -242,10 +424,41 @@ fn each_path_takes_each_value_without_harm() {
 }
 
 #[test]
+#[ignore = "slow: runs what can be planned"]
+fn whatever_can_be_planned_runs_without_a_mistake_of_ours() {
+    let mut fuzzer = Fuzzer::new();
+    fuzzer.run = true;
+    let text = include_str!("common/base.toml");
+    let paths = paths(&fuzzer.schema);
+    for path in &paths {
+        for value in VALUES {
+            fuzzer.exercise(text, &[format!("{path}={value}")]);
+        }
+    }
+    let corpus = corpus();
+    let mut rng = StreamRng::new(2, "any-run");
+    for _ in 0..cases(3000) {
+        let text = &corpus[rng.below(corpus.len() as u64) as usize];
+        fuzzer.exercise(text, &assignments(&mut rng, &paths));
+    }
+    assert!(fuzzer.reached.planned > 500, "{:?}", fuzzer.reached);
+    eprintln!("{:?}", fuzzer.reached);
+}
+
+#[test]
 fn the_largest_systems_are_refused_or_planned_quickly() {
     let mut fuzzer = Fuzzer::new();
     let text = include_str!("common/base.toml");
-    let kinds = ["chain", "ring", "tree", "mesh", "torus", "spine-leaf", "fully-connected", "dragonfly"];
+    let kinds = [
+        "chain",
+        "ring",
+        "tree",
+        "mesh",
+        "torus",
+        "spine-leaf",
+        "fully-connected",
+        "dragonfly",
+    ];
     for kind in kinds {
         for (hosts, devices) in [(4095, 1), (1, 4095)] {
             fuzzer.exercise(

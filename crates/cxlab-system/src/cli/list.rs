@@ -18,25 +18,43 @@ fn listing<B>(name: &'static str, what: &'static str, catalog: &[Entry<B>]) -> L
     let entries = catalog.iter().map(|entry| {
         let mut generator = schemars::SchemaGenerator::default();
         let schema = (entry.schema)(&mut generator).to_value();
-        let properties = schema.get("properties").and_then(|properties| properties.as_object());
-        let parameters = properties.map(|all| all.keys().cloned().collect()).unwrap_or_default();
+        let properties = schema
+            .get("properties")
+            .and_then(|properties| properties.as_object());
+        let parameters = properties
+            .map(|all| all.keys().cloned().collect())
+            .unwrap_or_default();
         (entry.name, entry.summary, parameters)
     });
-    Listing { name, what, entries: entries.collect() }
+    Listing {
+        name,
+        what,
+        entries: entries.collect(),
+    }
 }
 
 fn all() -> Vec<Listing> {
     let mut listings = vec![
-        listing("topologies", "fabric.topology.kind", cxlab_fabric::topology::CATALOG),
+        listing(
+            "topologies",
+            "fabric.topology.kind",
+            cxlab_fabric::topology::CATALOG,
+        ),
         listing("routings", "fabric.routing", cxlab_fabric::routing::CATALOG),
-        listing("workloads", "hosts[].workload.kind", cxlab_workload::pattern::CATALOG),
+        listing(
+            "workloads",
+            "hosts[].workload.kind",
+            cxlab_workload::pattern::CATALOG,
+        ),
         listing("media", "devices[].memory.kind", cxlab_memory::CATALOG),
     ];
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {
         name: "trace-formats",
         what: "cxlab trace import --format",
-        entries: formats.map(|format| (format.name, format.summary, Vec::new())).collect(),
+        entries: formats
+            .map(|format| (format.name, format.summary, Vec::new()))
+            .collect(),
     });
     listings
 }
@@ -57,7 +75,9 @@ pub(super) fn list(catalog: Option<&str>) -> Result<(), Failure> {
         )));
     }
     let mut text = String::new();
-    for listing in listings.iter().filter(|listing| catalog.is_none_or(|name| name == listing.name))
+    for listing in listings
+        .iter()
+        .filter(|listing| catalog.is_none_or(|name| name == listing.name))
     {
         text.push_str(&format!("{} ({})\n", listing.name, listing.what));
         for (name, summary, parameters) in &listing.entries {

@@ -51,7 +51,10 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Turns problems found later into mistakes in the file.
     pub(super) fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
-        Mistakes { diagnostics: located(problems), document: self.document.clone() }
+        Mistakes {
+            diagnostics: located(problems),
+            document: self.document.clone(),
+        }
     }
 }
 
@@ -63,16 +66,24 @@ const MOST_ENTRIES: usize = 4096;
 fn read(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
     let unreadable = |error: std::io::Error| {
-        let hint = near_file(path).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        Failure::mistake(format!("{shown}: the scenario cannot be read: {error}{hint}"))
+        let hint = near_file(path)
+            .map(|near| format!("; did you mean {near}?"))
+            .unwrap_or_default();
+        Failure::mistake(format!(
+            "{shown}: the scenario cannot be read: {error}{hint}"
+        ))
     };
     let file = File::open(path).map_err(unreadable)?;
     if file.metadata().is_ok_and(|found| found.is_dir()) {
-        return Err(Failure::mistake(format!("{shown}: is a folder; allowed: a scenario file (TOML)")));
+        return Err(Failure::mistake(format!(
+            "{shown}: is a folder; allowed: a scenario file (TOML)"
+        )));
     }
     let mut bytes = Vec::new();
     // Bounded, because a device has no size to look at.
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(Failure::mistake(format!(
             "{shown}: is larger than 16 MiB; allowed: a scenario file (TOML) of at most 16 MiB"
@@ -92,7 +103,9 @@ fn read(path: &Path) -> Result<String, Failure> {
 /// A scenario beside a missing one whose name is near.
 fn near_file(path: &Path) -> Option<String> {
     let wanted = path.file_name()?.to_str()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).ok()?.take(MOST_ENTRIES);
     let mut names: Vec<String> = entries
@@ -109,7 +122,11 @@ fn near_file(path: &Path) -> Option<String> {
 fn located(problems: Vec<Problem>) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     for Problem { path, message } in problems {
-        let message = if path.is_empty() { message } else { format!("`{path}`: {message}") };
+        let message = if path.is_empty() {
+            message
+        } else {
+            format!("`{path}`: {message}")
+        };
         diagnostics.push(Diagnostic::new(path, message));
     }
     diagnostics
@@ -122,7 +139,10 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
     let mut document = match Document::parse(&name, &text) {
         Ok(document) => document,
         Err(diagnostics) => {
-            return Ok(Err(Mistakes { diagnostics, document: Document::unparsed(&name, &text) }));
+            return Ok(Err(Mistakes {
+                diagnostics,
+                document: Document::unparsed(&name, &text),
+            }));
         }
     };
     let mut diagnostics = Diagnostics::new();
@@ -133,21 +153,40 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
     }
     diagnostics.extend(validate(&document, &scenario::schema()));
     if !diagnostics.is_empty() {
-        return Ok(Err(Mistakes { diagnostics, document }));
+        return Ok(Err(Mistakes {
+            diagnostics,
+            document,
+        }));
     }
     let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
         Ok(scenario) => scenario,
         Err(error) => {
             // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
             // is for what slips through: better without a line than not at all.
-            let diagnostics = located(vec![Problem { path: String::new(), message: error.to_string() }]);
-            return Ok(Err(Mistakes { diagnostics, document }));
+            let diagnostics = located(vec![Problem {
+                path: String::new(),
+                message: error.to_string(),
+            }]);
+            return Ok(Err(Mistakes {
+                diagnostics,
+                document,
+            }));
         }
     };
-    let scenario_dir = args.scenario.parent().map(Path::to_path_buf).unwrap_or_default();
-    let files = Files { scenario_dir, trace_override: args.trace_file.clone() };
+    let scenario_dir = args
+        .scenario
+        .parent()
+        .map(Path::to_path_buf)
+        .unwrap_or_default();
+    let files = Files {
+        scenario_dir,
+        trace_override: args.trace_file.clone(),
+    };
     if files.trace_override.is_some()
-        && !scenario.hosts.iter().any(|group| group.workload.kind == "trace")
+        && !scenario
+            .hosts
+            .iter()
+            .any(|group| group.workload.kind == "trace")
     {
         return Err(Failure::mistake(
             "--trace-file: found no host with a workload of kind \"trace\" in the scenario; allowed: \
@@ -156,6 +195,9 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
     }
     match Plan::new(scenario, files) {
         Ok(plan) => Ok(Ok(Loaded { plan, document })),
-        Err(problems) => Ok(Err(Mistakes { diagnostics: located(problems), document })),
+        Err(problems) => Ok(Err(Mistakes {
+            diagnostics: located(problems),
+            document,
+        })),
     }
 }

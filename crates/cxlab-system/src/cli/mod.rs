@@ -134,8 +134,13 @@ pub(crate) fn main() -> ExitCode {
 fn internal_error(panic: &std::panic::PanicHookInfo<'_>) {
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);
-    let what = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("of unknown cause");
-    let place = panic.location().map(|place| format!(" ({place})")).unwrap_or_default();
+    let what = text
+        .or(payload.downcast_ref::<&str>().copied())
+        .unwrap_or("of unknown cause");
+    let place = panic
+        .location()
+        .map(|place| format!(" ({place})"))
+        .unwrap_or_default();
     let failure = Failure::Internal(format!(
         "internal error, please report it with the command and its files: {what}{place}"
     ));
@@ -153,9 +158,9 @@ fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Output(format!("cannot write to standard output: {error}")))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Output(
+            format!("cannot write to standard output: {error}"),
+        )),
         _ => Ok(()),
     }
 }

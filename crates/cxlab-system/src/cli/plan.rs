@@ -18,7 +18,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
         Ok(_) if args.json => print("[]\n"),
         Ok(loaded) => {
             let mut text = format!("{}: ok\n", args.scenario.scenario.display());
-            loaded.plan.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+            loaded
+                .plan
+                .notes
+                .iter()
+                .for_each(|note| text.push_str(&format!("note: {note}\n")));
             print(&text)
         }
     }
@@ -49,9 +53,19 @@ fn summary(plan: &Plan) -> String {
         text.push_str(&format!("{}\n", scenario.description.trim()));
     }
     let mut row = |name: &str, value: String| text.push_str(&format!("  {name:<18} {value}\n"));
-    row("topology", format!("{}, routing {}", scenario.fabric.topology.kind, plan.routing_name()));
+    row(
+        "topology",
+        format!(
+            "{}, routing {}",
+            scenario.fabric.topology.kind,
+            plan.routing_name()
+        ),
+    );
     row("hosts", plan.hosts.len().to_string());
-    row("devices", format!("{}, {} in all", plan.devices.len(), plan.capacity()));
+    row(
+        "devices",
+        format!("{}, {} in all", plan.devices.len(), plan.capacity()),
+    );
     row("switches", plan.graph.switches.len().to_string());
     row("links", plan.links.len().to_string());
     let link = &scenario.fabric.link;
@@ -85,7 +99,9 @@ fn summary(plan: &Plan) -> String {
     if let Some(path) = plan.longest_path() {
         row("longest path", format!("{path} links"));
     }
-    plan.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    plan.notes
+        .iter()
+        .for_each(|note| text.push_str(&format!("note: {note}\n")));
     text
 }
 

@@ -25,7 +25,16 @@ enum Column {
 /// The columns before the stages; times are picoseconds since the start of the run.
 const COLUMNS: &[(&str, Column)] = &[
     ("host", Column::Int32(|row| i32::from(row.requester))),
-    ("device", Column::Int32(|row| if row.device == u16::MAX { -1 } else { i32::from(row.device) })),
+    (
+        "device",
+        Column::Int32(|row| {
+            if row.device == u16::MAX {
+                -1
+            } else {
+                i32::from(row.device)
+            }
+        }),
+    ),
     ("id", Column::Int64(|row| row.id as i64)),
     ("write", Column::Bool(|row| row.write)),
     ("hpa", Column::Int64(|row| row.hpa as i64)),
@@ -78,7 +87,10 @@ impl RequestLog {
         });
         let fields: Result<Vec<_>, ParquetError> = fields.collect();
         let schema = fields.and_then(|fields| {
-            Type::group_type_builder("request").with_fields(fields).build().map(Arc::new)
+            Type::group_type_builder("request")
+                .with_fields(fields)
+                .build()
+                .map(Arc::new)
         });
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -86,7 +98,12 @@ impl RequestLog {
         let writer = schema
             .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties)))
             .map_err(io::Error::other)?;
-        Ok(RequestLog { path: path.to_owned(), writer: Some(writer), columns, rows: Vec::new() })
+        Ok(RequestLog {
+            path: path.to_owned(),
+            writer: Some(writer),
+            columns,
+            rows: Vec::new(),
+        })
     }
 
     /// Adds rows.
@@ -101,7 +118,9 @@ impl RequestLog {
     }
 
     fn write_group(&mut self, rows: &[RequestRow]) -> Result<(), ParquetError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
         let mut group = writer.next_row_group()?;
         for (_, column) in &self.columns {
             write_column(&mut group, column, rows)?;
@@ -137,23 +156,33 @@ fn write_column(
     column: &Column,
     rows: &[RequestRow],
 ) -> Result<(), ParquetError> {
-    let Some(mut writer) = group.next_column()? else { return Ok(()) };
+    let Some(mut writer) = group.next_column()? else {
+        return Ok(());
+    };
     match column {
         Column::Int32(get) => {
             let values: Vec<i32> = rows.iter().map(get).collect();
-            writer.typed::<Int32Type>().write_batch(&values, None, None)?;
+            writer
+                .typed::<Int32Type>()
+                .write_batch(&values, None, None)?;
         }
         Column::Int64(get) => {
             let values: Vec<i64> = rows.iter().map(get).collect();
-            writer.typed::<Int64Type>().write_batch(&values, None, None)?;
+            writer
+                .typed::<Int64Type>()
+                .write_batch(&values, None, None)?;
         }
         Column::Bool(get) => {
             let values: Vec<bool> = rows.iter().map(get).collect();
-            writer.typed::<BoolType>().write_batch(&values, None, None)?;
+            writer
+                .typed::<BoolType>()
+                .write_batch(&values, None, None)?;
         }
         Column::Stage(at) => {
             let values: Vec<i64> = rows.iter().map(|row| row.stages[*at] as i64).collect();
-            writer.typed::<Int64Type>().write_batch(&values, None, None)?;
+            writer
+                .typed::<Int64Type>()
+                .write_batch(&values, None, None)?;
         }
     }
     writer.close()

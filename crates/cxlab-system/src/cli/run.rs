@@ -26,7 +26,10 @@ const REQUESTS: &str = "requests.parquet";
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
     let scenario = &loaded.plan.scenario;
-    let dir = args.out.clone().unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
+    let dir = args
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
     let unwritable =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
     prepare_dir(&dir).map_err(unwritable)?;
@@ -56,7 +59,10 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     write_results(&loaded, &report, &dir, args.requests)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
-        print(&format!("\nwritten: {}\n", written(&dir, args.requests).join(", ")))?;
+        print(&format!(
+            "\nwritten: {}\n",
+            written(&dir, args.requests).join(", ")
+        ))?;
     }
     if report.partial {
         return Err(Failure::Interrupted(format!(
@@ -127,12 +133,21 @@ fn written(dir: &Path, requests: bool) -> Vec<String> {
     if requests {
         names.push(REQUESTS);
     }
-    names.iter().map(|name| dir.join(name).display().to_string()).collect()
+    names
+        .iter()
+        .map(|name| dir.join(name).display().to_string())
+        .collect()
 }
 
 /// A scenario's name as a folder's.
 fn file_name(name: &str) -> PathBuf {
-    let clean = name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' });
+    let clean = name.chars().map(|c| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    });
     let clean: String = clean.take(80).collect();
     let clean = clean.trim_matches('.');
     PathBuf::from(if clean.is_empty() { "scenario" } else { clean })
@@ -153,7 +168,9 @@ impl Progress {
         let expected = expected_requests(&loaded.plan);
         let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(5));
         let template = match expected {
-            Some(_) => "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}",
+            Some(_) => {
+                "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}"
+            }
             None => "{elapsed_precise} {spinner} {pos} requests {per_sec} {msg}",
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -163,12 +180,18 @@ impl Progress {
         let thread = std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 bar.set_position(monitor.work());
-                bar.set_message(format!("({:.1} us simulated)", monitor.time().0 as f64 / 1e6));
+                bar.set_message(format!(
+                    "({:.1} us simulated)",
+                    monitor.time().0 as f64 / 1e6
+                ));
                 std::thread::sleep(Duration::from_millis(100));
             }
             bar.finish_and_clear();
         });
-        Progress { done, thread: Some(thread) }
+        Progress {
+            done,
+            thread: Some(thread),
+        }
     }
 
     fn stop(mut self) {

@@ -7,9 +7,14 @@ use cxlab_system::report::{Latency, LinkReport, Report};
 fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
     };
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::from(" ");
@@ -32,7 +37,11 @@ fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
 }
 
 fn nanos(value: f64) -> String {
-    if value >= 100_000.0 { format!("{value:.0}") } else { format!("{value:.1}") }
+    if value >= 100_000.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.1}")
+    }
 }
 
 fn count(value: u64) -> String {
@@ -48,9 +57,18 @@ fn count(value: u64) -> String {
 }
 
 fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
-    let values =
-        [latency.mean, latency.min, latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
-    std::iter::once(name.to_owned()).chain(values.map(nanos)).collect()
+    let values = [
+        latency.mean,
+        latency.min,
+        latency.p50,
+        latency.p90,
+        latency.p99,
+        latency.p999,
+        latency.max,
+    ];
+    std::iter::once(name.to_owned())
+        .chain(values.map(nanos))
+        .collect()
 }
 
 /// At most this many hosts, devices and links are shown; the report has them all.
@@ -88,8 +106,16 @@ pub(super) fn summary(plan: &Plan, report: &Report) -> String {
         "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n\n",
         bandwidth.total, bandwidth.read, bandwidth.write, report.littles_law.in_flight
     ));
-    let mut rows =
-        vec![cells(["latency, ns", "mean", "min", "p50", "p90", "p99", "p99.9", "max"])];
+    let mut rows = vec![cells([
+        "latency, ns",
+        "mean",
+        "min",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+    ])];
     rows.push(latency_row("all requests", &report.latency_ns));
     if report.requests.reads > 0 && report.requests.writes > 0 {
         rows.push(latency_row("reads", &report.read_latency_ns));
@@ -133,7 +159,12 @@ fn stages(report: &Report) -> String {
         if value > 0.0 {
             let share = value / total;
             let bar = "#".repeat((share * 40.0).round() as usize);
-            rows.push(vec![name.clone(), nanos(value), format!("{:.1} %", share * 100.0), bar]);
+            rows.push(vec![
+                name.clone(),
+                nanos(value),
+                format!("{:.1} %", share * 100.0),
+                bar,
+            ]);
         }
     }
     // The bar is left-aligned, so it is padded to one width.
@@ -144,7 +175,12 @@ fn stages(report: &Report) -> String {
 }
 
 fn hops(report: &Report) -> String {
-    let mut rows = vec![cells(["links crossed", "requests", "mean ns", "in queues ns"])];
+    let mut rows = vec![cells([
+        "links crossed",
+        "requests",
+        "mean ns",
+        "in queues ns",
+    ])];
     for hops in &report.by_hops {
         rows.push(vec![
             hops.hops.to_string(),
@@ -165,7 +201,10 @@ fn links(report: &Report) -> String {
             link.direction.clone(),
             format!("{:.1} %", link.utilization * 100.0),
             format!("{:.1} %", link.efficiency * 100.0),
-            format!("{:.2}", link.payload_bytes as f64 / report.window_ns.max(1e-3)),
+            format!(
+                "{:.2}",
+                link.payload_bytes as f64 / report.window_ns.max(1e-3)
+            ),
         ]);
     }
     table(&rows)

@@ -86,9 +86,10 @@ impl FilterArgs {
         match self.filter.as_deref() {
             None => Ok(default),
             Some("none") => Ok(None),
-            Some(text) => {
-                text.parse().map(Some).map_err(|error| Failure::mistake(format!("--filter: {error}")))
-            }
+            Some(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error| Failure::mistake(format!("--filter: {error}"))),
         }
     }
 }
@@ -171,7 +172,9 @@ fn import(args: &ImportArgs) -> Result<(), Failure> {
     let filter = args.filter.hierarchy(None)?;
     check_out(&args.out)?;
     args.format.as_deref().map_or(Ok(()), check_format)?;
-    let bar = bar("{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left");
+    let bar = bar(
+        "{elapsed_precise} [{bar:30}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
+    );
     let result = cxlab_workload::import::import(
         &args.trace,
         args.format.as_deref(),
@@ -210,18 +213,35 @@ fn info(path: &Path, json: bool) -> Result<(), Failure> {
     if !info.provenance.is_empty() {
         row("made by", info.provenance.clone());
     }
-    row("accesses", format!("{} ({} reads, {} writes)", info.accesses, info.reads, info.writes));
+    row(
+        "accesses",
+        format!(
+            "{} ({} reads, {} writes)",
+            info.accesses, info.reads, info.writes
+        ),
+    );
     let lines = info.footprint.lines();
     let how = match info.footprint {
         Footprint::Exact { .. } => String::new(),
-        Footprint::Sampled { one_page_in, .. } => format!(", estimated from 1 page in {one_page_in}"),
+        Footprint::Sampled { one_page_in, .. } => {
+            format!(", estimated from 1 page in {one_page_in}")
+        }
     };
-    row("footprint", format!("{lines} lines, {:.2} MiB{how}", lines as f64 * 64.0 / 1048576.0));
+    row(
+        "footprint",
+        format!(
+            "{lines} lines, {:.2} MiB{how}",
+            lines as f64 * 64.0 / 1048576.0
+        ),
+    );
     if let Some((first, last)) = times {
         row("time", format!("{first} ps to {last} ps"));
     }
     let each = info.file_bytes as f64 / info.accesses.max(1) as f64;
-    row("size", format!("{} bytes, {each:.2} an access", info.file_bytes));
+    row(
+        "size",
+        format!("{} bytes, {each:.2} an access", info.file_bytes),
+    );
     print(&text)
 }
 
@@ -232,8 +252,16 @@ fn head(path: &Path, n: u64) -> Result<(), Failure> {
     let mut text = String::new();
     for record in cxlab_workload::head(path, n).map_err(Failure::mistake)? {
         let record = record.map_err(Failure::mistake)?;
-        let kind = if record.kind == OpKind::Write { 'W' } else { 'R' };
-        text.push_str(&format!("{:#x} {kind} {}\n", record.line.0 * 64, record.time.0));
+        let kind = if record.kind == OpKind::Write {
+            'W'
+        } else {
+            'R'
+        };
+        text.push_str(&format!(
+            "{:#x} {kind} {}\n",
+            record.line.0 * 64,
+            record.time.0
+        ));
         if text.len() > PRINT_BYTES {
             print(&text)?;
             text.clear();
@@ -293,14 +321,19 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
         error => Failure::mistake(error),
     })?;
     let mut text = summary(&captured.trace, &options.out);
-    text.push_str(&format!("{} instructions were executed\n", captured.instructions));
+    text.push_str(&format!(
+        "{} instructions were executed\n",
+        captured.instructions
+    ));
     print(&text)?;
     match captured.exit.code() {
         _ if captured.stopped => Ok(()),
         Some(0) => Ok(()),
         code => {
             print(&format!("the program ended with {}\n", captured.exit))?;
-            Err(Failure::Program(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
+            Err(Failure::Program(
+                code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
+            ))
         }
     }
 }

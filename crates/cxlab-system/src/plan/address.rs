@@ -70,7 +70,10 @@ pub(super) fn lay_out(
         if devices.is_empty() {
             return Err(vec![Problem::new(
                 format!("hosts[{}]", named.host_group[host]),
-                format!("no device is reachable from host `{}`", named.names.requesters[host]),
+                format!(
+                    "no device is reachable from host `{}`",
+                    named.names.requesters[host]
+                ),
             )]);
         }
         let map = match known.get(devices.as_slice()) {
@@ -83,7 +86,10 @@ pub(super) fn lay_out(
         };
         host_maps.push(map);
     }
-    Ok(Maps { host_maps, decoders })
+    Ok(Maps {
+        host_maps,
+        decoders,
+    })
 }
 
 fn one_map(
@@ -120,8 +126,16 @@ fn one_map(
                 }
             }
             let first = named.names.requesters.len();
-            let targets = members.iter().map(|device| PortId((first + device) as u16)).collect();
-            windows.push(Window { base: Hpa(base), size, set, targets });
+            let targets = members
+                .iter()
+                .map(|device| PortId((first + device) as u16))
+                .collect();
+            windows.push(Window {
+                base: Hpa(base),
+                size,
+                set,
+                targets,
+            });
             base += size.0;
         }
     }

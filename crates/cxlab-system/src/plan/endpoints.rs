@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
-use cxlab_fabric::routing::vcs::{self, Hierarchy};
 use cxlab_fabric::routing::RoutingTables;
+use cxlab_fabric::routing::vcs::{self, Hierarchy};
 use cxlab_host::AddressMap;
 use cxlab_protocol::PortId;
 use cxlab_protocol::hdm::InterleaveSet;
@@ -42,7 +42,9 @@ pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
             if let Some(other) = seen.insert(name.clone(), path.clone()) {
                 problems.push(Problem::new(
                     &path,
-                    format!("found `{name}`, a name that `{other}` has already; allowed: a new name"),
+                    format!(
+                        "found `{name}`, a name that `{other}` has already; allowed: a new name"
+                    ),
                 ));
                 break;
             }
@@ -104,7 +106,13 @@ pub(super) fn reach(
                 return Ok(vec![all; first]);
             }
             Ok((0..first)
-                .map(|host| tables.reachable(host).into_iter().map(|device| device - first).collect())
+                .map(|host| {
+                    tables
+                        .reachable(host)
+                        .into_iter()
+                        .map(|device| device - first)
+                        .collect()
+                })
                 .collect())
         }
     }
@@ -127,7 +135,11 @@ fn check_pairs(
             }
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
 }
 
 fn vcs_reach(
@@ -139,8 +151,16 @@ fn vcs_reach(
     let mut problems = Vec::new();
     let mut bindings = Vec::new();
     for (at, binding) in scenario.fabric.bindings.iter().enumerate() {
-        let device = named.names.devices.iter().position(|name| *name == binding.device);
-        let host = named.names.requesters.iter().position(|name| *name == binding.host);
+        let device = named
+            .names
+            .devices
+            .iter()
+            .position(|name| *name == binding.device);
+        let host = named
+            .names
+            .requesters
+            .iter()
+            .position(|name| *name == binding.host);
         match (device, host) {
             (Some(device), Some(host)) => bindings.push((first + device, host)),
             (device, host) => {
@@ -170,9 +190,13 @@ fn vcs_reach(
         FabricKind::SingleVcs => Hierarchy::Single,
         FabricKind::MultipleVcs | FabricKind::Pbr => Hierarchy::Multiple(bindings),
     };
-    let path = if scenario.fabric.bindings.is_empty() { "fabric.kind" } else { "fabric.bindings" };
-    let reach =
-        vcs::check(graph, &hierarchy).map_err(|error| vec![Problem::new(path, error.to_string())])?;
+    let path = if scenario.fabric.bindings.is_empty() {
+        "fabric.kind"
+    } else {
+        "fabric.bindings"
+    };
+    let reach = vcs::check(graph, &hierarchy)
+        .map_err(|error| vec![Problem::new(path, error.to_string())])?;
     Ok(reach
         .into_iter()
         .map(|devices| devices.into_iter().map(|device| device - first).collect())
@@ -185,20 +209,36 @@ fn unknown(path: String, found: &str, what: &str, known: &[String]) -> Problem {
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
     let allowed = some_of(known);
-    Problem::new(path, format!("found `{found}`, which is not {what}; allowed: {allowed}{hint}"))
+    Problem::new(
+        path,
+        format!("found `{found}`, which is not {what}; allowed: {allowed}{hint}"),
+    )
 }
 
 /// The first few of a list of names.
 fn some_of(names: &[String]) -> String {
-    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > 8 { format!("{shown}, ...") } else { shown }
+    let shown = names
+        .iter()
+        .take(8)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > 8 {
+        format!("{shown}, ...")
+    } else {
+        shown
+    }
 }
 
 impl Named {
     pub(super) fn hosts(&self, maps: Vec<Arc<AddressMap>>) -> Vec<PlannedHost> {
         let names = self.names.requesters.iter().zip(&self.host_group).zip(maps);
         names
-            .map(|((name, group), map)| PlannedHost { name: name.clone(), group: *group, map })
+            .map(|((name, group), map)| PlannedHost {
+                name: name.clone(),
+                group: *group,
+                map,
+            })
             .collect()
     }
 
@@ -206,7 +246,12 @@ impl Named {
         &self,
         decoders: Vec<Option<(InterleaveSet, u32)>>,
     ) -> Vec<PlannedDevice> {
-        let names = self.names.devices.iter().zip(&self.device_group).zip(decoders);
+        let names = self
+            .names
+            .devices
+            .iter()
+            .zip(&self.device_group)
+            .zip(decoders);
         names
             .map(|((name, group), decoder)| PlannedDevice {
                 name: name.clone(),

@@ -37,7 +37,12 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
     check_measure(scenario, problems);
     let switching = scenario.fabric.switch.switching_time;
-    check_time("fabric.switch.switching_time", switching, LONGEST_DELAY, problems);
+    check_time(
+        "fabric.switch.switching_time",
+        switching,
+        LONGEST_DELAY,
+        problems,
+    );
     for (at, group) in scenario.hosts.iter().enumerate() {
         let path = format!("hosts[{at}]");
         check_requests(&format!("{path}.requests"), group.requests, problems);
@@ -46,11 +51,21 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     for (at, group) in scenario.devices.iter().enumerate() {
         let path = format!("devices[{at}]");
         let process = group.controller.process_time;
-        check_time(&format!("{path}.controller.process_time"), process, LONGEST_DELAY, problems);
+        check_time(
+            &format!("{path}.controller.process_time"),
+            process,
+            LONGEST_DELAY,
+            problems,
+        );
         // Media come from a catalog, so only their times as written are known here.
         for (key, value) in &group.memory.params {
             if let Some(Ok(time)) = value.as_str().map(str::parse::<Picos>) {
-                check_time(&format!("{path}.memory.{key}"), time, LONGEST_DELAY, problems);
+                check_time(
+                    &format!("{path}.memory.{key}"),
+                    time,
+                    LONGEST_DELAY,
+                    problems,
+                );
             }
         }
     }
@@ -62,10 +77,7 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
 const LONGEST_STAGE: u64 = 1 << 31;
 
 /// Checks that constant delays, summed over the longest way to a device and back, fit their stage.
-pub(super) fn check_round_trip(
-    scenario: &Scenario,
-    longest_path: u32,
-) -> Result<(), Vec<Problem>> {
+pub(super) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result<(), Vec<Problem>> {
     let links = 2 * u64::from(longest_path.max(1));
     let mut problems = Vec::new();
     let mut check = |path: String, found: String, each: u64, times: u64| {
@@ -84,18 +96,41 @@ pub(super) fn check_round_trip(
     let switching = scenario.fabric.switch.switching_time;
     let path = "fabric.switch.switching_time".to_owned();
     check(path, switching.to_string(), switching.0, links);
-    let edge = scenario.fabric.edge_link.as_ref().map(|link| ("edge_link", link));
+    let edge = scenario
+        .fabric
+        .edge_link
+        .as_ref()
+        .map(|link| ("edge_link", link));
     for (name, link) in std::iter::once(("link", &scenario.fabric.link)).chain(edge) {
         let path = format!("fabric.{name}");
         let (port, wire) = (link.port_delay, link.propagation);
-        check(format!("{path}.port_delay"), port.to_string(), port.0, 2 * links);
-        check(format!("{path}.propagation"), wire.to_string(), wire.0, 2 * links);
+        check(
+            format!("{path}.port_delay"),
+            port.to_string(),
+            port.0,
+            2 * links,
+        );
+        check(
+            format!("{path}.propagation"),
+            wire.to_string(),
+            wire.0,
+            2 * links,
+        );
         let sending = link.rate().time_for(Bytes(link.unit_bytes())).0;
-        let found = format!("{}, {} ns for {} B", link.rate(), sending / 1000, link.unit_bytes());
+        let found = format!(
+            "{}, {} ns for {} B",
+            link.rate(),
+            sending / 1000,
+            link.unit_bytes()
+        );
         // A message may lie across two flits, and the wire shares the stage.
         check(format!("{path}.bandwidth"), found, sending, 4 * links);
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
 }
 
 fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
@@ -124,7 +159,10 @@ fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
             format!("found 0 ps; allowed: 1 ps to {}", LONGEST_WINDOW),
         ));
     }
-    for (field, span) in [("warmup_time", measure.warmup_time), ("duration", measure.duration)] {
+    for (field, span) in [
+        ("warmup_time", measure.warmup_time),
+        ("duration", measure.duration),
+    ] {
         if let Some(span) = span {
             check_time(&format!("measure.{field}"), span, LONGEST_WINDOW, problems);
         }
@@ -134,9 +172,19 @@ fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
 }
 
 fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>) {
-    check_time(&format!("{path}.process_time"), issue.process_time, LONGEST_DELAY, problems);
+    check_time(
+        &format!("{path}.process_time"),
+        issue.process_time,
+        LONGEST_DELAY,
+        problems,
+    );
     let interval = issue.issue_interval;
-    check_time(&format!("{path}.issue_interval"), interval, LONGEST_INTERVAL, problems);
+    check_time(
+        &format!("{path}.issue_interval"),
+        interval,
+        LONGEST_INTERVAL,
+        problems,
+    );
     if let Some(rate) = issue.rate {
         if rate.0 < LINE_BYTES || rate.0 > 1_000_000_000_000_000 {
             problems.push(Problem::new(
@@ -147,14 +195,17 @@ fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>)
         if interval > Picos::ZERO {
             problems.push(Problem::new(
                 format!("{path}.rate"),
-                format!(
-                    "found {rate}, and issue_interval = {interval} too; allowed: one of them"
-                ),
+                format!("found {rate}, and issue_interval = {interval} too; allowed: one of them"),
             ));
         }
     }
     let Some(cache) = &issue.cache else { return };
-    check_time(&format!("{path}.cache.access_time"), cache.access_time, LONGEST_DELAY, problems);
+    check_time(
+        &format!("{path}.cache.access_time"),
+        cache.access_time,
+        LONGEST_DELAY,
+        problems,
+    );
     let set = u64::from(cache.ways) * LINE_BYTES;
     if cache.size.0 == 0 || !cache.size.0.is_multiple_of(set) {
         problems.push(Problem::new(
@@ -181,7 +232,10 @@ fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
             "issue.outstanding",
             "requests in flight",
             MOST_IN_FLIGHT,
-            hosts.iter().map(|group| u64::from(group.issue.outstanding)).collect::<Vec<_>>(),
+            hosts
+                .iter()
+                .map(|group| u64::from(group.issue.outstanding))
+                .collect::<Vec<_>>(),
         ),
         (
             "issue.cache.size",
@@ -196,10 +250,20 @@ fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
     let devices = &scenario.devices;
     let counts: Vec<u32> = devices.iter().map(|group| group.count).collect();
-    let contexts: Vec<u64> =
-        devices.iter().map(|group| u64::from(group.controller.contexts)).collect();
+    let contexts: Vec<u64> = devices
+        .iter()
+        .map(|group| u64::from(group.controller.contexts))
+        .collect();
     let field = "controller.contexts";
-    check_sum("devices", field, "contexts", MOST_IN_FLIGHT, &counts, &contexts, problems);
+    check_sum(
+        "devices",
+        field,
+        "contexts",
+        MOST_IN_FLIGHT,
+        &counts,
+        &contexts,
+        problems,
+    );
 }
 
 /// Refuses a sum over groups that is too large, at the group with the largest share.
@@ -214,7 +278,9 @@ fn check_sum(
 ) {
     let share = |at: usize| u128::from(counts[at]) * u128::from(each[at]);
     let sum: u128 = (0..counts.len()).map(share).sum();
-    let Some(largest) = (0..counts.len()).max_by_key(|at| share(*at)) else { return };
+    let Some(largest) = (0..counts.len()).max_by_key(|at| share(*at)) else {
+        return;
+    };
     if sum > u128::from(most) {
         problems.push(Problem::new(
             format!("{list}[{largest}].{field}"),
@@ -228,13 +294,18 @@ fn check_sum(
 
 fn check_time(path: &str, found: Picos, longest: Picos, problems: &mut Vec<Problem>) {
     if found > longest {
-        problems.push(Problem::new(path, format!("found {found}; allowed: at most {longest}")));
+        problems.push(Problem::new(
+            path,
+            format!("found {found}; allowed: at most {longest}"),
+        ));
     }
 }
 
 fn check_requests(path: &str, found: Option<u64>, problems: &mut Vec<Problem>) {
     if let Some(found) = found.filter(|found| *found > MOST_REQUESTS) {
-        problems.push(Problem::new(path, format!("found {found}; allowed: at most 10^15")));
+        problems.push(Problem::new(
+            path,
+            format!("found {found}; allowed: at most 10^15"),
+        ));
     }
 }
-

@@ -49,7 +49,10 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     if let Some(rate) = link.bandwidth
         && !(1_000_000..=1_000_000_000_000_000).contains(&rate.0)
     {
-        wrong("bandwidth", format!("found {rate}; allowed: 1 MB/s to 1000 TB/s"));
+        wrong(
+            "bandwidth",
+            format!("found {rate}; allowed: 1 MB/s to 1000 TB/s"),
+        );
     }
     let spans = [
         ("propagation", link.propagation),
@@ -58,7 +61,10 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     ];
     for (field, span) in spans {
         if span > LONGEST_DELAY {
-            wrong(field, format!("found {span}; allowed: at most {LONGEST_DELAY}"));
+            wrong(
+                field,
+                format!("found {span}; allowed: at most {LONGEST_DELAY}"),
+            );
         }
     }
     // Also keeps the sums below from overflowing.
@@ -78,12 +84,16 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     }
     match link.transmission {
         Transmission::Packet => {
-            for (field, size) in
-                [("header", link.packet.header), ("data_header", link.packet.data_header)]
-            {
+            for (field, size) in [
+                ("header", link.packet.header),
+                ("data_header", link.packet.data_header),
+            ] {
                 if size.0 > 65536 {
                     let allowed = "allowed: at most 64 KiB";
-                    wrong(&format!("packet.{field}"), format!("found {size}; {allowed}"));
+                    wrong(
+                        &format!("packet.{field}"),
+                        format!("found {size}; {allowed}"),
+                    );
                     return;
                 }
             }
@@ -116,9 +126,16 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     }
     let rate = link.flit_error_rate.0;
     if !(0.0..=0.1).contains(&rate) {
-        wrong("flit_error_rate", format!("found {rate}; allowed: 0 to 0.1"));
+        wrong(
+            "flit_error_rate",
+            format!("found {rate}; allowed: 0 to 0.1"),
+        );
     }
-    let unit_ps = link.rate().time_for(cxlab_engine::units::Bytes(link.unit_bytes())).0.max(1);
+    let unit_ps = link
+        .rate()
+        .time_for(cxlab_engine::units::Bytes(link.unit_bytes()))
+        .0
+        .max(1);
     let needed = link.retry_round_trip_ps().div_ceil(unit_ps) + 1;
     if rate > 0.0 && u64::from(link.replay_buffer_flits) < needed {
         wrong(
@@ -152,14 +169,26 @@ pub(super) fn list(
             let here = End::Switch(switch, port as u16);
             match *peer {
                 PortPeer::Endpoint(number) => {
-                    links.push(PlannedLink { a: endpoint(number, 0), b: here, params: edge.clone() });
+                    links.push(PlannedLink {
+                        a: endpoint(number, 0),
+                        b: here,
+                        params: edge.clone(),
+                    });
                 }
-                PortPeer::Switch { index, port: far, link } => {
-                    let first = graph.links[link].a == switch
-                        && (index != switch || far > port as u16);
+                PortPeer::Switch {
+                    index,
+                    port: far,
+                    link,
+                } => {
+                    let first =
+                        graph.links[link].a == switch && (index != switch || far > port as u16);
                     if first {
                         let b = End::Switch(index, far);
-                        links.push(PlannedLink { a: here, b, params: core.clone() });
+                        links.push(PlannedLink {
+                            a: here,
+                            b,
+                            params: core.clone(),
+                        });
                     }
                 }
             }
@@ -172,7 +201,11 @@ pub(super) fn list(
             endpoint(number, next_port[number] - 1)
         };
         let (a, b) = (take(*host), take(*device));
-        links.push(PlannedLink { a, b, params: edge.clone() });
+        links.push(PlannedLink {
+            a,
+            b,
+            params: edge.clone(),
+        });
     }
     links
 }
@@ -185,7 +218,10 @@ pub(super) fn check_virtual_channels(
     if tables.virtual_channels() == 1 {
         return Ok(());
     }
-    let links = [("link", Some(&scenario.fabric.link)), ("edge_link", scenario.fabric.edge_link.as_ref())];
+    let links = [
+        ("link", Some(&scenario.fabric.link)),
+        ("edge_link", scenario.fabric.edge_link.as_ref()),
+    ];
     let half = |link: &&LinkParams| link.duplex == Duplex::Half;
     let problems = links.into_iter().filter(|(_, link)| link.as_ref().is_some_and(half)).map(|(name, _)| {
         Problem::new(
@@ -198,5 +234,9 @@ pub(super) fn check_virtual_channels(
         )
     });
     let problems: Vec<Problem> = problems.collect();
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
 }

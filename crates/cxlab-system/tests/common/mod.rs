@@ -10,7 +10,8 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Folder {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
@@ -46,7 +47,9 @@ pub fn command(args: &[&dyn AsRef<OsStr>]) -> Command {
     for arg in args {
         command.arg(arg.as_ref());
     }
-    command.current_dir(env!("CARGO_TARGET_TMPDIR")).stdin(Stdio::null());
+    command
+        .current_dir(env!("CARGO_TARGET_TMPDIR"))
+        .stdin(Stdio::null());
     command
 }
 
