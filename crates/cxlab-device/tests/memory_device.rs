@@ -1,0 +1,208 @@
+//! The Type 3 device: contexts are bounded, and responses leave in the order of completion.
+
+use std::collections::VecDeque;
+
+use cxlab_device::{DeviceConfig, DeviceParams, MemoryDevice};
+use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
+use cxlab_link::{
+    Blocked, Buffer, CreditTable, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig,
+    Transmission,
+};
+use cxlab_memory::Medium;
+use cxlab_memory::fixed::FixedParams;
+use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_protocol::{Message, Opcode, PortId};
+
+/// A link on which every message takes 1 ns, and the wire 1 ns.
+fn link(responses: u8) -> LinkParams {
+    LinkParams {
+        transmission: Transmission::Packet,
+        bandwidth: Some(BytesPerSec(64_000_000_000)),
+        packet: PacketHeader { header: Bytes(64), data_header: Bytes(0) },
+        propagation: Picos(1_000),
+        port_delay: Picos(0),
+        credits: CreditTable { s2m_drs: responses, s2m_ndr: responses, ..CreditTable::default() },
+        ..LinkParams::default()
+    }
+}
+
+fn end(params: &LinkParams) -> LinkPort {
+    let zero = Picos::ZERO;
+    LinkPort::new(
+        params,
+        &PortConfig { port: 0, egress: zero, ingress: zero, vcs: 1, seed: 1, name: "test" },
+    )
+}
+
+/// Sends its requests as fast as it can, and perhaps never frees a buffer.
+struct Host {
+    link: LinkPort,
+    requests: VecDeque<Message>,
+    hold: bool,
+    /// Tag and opcode of each response, and when it came.
+    seen: Vec<(u64, u32, Opcode)>,
+}
+
+impl Host {
+    fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some(message) = self.requests.front_mut() {
+            match self.link.send(ctx, message) {
+                Ok(()) => drop(self.requests.pop_front()),
+                Err(Blocked::Until(time)) => return ctx.wake_at(time, 0),
+                Err(Blocked::Credits) => return,
+            }
+        }
+    }
+}
+
+#[allow(clippy::large_enum_variant)]
+enum Node {
+    Host(Host),
+    Device(MemoryDevice),
+}
+
+impl Component for Node {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Node::Host(host) = self {
+            host.go_on(ctx);
+        }
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        match self {
+            Node::Device(device) => device.receive(ctx, port, parcel),
+            Node::Host(host) => {
+                let credited = host.link.receive(parcel);
+                if let Some(message) = parcel.message {
+                    host.seen.push((ctx.now().0, message.tag, message.opcode));
+                    if !host.hold {
+                        host.link.release(ctx, Buffer::of(message.channel(), message.vc));
+                    }
+                }
+                if credited {
+                    host.go_on(ctx);
+                }
+            }
+        }
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Host(host) => host.go_on(ctx),
+            Node::Device(device) => device.wake(ctx, token),
+        }
+    }
+}
+
+struct Ran {
+    simulation: Simulation<Node>,
+}
+
+impl Ran {
+    fn device(&self) -> &MemoryDevice {
+        let Node::Device(device) = &self.simulation.components()[1] else { panic!("a device") };
+        device
+    }
+    fn seen(&self) -> &[(u64, u32, Opcode)] {
+        let Node::Host(host) = &self.simulation.components()[0] else { panic!("a host") };
+        &host.seen
+    }
+    fn times(&self) -> Vec<u64> {
+        self.seen().iter().map(|(at, ..)| *at).collect()
+    }
+}
+
+/// Requests (`w` writes, `r` reads, one for each letter) to consecutive lines.
+fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u8, hold: bool) -> Ran {
+    let link = link(responses);
+    let requests = requests.chars().zip(0..).map(|(kind, tag)| Message {
+        hpa: Hpa(64 * u64::from(tag)),
+        issued_ps: 0,
+        stages: Default::default(),
+        tag,
+        source: PortId(0),
+        destination: PortId(1),
+        opcode: if kind == 'w' { Opcode::MemWr } else { Opcode::MemRd },
+        vc: 0,
+        hops: 0,
+    });
+    let set = InterleaveSet::new(Hpa(0), Bytes(1 << 20), Bytes(256), 1).unwrap();
+    let host = Host { link: end(&link), requests: requests.collect(), hold, seen: vec![] };
+    let device = MemoryDevice::new(DeviceConfig {
+        params: DeviceParams { process_time: Picos(0), contexts },
+        ports: vec![end(&link)],
+        backend: medium.backend(),
+        decoder: Some(set),
+        target: 0,
+    });
+    let wire = |peer: usize| {
+        vec![Wire { peer: ComponentId::from(peer), peer_port: 0, min_latency: Picos(1_000) }]
+    };
+    let nodes = vec![Node::Host(host), Node::Device(device)];
+    let mut simulation = Simulation::new(nodes, vec![wire(1), wire(0)]);
+    simulation.run(1, SimTime::NEVER, &Monitor::default());
+    Ran { simulation }
+}
+
+fn medium(read: u64, write: u64) -> FixedParams {
+    FixedParams {
+        latency: Picos(read),
+        write_latency: Some(Picos(write)),
+        ..FixedParams::default()
+    }
+}
+
+/// The first request arrives at 2 ns; a response takes 2 ns.
+const WAY: u64 = 2_000;
+
+#[test]
+fn a_context_is_held_until_its_response_has_left() {
+    let latency = 100_000;
+    let one = run("rrrr", 1, medium(latency, 0), 128, false);
+    let expected: Vec<u64> = (1..=4).map(|n| WAY + n * latency + WAY).collect();
+    assert_eq!(one.times(), expected, "one at a time");
+    let two = run("rrrr", 2, medium(latency, 0), 128, false);
+    let first = [WAY + latency + WAY, WAY + 1_000 + latency + WAY];
+    assert_eq!(two.times(), [first[0], first[1], first[0] + latency, first[1] + latency]);
+    let all = run("rrrr", 4, medium(latency, 0), 128, false);
+    assert_eq!(all.times(), [0, 1, 2, 3].map(|n| first[0] + n * 1_000), "as fast as the link");
+}
+
+#[test]
+fn a_medium_with_a_short_queue_bounds_what_is_in_it() {
+    let short = FixedParams { queue: 1, ..medium(100_000, 0) };
+    let ran = run("rrr", 64, short, 128, false);
+    assert_eq!(ran.times(), [1, 2, 3].map(|n| WAY + n * 100_000 + WAY));
+}
+
+#[test]
+fn responses_leave_in_the_order_of_completion() {
+    let ran = run("rwrw", 64, medium(100_000, 10_000), 128, false);
+    let order: Vec<(u32, Opcode)> =
+        ran.seen().iter().map(|(_, tag, opcode)| (*tag, *opcode)).collect();
+    assert_eq!(
+        order,
+        [(1, Opcode::Cmp), (3, Opcode::Cmp), (0, Opcode::MemData), (2, Opcode::MemData)]
+    );
+    assert_eq!(ran.times()[0], WAY + 1_000 + 10_000 + WAY);
+    assert_eq!(ran.times()[2], WAY + 100_000 + WAY);
+    let stats = ran.device().stats();
+    assert_eq!((stats.reads, stats.writes, stats.accepted, stats.answered), (2, 2, 4, 4));
+    assert_eq!(ran.device().in_flight(), 0);
+}
+
+#[test]
+fn a_blocked_response_path_bounds_what_the_device_takes_in() {
+    let ran = run(&"r".repeat(20), 3, medium(1_000, 0), 2, true);
+    assert_eq!(ran.seen().len(), 2, "two buffers, never freed");
+    let stats = ran.device().stats();
+    assert_eq!((stats.answered, stats.reads), (2, 2 + 3), "the medium saw answered and contexts");
+    assert_eq!(ran.device().in_flight(), 20 - 2, "all others wait in contexts and buffers");
+}
+
+#[test]
+fn writes_are_answered_while_no_read_can_be() {
+    let ran = run("rrrww", 64, medium(1_000, 1_000), 2, true);
+    let tags: Vec<u32> = ran.seen().iter().map(|(_, tag, _)| *tag).collect();
+    assert_eq!(tags, [0, 1, 3, 4]);
+}

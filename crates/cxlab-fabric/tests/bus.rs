@@ -1,0 +1,111 @@
+//! The half-duplex bus: turnaround, burst, and progress of both directions.
+
+mod common;
+
+use common::{Stub, end, link, message, wire};
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
+use cxlab_fabric::bus::{Bus, BusConfig};
+use cxlab_link::{LinkParams, PacketHeader, Parcel};
+use cxlab_protocol::Opcode;
+
+#[allow(clippy::large_enum_variant)]
+enum Node {
+    Stub(Stub),
+    Bus(Bus),
+}
+
+impl Component for Node {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Node::Stub(stub) = self {
+            stub.start(ctx);
+        }
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        match self {
+            Node::Stub(stub) => stub.receive(ctx, port, parcel),
+            Node::Bus(bus) => bus.receive(ctx, port, parcel),
+        }
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Stub(stub) => stub.wake(ctx, token),
+            Node::Bus(bus) => bus.wake(ctx, token),
+        }
+    }
+}
+
+const TURN: u64 = 700;
+/// A message's time on the wire, its flight, and the way to the bus.
+const MESSAGE: u64 = 1_000;
+const FLIGHT: u64 = 1_000;
+const ATTACH: u64 = 1;
+
+/// Requests from the left and responses from the right, all at time 0: when each arrived, with
+/// the side that it came from, in order.
+fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
+    let attach = LinkParams {
+        packet: PacketHeader { header: Bytes(0), data_header: Bytes(0) },
+        bandwidth: Some(BytesPerSec(u64::MAX)),
+        propagation: Picos(ATTACH),
+        ..link(1)
+    };
+    let slow = link(1);
+    let mut ends: Vec<Node> =
+        (0..2).map(|_| Node::Stub(Stub::new(end(&attach, 0, 1)))).collect();
+    for (side, (count, opcode)) in [(left, Opcode::MemRd), (right, Opcode::Cmp)].iter().enumerate() {
+        let Node::Stub(stub) = &mut ends[side] else { panic!("a stub") };
+        let (from, to) = (side as u16, 1 - side as u16);
+        stub.script.extend((0..*count).map(|tag| (0, message(*opcode, from, to, 0, tag))));
+    }
+    let ports = [end(&slow, 0, 1), end(&slow, 1, 1)];
+    ends.push(Node::Bus(Bus::new(BusConfig { ports, turnaround_ps: TURN, burst })));
+    let wires = vec![
+        vec![wire(&attach, 2, 0)],
+        vec![wire(&attach, 2, 1)],
+        vec![wire(&slow, 0, 0), wire(&slow, 1, 0)],
+    ];
+    let mut simulation = Simulation::new(ends, wires);
+    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    let mut all = Vec::new();
+    for (node, from) in simulation.components().iter().zip(['r', 'l']) {
+        let Node::Stub(stub) = node else { panic!("a stub") };
+        all.extend(stub.seen.iter().map(|(at, _)| (*at, from)));
+    }
+    all.sort_unstable();
+    assert_eq!(all.len(), (left + right) as usize, "everything arrives");
+    all
+}
+
+/// The runs of one side in the order of arrival.
+fn runs(all: &[(u64, char)]) -> Vec<(char, usize)> {
+    all.chunk_by(|a, b| a.1 == b.1).map(|run| (run[0].1, run.len())).collect()
+}
+
+#[test]
+fn a_change_of_direction_costs_a_turnaround_and_a_message_in_a_row_none() {
+    let first = ATTACH + TURN + MESSAGE + FLIGHT;
+    assert_eq!(run(2, 0, 16), [(first, 'l'), (first + MESSAGE, 'l')], "it leads left at first");
+    assert_eq!(run(1, 1, 16), [(first, 'l'), (first + TURN + MESSAGE, 'r')]);
+}
+
+#[test]
+fn a_direction_yields_after_its_burst_and_goes_on_when_nobody_waits() {
+    let all = run(10, 4, 3);
+    assert_eq!(runs(&all), [('l', 3), ('r', 3), ('l', 3), ('r', 1), ('l', 4)]);
+    let busy = 14 * MESSAGE + 5 * TURN;
+    assert_eq!(all[13].0, ATTACH + busy + FLIGHT, "messages and turnarounds, and no gap");
+}
+
+#[test]
+fn both_directions_get_on_under_every_burst() {
+    for burst in [1, 2, 7] {
+        let all = run(50, 50, burst);
+        let longest = runs(&all).iter().map(|(_, length)| *length).max();
+        assert_eq!(longest, Some(burst as usize));
+        let turns = runs(&all).len() as u64;
+        assert_eq!(all[99].0, ATTACH + 100 * MESSAGE + turns * TURN + FLIGHT);
+    }
+}

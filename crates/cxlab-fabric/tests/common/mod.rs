@@ -1,0 +1,107 @@
+//! An endpoint that sends what a script says and notes what arrives.
+#![allow(dead_code)]
+
+use std::collections::VecDeque;
+
+use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, ComponentId, Ctx, Wire};
+use cxlab_link::{Blocked, Buffer, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
+use cxlab_protocol::{Message, Opcode, PortId};
+
+/// A link on which a message without data takes 1 ns, one with data `data` ns, and the wire 1 ns.
+pub fn link(data: u64) -> LinkParams {
+    LinkParams {
+        transmission: Transmission::Packet,
+        bandwidth: Some(BytesPerSec(64_000_000_000)),
+        packet: PacketHeader { header: Bytes(64), data_header: Bytes(64 * data - 64) },
+        propagation: Picos(1_000),
+        port_delay: Picos(0),
+        ..LinkParams::default()
+    }
+}
+
+/// One end of a link, on port `port` of its component.
+pub fn end(params: &LinkParams, port: u16, vcs: u8) -> LinkPort {
+    let zero = Picos::ZERO;
+    LinkPort::new(
+        params,
+        &PortConfig { port, egress: zero, ingress: zero, vcs, seed: 1, name: "test" },
+    )
+}
+
+/// The way from one end.
+pub fn wire(params: &LinkParams, peer: usize, peer_port: u16) -> Wire {
+    let min_latency = LinkPort::min_latency(params, Picos::ZERO, Picos::ZERO);
+    Wire { peer: ComponentId::from(peer), peer_port, min_latency }
+}
+
+/// A message; `tag` is for the test to know it by.
+pub fn message(opcode: Opcode, source: u16, destination: u16, issued: u64, tag: u32) -> Message {
+    Message {
+        hpa: Hpa(64 * u64::from(tag)),
+        issued_ps: issued,
+        stages: Default::default(),
+        tag,
+        source: PortId(source),
+        destination: PortId(destination),
+        opcode,
+        vc: 0,
+        hops: 0,
+    }
+}
+
+pub struct Stub {
+    pub link: LinkPort,
+    /// When to send what, in order.
+    pub script: VecDeque<(u64, Message)>,
+    /// Whether received messages keep their buffers for ever.
+    pub hold: bool,
+    /// What arrived, and when.
+    pub seen: Vec<(u64, Message)>,
+}
+
+impl Stub {
+    pub fn new(link: LinkPort) -> Self {
+        Stub { link, script: VecDeque::new(), hold: false, seen: Vec::new() }
+    }
+
+    pub fn tags(&self) -> Vec<u32> {
+        self.seen.iter().map(|(_, message)| message.tag).collect()
+    }
+
+    fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some((at, message)) = self.script.front_mut() {
+            if *at > ctx.now().0 {
+                ctx.wake_at(SimTime(*at), 0);
+                return;
+            }
+            match self.link.send(ctx, message) {
+                Ok(()) => drop(self.script.pop_front()),
+                Err(Blocked::Until(time)) => return ctx.wake_at(time, 0),
+                Err(Blocked::Credits) => return,
+            }
+        }
+    }
+}
+
+impl Component for Stub {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.go_on(ctx);
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, _port: u16, parcel: &Parcel) {
+        let credited = self.link.receive(parcel);
+        if let Some(message) = parcel.message {
+            self.seen.push((ctx.now().0, message));
+            if !self.hold {
+                self.link.release(ctx, Buffer::of(message.channel(), message.vc));
+            }
+        }
+        if credited {
+            self.go_on(ctx);
+        }
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, _token: u32) {
+        self.go_on(ctx);
+    }
+}

@@ -1,0 +1,266 @@
+//! The switch: who goes first, who does not wait for whom, on which virtual channel.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Stub, end, link, message, wire};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Monitor, Simulation, Stop};
+use cxlab_fabric::graph::{Endpoints, FabricGraph};
+use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
+use cxlab_fabric::switch::{Arbitration, Switch, SwitchConfig, SwitchParams};
+use cxlab_link::{Buffer, CreditTable, LinkParams, Parcel};
+use cxlab_protocol::{Channel, Opcode};
+
+#[allow(clippy::large_enum_variant)]
+enum Node {
+    Stub(Stub),
+    Switch(Switch),
+}
+
+impl Component for Node {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Node::Stub(stub) = self {
+            stub.start(ctx);
+        }
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        match self {
+            Node::Stub(stub) => stub.receive(ctx, port, parcel),
+            Node::Switch(switch) => switch.receive(ctx, port, parcel),
+        }
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Stub(stub) => stub.wake(ctx, token),
+            Node::Switch(switch) => switch.wake(ctx, token),
+        }
+    }
+}
+
+struct Fabric {
+    simulation: Simulation<Node>,
+    tables: Arc<RoutingTables>,
+}
+
+impl Fabric {
+    /// Endpoints and switches as the graph says; `params` gives the link of each endpoint.
+    fn new(
+        graph: &FabricGraph,
+        arbitration: Arbitration,
+        params: impl Fn(usize) -> LinkParams,
+    ) -> Fabric {
+        let tables = Arc::new(RoutingTables::build(graph, RoutingKind::Shortest).unwrap());
+        let (endpoints, vcs) = (graph.endpoints.len(), tables.virtual_channels());
+        let (mut nodes, mut wires) = (Vec::new(), Vec::new());
+        for endpoint in 0..endpoints {
+            let (switch, port) = tables.ports().edge(endpoint).unwrap();
+            nodes.push(Node::Stub(Stub::new(end(&params(endpoint), 0, vcs))));
+            wires.push(vec![wire(&params(endpoint), endpoints + switch, port)]);
+        }
+        for index in 0..graph.switches.len() {
+            let (mut ports, mut own) = (Vec::new(), Vec::new());
+            for (port, peer) in tables.ports().of(index).iter().enumerate() {
+                let (params, peer, far) = match *peer {
+                    PortPeer::Endpoint(endpoint) => (params(endpoint), endpoint, 0),
+                    PortPeer::Switch { index, port, .. } => (link(1), endpoints + index, port),
+                };
+                ports.push(end(&params, port as u16, vcs));
+                own.push(wire(&params, peer, far));
+            }
+            let params = SwitchParams { switching_time: Picos(0), arbitration, max_ports: None };
+            let (tables, rng) = (Arc::clone(&tables), StreamRng::new(1, "switch"));
+            let config = SwitchConfig { params, index, endpoints, ports, tables, rng };
+            nodes.push(Node::Switch(Switch::new(config)));
+            wires.push(own);
+        }
+        Fabric { simulation: Simulation::new(nodes, wires), tables }
+    }
+
+    /// `hosts` hosts and `devices` devices at one switch.
+    fn star(hosts: usize, devices: usize, by: Arbitration, link: impl Fn(usize) -> LinkParams) -> Fabric {
+        let mut graph = FabricGraph::new(&Endpoints::numbered(hosts, devices));
+        graph.add_switch("switch", 0);
+        (0..hosts + devices).for_each(|endpoint| graph.attach(endpoint, 0));
+        Fabric::new(&graph, by, link)
+    }
+
+    fn stub(&mut self, number: usize) -> &mut Stub {
+        match self.simulation.component_mut(number) {
+            Node::Stub(stub) => stub,
+            Node::Switch(_) => panic!("{number} is a switch"),
+        }
+    }
+
+    fn run(&mut self) {
+        let outcome = self.simulation.run(1, SimTime::NEVER, &Monitor::default());
+        assert_eq!(outcome.stop, Stop::Exhausted);
+    }
+}
+
+#[test]
+fn two_inputs_share_an_output_evenly() {
+    let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, |_| link(1));
+    for host in 0..2u16 {
+        let requests = (0..100).map(|tag| (0, message(Opcode::MemRd, host, 2, 0, tag)));
+        fabric.stub(host as usize).script.extend(requests);
+    }
+    fabric.run();
+    let seen = &fabric.stub(2).seen;
+    assert_eq!(seen.len(), 200);
+    let mut lead = 0i32;
+    for (_, message) in seen {
+        lead += if message.source.0 == 0 { 1 } else { -1 };
+        assert!(lead.abs() <= 1, "{:?}", fabric.stub(2).tags());
+    }
+    // 1 ns on the host's link, 1 ns of flight, then 200 messages of 1 ns, and 1 ns of flight.
+    assert_eq!(fabric.stub(2).seen[199].0, 1_000 + 1_000 + 200_000 + 1_000);
+}
+
+#[test]
+fn the_oldest_transaction_goes_first_under_age_arbitration() {
+    for (arbitration, expected) in [
+        (Arbitration::Age, [9, 1, 5, 6, 50, 51, 100, 101, 200]),
+        (Arbitration::RoundRobin, [9, 5, 1, 6, 50, 100, 51, 101, 200]),
+    ] {
+        let mut fabric = Fabric::star(3, 1, arbitration, |_| link(100));
+        // A long message keeps the output busy until all the others wait.
+        fabric.stub(2).script.push_back((0, message(Opcode::MemWr, 2, 3, 9, 9)));
+        for (host, ages) in [(0, [5, 6, 100, 101]), (1, [1, 50, 51, 200])] {
+            let at = 110_000 + u64::from(host);
+            let requests = ages.map(|age| (at, message(Opcode::MemRd, host, 3, age, age as u32)));
+            fabric.stub(host as usize).script.extend(requests);
+        }
+        fabric.run();
+        assert_eq!(fabric.stub(3).tags(), expected, "{arbitration:?}");
+    }
+}
+
+#[test]
+fn a_blocked_output_holds_nothing_back_for_another() {
+    let narrow = CreditTable { m2s_req: 1, ..CreditTable::default() };
+    let mut fabric = Fabric::star(1, 2, Arbitration::RoundRobin, |endpoint| LinkParams {
+        credits: if endpoint == 1 { narrow } else { CreditTable::default() },
+        ..link(1)
+    });
+    fabric.stub(1).hold = true;
+    for (tag, to) in [1, 1, 1, 2].into_iter().enumerate() {
+        fabric.stub(0).script.push_back((0, message(Opcode::MemRd, 0, to, 0, tag as u32)));
+    }
+    fabric.run();
+    assert_eq!(fabric.stub(1).tags(), [0], "one buffer, never freed");
+    // The fourth leaves its host after 4 ns, and meets nobody.
+    let free: Vec<(u64, u32)> =
+        fabric.stub(2).seen.iter().map(|(at, message)| (*at, message.tag)).collect();
+    assert_eq!(free, [(4_000 + 1_000 + 1_000 + 1_000, 3)]);
+    let Node::Switch(switch) = &fabric.simulation.components()[3] else { panic!("a switch") };
+    assert_eq!(switch.in_flight(), 2);
+}
+
+#[test]
+fn a_class_without_credits_holds_nothing_back_for_another() {
+    let narrow = CreditTable { m2s_rwd: 1, ..CreditTable::default() };
+    let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, |endpoint| LinkParams {
+        credits: if endpoint == 2 { narrow } else { CreditTable::default() },
+        ..link(1)
+    });
+    fabric.stub(2).hold = true;
+    for (tag, opcode) in [Opcode::MemWr, Opcode::MemWr, Opcode::MemRd].into_iter().enumerate() {
+        fabric.stub(0).script.push_back((0, message(opcode, 0, 2, 0, tag as u32)));
+    }
+    fabric.run();
+    assert_eq!(fabric.stub(2).tags(), [0, 2]);
+}
+
+#[test]
+fn messages_change_their_virtual_channel_where_the_tables_say() {
+    let switches = 6;
+    let mut graph = FabricGraph::new(&Endpoints::numbered(switches, switches));
+    for switch in 0..switches {
+        graph.add_switch(format!("s{switch}"), 0);
+    }
+    for switch in 0..switches {
+        graph.add_link(switch, (switch + 1) % switches);
+        graph.attach(switch, switch);
+        graph.attach(switches + switch, switch);
+    }
+    let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| link(1));
+    assert!(fabric.tables.virtual_channels() > 1, "a ring needs more than one");
+    for host in 0..switches {
+        for device in 0..switches {
+            let to = (switches + device) as u16;
+            let one = message(Opcode::MemRd, host as u16, to, 0, device as u32);
+            fabric.stub(host).script.push_back((0, one));
+        }
+    }
+    fabric.run();
+    let mut used = [0; 8];
+    for device in switches..2 * switches {
+        assert_eq!(fabric.stub(device).seen.len(), switches);
+        for (_, message) in fabric.stub(device).seen.clone() {
+            let (mut at, mut port) =
+                fabric.tables.ports().edge(message.source.0 as usize).unwrap();
+            let mut vc = 0;
+            loop {
+                let out = fabric.tables.candidates(at, device)[0];
+                vc += u8::from(fabric.tables.vc_increment(at, port, out));
+                match fabric.tables.ports().of(at)[out as usize] {
+                    PortPeer::Endpoint(endpoint) => break assert_eq!(endpoint, device),
+                    PortPeer::Switch { index, port: far, .. } => (at, port) = (index, far),
+                }
+            }
+            assert_eq!(message.vc, vc);
+            used[vc as usize] += 1;
+        }
+    }
+    assert!(used[1] > 0, "{used:?}");
+}
+
+#[test]
+fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
+    let mut graph = FabricGraph::new(&Endpoints::numbered(3, 3));
+    for switch in 0..3 {
+        graph.add_switch(format!("s{switch}"), 0);
+    }
+    for switch in 0..3 {
+        graph.add_link(switch, (switch + 1) % 3);
+        graph.attach(switch, switch);
+        graph.attach(3 + switch, switch);
+    }
+    let credits = CreditTable { m2s_req: 9, m2s_rwd: 3, ..CreditTable::default() };
+    let mut fabric =
+        Fabric::new(&graph, Arbitration::RoundRobin, |_| LinkParams { credits, ..link(2) });
+    let mut rng = StreamRng::new(3, "traffic");
+    for host in 0..3u16 {
+        for tag in 0..500 {
+            let opcode = if rng.chance(0.5) { Opcode::MemRd } else { Opcode::MemWr };
+            let one = message(opcode, host, 3 + rng.below(3) as u16, 0, tag);
+            fabric.stub(host as usize).script.push_back((0, one));
+        }
+    }
+    fabric.run();
+    let vcs = fabric.tables.virtual_channels();
+    let arrived: usize = (3..6).map(|device| fabric.stub(device).seen.len()).sum();
+    assert_eq!(arrived, 1_500);
+    for endpoint in 0..6 {
+        let (switch, port) = fabric.tables.ports().edge(endpoint).unwrap();
+        for class in Channel::ALL {
+            for vc in 0..vcs {
+                let buffer = Buffer::of(class, vc);
+                let near = &fabric.stub(endpoint).link;
+                let (at_hand, waits) =
+                    (near.transmitter.credits(buffer), near.waiting_returns(buffer));
+                let Node::Switch(switch) = fabric.simulation.component_mut(6 + switch) else {
+                    panic!("a switch")
+                };
+                let far = switch.port_mut(port);
+                let all = credits.of(class);
+                assert_eq!(at_hand + far.waiting_returns(buffer), all, "{class:?} {vc} forth");
+                assert_eq!(far.transmitter.credits(buffer) + waits, all, "{class:?} {vc} back");
+            }
+        }
+    }
+}

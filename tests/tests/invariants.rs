@@ -1,0 +1,190 @@
+//! What holds in every system however long it runs: credits are conserved, memory is bounded, and
+//! what cannot go on waits where it came from.
+
+use cxlab_engine::units::SimTime;
+use cxlab_engine::{Monitor, Stop};
+use cxlab_system::system::{Node, System};
+
+/// Credits that never came back after a run has drained, by link direction.
+fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
+    let plan = cxlab_tests::plan(text, set);
+    let mut system = System::build(&plan, 1, false).expect("the system builds");
+    let outcome = system.simulation.run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    for node in system.simulation.components() {
+        match node {
+            Node::Host(host) => assert!(host.is_done() && host.stats().completed_ever > 0),
+            other => assert_eq!(other.holds(), 0),
+        }
+    }
+    let ends: Vec<(usize, u16)> = system
+        .directions
+        .iter()
+        .flat_map(|directions| [directions.forward, directions.backward])
+        .collect();
+    ends.into_iter()
+        .map(|(component, port)| {
+            let node = system.simulation.component_mut(component);
+            node.port_mut(port).transmitter.unreturned()
+        })
+        .collect()
+}
+
+const MIXED: &[&str] = &["hosts[0].workload.read_ratio=0.5", "hosts[0].requests=200"];
+
+#[test]
+fn every_credit_of_a_small_buffer_has_come_back_when_a_run_has_drained() {
+    for name in ["spine-leaf-16", "ring-16", "torus-16", "fully-connected-16"] {
+        for credits in [1, 3, 7] {
+            let table = format!(
+                "fabric.link.credits={{m2s_req={credits},m2s_rwd={credits},s2m_ndr={credits},\
+                 s2m_drs={credits}}}"
+            );
+            let set: Vec<&str> = MIXED.iter().copied().chain([table.as_str()]).collect();
+            let left = unreturned(&cxlab_tests::shipped(name), &set);
+            assert!(left.iter().all(|left| *left == 0), "{name}, {credits} credits: {left:?}");
+        }
+    }
+}
+
+#[test]
+fn no_more_than_a_quarter_of_a_large_buffer_waits_for_a_ride_when_a_run_has_drained() {
+    for name in ["spine-leaf-16", "ring-16", "torus-16", "fully-connected-16"] {
+        let text = cxlab_tests::shipped(name);
+        let plan = cxlab_tests::plan(&text, MIXED);
+        let vcs = u32::from(plan.tables.virtual_channels());
+        let left = unreturned(&text, MIXED);
+        // 128 credits for each of four classes; 32 go back alone.
+        assert!(left.iter().all(|left| *left <= 4 * 31 * vcs), "{name}: {left:?}");
+        assert!(left.iter().any(|left| *left > 0), "{name}: some wait for a ride");
+    }
+}
+
+/// Pages of memory that the process has in use.
+#[cfg(target_os = "linux")]
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.expect("a number of pages") * 4096
+}
+
+/// One process holds one measurement, so the test runs itself again for each length.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_number_of_requests() {
+    const NAME: &str = "memory_does_not_grow_with_the_number_of_requests";
+    if let Ok(requests) = std::env::var("CXLAB_MEMORY_REQUESTS") {
+        let requests = format!("measure.requests={requests}");
+        let set = ["hosts[0].workload.read_ratio=0.7", &requests];
+        let report = cxlab_tests::report(&cxlab_tests::shipped("spine-leaf-16"), &set);
+        println!("resident {} completed {}", resident_bytes(), report.requests.completed);
+        return;
+    }
+    let measure = |requests: u64| {
+        let program = std::env::current_exe().expect("this program");
+        let output = std::process::Command::new(program)
+            .args(["--exact", NAME, "--nocapture", "--test-threads=1"])
+            .env("CXLAB_MEMORY_REQUESTS", requests.to_string())
+            .output()
+            .expect("the test runs itself");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let number = |key: &str| {
+            let mut words = text.split_whitespace().skip_while(|word| *word != key);
+            words.nth(1).and_then(|word| word.parse::<u64>().ok()).expect("a number follows")
+        };
+        assert!(number("completed") >= requests, "{text}");
+        number("resident")
+    };
+    let (short, long) = (measure(20_000), measure(200_000));
+    // 180,000 requests more; one byte kept of each is 176 KiB, one row 30 MiB. Allocators and
+    // the histogram's buckets move by less than 1 MiB.
+    assert!(long < short + (1 << 20), "{short} bytes, and {long} after ten times the requests");
+}
+
+#[test]
+fn a_chain_of_two_hundred_switches_completes_at_the_sum_of_its_parts() {
+    let text = r#"
+name = "long"
+[fabric]
+topology = { kind = "chain", switches = 200 }
+link = { transmission = "packet", bandwidth = "64 GB/s", propagation = "1 ns", port_delay = "2 ns", packet = { header = "16 B", data_header = "0 B" } }
+switch = { switching_time = "3 ns" }
+[[hosts]]
+name = "host"
+requests = 50
+workload = { kind = "uniform" }
+issue = { outstanding = 1, process_time = "10 ns" }
+[[devices]]
+name = "mem"
+controller = { process_time = "40 ns" }
+memory = { kind = "fixed", latency = "46 ns" }
+"#;
+    // The host sits at the first switch of the first half, the device at the first of the second.
+    let report = cxlab_tests::report(text, &[]);
+    let hops = report.by_hops[0].hops as f64;
+    assert_eq!(report.by_hops.len(), 1);
+    assert_eq!(hops, 102.0);
+    let links = 2.0 * hops * (1.0 + 2.0 * 2.0) + hops * (0.25 + 1.0);
+    let expected = 10.0 + links + 2.0 * (hops - 1.0) * 3.0 + 40.0 + 46.0;
+    assert_eq!((report.latency_ns.min, report.latency_ns.max), (expected, expected));
+}
+
+#[test]
+fn a_chain_of_two_hundred_switches_under_load_with_one_credit_everywhere_completes() {
+    let text = r#"
+name = "long"
+[fabric]
+topology = { kind = "chain", switches = 200, placement = "paired" }
+link = { credits = { m2s_req = 1, m2s_rwd = 1, s2m_ndr = 1, s2m_drs = 1 } }
+[[hosts]]
+name = "host"
+count = 8
+requests = 40
+workload = { kind = "uniform", read_ratio = 0.5 }
+[[devices]]
+name = "mem"
+count = 8
+"#;
+    let report = cxlab_tests::report(text, &[]);
+    assert_eq!((report.requests.issued, report.requests.completed), (320, 320));
+}
+
+/// One host, one switch, one slow device with one of everything.
+const SLOW: &str = r#"
+name = "slow"
+[measure]
+duration = "400 us"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+link = { credits = { m2s_req = 2, m2s_rwd = 2, s2m_ndr = 2, s2m_drs = 2 } }
+[[hosts]]
+name = "host"
+workload = { kind = "uniform", read_ratio = 1.0 }
+issue = { outstanding = 500 }
+[[devices]]
+name = "mem"
+controller = { contexts = 1 }
+memory = { kind = "fixed", latency = "1 us", queue = 1 }
+"#;
+
+#[test]
+fn backpressure_reaches_the_requester_and_requests_wait_there() {
+    let plan = cxlab_tests::plan(SLOW, &[]);
+    let mut system = System::build(&plan, 1, false).expect("the system builds");
+    system.simulation.run(1, SimTime(400_000_000), &Monitor::default());
+    let holds: Vec<u64> = system.simulation.components().iter().map(Node::holds).collect();
+    // Hosts, devices, switches: what each can hold is what it has buffers for.
+    assert_eq!(holds[0], 500, "the host has as many in flight as it may");
+    assert!(holds[1] <= 1 + 2, "a context and two buffers, not {}", holds[1]);
+    assert!(holds[2] <= 2 * 2, "two buffers of each class, not {}", holds[2]);
+}
+
+#[test]
+fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
+    let free = cxlab_tests::report(SLOW, &[]);
+    assert_eq!(free.requests.in_flight, 500);
+    let held = cxlab_tests::report(SLOW, &["hosts[0].issue.queue=3"]);
+    // The queue; two buffers each in switch and device; the context; two on each wire at most.
+    assert!(held.requests.in_flight <= 3 + 2 + 2 + 1, "{}", held.requests.in_flight);
+    assert_eq!(held.requests.completed, free.requests.completed, "the device sets the pace");
+}
