@@ -99,7 +99,10 @@ pub(crate) struct Returns {
 
 impl Returns {
     pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
-        Returns { waiting: capacity.map(|credits| (0, (credits / 4).max(1))), mask: 0 }
+        Returns {
+            waiting: capacity.map(|credits| (0, (credits / 4).max(1))),
+            mask: 0,
+        }
     }
 
     /// A place in `buffer` became free. True when so many credits wait that they should not wait
@@ -110,6 +113,26 @@ impl Returns {
         *waiting += 1;
         self.mask |= 1 << buffer.0;
         *waiting >= *threshold
+    }
+
+    /// Takes the credits of `first` along, and those of up to three other buffers. A buffer that
+    /// reached its threshold must go at once: its transmitter may have no credit left to send
+    /// anything that would remind us.
+    #[inline]
+    pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
+        let mine = std::mem::take(&mut self.waiting[first.0 as usize].0);
+        self.mask &= !(1 << first.0);
+        let mut credits = self.take();
+        let entries = &mut credits.entries;
+        if entries[Credits::PLACES - 1].1 > 0 {
+            // All places are taken: the last one waits again.
+            let (at, count) = entries[Credits::PLACES - 1];
+            self.waiting[at as usize].0 = count;
+            self.mask |= 1 << at;
+        }
+        entries.rotate_right(1);
+        entries[0] = (first.0, mine);
+        credits
     }
 
     /// Takes up to four buffers' credits along.
@@ -133,5 +156,41 @@ impl Returns {
     /// Credits waiting for a ride, by buffer, for conservation checks.
     pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
         self.waiting[buffer.0 as usize].0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_at_its_threshold_goes_first_and_no_credit_is_lost() {
+        let table = CreditTable {
+            m2s_req: 4,
+            m2s_rwd: 4,
+            s2m_ndr: 4,
+            s2m_drs: 4,
+            s2m_bisnp: 4,
+            m2s_birsp: 4,
+        };
+        let mut returns = Returns::new(&table.by_buffer(2));
+        // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
+        for buffer in 0..12 {
+            assert!(returns.free(Buffer(buffer)));
+        }
+        let credits = returns.take_first(Buffer(11));
+        assert_eq!(credits.entries, [(11, 1), (0, 1), (1, 1), (2, 1)]);
+        let mut seen = 4;
+        while returns.mask != 0 {
+            seen += returns
+                .take()
+                .entries
+                .iter()
+                .map(|(_, count)| u32::from(*count))
+                .sum::<u32>();
+        }
+        assert_eq!(seen, 12);
+        returns.free(Buffer(7));
+        assert_eq!(returns.take_first(Buffer(7)).entries[..2], [(7, 1), (0, 0)]);
     }
 }

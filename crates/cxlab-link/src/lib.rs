@@ -31,4 +31,4 @@ pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS};
 pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission};
 pub use parcel::{Credits, Parcel};
 pub use port::{LinkPort, PortConfig};
-pub use transmitter::{Blocked, DirectionStats, Departure, Transmitter};
+pub use transmitter::{Blocked, Departure, DirectionStats, Transmitter};

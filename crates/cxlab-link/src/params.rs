@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::credit::CreditTable;
 
 /// PCIe generation: the rate of a lane.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Debug,
+)]
 pub enum PcieGeneration {
     /// 8 GT/s, 128b/130b encoding.
     #[serde(rename = "3")]
@@ -79,7 +81,10 @@ pub struct PacketHeader {
 
 impl Default for PacketHeader {
     fn default() -> Self {
-        PacketHeader { header: Bytes(16), data_header: Bytes(16) }
+        PacketHeader {
+            header: Bytes(16),
+            data_header: Bytes(16),
+        }
     }
 }
 
@@ -165,8 +170,9 @@ impl Default for LinkParams {
 impl LinkParams {
     /// Rate of one direction.
     pub fn rate(&self) -> BytesPerSec {
-        self.bandwidth
-            .unwrap_or(BytesPerSec(self.generation.lane_rate().0 * u64::from(self.lanes)))
+        self.bandwidth.unwrap_or(BytesPerSec(
+            self.generation.lane_rate().0 * u64::from(self.lanes),
+        ))
     }
 
     /// The flit format in force.

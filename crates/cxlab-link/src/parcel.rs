@@ -15,7 +15,9 @@ impl Credits {
     /// How many buffers one return can name.
     pub const PLACES: usize = 4;
     /// No credits.
-    pub const NONE: Credits = Credits { entries: [(0, 0); Credits::PLACES] };
+    pub const NONE: Credits = Credits {
+        entries: [(0, 0); Credits::PLACES],
+    };
 }
 
 /// The payload of every event between components of a CXL system.

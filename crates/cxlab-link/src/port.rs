@@ -1,7 +1,7 @@
 //! A port: one end of a link, transmitter and receiver together.
 
-use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::Ctx;
+use cxlab_engine::units::{Picos, SimTime};
 use cxlab_protocol::Message;
 
 use crate::credit::{Buffer, Returns};
@@ -78,7 +78,14 @@ impl LinkPort {
         message.stages.link += self.propagation;
         message.stages.port += self.ports;
         let at = SimTime(departure.end.0 + self.fixed);
-        ctx.send(self.port, at, Parcel { message: Some(*message), credits: self.returns.take() });
+        ctx.send(
+            self.port,
+            at,
+            Parcel {
+                message: Some(*message),
+                credits: self.returns.take(),
+            },
+        );
         Ok(())
     }
 
@@ -101,9 +108,16 @@ impl LinkPort {
     #[inline]
     pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
         if self.returns.free(buffer) {
-            let credits = self.returns.take();
+            let credits = self.returns.take_first(buffer);
             let at = SimTime(ctx.now().0 + self.fixed);
-            ctx.send(self.port, at, Parcel { message: None, credits });
+            ctx.send(
+                self.port,
+                at,
+                Parcel {
+                    message: None,
+                    credits,
+                },
+            );
         }
     }
 

@@ -5,6 +5,7 @@
 //! before everything that comes later. A transmitter that cannot take a message says until when
 //! (the open flit begins, or the packet before ends), or that credits are missing.
 
+use std::collections::VecDeque;
 use std::sync::LazyLock;
 
 use cxlab_engine::rng::StreamRng;
@@ -103,22 +104,42 @@ static ALONE: LazyLock<[[Option<Alone>; Channel::COUNT]; FlitFormat::ALL.len()]>
         FlitFormat::ALL.map(|format| Channel::ALL.map(|channel| alone(format, channel)))
     });
 
-/// Error injection: which flit from now on arrives broken.
+/// Error injection: which flits (or packets) arrive broken. Each is sent a second time, which
+/// succeeds; everything behind it waits, as the receiver discards it (go-back-N).
 #[derive(Clone, Debug)]
 struct Errors {
     rng: StreamRng,
     probability: f64,
-    /// Flits from the open one (packets from the next one) to the next broken one.
-    distance: u64,
+    /// Flits that have begun.
+    begun: u64,
+    /// Numbers of the broken flits to come, in order: as many as were asked for.
+    broken: VecDeque<u64>,
+    /// The number from which on none has been drawn.
+    drawn: u64,
     /// From the end of a broken flit to the start of its second transmission.
     round_trip: u64,
 }
 
 impl Errors {
-    fn draw(&mut self) {
-        // Not the platform's logarithm: every machine draws the same distances.
-        let distance = libm::log(self.rng.unit()) / libm::log1p(-self.probability);
-        self.distance = if distance < 1e18 { distance as u64 } else { u64::MAX };
+    /// How many of the next `flits` flits arrive broken.
+    fn among_next(&mut self, flits: u64) -> u64 {
+        let end = self.begun + flits;
+        while self.drawn < end {
+            // Not the platform's logarithm: every machine draws the same distances.
+            let distance = libm::log(self.rng.unit()) / libm::log1p(-self.probability);
+            let distance = if distance < 1e18 { distance as u64 } else { u64::MAX / 4 };
+            self.broken.push_back(self.drawn.saturating_add(distance));
+            self.drawn = self.drawn.saturating_add(distance).saturating_add(1);
+        }
+        self.broken.iter().take_while(|number| **number < end).count() as u64
+    }
+
+    /// The next `flits` flits begin; returns how many of them arrive broken.
+    fn begin(&mut self, flits: u64) -> u64 {
+        let count = self.among_next(flits);
+        self.broken.drain(..count as usize);
+        self.begun += flits;
+        count
     }
 }
 
@@ -172,19 +193,22 @@ impl Transmitter {
                         params.packet.header.0
                     }
                 });
-                Mode::Packet { time: bytes.map(fixed), bytes }
+                Mode::Packet {
+                    time: bytes.map(fixed),
+                    bytes,
+                }
             }
         };
         let probability = params.flit_error_rate.0;
         let errors = (probability > 0.0).then(|| {
-            let mut errors = Errors {
+            Box::new(Errors {
                 rng: StreamRng::new(seed, name),
                 probability,
-                distance: 0,
+                begun: 0,
+                broken: VecDeque::new(),
+                drawn: 0,
                 round_trip: params.retry_round_trip_ps(),
-            };
-            errors.draw();
-            Box::new(errors)
+            })
         });
         Transmitter {
             mode,
@@ -226,7 +250,9 @@ impl Transmitter {
 
     #[inline]
     fn send_packet(&mut self, now: u64, channel: Channel) -> Result<Departure, Blocked> {
-        let Mode::Packet { time, bytes } = &self.mode else { unreachable!("a packet link") };
+        let Mode::Packet { time, bytes } = &self.mode else {
+            unreachable!("a packet link")
+        };
         if self.free > now {
             return Err(Blocked::Until(SimTime(self.free)));
         }
@@ -237,13 +263,9 @@ impl Transmitter {
         }
         let mut retry = 0;
         if let Some(errors) = &mut self.errors {
-            if errors.distance == 0 {
-                retry = errors.round_trip + (time >> FRACTION);
-                self.stats.retries += 1;
-                errors.draw();
-            } else {
-                errors.distance -= 1;
-            }
+            let broken = errors.begin(1);
+            retry = broken * (errors.round_trip + (time >> FRACTION));
+            self.stats.retries += broken;
         }
         self.fraction += time;
         let busy = self.fraction >> FRACTION;
@@ -252,7 +274,10 @@ impl Transmitter {
         self.stats.flits += 1;
         self.stats.bytes += bytes;
         self.stats.busy_ps += busy;
-        Ok(Departure { start: SimTime(now), end: SimTime(self.free) })
+        Ok(Departure {
+            start: SimTime(now),
+            end: SimTime(self.free),
+        })
     }
 
     fn send_flit(&mut self, now: u64, channel: Channel) -> Result<Departure, Blocked> {
@@ -261,27 +286,46 @@ impl Transmitter {
             Some(placement) => placement,
             None => self.place(now, channel)?,
         };
-        let Mode::Flit { flit_time, start, halves, .. } = &self.mode else {
+        let Mode::Flit {
+            flit_time,
+            start,
+            halves,
+            ..
+        } = &self.mode
+        else {
             unreachable!("a flit link")
         };
         let parts = u64::from(placement.last_half) + 1;
-        let part = if *halves == parts { *flit_time } else { flit_time / 2 };
+        let part = if *halves == parts {
+            *flit_time
+        } else {
+            flit_time / 2
+        };
         let elapsed = self.fraction + u64::from(placement.last_flit) * flit_time + part;
         let end = start + (elapsed >> FRACTION);
         let start = *start;
         let mut retry = 0;
-        if let Some(errors) = &self.errors
-            && errors.distance <= u64::from(placement.last_flit)
-        {
-            retry = errors.round_trip + (flit_time >> FRACTION);
+        if let Some(errors) = &mut self.errors {
+            let broken = errors.among_next(u64::from(placement.last_flit) + 1);
+            retry = broken * (errors.round_trip + (flit_time >> FRACTION));
         }
-        Ok(Departure { start: SimTime(start), end: SimTime(end + retry) })
+        Ok(Departure {
+            start: SimTime(start),
+            end: SimTime(end + retry),
+        })
     }
 
     /// Sends a message on an idle link without the packer.
     #[inline]
     fn send_alone(&mut self, now: u64, channel: Channel) -> Option<Placement> {
-        let Mode::Flit { packer, start, alone, alone_by_class, .. } = &mut self.mode else {
+        let Mode::Flit {
+            packer,
+            start,
+            alone,
+            alone_by_class,
+            ..
+        } = &mut self.mode
+        else {
             return None;
         };
         if alone.is_some() || self.errors.is_some() || !packer.is_fresh() {
@@ -299,12 +343,21 @@ impl Transmitter {
     /// Places a message in the open flit.
     fn place(&mut self, now: u64, channel: Channel) -> Result<Placement, Blocked> {
         loop {
-            let Mode::Flit { packer, start, alone, .. } = &mut self.mode else {
+            let Mode::Flit {
+                packer,
+                start,
+                alone,
+                ..
+            } = &mut self.mode
+            else {
                 unreachable!("a flit link")
             };
             if let Some(first) = alone.take() {
                 let placed = packer.place(first);
-                debug_assert!(placed.is_some(), "an empty flit takes any message it can carry");
+                debug_assert!(
+                    placed.is_some(),
+                    "an empty flit takes any message it can carry"
+                );
             }
             let was_empty = packer.is_empty();
             if let Some(placement) = packer.place(channel) {
@@ -316,7 +369,11 @@ impl Transmitter {
                 }
                 return Ok(placement);
             }
-            assert!(!packer.is_empty(), "the link's flits cannot carry {}", channel.name());
+            assert!(
+                !packer.is_empty(),
+                "the link's flits cannot carry {}",
+                channel.name()
+            );
             let start = *start;
             if start > now {
                 return Err(Blocked::Until(SimTime(start)));
@@ -341,13 +398,22 @@ impl Transmitter {
     /// told of it, when the first of its flits has begun.
     #[inline]
     fn finish_alone(&mut self, now: u64) {
-        let Mode::Flit { packer, flit_time, start, flit_bytes, alone, alone_by_class, .. } =
-            &mut self.mode
+        let Mode::Flit {
+            packer,
+            flit_time,
+            start,
+            flit_bytes,
+            alone,
+            alone_by_class,
+            ..
+        } = &mut self.mode
         else {
             return;
         };
         let Some(channel) = *alone else { return };
-        let Some(known) = alone_by_class[channel.index()] else { return };
+        let Some(known) = alone_by_class[channel.index()] else {
+            return;
+        };
         let last = self.fraction + (known.flits - 1) * *flit_time;
         if *start + (last >> FRACTION) < now {
             let elapsed = last + *flit_time;
@@ -359,14 +425,24 @@ impl Transmitter {
             *alone = None;
         } else if *start < now {
             let placed = packer.place(channel);
-            debug_assert!(placed.is_some(), "an empty flit takes any message it can carry");
+            debug_assert!(
+                placed.is_some(),
+                "an empty flit takes any message it can carry"
+            );
             *alone = None;
         }
     }
 
     /// The open flit begins.
     fn close(&mut self) {
-        let Mode::Flit { packer, flit_time, start, flit_bytes, .. } = &mut self.mode else {
+        let Mode::Flit {
+            packer,
+            flit_time,
+            start,
+            flit_bytes,
+            ..
+        } = &mut self.mode
+        else {
             unreachable!("a flit link")
         };
         let flits = u64::from(packer.close());
@@ -378,13 +454,9 @@ impl Transmitter {
         self.stats.bytes += flits * *flit_bytes;
         self.stats.busy_ps += busy;
         if let Some(errors) = &mut self.errors {
-            if errors.distance < flits {
-                self.free += errors.round_trip + (*flit_time >> FRACTION);
-                self.stats.retries += 1;
-                errors.draw();
-            } else {
-                errors.distance -= flits;
-            }
+            let broken = errors.begin(flits);
+            self.free += broken * (errors.round_trip + (*flit_time >> FRACTION));
+            self.stats.retries += broken;
         }
         *start = self.free;
     }
@@ -422,9 +494,11 @@ impl Transmitter {
     /// Time a line with its header roughly takes, in picoseconds: for congestion estimates.
     pub fn line_time_ps(&self) -> u64 {
         match &self.mode {
-            Mode::Flit { flit_time, flit_bytes, .. } => {
-                ((flit_time >> FRACTION) * 80 / flit_bytes).max(1)
-            }
+            Mode::Flit {
+                flit_time,
+                flit_bytes,
+                ..
+            } => ((flit_time >> FRACTION) * 80 / flit_bytes).max(1),
             Mode::Packet { time, .. } => (time[Channel::S2mDrs.index()] >> FRACTION).max(1),
         }
     }

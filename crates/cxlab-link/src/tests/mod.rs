@@ -16,7 +16,11 @@ use crate::transmitter::{Blocked, Departure, Transmitter};
 fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
     LinkParams {
         bandwidth: Some(BytesPerSec(bytes_per_second)),
-        transmission: if format.is_some() { Transmission::Flit } else { Transmission::Packet },
+        transmission: if format.is_some() {
+            Transmission::Flit
+        } else {
+            Transmission::Packet
+        },
         flit: format,
         ..LinkParams::default()
     }

@@ -10,7 +10,13 @@ use Channel::{M2sReq as Req, M2sRwd as Rwd, S2mDrs as Drs, S2mNdr as Ndr};
 
 #[test]
 fn packets_in_a_row_drift_less_than_a_picosecond_in_65536() {
-    for rate in [33_333_333_333, 63_015_384_615, 7_877_000_001, 999_999_999_989, 1_000_003] {
+    for rate in [
+        33_333_333_333,
+        63_015_384_615,
+        7_877_000_001,
+        999_999_999_989,
+        1_000_003,
+    ] {
         let mut link = Free::new(&params(rate, None));
         let mut end = 0;
         for sent in 1..=65_536u64 {
@@ -26,8 +32,14 @@ fn packets_in_a_row_drift_less_than_a_picosecond_in_65536() {
 
 #[test]
 fn a_packet_without_size_takes_no_time_and_one_with_data_its_bytes() {
-    let packet = PacketHeader { header: Bytes(0), data_header: Bytes(6) };
-    let mut link = Free::new(&LinkParams { packet, ..params(1_000_000_000, None) });
+    let packet = PacketHeader {
+        header: Bytes(0),
+        data_header: Bytes(6),
+    };
+    let mut link = Free::new(&LinkParams {
+        packet,
+        ..params(1_000_000_000, None)
+    });
     assert_eq!(link.send(5, Req), Ok((5, 5)));
     assert_eq!(link.send(5, Rwd), Ok((5, 70_005)));
     assert_eq!(link.send(6, Ndr), Err(Blocked::Until(SimTime(70_005))));
@@ -51,10 +63,18 @@ fn two_responses_share_a_flit_and_one_rides_with_a_line() {
     let mut link = narrow();
     assert_eq!(link.send(0, Ndr), Ok((0, 68_000)));
     assert_eq!(link.send(0, Ndr), Ok((0, 68_000)));
-    assert_eq!(link.send(0, Ndr), Ok((68_000, 136_000)), "a third does not fit");
+    assert_eq!(
+        link.send(0, Ndr),
+        Ok((68_000, 136_000)),
+        "a third does not fit"
+    );
     let mut link = narrow();
     assert_eq!(link.send(0, Drs), Ok((0, 136_000)));
-    assert_eq!(link.send(0, Ndr), Ok((0, 68_000)), "beside the line's header");
+    assert_eq!(
+        link.send(0, Ndr),
+        Ok((0, 68_000)),
+        "beside the line's header"
+    );
 }
 
 #[test]
@@ -63,7 +83,12 @@ fn lines_in_a_row_fill_68_byte_flits_as_by_hand() {
     // and 1-3 of line 2. Flit 2: chunk 4 of line 2, headers of lines 3 and 4, chunks 1-2 of line
     // 3. Flit 3, all data: 3-4 of line 3, 1-2 of line 4. Flit 4: 3-4 of line 4.
     let mut link = narrow();
-    let ends = [(0, 136_000), (0, 204_000), (136_000, 272_000), (136_000, 340_000)];
+    let ends = [
+        (0, 136_000),
+        (0, 204_000),
+        (136_000, 272_000),
+        (136_000, 340_000),
+    ];
     for expected in ends {
         assert_eq!(link.send(0, Drs), Ok(expected));
     }
@@ -78,7 +103,11 @@ fn a_message_that_comes_when_a_flit_has_begun_waits_for_the_next() {
     assert_eq!(link.send(0, Req), Ok((0, 1_000)), "it begins only now");
     assert_eq!(link.send(1, Req), Ok((1_000, 2_000)));
     assert_eq!(link.send(1_000, Req), Ok((1_000, 2_000)));
-    assert_eq!(link.send(9_999, Req), Ok((9_999, 10_999)), "an idle link begins at once");
+    assert_eq!(
+        link.send(9_999, Req),
+        Ok((9_999, 10_999)),
+        "an idle link begins at once"
+    );
     let stats = link.0.stats(SimTime(20_000));
     assert_eq!((stats.flits, stats.bytes, stats.busy_ps), (3, 768, 3_000));
 }
@@ -153,7 +182,10 @@ fn every_schedule_is_that_of_the_packer_alone() {
                 let found = link.send(now, channel);
                 let expected = reference.send(now, channel);
                 let as_blocked = expected.map_err(|time| Blocked::Until(SimTime(time)));
-                assert_eq!(found, as_blocked, "{format:?} message {number} {channel:?} at {now}");
+                assert_eq!(
+                    found, as_blocked,
+                    "{format:?} message {number} {channel:?} at {now}"
+                );
                 now = match expected {
                     Err(until) if rng.chance(0.7) => until,
                     _ if rng.chance(0.5) => now,
@@ -164,7 +196,11 @@ fn every_schedule_is_that_of_the_packer_alone() {
             let _ = reference.send(now, Req);
             let _ = link.send(now, Req);
             let flits = link.0.stats(SimTime(now)).flits;
-            assert_eq!(flits, reference.packer.counters().flits, "{format:?} gap {gap}");
+            assert_eq!(
+                flits,
+                reference.packer.counters().flits,
+                "{format:?} gap {gap}"
+            );
         }
     }
 }
@@ -179,7 +215,9 @@ fn blocked_until_is_honest() {
             let channel = [Req, Rwd, Ndr, Drs][rng.below(4) as usize];
             if let Err(found) = link.send(now, channel) {
                 blocked += 1;
-                let Blocked::Until(until) = found else { panic!("credits are at hand") };
+                let Blocked::Until(until) = found else {
+                    panic!("credits are at hand")
+                };
                 assert!(until.0 > now);
                 let before = now + rng.below(until.0 - now);
                 assert_eq!(link.send(before, channel), Err(found), "asked again sooner");
