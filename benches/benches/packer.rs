@@ -15,7 +15,11 @@ fn saturated_responses(bencher: Bencher, format: &str) {
     bencher.counter(ItemsCount::new(10_000u64)).bench(|| {
         let mut packer = FlitPacker::new(format);
         for number in 0..10_000 {
-            let channel = if number % 3 == 0 { Channel::S2mNdr } else { Channel::S2mDrs };
+            let channel = if number % 3 == 0 {
+                Channel::S2mNdr
+            } else {
+                Channel::S2mDrs
+            };
             while packer.place(channel).is_none() {
                 packer.close();
             }

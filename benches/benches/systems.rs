@@ -20,28 +20,41 @@ fn scenario(topology: &str, endpoints: usize, transmission: &str) -> String {
 
 fn bench(bencher: Bencher, text: &str, threads: usize) {
     let plan = plan(text, &[]);
-    bencher.counter(ItemsCount::new(REQUESTS)).bench(|| match try_run(&plan, threads) {
-        Ok(report) => report.requests.completed,
-        Err(error) => panic!("{error}"),
-    });
+    bencher
+        .counter(ItemsCount::new(REQUESTS))
+        .bench(|| match try_run(&plan, threads) {
+            Ok(report) => report.requests.completed,
+            Err(error) => panic!("{error}"),
+        });
 }
 
 /// Scale 16 (8 hosts, 8 devices), the systems that ESF measures.
 #[divan::bench(args = ["spine-leaf", "fully-connected", "ring", "chain"])]
 fn scale_16_flits(bencher: Bencher, kind: &str) {
-    bench(bencher, &scenario(&format!("{{ kind = \"{kind}\" }}"), 16, "flit"), 1);
+    bench(
+        bencher,
+        &scenario(&format!("{{ kind = \"{kind}\" }}"), 16, "flit"),
+        1,
+    );
 }
 
 /// The same with packets, which is what ESF's public simulator models.
 #[divan::bench(args = ["spine-leaf", "fully-connected"])]
 fn scale_16_packets(bencher: Bencher, kind: &str) {
-    bench(bencher, &scenario(&format!("{{ kind = \"{kind}\" }}"), 16, "packet"), 1);
+    bench(
+        bencher,
+        &scenario(&format!("{{ kind = \"{kind}\" }}"), 16, "packet"),
+        1,
+    );
 }
 
 /// Four links a path at every size: what size alone costs.
 #[divan::bench(args = [16, 64, 256, 1024])]
 fn spine_leaf_by_endpoints(bencher: Bencher, endpoints: usize) {
-    let topology = format!("{{ kind = \"spine-leaf\", leaves = {}, spines = 4 }}", endpoints / 4);
+    let topology = format!(
+        "{{ kind = \"spine-leaf\", leaves = {}, spines = 4 }}",
+        endpoints / 4
+    );
     bench(bencher, &scenario(&topology, endpoints, "flit"), 1);
 }
 

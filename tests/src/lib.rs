@@ -32,7 +32,14 @@ pub fn plan(text: &str, set: &[&str]) -> Plan {
     let mut document = match Document::parse("scenario.toml", text) {
         Ok(document) => document,
         Err(diagnostics) => {
-            panic!("{}", render(&diagnostics, &Document::unparsed("scenario.toml", text), false))
+            panic!(
+                "{}",
+                render(
+                    &diagnostics,
+                    &Document::unparsed("scenario.toml", text),
+                    false
+                )
+            )
         }
     };
     for assignment in set {
@@ -48,7 +55,10 @@ pub fn plan(text: &str, set: &[&str]) -> Plan {
         Ok(scenario) => scenario,
         Err(error) => panic!("{error}"),
     };
-    let files = Files { scenario_dir: root().join("scenarios"), trace_override: None };
+    let files = Files {
+        scenario_dir: root().join("scenarios"),
+        trace_override: None,
+    };
     match Plan::new(scenario, files) {
         Ok(plan) => plan,
         Err(problems) => panic!("{problems:?}"),
@@ -62,7 +72,15 @@ pub fn plan(text: &str, set: &[&str]) -> Plan {
 pub fn try_run(plan: &Plan, threads: usize) -> Result<Report, RunError> {
     let monitor = Monitor::default();
     let seed = plan.scenario.seed;
-    run(plan, RunOptions { seed, threads, monitor: &monitor, rows: None })
+    run(
+        plan,
+        RunOptions {
+            seed,
+            threads,
+            monitor: &monitor,
+            rows: None,
+        },
+    )
 }
 
 /// Runs a scenario with changes on one thread.

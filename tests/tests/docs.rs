@@ -5,7 +5,10 @@ use cxlab_tests::{plan, report, root};
 /// The text between a fence line that starts with `opening` and the next fence.
 fn fenced(text: &str, opening: &str) -> String {
     let lines = text.lines().skip_while(|line| *line != opening).skip(1);
-    lines.take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect()
+    lines
+        .take_while(|line| *line != "```")
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[test]
@@ -29,7 +32,11 @@ fn every_link_in_the_documents_leads_somewhere() {
     for page in pages {
         let text = std::fs::read_to_string(root().join(&page)).unwrap();
         let folder = root().join(&page).parent().unwrap().to_owned();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        for target in text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+        {
             let path = target.split('#').next().unwrap();
             if path.is_empty() || path.contains("://") {
                 continue;

@@ -33,7 +33,10 @@ pub struct DeviceParams {
 
 impl Default for DeviceParams {
     fn default() -> Self {
-        DeviceParams { process_time: Picos::from_nanos(40), contexts: 256 }
+        DeviceParams {
+            process_time: Picos::from_nanos(40),
+            contexts: 256,
+        }
     }
 }
 
@@ -127,7 +130,12 @@ impl MemoryDevice {
             port_of: vec![0; contexts],
             waiting: VecDeque::with_capacity(256),
             outgoing: (0..ports)
-                .map(|_| [VecDeque::with_capacity(contexts), VecDeque::with_capacity(contexts)])
+                .map(|_| {
+                    [
+                        VecDeque::with_capacity(contexts),
+                        VecDeque::with_capacity(contexts),
+                    ]
+                })
                 .collect(),
             port_wake: vec![SimTime::NEVER; ports],
             backend_wake: SimTime::NEVER,
@@ -208,7 +216,10 @@ impl MemoryDevice {
             self.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
             let dpa = match self.decoder.and_then(|set| set.decode(message.hpa)) {
                 Some((target, dpa)) if target == self.target => dpa,
-                _ => panic!("{:?} was routed to a device that does not own it", message.hpa),
+                _ => panic!(
+                    "{:?} was routed to a device that does not own it",
+                    message.hpa
+                ),
             };
             self.accept(ctx.now(), id, message, port, arrived, dpa, write);
         }
@@ -227,7 +238,10 @@ impl MemoryDevice {
         write: bool,
     ) {
         message.stages.queue += (now - arrived).0;
-        self.contexts[id as usize] = Context { message, since: now };
+        self.contexts[id as usize] = Context {
+            message,
+            since: now,
+        };
         self.port_of[id as usize] = port;
         if write {
             self.stats.writes += 1;
@@ -252,8 +266,11 @@ impl MemoryDevice {
         let message = &mut context.message;
         message.stages.media += (ctx.now() - context.since).0;
         context.since = ctx.now();
-        message.opcode =
-            if message.channel() == Channel::M2sRwd { Opcode::Cmp } else { Opcode::MemData };
+        message.opcode = if message.channel() == Channel::M2sRwd {
+            Opcode::Cmp
+        } else {
+            Opcode::MemData
+        };
         std::mem::swap(&mut message.source, &mut message.destination);
         message.vc = 0;
         message.hops = 0;
@@ -274,7 +291,9 @@ impl MemoryDevice {
                 let id = *self.outgoing[at][class].front()?;
                 open[class].then(|| (self.contexts[id as usize].since, class, id))
             };
-            let Some((since, class, id)) = head(0).into_iter().chain(head(1)).min() else { break };
+            let Some((since, class, id)) = head(0).into_iter().chain(head(1)).min() else {
+                break;
+            };
             let mut message = self.contexts[id as usize].message;
             message.stages.queue += (ctx.now() - since).0;
             match self.ports[at].send(ctx, &mut message) {

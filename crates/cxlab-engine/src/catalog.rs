@@ -31,7 +31,10 @@ pub struct ParamError {
 impl ParamError {
     /// An error about one named parameter.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        ParamError { field: field.into(), message: message.into() }
+        ParamError {
+            field: field.into(),
+            message: message.into(),
+        }
     }
 }
 

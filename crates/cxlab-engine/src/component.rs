@@ -129,9 +129,16 @@ impl<P: Payload> Ctx<'_, P> {
     #[inline]
     pub fn send(&mut self, port: u16, at: SimTime, payload: P) {
         let route = self.routes[port as usize];
-        assert!(at.0 >= self.now.0 + route.min_latency, "sent faster than the wire's latency");
+        assert!(
+            at.0 >= self.now.0 + route.min_latency,
+            "sent faster than the wire's latency"
+        );
         let key = self.next_key(at);
-        let envelope = Envelope { local: route.local, port: route.port, body: Body::Payload(payload) };
+        let envelope = Envelope {
+            local: route.local,
+            port: route.port,
+            body: Body::Payload(payload),
+        };
         if route.partition == self.lane.partition {
             self.lane.queue.push(key, envelope);
         } else {
@@ -147,7 +154,11 @@ impl<P: Payload> Ctx<'_, P> {
     pub fn wake_at(&mut self, at: SimTime, token: u32) {
         assert!(at >= self.now, "a wake-up in the past");
         let key = self.next_key(at);
-        let envelope = Envelope { local: self.account.local, port: 0, body: Body::Wake(token) };
+        let envelope = Envelope {
+            local: self.account.local,
+            port: 0,
+            body: Body::Wake(token),
+        };
         self.lane.queue.push(key, envelope);
     }
 

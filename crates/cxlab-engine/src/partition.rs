@@ -25,12 +25,19 @@ pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
     let count = wires.len();
     let parts = parts.clamp(1, count.max(1));
     if parts == 1 {
-        return Partition { part_of: vec![0; count], parts: 1, lookahead: None };
+        return Partition {
+            part_of: vec![0; count],
+            parts: 1,
+            lookahead: None,
+        };
     }
     let weight: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
     let total: u64 = weight.iter().sum();
-    let mut latencies: Vec<u64> =
-        wires.iter().flatten().map(|wire| wire.min_latency.0).collect();
+    let mut latencies: Vec<u64> = wires
+        .iter()
+        .flatten()
+        .map(|wire| wire.min_latency.0)
+        .collect();
     latencies.sort_unstable();
     latencies.dedup();
     let cluster_of = latencies
@@ -67,7 +74,11 @@ pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
         .filter(|(from, wire)| part_of[*from] != part_of[wire.peer.0 as usize])
         .map(|(_, wire)| wire.min_latency)
         .min();
-    Partition { part_of, parts: part + 1, lookahead }
+    Partition {
+        part_of,
+        parts: part + 1,
+        lookahead,
+    }
 }
 
 /// Joins components by wires shorter than `threshold`; returns each one's cluster representative.
@@ -75,11 +86,16 @@ fn clusters(wires: &[Vec<Wire>], threshold: u64) -> Vec<usize> {
     let mut parent: Vec<usize> = (0..wires.len()).collect();
     for (from, own) in wires.iter().enumerate() {
         for wire in own.iter().filter(|wire| wire.min_latency.0 < threshold) {
-            let (a, b) = (root(&mut parent, from), root(&mut parent, wire.peer.0 as usize));
+            let (a, b) = (
+                root(&mut parent, from),
+                root(&mut parent, wire.peer.0 as usize),
+            );
             parent[a.max(b)] = a.min(b);
         }
     }
-    (0..wires.len()).map(|component| root(&mut parent, component)).collect()
+    (0..wires.len())
+        .map(|component| root(&mut parent, component))
+        .collect()
 }
 
 fn root(parent: &mut [usize], mut at: usize) -> usize {
@@ -138,7 +154,10 @@ mod tests {
         (0..count)
             .map(|at| {
                 let before = (at + count - 1) % count;
-                vec![wire((at + 1) % count, latencies[at]), wire(before, latencies[before])]
+                vec![
+                    wire((at + 1) % count, latencies[at]),
+                    wire(before, latencies[before]),
+                ]
             })
             .collect()
     }
@@ -158,9 +177,16 @@ mod tests {
         for parts in 1..=8 {
             let division = partition(&ring(&[5; 64]), parts);
             let mut sizes = vec![0; division.parts];
-            division.part_of.iter().for_each(|part| sizes[*part as usize] += 1);
+            division
+                .part_of
+                .iter()
+                .for_each(|part| sizes[*part as usize] += 1);
             assert_eq!(division.parts, parts);
-            assert!(sizes.iter().all(|size| (64 / parts - 1..=64 / parts + 2).contains(size)));
+            assert!(
+                sizes
+                    .iter()
+                    .all(|size| (64 / parts - 1..=64 / parts + 2).contains(size))
+            );
         }
     }
 }

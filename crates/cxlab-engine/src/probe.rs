@@ -76,7 +76,11 @@ impl LatencyProbe {
 
     /// Their mean in nanoseconds; zero when there are none.
     pub fn mean_ns(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 / 1e3 }
+        if self.count == 0 {
+            0.0
+        } else {
+            self.sum as f64 / self.count as f64 / 1e3
+        }
     }
 
     /// The span at a quantile from 0 to 1, in nanoseconds, never outside minimum and maximum.
@@ -96,7 +100,11 @@ impl LatencyProbe {
 
     /// The shortest span in nanoseconds; zero when there are none.
     pub fn min_ns(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.min as f64 / 1e3 }
+        if self.count == 0 {
+            0.0
+        } else {
+            self.min as f64 / 1e3
+        }
     }
 
     /// The distribution as (upper bound in nanoseconds, count), for a picture: at most `bins`
@@ -105,7 +113,10 @@ impl LatencyProbe {
         if self.count == 0 || bins == 0 {
             return Vec::new();
         }
-        let (low, high) = (libm::log(self.min_ns().max(0.1)), libm::log(self.max_ns().max(0.2)));
+        let (low, high) = (
+            libm::log(self.min_ns().max(0.1)),
+            libm::log(self.max_ns().max(0.2)),
+        );
         let width = ((high - low) / bins as f64).max(1e-9);
         let mut counts = vec![0u64; bins];
         for value in self.histogram.iter_recorded() {
@@ -159,20 +170,33 @@ mod tests {
         (1..=100_000u64).for_each(|i| probe.record(Picos(i * 1_000)));
         for (quantile, expected) in [(0.5, 50_000.0), (0.99, 99_000.0), (0.999, 99_900.0)] {
             let found = probe.quantile_ns(quantile);
-            assert!((found / expected - 1.0).abs() < 1.1e-3, "{quantile}: {found}");
+            assert!(
+                (found / expected - 1.0).abs() < 1.1e-3,
+                "{quantile}: {found}"
+            );
         }
         assert_eq!((probe.min_ns(), probe.max_ns()), (1.0, 100_000.0));
         assert_eq!(probe.mean_ns(), 50_000.5);
-        assert_eq!(probe.bins(20).iter().map(|(_, count)| count).sum::<u64>(), 100_000);
+        assert_eq!(
+            probe.bins(20).iter().map(|(_, count)| count).sum::<u64>(),
+            100_000
+        );
     }
 
     #[test]
     fn merging_equals_recording_in_one() {
-        let (mut a, mut b, mut all) =
-            (LatencyProbe::default(), LatencyProbe::default(), LatencyProbe::default());
+        let (mut a, mut b, mut all) = (
+            LatencyProbe::default(),
+            LatencyProbe::default(),
+            LatencyProbe::default(),
+        );
         for i in 0..1000u64 {
             let span = Picos(i * i * 77);
-            if i % 3 == 0 { a.record(span) } else { b.record(span) }
+            if i % 3 == 0 {
+                a.record(span)
+            } else {
+                b.record(span)
+            }
             all.record(span);
         }
         a.merge(&b);

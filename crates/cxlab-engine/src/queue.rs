@@ -138,7 +138,10 @@ impl<T: Copy> WheelQueue<T> {
     fn activate(&mut self) -> bool {
         debug_assert!(self.current.is_empty());
         let in_wheel = self.next_occupied();
-        let in_heap = self.overflow.peek().map(|Reverse((key, _))| key.time >> SLOT_SHIFT);
+        let in_heap = self
+            .overflow
+            .peek()
+            .map(|Reverse((key, _))| key.time >> SLOT_SHIFT);
         let slot = match (in_wheel, in_heap) {
             (None, None) => return false,
             (Some(slot), None) | (None, Some(slot)) => slot,
@@ -188,7 +191,7 @@ impl<T: Copy> WheelQueue<T> {
 #[inline]
 fn sort_descending(events: &mut [(EventKey, u32)]) {
     if events.len() > 16 {
-        events.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        events.sort_unstable_by_key(|(key, _)| Reverse(*key));
         return;
     }
     for end in 1..events.len() {
@@ -273,7 +276,11 @@ pub struct HeapQueue<T> {
 
 impl<T> Default for HeapQueue<T> {
     fn default() -> Self {
-        HeapQueue { heap: BinaryHeap::new(), items: Vec::new(), free: Vec::new() }
+        HeapQueue {
+            heap: BinaryHeap::new(),
+            items: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -302,7 +309,9 @@ impl<T: Copy> EventQueue<T> for HeapQueue<T> {
     }
 
     fn next_time(&mut self) -> u64 {
-        self.heap.peek().map_or(u64::MAX, |Reverse((key, _))| key.time)
+        self.heap
+            .peek()
+            .map_or(u64::MAX, |Reverse((key, _))| key.time)
     }
 
     fn len(&self) -> usize {

@@ -107,7 +107,11 @@ impl<C: Component> Simulation<C> {
     /// If a wire leads to a component or port that does not exist, does not lead back, or takes
     /// no time: the wiring is made by a plan that was checked, so these are our own mistakes.
     pub fn new(components: Vec<C>, wires: Vec<Vec<Wire>>) -> Self {
-        assert_eq!(components.len(), wires.len(), "one list of wires for each component");
+        assert_eq!(
+            components.len(),
+            wires.len(),
+            "one list of wires for each component"
+        );
         assert!(components.len() < 1 << 24, "component numbers have 24 bits");
         for (from, own) in wires.iter().enumerate() {
             for (port, wire) in own.iter().enumerate() {
@@ -239,7 +243,14 @@ impl<C: Component> Simulation<C> {
         }
         for (key, id, port, body) in std::mem::take(&mut self.pending) {
             let part = &mut parts[division.part_of[id as usize] as usize];
-            part.lane.queue.push(key, Envelope { local: local_of[id as usize], port, body });
+            part.lane.queue.push(
+                key,
+                Envelope {
+                    local: local_of[id as usize],
+                    port,
+                    body,
+                },
+            );
         }
         parts
     }
@@ -270,7 +281,12 @@ impl<C: Component> Part<C> {
         for (component, account) in self.components.iter_mut().zip(&mut self.accounts) {
             let first = account.first_route as usize;
             let routes = &self.routes[first..first + account.routes as usize];
-            component.start(&mut Ctx { now: SimTime::ZERO, account, routes, lane: &mut self.lane });
+            component.start(&mut Ctx {
+                now: SimTime::ZERO,
+                account,
+                routes,
+                lane: &mut self.lane,
+            });
         }
     }
 
@@ -286,7 +302,12 @@ impl<C: Component> Part<C> {
         let first = account.first_route as usize;
         let routes = &self.routes[first..first + account.routes as usize];
         let component = &mut self.components[index];
-        let ctx = &mut Ctx { now: SimTime(key.time), account, routes, lane: &mut self.lane };
+        let ctx = &mut Ctx {
+            now: SimTime(key.time),
+            account,
+            routes,
+            lane: &mut self.lane,
+        };
         match &envelope.body {
             Body::Payload(payload) => component.receive(ctx, envelope.port, payload),
             Body::Wake(token) => component.wake(ctx, *token),
@@ -298,7 +319,9 @@ impl<C: Component> Part<C> {
     fn advance(&mut self, end: u64, limit: u64) -> u64 {
         let mut done = 0;
         while done < limit {
-            let Some((key, envelope)) = self.lane.queue.pop_before(end) else { break };
+            let Some((key, envelope)) = self.lane.queue.pop_before(end) else {
+                break;
+            };
             if let Some(next) = self.lane.queue.upcoming() {
                 prefetch(&self.components[next.local as usize]);
                 prefetch(&self.accounts[next.local as usize]);
@@ -313,7 +336,9 @@ impl<C: Component> Part<C> {
 
     fn tell(&mut self, monitor: &Monitor, handled: u64) {
         monitor.events.fetch_add(handled, Ordering::Relaxed);
-        monitor.work.fetch_add(std::mem::take(&mut self.lane.work), Ordering::Relaxed);
+        monitor
+            .work
+            .fetch_add(std::mem::take(&mut self.lane.work), Ordering::Relaxed);
         monitor.time.fetch_max(self.last, Ordering::Relaxed);
     }
 
@@ -348,7 +373,8 @@ impl SpinBarrier {
         let generation = self.generation.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
             self.arrived.store(0, Ordering::Relaxed);
-            self.generation.store(generation.wrapping_add(1), Ordering::Release);
+            self.generation
+                .store(generation.wrapping_add(1), Ordering::Release);
             return;
         }
         let mut spins = 0u32;
@@ -363,11 +389,14 @@ impl SpinBarrier {
     }
 }
 
+/// Letters from one part to another.
+type Mailbox<P> = Mutex<Vec<Letter<P>>>;
+
 /// What threads exchange at the barrier; index 0 and 1 alternate by window.
 struct Exchange<P: Payload> {
     barrier: SpinBarrier,
     /// `mail[turn][from][to]`
-    mail: [Vec<Vec<Mutex<Vec<Letter<P>>>>>; 2],
+    mail: [Vec<Vec<Mailbox<P>>>; 2],
     /// `next[turn][part]`: earliest event that the part knows of, its own letters included.
     next: [Vec<AtomicU64>; 2],
     interrupted: [AtomicBool; 2],
@@ -383,7 +412,9 @@ fn run_together<C: Component>(
 ) -> bool {
     let count = parts.len();
     let mail = || {
-        (0..count).map(|_| (0..count).map(|_| Mutex::new(Vec::new())).collect()).collect()
+        (0..count)
+            .map(|_| (0..count).map(|_| Mutex::new(Vec::new())).collect())
+            .collect()
     };
     let next = || (0..count).map(|_| AtomicU64::new(u64::MAX)).collect();
     let exchange: Exchange<C::Payload> = Exchange {
@@ -428,8 +459,9 @@ impl<C: Component> Part<C> {
             self.post(exchange, turn, me, monitor);
             exchange.barrier.wait();
             for from in 0..exchange.next[turn].len() {
-                let mut letters =
-                    exchange.mail[turn][from][me].lock().unwrap_or_else(PoisonError::into_inner);
+                let mut letters = exchange.mail[turn][from][me]
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
                 for (key, envelope) in letters.drain(..) {
                     self.lane.queue.push(key, envelope);
                 }
@@ -462,8 +494,9 @@ impl<C: Component> Part<C> {
             }
             let sent = outbox.iter().map(|(key, _)| key.time).min();
             earliest = earliest.min(sent.unwrap_or(u64::MAX));
-            let mut slot =
-                exchange.mail[turn][me][to].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = exchange.mail[turn][me][to]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(outbox, &mut slot);
         }
         exchange.next[turn][me].store(earliest, Ordering::Release);
@@ -550,7 +583,11 @@ mod tests {
         for until in pauses {
             outcome = Some(simulation.run(threads, SimTime(*until), &monitor));
         }
-        let seen = simulation.into_components().into_iter().map(|one| one.seen).collect();
+        let seen = simulation
+            .into_components()
+            .into_iter()
+            .map(|one| one.seen)
+            .collect();
         (outcome.unwrap(), seen)
     }
 
@@ -562,7 +599,10 @@ mod tests {
             assert_eq!(expected.stop, Stop::TimeLimit);
             for threads in [2, 3, 5, 8] {
                 let (outcome, same) = run(threads, latency, &[60_000]);
-                assert_eq!((outcome.digest, outcome.events), (expected.digest, expected.events));
+                assert_eq!(
+                    (outcome.digest, outcome.events),
+                    (expected.digest, expected.events)
+                );
                 assert_eq!(same, seen);
                 assert_eq!(outcome.partitions, threads);
             }

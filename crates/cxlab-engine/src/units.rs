@@ -175,21 +175,31 @@ fn parse_quantity(
     units: &[(&str, u64)],
     expected: &'static str,
 ) -> Result<u64, ParseQuantityError> {
-    let fail = || ParseQuantityError { found: text.to_owned(), expected };
+    let fail = || ParseQuantityError {
+        found: text.to_owned(),
+        expected,
+    };
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
         .ok_or_else(fail)?;
     let number: String = trimmed[..split].chars().filter(|c| *c != '_').collect();
     let unit = trimmed[split..].trim();
-    let scale = units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let scale = units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, scale)| *scale);
     let scale = u128::from(scale.ok_or_else(fail)?);
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 || fraction.contains('.') {
         return Err(fail());
     }
     let parse = |digits: &str| -> Result<u128, ParseQuantityError> {
-        if digits.is_empty() { Ok(0) } else { digits.parse().map_err(|_| fail()) }
+        if digits.is_empty() {
+            Ok(0)
+        } else {
+            digits.parse().map_err(|_| fail())
+        }
     };
     let denominator = 10u128.pow(fraction.len() as u32);
     let numerator = parse(whole)?
@@ -243,8 +253,10 @@ const RATE_UNITS: &[(&str, u64)] = &[
 ];
 
 const TIME_EXPECTED: &str = "a time such as \"25 ns\" (units: ps, ns, us, ms, s)";
-const BYTES_EXPECTED: &str = "a size such as \"64 GiB\" (units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)";
-const RATE_EXPECTED: &str = "a rate such as \"32 GB/s\" (units: B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s)";
+const BYTES_EXPECTED: &str =
+    "a size such as \"64 GiB\" (units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)";
+const RATE_EXPECTED: &str =
+    "a rate such as \"32 GB/s\" (units: B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s)";
 
 macro_rules! quantity_text {
     ($type:ident, $units:expr, $expected:expr, $pattern:expr) => {
@@ -290,7 +302,12 @@ macro_rules! quantity_text {
     };
 }
 
-quantity_text!(Picos, TIME_UNITS, TIME_EXPECTED, r"^\s*[0-9_]*\.?[0-9_]+\s*(ps|ns|us|ms|s)\s*$");
+quantity_text!(
+    Picos,
+    TIME_UNITS,
+    TIME_EXPECTED,
+    r"^\s*[0-9_]*\.?[0-9_]+\s*(ps|ns|us|ms|s)\s*$"
+);
 quantity_text!(
     Bytes,
     BYTE_UNITS,
@@ -315,12 +332,25 @@ mod tests {
         }
         assert_eq!("1.5 ns".parse::<Picos>().unwrap(), Picos(1500));
         assert_eq!("64GiB".parse::<Bytes>().unwrap(), Bytes(64 << 30));
-        assert_eq!("31.5 GB/s".parse::<BytesPerSec>().unwrap(), BytesPerSec(31_500_000_000));
+        assert_eq!(
+            "31.5 GB/s".parse::<BytesPerSec>().unwrap(),
+            BytesPerSec(31_500_000_000)
+        );
     }
 
     #[test]
     fn a_quantity_without_unit_or_finer_than_its_base_is_refused() {
-        for text in ["25", "", "ns", "1.5 ps", "-1 ns", "1e3 ns", "1..5 ns", "1 nS", "99999999999 s"] {
+        for text in [
+            "25",
+            "",
+            "ns",
+            "1.5 ps",
+            "-1 ns",
+            "1e3 ns",
+            "1..5 ns",
+            "1 nS",
+            "99999999999 s",
+        ] {
             assert!(text.parse::<Picos>().is_err(), "{text}");
         }
     }
@@ -329,6 +359,9 @@ mod tests {
     fn a_transfer_never_takes_less_than_its_rate_allows() {
         let rate = BytesPerSec(63_015_384_615);
         assert_eq!(rate.time_for(Bytes(68)), Picos(1080));
-        assert_eq!(BytesPerSec(1_000_000_000_000).time_for(Bytes(64)), Picos(64));
+        assert_eq!(
+            BytesPerSec(1_000_000_000_000).time_for(Bytes(64)),
+            Picos(64)
+        );
     }
 }

@@ -99,7 +99,11 @@ impl Bus {
                 return;
             }
             let yields = self.sent >= self.burst && self.count[1 - self.direction] > 0;
-            let preferred = if yields { 1 - self.direction } else { self.direction };
+            let preferred = if yields {
+                1 - self.direction
+            } else {
+                self.direction
+            };
             let ready = |out: usize| self.oldest_ready(out).map(|class| (out, class));
             let Some((out, class)) = ready(preferred).or_else(|| ready(1 - preferred)) else {
                 return;

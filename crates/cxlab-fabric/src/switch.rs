@@ -254,7 +254,12 @@ impl Switch {
         vc_in: u8,
         message: Message,
     ) -> bool {
-        let waiting = Waiting { message, vc_in, arrived: now.0, next: NIL };
+        let waiting = Waiting {
+            message,
+            vc_in,
+            arrived: now.0,
+            next: NIL,
+        };
         let at = if self.free == NIL {
             self.slab.push(waiting);
             (self.slab.len() - 1) as u32
@@ -278,7 +283,12 @@ impl Switch {
                 }
             }
         }
-        out.queues.push_back(Queue { input, buffer, head: at, tail: at });
+        out.queues.push_back(Queue {
+            input,
+            buffer,
+            head: at,
+            tail: at,
+        });
         first
     }
 

@@ -39,7 +39,11 @@ impl AddressMap {
         }
         let first = windows.first().map_or(0, |window| window.size.0);
         let equal = windows.iter().all(|window| window.size.0 == first);
-        AddressMap { windows, stride: if equal { first } else { 0 }, span }
+        AddressMap {
+            windows,
+            stride: if equal { first } else { 0 },
+            span,
+        }
     }
 
     /// Bytes that are mapped, from address 0.
@@ -58,12 +62,12 @@ impl AddressMap {
         if hpa.0 >= self.span {
             return None;
         }
-        let at = if self.windows.len() == 1 {
-            0
-        } else if self.stride > 0 {
-            (hpa.0 / self.stride) as usize
-        } else {
-            self.windows.partition_point(|window| window.base <= hpa) - 1
+        let at = match self.windows.len() {
+            1 => 0,
+            _ => match hpa.0.checked_div(self.stride) {
+                Some(at) => at as usize,
+                None => self.windows.partition_point(|window| window.base <= hpa) - 1,
+            },
         };
         let window = &self.windows[at];
         let (target, dpa) = window.set.decode(hpa)?;

@@ -38,7 +38,14 @@ impl PrivateCache {
         let associativity = params.ways.max(1) as usize;
         let sets = (params.size.0 / 64 / associativity as u64).max(1);
         PrivateCache {
-            ways: vec![Way { line: EMPTY, used: 0, dirty: false }; sets as usize * associativity],
+            ways: vec![
+                Way {
+                    line: EMPTY,
+                    used: 0,
+                    dirty: false
+                };
+                sets as usize * associativity
+            ],
             associativity,
             sets,
             clock: 0,
@@ -53,7 +60,10 @@ impl PrivateCache {
         if let Some(way) = ways.iter_mut().find(|way| way.line == line.0) {
             way.used = self.clock;
             way.dirty |= write;
-            return CacheAccess { hit: true, evicted: None };
+            return CacheAccess {
+                hit: true,
+                evicted: None,
+            };
         }
         let mut victim = 0;
         for (at, way) in ways.iter().enumerate() {
@@ -63,10 +73,17 @@ impl PrivateCache {
         }
         let out = std::mem::replace(
             &mut ways[victim],
-            Way { line: line.0, used: self.clock, dirty: write },
+            Way {
+                line: line.0,
+                used: self.clock,
+                dirty: write,
+            },
         );
         let evicted = (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line));
-        CacheAccess { hit: false, evicted }
+        CacheAccess {
+            hit: false,
+            evicted,
+        }
     }
 }
 
@@ -77,7 +94,11 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_line_goes_and_only_a_dirty_one_is_written_back() {
-        let params = CacheParams { size: Bytes(128), ways: 2, access_time: Picos(0) };
+        let params = CacheParams {
+            size: Bytes(128),
+            ways: 2,
+            access_time: Picos(0),
+        };
         let mut cache = PrivateCache::new(&params);
         let mut access = |line, write| {
             let result = cache.access(LineAddr(line), write);
@@ -86,7 +107,11 @@ mod tests {
         assert_eq!(access(1, true), (false, None));
         assert_eq!(access(2, false), (false, None));
         assert_eq!(access(1, false), (true, None));
-        assert_eq!(access(3, false), (false, None), "clean line 2 goes silently");
+        assert_eq!(
+            access(3, false),
+            (false, None),
+            "clean line 2 goes silently"
+        );
         assert_eq!(access(4, false), (false, Some(1)), "line 1 was written");
     }
 }

@@ -65,12 +65,17 @@ impl Default for RequesterParams {
 impl RequesterParams {
     /// The issue interval in force, in picoseconds.
     pub fn interval_ps(&self) -> u64 {
-        self.rate.map_or(self.issue_interval, |rate| rate.time_for(Bytes(LINE_BYTES))).0
+        self.rate
+            .map_or(self.issue_interval, |rate| rate.time_for(Bytes(LINE_BYTES)))
+            .0
     }
 
     /// Constant time before the link: processing, and the cache's access on a miss.
     pub fn egress(&self) -> Picos {
-        let cache = self.cache.as_ref().map_or(Picos::ZERO, |cache| cache.access_time);
+        let cache = self
+            .cache
+            .as_ref()
+            .map_or(Picos::ZERO, |cache| cache.access_time);
         self.process_time + cache
     }
 }

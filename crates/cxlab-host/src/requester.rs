@@ -248,7 +248,11 @@ impl Requester {
                 continue;
             }
             if self.held.is_none() && !self.exhausted {
-                self.held = if self.left == 0 { None } else { self.source.next_op(&mut self.rng) };
+                self.held = if self.left == 0 {
+                    None
+                } else {
+                    self.source.next_op(&mut self.rng)
+                };
                 self.left = self.left.saturating_sub(1);
                 self.exhausted = self.held.is_none();
             }
@@ -268,7 +272,10 @@ impl Requester {
             self.next_issue = now.0 + self.interval_ps;
             let write = op.kind == OpKind::Write;
             let line = Hpa(op.hpa.0 & !63);
-            let access = self.cache.as_mut().map(|cache| cache.access(line.line(), write));
+            let access = self
+                .cache
+                .as_mut()
+                .map(|cache| cache.access(line.line(), write));
             match access {
                 Some(access) if access.hit => self.hit(ctx, line, write),
                 Some(access) => {
@@ -301,7 +308,10 @@ impl Requester {
 
     fn free_slot(&mut self, now: SimTime, tag: u32) -> Slot {
         let slot = self.slots[tag as usize];
-        assert!(slot.kind != SlotKind::Free, "a response to a request that was never made");
+        assert!(
+            slot.kind != SlotKind::Free,
+            "a response to a request that was never made"
+        );
         self.slots[tag as usize].kind = SlotKind::Free;
         self.free.push(tag);
         if slot.kind != SlotKind::Writeback {
@@ -316,7 +326,14 @@ impl Requester {
         let now = ctx.now();
         let id = self.issued;
         let kind = SlotKind::Hit;
-        let slot = Slot { hpa, issued: now.0, id, device: PortId(0), write, kind };
+        let slot = Slot {
+            hpa,
+            issued: now.0,
+            id,
+            device: PortId(0),
+            write,
+            kind,
+        };
         let tag = self.take_slot(now, slot);
         ctx.wake_at(SimTime(now.0 + self.cache_ps), HIT + tag);
     }
@@ -335,7 +352,14 @@ impl Requester {
             Some((device, _)) => device,
             None => panic!("{hpa:?} lies outside the memory that the plan gave the workload"),
         };
-        let slot = Slot { hpa, issued: now.0, id: self.issued, device, write, kind };
+        let slot = Slot {
+            hpa,
+            issued: now.0,
+            id: self.issued,
+            device,
+            write,
+            kind,
+        };
         let tag = self.take_slot(now, slot);
         if kind == SlotKind::Writeback {
             self.stats.writebacks += 1;
@@ -354,7 +378,9 @@ impl Requester {
 
     #[inline]
     fn port_towards(&self, device: PortId) -> usize {
-        self.port_to.get(device.0 as usize).map_or(0, |port| *port as usize)
+        self.port_to
+            .get(device.0 as usize)
+            .map_or(0, |port| *port as usize)
     }
 
     #[inline]
@@ -370,7 +396,11 @@ impl Requester {
             tag,
             source: self.port_id,
             destination: slot.device,
-            opcode: if slot.write { Opcode::MemWr } else { Opcode::MemRd },
+            opcode: if slot.write {
+                Opcode::MemWr
+            } else {
+                Opcode::MemRd
+            },
             vc: 0,
             hops: 0,
         };
@@ -392,7 +422,9 @@ impl Requester {
                 let tag = *self.waiting[port][class].front()?;
                 open[class].then(|| (self.slots[tag as usize].issued, class, tag))
             };
-            let Some((_, class, tag)) = head(0).into_iter().chain(head(1)).min() else { return };
+            let Some((_, class, tag)) = head(0).into_iter().chain(head(1)).min() else {
+                return;
+            };
             match self.send(ctx, port, tag) {
                 Ok(()) => {
                     self.waiting[port][class].pop_front();
@@ -409,7 +441,10 @@ impl Requester {
 
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let slot = self.free_slot(ctx.now(), message.tag);
-        assert_eq!(slot.hpa, message.hpa, "a response carries its request's address");
+        assert_eq!(
+            slot.hpa, message.hpa,
+            "a response carries its request's address"
+        );
         if slot.kind == SlotKind::Writeback {
             return;
         }
@@ -425,7 +460,11 @@ impl Requester {
             own.media,
         ];
         let total: u64 = stages.iter().sum();
-        assert_eq!(total, ctx.now().0 - slot.issued, "latency stages sum to the latency");
+        assert_eq!(
+            total,
+            ctx.now().0 - slot.issued,
+            "latency stages sum to the latency"
+        );
         let device = message.source.0 - self.first_device;
         self.log(ctx, slot, stages, message.hops, device, false);
     }

@@ -3,8 +3,9 @@
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
 
 /// Names of the latency stages, in the order of [`Stages`].
-pub const STAGE_NAMES: [&str; 8] =
-    ["process", "cache", "queue", "link", "port", "switch", "device", "media"];
+pub const STAGE_NAMES: [&str; 8] = [
+    "process", "cache", "queue", "link", "port", "switch", "device", "media",
+];
 
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
 pub type Stages = [u64; STAGE_NAMES.len()];

@@ -74,7 +74,9 @@ impl Medium for FixedParams {
         Box::new(FixedMemory {
             read_ps: self.latency.0,
             write_ps: self.write_latency.unwrap_or(self.latency).0,
-            line_ps: self.bandwidth.map_or(0, |rate| rate.time_for(Bytes(LINE_BYTES)).0),
+            line_ps: self
+                .bandwidth
+                .map_or(0, |rate| rate.time_for(Bytes(LINE_BYTES)).0),
             cycle_ps: self.bank_cycle.0,
             bank_free: vec![0; self.banks as usize],
             bus_free: 0,
@@ -116,8 +118,15 @@ impl MemoryBackend for FixedMemory {
             start = start.max(self.bus_free);
             self.bus_free = start + self.line_ps;
         }
-        let latency = if request.write { self.write_ps } else { self.read_ps };
-        let done = Completion { id: request.id, at: SimTime(start + latency) };
+        let latency = if request.write {
+            self.write_ps
+        } else {
+            self.read_ps
+        };
+        let done = Completion {
+            id: request.id,
+            at: SimTime(start + latency),
+        };
         let place = match self.pending.back() {
             Some(last) if last.at > done.at => {
                 self.pending.partition_point(|other| other.at <= done.at)
@@ -153,21 +162,32 @@ mod tests {
             assert!(backend.can_accept(*write));
             backend.enqueue(
                 SimTime(*at),
-                MemoryRequest { id: id as u32, dpa: Dpa(line * 64), write: *write },
+                MemoryRequest {
+                    id: id as u32,
+                    dpa: Dpa(line * 64),
+                    write: *write,
+                },
             );
         }
         while let Some(at) = backend.next_event() {
             backend.advance(at, &mut done);
         }
         let mut times = vec![0; arrivals.len()];
-        done.iter().for_each(|one| times[one.id as usize] = one.at.0);
+        done.iter()
+            .for_each(|one| times[one.id as usize] = one.at.0);
         times
     }
 
     #[test]
     fn an_idle_request_takes_its_latency() {
-        let params = FixedParams { write_latency: Some(Picos(7_000)), ..Default::default() };
-        assert_eq!(run(params, &[(1_000, 3, false), (1_000, 4, true)]), [47_000, 8_000]);
+        let params = FixedParams {
+            write_latency: Some(Picos(7_000)),
+            ..Default::default()
+        };
+        assert_eq!(
+            run(params, &[(1_000, 3, false), (1_000, 4, true)]),
+            [47_000, 8_000]
+        );
     }
 
     #[test]
@@ -177,13 +197,19 @@ mod tests {
             bandwidth: Some(BytesPerSec(64_000_000_000)),
             ..Default::default()
         };
-        assert_eq!(run(params, &[(0, 0, false), (0, 1, false), (0, 2, true)]), [10_000, 11_000, 12_000]);
+        assert_eq!(
+            run(params, &[(0, 0, false), (0, 1, false), (0, 2, true)]),
+            [10_000, 11_000, 12_000]
+        );
         let params = FixedParams {
             latency: Picos(10_000),
             banks: 2,
             bank_cycle: Picos(50_000),
             ..Default::default()
         };
-        assert_eq!(run(params, &[(0, 0, false), (0, 2, false), (0, 1, false)]), [10_000, 60_000, 10_000]);
+        assert_eq!(
+            run(params, &[(0, 0, false), (0, 2, false), (0, 1, false)]),
+            [10_000, 60_000, 10_000]
+        );
     }
 }

@@ -172,7 +172,10 @@ mod tests {
     fn no_two_opcodes_of_a_channel_share_a_code() {
         for (i, a) in Opcode::ALL.iter().enumerate() {
             for b in &Opcode::ALL[i + 1..] {
-                assert!((a.channel(), a.code()) != (b.channel(), b.code()), "{a:?} {b:?}");
+                assert!(
+                    (a.channel(), a.code()) != (b.channel(), b.code()),
+                    "{a:?} {b:?}"
+                );
             }
         }
     }

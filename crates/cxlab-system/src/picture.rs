@@ -9,17 +9,34 @@ use crate::report::Report;
 
 /// The system as a graph for Graphviz.
 pub fn dot(plan: &Plan) -> String {
-    let mut text = format!("graph {:?} {{\n  layout=neato; overlap=false; splines=true;\n", plan.scenario.name);
+    let mut text = format!(
+        "graph {:?} {{\n  layout=neato; overlap=false; splines=true;\n",
+        plan.scenario.name
+    );
     let mut nodes = |names: &mut dyn Iterator<Item = &String>, style: &str| {
         for name in names {
             let _ = writeln!(text, "  {name:?} [{style}];");
         }
     };
-    nodes(&mut plan.hosts.iter().map(|host| &host.name), "shape=box, style=filled, fillcolor=\"#cfe2ff\"");
-    nodes(&mut plan.graph.switches.iter().map(|switch| &switch.name), "shape=ellipse");
-    nodes(&mut plan.devices.iter().map(|device| &device.name), "shape=box, style=\"filled,rounded\", fillcolor=\"#d1e7dd\"");
+    nodes(
+        &mut plan.hosts.iter().map(|host| &host.name),
+        "shape=box, style=filled, fillcolor=\"#cfe2ff\"",
+    );
+    nodes(
+        &mut plan.graph.switches.iter().map(|switch| &switch.name),
+        "shape=ellipse",
+    );
+    nodes(
+        &mut plan.devices.iter().map(|device| &device.name),
+        "shape=box, style=\"filled,rounded\", fillcolor=\"#d1e7dd\"",
+    );
     for link in &plan.links {
-        let _ = writeln!(text, "  {:?} -- {:?};", plan.end_name(link.a), plan.end_name(link.b));
+        let _ = writeln!(
+            text,
+            "  {:?} -- {:?};",
+            plan.end_name(link.a),
+            plan.end_name(link.b)
+        );
     }
     text.push_str("}\n");
     text
@@ -58,9 +75,20 @@ const LEGEND: f64 = 46.0;
 
 fn lay_out(plan: &Plan) -> Layout {
     let switches = plan.graph.switches.len();
-    let levels = plan.graph.switches.iter().map(|switch| switch.level).max().unwrap_or(0);
+    let levels = plan
+        .graph
+        .switches
+        .iter()
+        .map(|switch| switch.level)
+        .max()
+        .unwrap_or(0);
     let is_path = plan.graph.links.len() + 1 == switches
-        && plan.graph.links.iter().enumerate().all(|(at, link)| link.a == at && link.b == at + 1);
+        && plan
+            .graph
+            .links
+            .iter()
+            .enumerate()
+            .all(|(at, link)| link.a == at && link.b == at + 1);
     if switches == 0 {
         return rows_of_endpoints(plan);
     }
@@ -79,7 +107,10 @@ fn rows_of_endpoints(plan: &Plan) -> Layout {
     let width = 2.0 * MARGIN + widest.max(2.0) * CELL;
     let spread = |count: usize, y: f64| -> Vec<Point> {
         (0..count)
-            .map(|at| Point { x: width * (at as f64 + 0.5) / count as f64, y })
+            .map(|at| Point {
+                x: width * (at as f64 + 0.5) / count as f64,
+                y,
+            })
             .collect()
     };
     Layout {
@@ -126,14 +157,23 @@ fn layered(plan: &Plan, levels: usize) -> Layout {
         let places = (hosts.len() + devices.len()).max(1) as f64;
         let mut at = x + CELL / 2.0;
         for host in hosts {
-            layout.hosts[*host] = Point { x: at, y: base + ROW };
+            layout.hosts[*host] = Point {
+                x: at,
+                y: base + ROW,
+            };
             at += CELL;
         }
         for device in devices {
-            layout.devices[*device] = Point { x: at, y: base + ROW };
+            layout.devices[*device] = Point {
+                x: at,
+                y: base + ROW,
+            };
             at += CELL;
         }
-        layout.switches[number] = Point { x: x + places * CELL / 2.0, y: base };
+        layout.switches[number] = Point {
+            x: x + places * CELL / 2.0,
+            y: base,
+        };
         x += places * CELL + 12.0;
     }
     layout.width = x + MARGIN;
@@ -164,15 +204,24 @@ fn in_a_row(plan: &Plan) -> Layout {
     for (hosts, devices) in attached(plan) {
         let places = hosts.len().max(devices.len()).max(1) as f64;
         let center = x + places * CELL / 2.0;
-        let spread = |at: usize, count: usize| center + (at as f64 - (count as f64 - 1.0) / 2.0) * CELL;
+        let spread =
+            |at: usize, count: usize| center + (at as f64 - (count as f64 - 1.0) / 2.0) * CELL;
         for (at, host) in hosts.iter().enumerate() {
-            layout.hosts[*host] = Point { x: spread(at, hosts.len()), y: MARGIN };
+            layout.hosts[*host] = Point {
+                x: spread(at, hosts.len()),
+                y: MARGIN,
+            };
         }
         for (at, device) in devices.iter().enumerate() {
-            layout.devices[*device] =
-                Point { x: spread(at, devices.len()), y: MARGIN + 2.0 * ROW };
+            layout.devices[*device] = Point {
+                x: spread(at, devices.len()),
+                y: MARGIN + 2.0 * ROW,
+            };
         }
-        layout.switches.push(Point { x: center, y: MARGIN + ROW });
+        layout.switches.push(Point {
+            x: center,
+            y: MARGIN + ROW,
+        });
         x += places * CELL + 16.0;
     }
     layout.width = x + MARGIN;
@@ -202,7 +251,8 @@ fn around(plan: &Plan) -> Layout {
         let turn = number as f64 / count;
         layout.switches.push(at(turn, inner));
         let here = (hosts.len() + devices.len()) as f64;
-        let place = |index: usize| turn + (index as f64 - (here - 1.0) / 2.0) / endpoints.max(count);
+        let place =
+            |index: usize| turn + (index as f64 - (here - 1.0) / 2.0) / endpoints.max(count);
         for (index, host) in hosts.iter().enumerate() {
             layout.hosts[*host] = at(place(index), outer);
         }
@@ -216,15 +266,20 @@ fn around(plan: &Plan) -> Layout {
 /// From idle (grey) over blue to saturated (red): readable also without colour, because busy
 /// links are drawn wider.
 fn color(utilization: f64) -> String {
-    let stops = [(0.0, [173, 181, 189]), (0.35, [13, 110, 253]), (0.7, [253, 126, 20]), (1.0, [214, 30, 48])];
+    let stops = [
+        (0.0, [173, 181, 189]),
+        (0.35, [13, 110, 253]),
+        (0.7, [253, 126, 20]),
+        (1.0, [214, 30, 48]),
+    ];
     let value = utilization.clamp(0.0, 1.0);
     let mut rgb = stops[3].1;
     for pair in stops.windows(2) {
         if value <= pair[1].0 {
             let share = (value - pair[0].0) / (pair[1].0 - pair[0].0);
-            for channel in 0..3 {
-                let (from, to) = (f64::from(pair[0].1[channel]), f64::from(pair[1].1[channel]));
-                rgb[channel] = (from + (to - from) * share).round() as i32;
+            for (channel, (from, to)) in rgb.iter_mut().zip(pair[0].1.iter().zip(pair[1].1)) {
+                let (from, to) = (f64::from(*from), f64::from(to));
+                *channel = (from + (to - from) * share).round() as i32;
             }
             break;
         }
@@ -252,7 +307,14 @@ pub fn svg(plan: &Plan, report: Option<&Report>) -> String {
         node(&mut text, *point, &device.name, "#d1e7dd", 12.0, few);
     }
     for (switch, point) in plan.graph.switches.iter().zip(&layout.switches) {
-        node(&mut text, *point, &switch.name, "#f1f3f5", 16.0, plan.graph.switches.len() <= 80);
+        node(
+            &mut text,
+            *point,
+            &switch.name,
+            "#f1f3f5",
+            16.0,
+            plan.graph.switches.len() <= 80,
+        );
     }
     legend(&mut text, layout.height + 8.0, report);
     text.push_str("</svg>\n");
@@ -264,11 +326,17 @@ fn draw_links(text: &mut String, plan: &Plan, layout: &Layout, report: Option<&R
     for (number, link) in plan.links.iter().enumerate() {
         let (a, b) = (layout.of(link.a), layout.of(link.b));
         let names = (plan.end_name(link.a), plan.end_name(link.b));
-        let seen = parallel.entry((names.0.to_owned(), names.1.to_owned())).or_default();
+        let seen = parallel
+            .entry((names.0.to_owned(), names.1.to_owned()))
+            .or_default();
         let shift = f64::from(*seen) * 6.0;
         *seen += 1;
         let (stroke, wide, title) = match report {
-            None => ("#6c757d".to_owned(), 1.6, format!("{} -- {}", names.0, names.1)),
+            None => (
+                "#6c757d".to_owned(),
+                1.6,
+                format!("{} -- {}", names.0, names.1),
+            ),
             Some(report) => {
                 let ways = &report.links[2 * number..2 * number + 2];
                 let busiest = ways.iter().map(|way| way.utilization).fold(0.0, f64::max);
@@ -300,7 +368,11 @@ fn draw_links(text: &mut String, plan: &Plan, layout: &Layout, report: Option<&R
 }
 
 fn node(text: &mut String, at: Point, name: &str, fill: &str, round: f64, label: bool) {
-    let half = if label { (name.chars().count() as f64 * 3.4 + 7.0).max(20.0) } else { 6.0 };
+    let half = if label {
+        (name.chars().count() as f64 * 3.4 + 7.0).max(20.0)
+    } else {
+        6.0
+    };
     let tall = if label { 13.0 } else { 6.0 };
     let _ = writeln!(
         text,
@@ -325,7 +397,11 @@ fn node(text: &mut String, at: Point, name: &str, fill: &str, round: f64, label:
 }
 
 fn legend(text: &mut String, y: f64, report: Option<&Report>) {
-    let boxes = [("host", "#cfe2ff"), ("switch", "#f1f3f5"), ("device", "#d1e7dd")];
+    let boxes = [
+        ("host", "#cfe2ff"),
+        ("switch", "#f1f3f5"),
+        ("device", "#d1e7dd"),
+    ];
     for (at, (name, fill)) in boxes.iter().enumerate() {
         let x = 16.0 + at as f64 * 70.0;
         let _ = writeln!(
@@ -355,5 +431,8 @@ fn legend(text: &mut String, y: f64, report: Option<&Report>) {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

@@ -216,7 +216,11 @@ impl Context<'_> {
 
     /// GB/s of so many lines in the window.
     fn rate(&self, lines: u64) -> f64 {
-        if self.end == self.start { 0.0 } else { lines as f64 * 64.0 / self.window_ns() }
+        if self.end == self.start {
+            0.0
+        } else {
+            lines as f64 * 64.0 / self.window_ns()
+        }
     }
 
     fn bandwidth(&self, reads: u64, writes: u64) -> Bandwidth {
@@ -257,7 +261,8 @@ impl Totals {
             *sum += stage;
         }
         if self.by_hops.len() < stats.by_hops.len() {
-            self.by_hops.resize(stats.by_hops.len(), HopStats::default());
+            self.by_hops
+                .resize(stats.by_hops.len(), HopStats::default());
         }
         for (sum, hops) in self.by_hops.iter_mut().zip(&stats.by_hops) {
             sum.count += hops.count;
@@ -276,7 +281,9 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let mut totals = Totals::default();
     let mut hosts = Vec::with_capacity(system.hosts);
     for number in 0..system.hosts {
-        let Node::Host(host) = &system.simulation.components()[number] else { continue };
+        let Node::Host(host) = &system.simulation.components()[number] else {
+            continue;
+        };
         let stats = host.stats();
         let integral = check_host(host, context)?;
         totals.add(stats, host.requests_in_flight(), integral);
@@ -361,7 +368,9 @@ fn check_host(host: &cxlab_host::Requester, context: &Context<'_>) -> Result<u12
     let stages: u128 = stats.stages_ps.iter().sum();
     let latencies = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
     if stages != latencies {
-        return Err(format!("stages sum to {stages} ps, latencies to {latencies} ps"));
+        return Err(format!(
+            "stages sum to {stages} ps, latencies to {latencies} ps"
+        ));
     }
     let integral = stats.in_flight.at(context.end.0) - stats.integral_before;
     let edges = latencies + host.age_ps(context.end);
@@ -402,7 +411,8 @@ fn links(system: &mut System, context: &Context<'_>) -> Vec<LinkReport> {
     let mut reports = Vec::with_capacity(2 * system.directions.len());
     for (link, directions) in context.plan.links.iter().zip(&system.directions) {
         let (a, b) = (context.plan.end_name(link.a), context.plan.end_name(link.b));
-        for ((component, port), from, to) in [(directions.forward, a, b), (directions.backward, b, a)]
+        for ((component, port), from, to) in
+            [(directions.forward, a, b), (directions.backward, b, a)]
         {
             let node = system.simulation.component_mut(component);
             let stats: DirectionStats = node.port_mut(port).transmitter.stats(context.end);

@@ -100,9 +100,11 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
 pub fn expected_requests(plan: &Plan) -> Option<u64> {
     match windows(plan) {
         (Until::Requests(warmup), Until::Requests(requests)) => Some(warmup + requests),
-        (_, Until::End) => {
-            plan.hosts.iter().map(|host| plan.scenario.hosts[host.group].requests).sum()
-        }
+        (_, Until::End) => plan
+            .hosts
+            .iter()
+            .map(|host| plan.scenario.hosts[host.group].requests)
+            .sum(),
         _ => None,
     }
 }
@@ -121,10 +123,15 @@ struct Runner<'a> {
 pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     let began = Instant::now();
     let (warmup, window) = windows(plan);
-    let system = System::build(plan, options.seed, options.rows.is_some())
-        .map_err(RunError::Problems)?;
+    let system =
+        System::build(plan, options.seed, options.rows.is_some()).map_err(RunError::Problems)?;
     let seed = options.seed;
-    let mut runner = Runner { system, options, outcome: None, now: SimTime::ZERO };
+    let mut runner = Runner {
+        system,
+        options,
+        outcome: None,
+        now: SimTime::ZERO,
+    };
     let mut stop = Stop::TimeLimit;
     if warmup != Until::Requests(0) && warmup != Until::Time(Picos::ZERO) {
         stop = runner.until(warmup)?;
@@ -143,7 +150,10 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         start = SimTime::ZERO;
     } else {
         runner.drop_rows();
-        runner.system.simulation.for_each_mut(|node| node.begin_measurement(start));
+        runner
+            .system
+            .simulation
+            .for_each_mut(|node| node.begin_measurement(start));
         stop = runner.until(window)?;
     }
     let end = runner.now;
@@ -252,7 +262,10 @@ fn check_drained(system: &System) -> Result<(), RunError> {
         return Ok(());
     }
     held.truncate(8);
-    Err(RunError::Law(format!("requests never completed: {}", held.join(", "))))
+    Err(RunError::Law(format!(
+        "requests never completed: {}",
+        held.join(", ")
+    )))
 }
 
 /// Wall time as seconds, never zero.

@@ -132,10 +132,16 @@ impl System {
             plan,
             seed,
             vcs: plan.tables.virtual_channels(),
-            ports: (0..hosts + devices + switches).map(|_| Vec::new()).collect(),
+            ports: (0..hosts + devices + switches)
+                .map(|_| Vec::new())
+                .collect(),
         };
         let mut buses = Vec::new();
-        let directions = plan.links.iter().map(|link| builder.lay(link, &mut buses)).collect();
+        let directions = plan
+            .links
+            .iter()
+            .map(|link| builder.lay(link, &mut buses))
+            .collect();
 
         let mut wires = Vec::new();
         let mut components = Vec::new();
@@ -166,7 +172,12 @@ impl System {
                 None => unreachable!("every host has a source and every bus two ports"),
             }
         }
-        Ok(System { simulation: Simulation::new(components, wires), directions, hosts, devices })
+        Ok(System {
+            simulation: Simulation::new(components, wires),
+            directions,
+            hosts,
+            devices,
+        })
     }
 }
 
@@ -183,9 +194,9 @@ impl Builder<'_> {
     /// Constant time before a link that leaves this end.
     fn egress(&self, end: End) -> Picos {
         match end {
-            End::Host(number, _) => {
-                self.plan.scenario.hosts[self.plan.hosts[number].group].issue.egress()
-            }
+            End::Host(number, _) => self.plan.scenario.hosts[self.plan.hosts[number].group]
+                .issue
+                .egress(),
             End::Device(..) | End::Switch(..) => Picos::ZERO,
         }
     }
@@ -212,20 +223,28 @@ impl Builder<'_> {
         names: (&str, &str),
     ) {
         let (seed, vcs) = (self.seed, self.vcs);
-        let mut add = |at: (usize, u16), peer: (usize, u16), way: (&LinkParams, Picos, Picos), name| {
-            let (params, egress, ingress) = way;
-            let config = PortConfig { port: at.1, egress, ingress, vcs, seed, name };
-            let wire = Wire {
-                peer: ComponentId::from(peer.0),
-                peer_port: peer.1,
-                min_latency: LinkPort::min_latency(params, egress, ingress),
+        let mut add =
+            |at: (usize, u16), peer: (usize, u16), way: (&LinkParams, Picos, Picos), name| {
+                let (params, egress, ingress) = way;
+                let config = PortConfig {
+                    port: at.1,
+                    egress,
+                    ingress,
+                    vcs,
+                    seed,
+                    name,
+                };
+                let wire = Wire {
+                    peer: ComponentId::from(peer.0),
+                    peer_port: peer.1,
+                    min_latency: LinkPort::min_latency(params, egress, ingress),
+                };
+                let slots = &mut self.ports[at.0];
+                if slots.len() <= at.1 as usize {
+                    slots.resize_with(at.1 as usize + 1, || None);
+                }
+                slots[at.1 as usize] = Some((LinkPort::new(params, &config), wire));
             };
-            let slots = &mut self.ports[at.0];
-            if slots.len() <= at.1 as usize {
-                slots.resize_with(at.1 as usize + 1, || None);
-            }
-            slots[at.1 as usize] = Some((LinkPort::new(params, &config), wire));
-        };
         add((from, from_port), (to, to_port), there, names.0);
         add((to, to_port), (from, from_port), back, names.1);
     }
@@ -234,8 +253,20 @@ impl Builder<'_> {
     fn lay(&mut self, link: &PlannedLink, buses: &mut Vec<LinkParams>) -> Directions {
         let (a, b) = (self.component_of(link.a), self.component_of(link.b));
         let names = (
-            format!("{}->{}#{}.{}", self.plan.end_name(link.a), self.plan.end_name(link.b), a.1, b.1),
-            format!("{}->{}#{}.{}", self.plan.end_name(link.b), self.plan.end_name(link.a), b.1, a.1),
+            format!(
+                "{}->{}#{}.{}",
+                self.plan.end_name(link.a),
+                self.plan.end_name(link.b),
+                a.1,
+                b.1
+            ),
+            format!(
+                "{}->{}#{}.{}",
+                self.plan.end_name(link.b),
+                self.plan.end_name(link.a),
+                b.1,
+                a.1
+            ),
         );
         let names = (names.0.as_str(), names.1.as_str());
         let (out, back) = (
@@ -244,13 +275,25 @@ impl Builder<'_> {
         );
         if link.params.duplex == Duplex::Full {
             let params = &link.params;
-            self.join(a, b, (params, out.0, out.1), (params, back.0, back.1), names);
-            return Directions { forward: a, backward: b };
+            self.join(
+                a,
+                b,
+                (params, out.0, out.1),
+                (params, back.0, back.1),
+                names,
+            );
+            return Directions {
+                forward: a,
+                backward: b,
+            };
         }
         // Each end hands its messages to the bus in 1 ps, which the wire gives back.
         let attach = LinkParams {
             transmission: Transmission::Packet,
-            packet: PacketHeader { header: Bytes(0), data_header: Bytes(0) },
+            packet: PacketHeader {
+                header: Bytes(0),
+                data_header: Bytes(0),
+            },
             bandwidth: Some(BytesPerSec(u64::MAX)),
             propagation: Picos(1),
             port_delay: Picos::ZERO,
@@ -264,9 +307,24 @@ impl Builder<'_> {
         self.ports.push(Vec::new());
         buses.push(link.params.clone());
         let zero = Picos::ZERO;
-        self.join(a, (bus, 0), (&attach, out.0, zero), (&wire, zero, back.1), ("attach", names.1));
-        self.join(b, (bus, 1), (&attach, back.0, zero), (&wire, zero, out.1), ("attach", names.0));
-        Directions { forward: (bus, 1), backward: (bus, 0) }
+        self.join(
+            a,
+            (bus, 0),
+            (&attach, out.0, zero),
+            (&wire, zero, back.1),
+            ("attach", names.1),
+        );
+        self.join(
+            b,
+            (bus, 1),
+            (&attach, back.0, zero),
+            (&wire, zero, out.1),
+            ("attach", names.0),
+        );
+        Directions {
+            forward: (bus, 1),
+            backward: (bus, 0),
+        }
     }
 
     fn host(

@@ -2,7 +2,9 @@
 
 use crate::opcode::Channel;
 
-use super::format::{CLASSES, Counts, FlitFormat, MAX_REMAINING, Rules, SLOTS, WINDOWS, count_of, one};
+use super::format::{
+    CLASSES, Counts, FlitFormat, MAX_REMAINING, Rules, SLOTS, WINDOWS, count_of, one,
+};
 
 /// Data slots of a 64-byte line.
 const DATA_SLOTS_PER_LINE: u32 = 4;
@@ -148,7 +150,11 @@ impl FlitPacker {
     #[inline]
     pub fn close(&mut self) -> u32 {
         let rules = self.format.rules();
-        let all_data = if rules.all_data_flits { self.pending / ALL_DATA_CHUNKS } else { 0 };
+        let all_data = if rules.all_data_flits {
+            self.pending / ALL_DATA_CHUNKS
+        } else {
+            0
+        };
         self.pending -= all_data * ALL_DATA_CHUNKS;
         self.counters.flits += u64::from(1 + all_data);
         self.counters.header_slots += u64::from(std::mem::take(&mut self.open_headers));

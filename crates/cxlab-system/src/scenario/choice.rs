@@ -89,7 +89,10 @@ choice!(
 
 impl Default for MediumChoice {
     fn default() -> Self {
-        MediumChoice { kind: "fixed".to_owned(), params: Map::new() }
+        MediumChoice {
+            kind: "fixed".to_owned(),
+            params: Map::new(),
+        }
     }
 }
 
@@ -103,7 +106,10 @@ impl RoutingChoice {
         let built = |entry: &&Entry<RoutingKind>| {
             (entry.build)(&Value::Object(Map::new())).is_ok_and(|kind| kind == self.0)
         };
-        routing::CATALOG.iter().find(built).map_or("", |entry| entry.name)
+        routing::CATALOG
+            .iter()
+            .find(built)
+            .map_or("", |entry| entry.name)
     }
 }
 
@@ -142,15 +148,18 @@ fn one_of<B>(generator: &mut SchemaGenerator, catalog: &[Entry<B>]) -> Schema {
         .map(|entry| {
             let mut value = (entry.schema)(generator).to_value();
             if let Some(object) = value.as_object_mut() {
-                let properties =
-                    object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+                let properties = object
+                    .entry("properties")
+                    .or_insert_with(|| Value::Object(Map::new()));
                 if let Some(properties) = properties.as_object_mut() {
                     properties.insert(
                         "kind".to_owned(),
                         serde_json::json!({ "type": "string", "const": entry.name }),
                     );
                 }
-                let required = object.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+                let required = object
+                    .entry("required")
+                    .or_insert_with(|| Value::Array(Vec::new()));
                 if let Some(required) = required.as_array_mut() {
                     required.push("kind".into());
                 }

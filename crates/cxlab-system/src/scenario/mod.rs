@@ -182,7 +182,10 @@ pub struct AddressMapParams {
 
 impl Default for AddressMapParams {
     fn default() -> Self {
-        AddressMapParams { granularity: Bytes(256), ways: None }
+        AddressMapParams {
+            granularity: Bytes(256),
+            ways: None,
+        }
     }
 }
 
