@@ -19,10 +19,17 @@ fn link(responses: u8) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
         bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader { header: Bytes(64), data_header: Bytes(0) },
+        packet: PacketHeader {
+            header: Bytes(64),
+            data_header: Bytes(0),
+        },
         propagation: Picos(1_000),
         port_delay: Picos(0),
-        credits: CreditTable { s2m_drs: responses, s2m_ndr: responses, ..CreditTable::default() },
+        credits: CreditTable {
+            s2m_drs: responses,
+            s2m_ndr: responses,
+            ..CreditTable::default()
+        },
         ..LinkParams::default()
     }
 }
@@ -31,7 +38,14 @@ fn end(params: &LinkParams) -> LinkPort {
     let zero = Picos::ZERO;
     LinkPort::new(
         params,
-        &PortConfig { port: 0, egress: zero, ingress: zero, vcs: 1, seed: 1, name: "test" },
+        &PortConfig {
+            port: 0,
+            egress: zero,
+            ingress: zero,
+            vcs: 1,
+            seed: 1,
+            name: "test",
+        },
     )
 }
 
@@ -77,7 +91,8 @@ impl Component for Node {
                 if let Some(message) = parcel.message {
                     host.seen.push((ctx.now().0, message.tag, message.opcode));
                     if !host.hold {
-                        host.link.release(ctx, Buffer::of(message.channel(), message.vc));
+                        host.link
+                            .release(ctx, Buffer::of(message.channel(), message.vc));
                     }
                 }
                 if credited {
@@ -100,11 +115,15 @@ struct Ran {
 
 impl Ran {
     fn device(&self) -> &MemoryDevice {
-        let Node::Device(device) = &self.simulation.components()[1] else { panic!("a device") };
+        let Node::Device(device) = &self.simulation.components()[1] else {
+            panic!("a device")
+        };
         device
     }
     fn seen(&self) -> &[(u64, u32, Opcode)] {
-        let Node::Host(host) = &self.simulation.components()[0] else { panic!("a host") };
+        let Node::Host(host) = &self.simulation.components()[0] else {
+            panic!("a host")
+        };
         &host.seen
     }
     fn times(&self) -> Vec<u64> {
@@ -114,7 +133,10 @@ impl Ran {
 
 /// Requests (`w` writes, `r` reads, one for each letter) to consecutive lines.
 fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u8, hold: bool) -> Ran {
-    let link = link(responses);
+    run_on(link(responses), requests, contexts, medium, hold)
+}
+
+fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, hold: bool) -> Ran {
     let requests = requests.chars().zip(0..).map(|(kind, tag)| Message {
         hpa: Hpa(64 * u64::from(tag)),
         issued_ps: 0,
@@ -122,21 +144,37 @@ fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u8, hold: 
         tag,
         source: PortId(0),
         destination: PortId(1),
-        opcode: if kind == 'w' { Opcode::MemWr } else { Opcode::MemRd },
+        opcode: if kind == 'w' {
+            Opcode::MemWr
+        } else {
+            Opcode::MemRd
+        },
         vc: 0,
         hops: 0,
     });
     let set = InterleaveSet::new(Hpa(0), Bytes(1 << 20), Bytes(256), 1).unwrap();
-    let host = Host { link: end(&link), requests: requests.collect(), hold, seen: vec![] };
+    let host = Host {
+        link: end(&link),
+        requests: requests.collect(),
+        hold,
+        seen: vec![],
+    };
     let device = MemoryDevice::new(DeviceConfig {
-        params: DeviceParams { process_time: Picos(0), contexts },
+        params: DeviceParams {
+            process_time: Picos(0),
+            contexts,
+        },
         ports: vec![end(&link)],
         backend: medium.backend(),
         decoder: Some(set),
         target: 0,
     });
     let wire = |peer: usize| {
-        vec![Wire { peer: ComponentId::from(peer), peer_port: 0, min_latency: Picos(1_000) }]
+        vec![Wire {
+            peer: ComponentId::from(peer),
+            peer_port: 0,
+            min_latency: Picos(1_000),
+        }]
     };
     let nodes = vec![Node::Host(host), Node::Device(device)];
     let mut simulation = Simulation::new(nodes, vec![wire(1), wire(0)]);
@@ -163,14 +201,24 @@ fn a_context_is_held_until_its_response_has_left() {
     assert_eq!(one.times(), expected, "one at a time");
     let two = run("rrrr", 2, medium(latency, 0), 128, false);
     let first = [WAY + latency + WAY, WAY + 1_000 + latency + WAY];
-    assert_eq!(two.times(), [first[0], first[1], first[0] + latency, first[1] + latency]);
+    assert_eq!(
+        two.times(),
+        [first[0], first[1], first[0] + latency, first[1] + latency]
+    );
     let all = run("rrrr", 4, medium(latency, 0), 128, false);
-    assert_eq!(all.times(), [0, 1, 2, 3].map(|n| first[0] + n * 1_000), "as fast as the link");
+    assert_eq!(
+        all.times(),
+        [0, 1, 2, 3].map(|n| first[0] + n * 1_000),
+        "as fast as the link"
+    );
 }
 
 #[test]
 fn a_medium_with_a_short_queue_bounds_what_is_in_it() {
-    let short = FixedParams { queue: 1, ..medium(100_000, 0) };
+    let short = FixedParams {
+        queue: 1,
+        ..medium(100_000, 0)
+    };
     let ran = run("rrr", 64, short, 128, false);
     assert_eq!(ran.times(), [1, 2, 3].map(|n| WAY + n * 100_000 + WAY));
 }
@@ -178,16 +226,27 @@ fn a_medium_with_a_short_queue_bounds_what_is_in_it() {
 #[test]
 fn responses_leave_in_the_order_of_completion() {
     let ran = run("rwrw", 64, medium(100_000, 10_000), 128, false);
-    let order: Vec<(u32, Opcode)> =
-        ran.seen().iter().map(|(_, tag, opcode)| (*tag, *opcode)).collect();
+    let order: Vec<(u32, Opcode)> = ran
+        .seen()
+        .iter()
+        .map(|(_, tag, opcode)| (*tag, *opcode))
+        .collect();
     assert_eq!(
         order,
-        [(1, Opcode::Cmp), (3, Opcode::Cmp), (0, Opcode::MemData), (2, Opcode::MemData)]
+        [
+            (1, Opcode::Cmp),
+            (3, Opcode::Cmp),
+            (0, Opcode::MemData),
+            (2, Opcode::MemData)
+        ]
     );
     assert_eq!(ran.times()[0], WAY + 1_000 + 10_000 + WAY);
     assert_eq!(ran.times()[2], WAY + 100_000 + WAY);
     let stats = ran.device().stats();
-    assert_eq!((stats.reads, stats.writes, stats.accepted, stats.answered), (2, 2, 4, 4));
+    assert_eq!(
+        (stats.reads, stats.writes, stats.accepted, stats.answered),
+        (2, 2, 4, 4)
+    );
     assert_eq!(ran.device().in_flight(), 0);
 }
 
@@ -196,8 +255,16 @@ fn a_blocked_response_path_bounds_what_the_device_takes_in() {
     let ran = run(&"r".repeat(20), 3, medium(1_000, 0), 2, true);
     assert_eq!(ran.seen().len(), 2, "two buffers, never freed");
     let stats = ran.device().stats();
-    assert_eq!((stats.answered, stats.reads), (2, 2 + 3), "the medium saw answered and contexts");
-    assert_eq!(ran.device().in_flight(), 20 - 2, "all others wait in contexts and buffers");
+    assert_eq!(
+        (stats.answered, stats.reads),
+        (2, 2 + 3),
+        "the medium saw answered and contexts"
+    );
+    assert_eq!(
+        ran.device().in_flight(),
+        20 - 2,
+        "all others wait in contexts and buffers"
+    );
 }
 
 #[test]
@@ -205,4 +272,14 @@ fn writes_are_answered_while_no_read_can_be() {
     let ran = run("rrrww", 64, medium(1_000, 1_000), 2, true);
     let tags: Vec<u32> = ran.seen().iter().map(|(_, tag, _)| *tag).collect();
     assert_eq!(tags, [0, 1, 3, 4]);
+}
+
+#[test]
+fn of_two_classes_that_wait_the_one_done_first_leaves_first() {
+    // A line takes 100 ns, so the write comes and is done while lines wait that were done before.
+    let packet = PacketHeader { header: Bytes(64), data_header: Bytes(99 * 64) };
+    let slow = LinkParams { packet, ..link(128) };
+    let ran = run_on(slow, "rrrrw", 64, medium(1_000, 1_000), false);
+    let tags: Vec<u32> = ran.seen().iter().map(|(_, tag, _)| *tag).collect();
+    assert_eq!(tags, [0, 1, 2, 3, 4]);
 }
