@@ -33,14 +33,14 @@ demo: build ## Replay the shipped trace; print the table, write report and pictu
 test: need-rust need-lints have-valgrind ## All checks: format, lints, tests, licences, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 	@$(MAKE) deny
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@echo "make test: all checks passed"
 
 .PHONY: test-all
 test-all: need-rust have-valgrind ## The slow suites too, in release mode
-	$(CARGO) test --workspace --release --locked -- --include-ignored
+	$(CARGO) test --workspace --release --locked --no-fail-fast -- --include-ignored
 
 .PHONY: deny
 deny: ## Licences, sources and advisories of dependencies, where cargo-deny is installed
