@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{BUFFERS, Blocked, Buffer, LinkPort, Parcel};
+use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::Message;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -295,32 +295,48 @@ impl Switch {
     /// Sends what waits for an output, as far as link and credits allow.
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let now = ctx.now();
-        let mut closed = [false; BUFFERS];
+        // A bit for each class and virtual channel that was found blocked.
+        let mut closed = 0u64;
         let mut until = SimTime::NEVER;
-        while let Some(at) = self.pick(output, &closed) {
+        loop {
+            if let Some(time) = self.outputs[output].link.transmitter.closed_until(now) {
+                if !self.outputs[output].queues.is_empty() {
+                    until = until.min(time);
+                }
+                break;
+            }
+            let Some(at) = self.pick(output, closed) else {
+                break;
+            };
             let out = &mut self.outputs[output];
             let queue = out.queues[at];
-            let waiting = self.slab[queue.head as usize];
-            let mut message = waiting.message;
-            message.stages.queue += now.0 - waiting.arrived;
+            let head = &self.slab[queue.head as usize];
+            let (mut message, vc_in, next) = (head.message, head.vc_in, head.next);
+            message.stages.queue += now.0 - head.arrived;
             match out.link.send(ctx, &mut message) {
                 Ok(()) => {
                     out.waiting -= 1;
                     self.forwarded += 1;
-                    if let Some(mut queue) = out.queues.remove(at) {
-                        self.slab[queue.head as usize].next = self.free;
-                        self.free = queue.head;
-                        queue.head = waiting.next;
-                        if queue.head != NIL {
-                            out.queues.push_back(queue);
-                        }
+                    self.slab[queue.head as usize].next = self.free;
+                    self.free = queue.head;
+                    // The queue goes to the end of the turn, or away when it is empty.
+                    let _ = if at == 0 {
+                        out.queues.pop_front()
+                    } else {
+                        out.queues.remove(at)
+                    };
+                    if next != NIL {
+                        out.queues.push_back(Queue {
+                            head: next,
+                            ..queue
+                        });
                     }
-                    let buffer = Buffer::of(message.channel(), waiting.vc_in);
+                    let buffer = Buffer::of(message.channel(), vc_in);
                     self.outputs[queue.input as usize].link.release(ctx, buffer);
                 }
-                Err(Blocked::Credits) => closed[queue.buffer.0 as usize] = true,
+                Err(Blocked::Credits) => closed |= 1 << queue.buffer.0,
                 Err(Blocked::Until(time)) => {
-                    closed[queue.buffer.0 as usize] = true;
+                    closed |= 1 << queue.buffer.0;
                     until = until.min(time);
                 }
             }
@@ -330,12 +346,12 @@ impl Switch {
 
     /// The queue that goes next, among those whose class and virtual channel may go.
     #[inline]
-    fn pick(&self, output: usize, closed: &[bool; BUFFERS]) -> Option<usize> {
+    fn pick(&self, output: usize, closed: u64) -> Option<usize> {
         let mut open = self.outputs[output]
             .queues
             .iter()
             .enumerate()
-            .filter(|(_, queue)| !closed[queue.buffer.0 as usize]);
+            .filter(|(_, queue)| closed >> queue.buffer.0 & 1 == 0);
         match self.arbitration {
             Arbitration::RoundRobin => open.next().map(|(at, _)| at),
             Arbitration::Age => open

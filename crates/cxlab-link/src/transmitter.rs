@@ -127,11 +127,18 @@ impl Errors {
         while self.drawn < end {
             // Not the platform's logarithm: every machine draws the same distances.
             let distance = libm::log(self.rng.unit()) / libm::log1p(-self.probability);
-            let distance = if distance < 1e18 { distance as u64 } else { u64::MAX / 4 };
+            let distance = if distance < 1e18 {
+                distance as u64
+            } else {
+                u64::MAX / 4
+            };
             self.broken.push_back(self.drawn.saturating_add(distance));
             self.drawn = self.drawn.saturating_add(distance).saturating_add(1);
         }
-        self.broken.iter().take_while(|number| **number < end).count() as u64
+        self.broken
+            .iter()
+            .take_while(|number| **number < end)
+            .count() as u64
     }
 
     /// The next `flits` flits begin; returns how many of them arrive broken.
@@ -483,6 +490,16 @@ impl Transmitter {
     #[inline]
     pub fn unreturned(&self) -> u32 {
         self.unreturned
+    }
+
+    /// Until when nothing at all can be sent; `None` when some class may have room. A packet link
+    /// takes the next message when the one before has left, whatever it is.
+    #[inline]
+    pub fn closed_until(&self, now: SimTime) -> Option<SimTime> {
+        match &self.mode {
+            Mode::Packet { .. } if self.free > now.0 => Some(SimTime(self.free)),
+            _ => None,
+        }
     }
 
     /// How far the wire is promised beyond `now`, in picoseconds.
