@@ -16,19 +16,58 @@ type Case = (&'static str, &'static [&'static str]);
 /// in which a window ends.
 const CASES: &[Case] = &[
     ("spine-leaf-16", &[]),
-    ("spine-leaf-16", &["fabric.routing=adaptive", "hosts[0].workload.read_ratio=0.6"]),
-    ("ring-16", &["fabric.link.flit_error_rate=0.01", "fabric.link.replay_buffer_flits=65535"]),
-    ("fully-connected-16", &["fabric.link.credits={m2s_req=1,m2s_rwd=1,s2m_ndr=1,s2m_drs=1}"]),
+    (
+        "spine-leaf-16",
+        &[
+            "fabric.routing=adaptive",
+            "hosts[0].workload.read_ratio=0.6",
+        ],
+    ),
+    (
+        "ring-16",
+        &[
+            "fabric.link.flit_error_rate=0.01",
+            "fabric.link.replay_buffer_flits=65535",
+        ],
+    ),
+    (
+        "fully-connected-16",
+        &["fabric.link.credits={m2s_req=1,m2s_rwd=1,s2m_ndr=1,s2m_drs=1}"],
+    ),
     ("torus-16", &["fabric.routing=adaptive"]),
-    ("torus-16", &["fabric.routing=random", "fabric.link.flit=256B-latency-optimized"]),
-    ("tree-16", &["fabric.link.transmission=packet", "fabric.link.duplex=half"]),
-    ("mesh-9", &["fabric.routing=oblivious", "fabric.switch.arbitration=age"]),
-    ("dragonfly-12", &["fabric.link.generation=\"5\"", "fabric.link.flit_error_rate=0.05"]),
+    (
+        "torus-16",
+        &[
+            "fabric.routing=random",
+            "fabric.link.flit=256B-latency-optimized",
+        ],
+    ),
+    (
+        "tree-16",
+        &["fabric.link.transmission=packet", "fabric.link.duplex=half"],
+    ),
+    (
+        "mesh-9",
+        &["fabric.routing=oblivious", "fabric.switch.arbitration=age"],
+    ),
+    (
+        "dragonfly-12",
+        &[
+            "fabric.link.generation=\"5\"",
+            "fabric.link.flit_error_rate=0.05",
+        ],
+    ),
 ];
 
 fn plan_of(case: &Case, seed: u64, window: &[&str]) -> Plan {
     let seed = format!("seed={seed}");
-    let set: Vec<&str> = case.1.iter().chain(window).copied().chain([seed.as_str()]).collect();
+    let set: Vec<&str> = case
+        .1
+        .iter()
+        .chain(window)
+        .copied()
+        .chain([seed.as_str()])
+        .collect();
     cxlab_tests::plan(&cxlab_tests::shipped(case.0), &set)
 }
 
@@ -56,9 +95,17 @@ fn a_report_does_not_depend_on_threads_or_on_the_run() {
         let expected = report(&plan, 1);
         assert!(expected.requests.completed >= 800, "{case:?}");
         for threads in [1, 2, 3, 5, 8] {
-            assert_eq!(report(&plan, threads), expected, "{case:?} on {threads} threads");
+            assert_eq!(
+                report(&plan, threads),
+                expected,
+                "{case:?} on {threads} threads"
+            );
         }
-        assert_ne!(report(&plan_of(case, 2, SHORT), 1).digest, expected.digest, "{case:?}: seed");
+        assert_ne!(
+            report(&plan_of(case, 2, SHORT), 1).digest,
+            expected.digest,
+            "{case:?}: seed"
+        );
     }
 }
 
@@ -68,10 +115,18 @@ fn a_window_by_time_ends_where_it_says_on_any_number_of_threads() {
     for case in &CASES[..5] {
         let plan = plan_of(case, 1, window);
         let expected = report(&plan, 1);
-        assert_eq!((expected.warmup_ns, expected.sim_time_ns), (700.0, 6000.0), "{case:?}");
+        assert_eq!(
+            (expected.warmup_ns, expected.sim_time_ns),
+            (700.0, 6000.0),
+            "{case:?}"
+        );
         assert!(expected.requests.completed > 0);
         for threads in [2, 5] {
-            assert_eq!(report(&plan, threads), expected, "{case:?} on {threads} threads");
+            assert_eq!(
+                report(&plan, threads),
+                expected,
+                "{case:?} on {threads} threads"
+            );
         }
     }
 }
@@ -82,7 +137,11 @@ fn a_warm_up_changes_what_is_measured_and_not_what_happens() {
         let whole = report(&plan_of(case, 1, &["measure={ duration=\"6 us\" }"]), 1);
         let halves = ["measure={ warmup_time=\"3 us\", duration=\"3 us\" }"];
         let half = report(&plan_of(case, 1, &halves), 2);
-        assert_eq!((&half.digest, half.events), (&whole.digest, whole.events), "{case:?}");
+        assert_eq!(
+            (&half.digest, half.events),
+            (&whole.digest, whole.events),
+            "{case:?}"
+        );
         assert!(half.requests.completed < whole.requests.completed);
     }
 }
@@ -126,18 +185,28 @@ fn rows(text: &str) -> Vec<Vec<RequestRow>> {
     let plan = cxlab_tests::plan(text, &[]);
     let mut rows = vec![Vec::new(); plan.hosts.len()];
     let mut sink = |batch: Vec<RequestRow>| {
-        batch.into_iter().for_each(|row| rows[row.requester as usize].push(row));
+        batch
+            .into_iter()
+            .for_each(|row| rows[row.requester as usize].push(row));
         Ok(())
     };
     let monitor = Monitor::default();
-    let options = RunOptions { seed: 7, threads: 1, monitor: &monitor, rows: Some(&mut sink) };
+    let options = RunOptions {
+        seed: 7,
+        threads: 1,
+        monitor: &monitor,
+        rows: Some(&mut sink),
+    };
     run(&plan, options).expect("the run ends");
     rows
 }
 
 /// What a host did: operation and address of each request in order of issue.
 fn stream(rows: &[RequestRow]) -> Vec<(u64, u64, bool)> {
-    let mut stream: Vec<_> = rows.iter().map(|row| (row.id, row.hpa, row.write)).collect();
+    let mut stream: Vec<_> = rows
+        .iter()
+        .map(|row| (row.id, row.hpa, row.write))
+        .collect();
     stream.sort_unstable();
     stream
 }
@@ -165,7 +234,10 @@ fn a_further_or_renamed_host_does_not_disturb_the_streams_of_the_others() {
     let (anna, bert) = (stream(&two[0]), stream(&two[1]));
     assert_eq!(anna.len(), 300);
     assert_ne!(anna, bert, "each has a stream of its own");
-    assert_eq!((stream(&three[0]), stream(&three[2])), (anna.clone(), bert.clone()));
+    assert_eq!(
+        (stream(&three[0]), stream(&three[2])),
+        (anna.clone(), bert.clone())
+    );
     assert_eq!(stream(&renamed[0]), anna);
     assert_ne!(stream(&renamed[1]), bert, "a name is the key of a stream");
 }

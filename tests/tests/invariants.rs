@@ -9,7 +9,9 @@ use cxlab_system::system::{Node, System};
 fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
     let plan = cxlab_tests::plan(text, set);
     let mut system = System::build(&plan, 1, false).expect("the system builds");
-    let outcome = system.simulation.run(1, SimTime::NEVER, &Monitor::default());
+    let outcome = system
+        .simulation
+        .run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
     for node in system.simulation.components() {
         match node {
@@ -42,7 +44,10 @@ fn every_credit_of_a_small_buffer_has_come_back_when_a_run_has_drained() {
             );
             let set: Vec<&str> = MIXED.iter().copied().chain([table.as_str()]).collect();
             let left = unreturned(&cxlab_tests::shipped(name), &set);
-            assert!(left.iter().all(|left| *left == 0), "{name}, {credits} credits: {left:?}");
+            assert!(
+                left.iter().all(|left| *left == 0),
+                "{name}, {credits} credits: {left:?}"
+            );
         }
     }
 }
@@ -55,17 +60,25 @@ fn no_more_than_a_quarter_of_a_large_buffer_waits_for_a_ride_when_a_run_has_drai
         let vcs = u32::from(plan.tables.virtual_channels());
         let left = unreturned(&text, MIXED);
         // 128 credits for each of four classes; 32 go back alone.
-        assert!(left.iter().all(|left| *left <= 4 * 31 * vcs), "{name}: {left:?}");
-        assert!(left.iter().any(|left| *left > 0), "{name}: some wait for a ride");
+        assert!(
+            left.iter().all(|left| *left <= 4 * 31 * vcs),
+            "{name}: {left:?}"
+        );
+        assert!(
+            left.iter().any(|left| *left > 0),
+            "{name}: some wait for a ride"
+        );
     }
 }
 
-/// Pages of memory that the process has in use.
+/// The most memory that the process ever had in use: what is kept during a run is gone when its
+/// report is there.
 #[cfg(target_os = "linux")]
-fn resident_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
-    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.expect("a number of pages") * 4096
+fn peak_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kibibytes.expect("a number of kB") * 1024
 }
 
 /// One process holds one measurement, so the test runs itself again for each length.
@@ -77,7 +90,11 @@ fn memory_does_not_grow_with_the_number_of_requests() {
         let requests = format!("measure.requests={requests}");
         let set = ["hosts[0].workload.read_ratio=0.7", &requests];
         let report = cxlab_tests::report(&cxlab_tests::shipped("spine-leaf-16"), &set);
-        println!("resident {} completed {}", resident_bytes(), report.requests.completed);
+        println!(
+            "peak {} completed {}",
+            peak_bytes(),
+            report.requests.completed
+        );
         return;
     }
     let measure = |requests: u64| {
@@ -90,15 +107,21 @@ fn memory_does_not_grow_with_the_number_of_requests() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let number = |key: &str| {
             let mut words = text.split_whitespace().skip_while(|word| *word != key);
-            words.nth(1).and_then(|word| word.parse::<u64>().ok()).expect("a number follows")
+            words
+                .nth(1)
+                .and_then(|word| word.parse::<u64>().ok())
+                .expect("a number follows")
         };
         assert!(number("completed") >= requests, "{text}");
-        number("resident")
+        number("peak")
     };
     let (short, long) = (measure(20_000), measure(200_000));
     // 180,000 requests more; one byte kept of each is 176 KiB, one row 30 MiB. Allocators and
     // the histogram's buckets move by less than 1 MiB.
-    assert!(long < short + (1 << 20), "{short} bytes, and {long} after ten times the requests");
+    assert!(
+        long < short + (1 << 20),
+        "{short} bytes, and {long} after ten times the requests"
+    );
 }
 
 #[test]
@@ -126,7 +149,10 @@ memory = { kind = "fixed", latency = "46 ns" }
     assert_eq!(hops, 102.0);
     let links = 2.0 * hops * (1.0 + 2.0 * 2.0) + hops * (0.25 + 1.0);
     let expected = 10.0 + links + 2.0 * (hops - 1.0) * 3.0 + 40.0 + 46.0;
-    assert_eq!((report.latency_ns.min, report.latency_ns.max), (expected, expected));
+    assert_eq!(
+        (report.latency_ns.min, report.latency_ns.max),
+        (expected, expected)
+    );
 }
 
 #[test]
@@ -146,7 +172,10 @@ name = "mem"
 count = 8
 "#;
     let report = cxlab_tests::report(text, &[]);
-    assert_eq!((report.requests.issued, report.requests.completed), (320, 320));
+    assert_eq!(
+        (report.requests.issued, report.requests.completed),
+        (320, 320)
+    );
 }
 
 /// One host, one switch, one slow device with one of everything.
@@ -171,12 +200,27 @@ memory = { kind = "fixed", latency = "1 us", queue = 1 }
 fn backpressure_reaches_the_requester_and_requests_wait_there() {
     let plan = cxlab_tests::plan(SLOW, &[]);
     let mut system = System::build(&plan, 1, false).expect("the system builds");
-    system.simulation.run(1, SimTime(400_000_000), &Monitor::default());
-    let holds: Vec<u64> = system.simulation.components().iter().map(Node::holds).collect();
+    system
+        .simulation
+        .run(1, SimTime(400_000_000), &Monitor::default());
+    let holds: Vec<u64> = system
+        .simulation
+        .components()
+        .iter()
+        .map(Node::holds)
+        .collect();
     // Hosts, devices, switches: what each can hold is what it has buffers for.
     assert_eq!(holds[0], 500, "the host has as many in flight as it may");
-    assert!(holds[1] <= 1 + 2, "a context and two buffers, not {}", holds[1]);
-    assert!(holds[2] <= 2 * 2, "two buffers of each class, not {}", holds[2]);
+    assert!(
+        holds[1] <= 1 + 2,
+        "a context and two buffers, not {}",
+        holds[1]
+    );
+    assert!(
+        holds[2] <= 2 * 2,
+        "two buffers of each class, not {}",
+        holds[2]
+    );
 }
 
 #[test]
@@ -185,6 +229,13 @@ fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
     assert_eq!(free.requests.in_flight, 500);
     let held = cxlab_tests::report(SLOW, &["hosts[0].issue.queue=3"]);
     // The queue; two buffers each in switch and device; the context; two on each wire at most.
-    assert!(held.requests.in_flight <= 3 + 2 + 2 + 1, "{}", held.requests.in_flight);
-    assert_eq!(held.requests.completed, free.requests.completed, "the device sets the pace");
+    assert!(
+        held.requests.in_flight <= 3 + 2 + 2 + 1,
+        "{}",
+        held.requests.in_flight
+    );
+    assert_eq!(
+        held.requests.completed, free.requests.completed,
+        "the device sets the pace"
+    );
 }

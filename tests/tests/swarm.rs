@@ -189,11 +189,16 @@ fn attach(draw: &mut Draw, shape: &mut Shape, switches: usize, mut links: Vec<(S
 
 /// All hosts at one switch; below it, switches that each belong to one host.
 fn several_trees(draw: &mut Draw, shape: &mut Shape) {
-    let mut links: Vec<(String, String)> =
-        (0..shape.hosts).map(|host| (format!("h{host}"), "s0".to_owned())).collect();
+    let mut links: Vec<(String, String)> = (0..shape.hosts)
+        .map(|host| (format!("h{host}"), "s0".to_owned()))
+        .collect();
     let mut switches = 1;
     for device in 0..shape.devices {
-        let owner = if device < shape.hosts { device } else { draw.below(shape.hosts) };
+        let owner = if device < shape.hosts {
+            device
+        } else {
+            draw.below(shape.hosts)
+        };
         shape.bindings.push((device, owner));
         let mut parent = 0;
         for _ in 0..draw.below(3) {
@@ -208,8 +213,13 @@ fn several_trees(draw: &mut Draw, shape: &mut Shape) {
 }
 
 fn write_custom(shape: &mut Shape, switches: usize, links: &[(String, String)]) {
-    let names: Vec<String> = (0..switches).map(|switch| format!("\"s{switch}\"")).collect();
-    let links: Vec<String> = links.iter().map(|(a, b)| format!("[\"{a}\", \"{b}\"]")).collect();
+    let names: Vec<String> = (0..switches)
+        .map(|switch| format!("\"s{switch}\""))
+        .collect();
+    let links: Vec<String> = links
+        .iter()
+        .map(|(a, b)| format!("[\"{a}\", \"{b}\"]"))
+        .collect();
     shape.topology = format!(
         "{{ kind = \"custom\", switches = [{}], links = [{}] }}",
         names.join(", "),
@@ -225,13 +235,18 @@ fn link(draw: &mut Draw, table: &str, half_allowed: bool) {
     draw.line(format!("generation = \"{generation}\""));
     draw.maybe_number("lanes", &["1", "2", "4", "8", "16"]);
     if draw.one_in(4) {
-        draw.maybe("bandwidth", &["1 GB/s", "7.3 GB/s", "33.333 GB/s", "1 TB/s"]);
+        draw.maybe(
+            "bandwidth",
+            &["1 GB/s", "7.3 GB/s", "33.333 GB/s", "1 TB/s"],
+        );
     }
     if packet {
         draw.line("transmission = \"packet\"");
         let header = draw.pick(&["0 B", "1 B", "16 B", "64 B"]);
         let data_header = draw.pick(&["0 B", "7 B", "16 B"]);
-        draw.line(format!("packet = {{ header = \"{header}\", data_header = \"{data_header}\" }}"));
+        draw.line(format!(
+            "packet = {{ header = \"{header}\", data_header = \"{data_header}\" }}"
+        ));
     } else if generation <= 5 {
         draw.maybe("flit", &["68B", "256B", "256B-latency-optimized"]);
     } else {
@@ -263,7 +278,14 @@ fn link(draw: &mut Draw, table: &str, half_allowed: bool) {
 }
 
 fn workload(draw: &mut Draw) -> String {
-    let kind = draw.pick(&["uniform", "uniform", "stream", "stride", "hot-cold", "pointer-chase"]);
+    let kind = draw.pick(&[
+        "uniform",
+        "uniform",
+        "stream",
+        "stride",
+        "hot-cold",
+        "pointer-chase",
+    ]);
     let mut text = format!("{{ kind = \"{kind}\"");
     if kind == "stride" || draw.one_in(2) {
         let footprint = draw.pick(&["64 KiB", "1 MiB", "64 MiB"]);
@@ -273,9 +295,15 @@ fn workload(draw: &mut Draw) -> String {
         text += &format!(", stride = \"{}\"", draw.pick(&["128 B", "4 KiB", "448 B"]));
     }
     if draw.one_in(3) {
-        text += &format!(", offset = \"{}\"", draw.pick(&["64 B", "1 MiB", "100 MiB"]));
+        text += &format!(
+            ", offset = \"{}\"",
+            draw.pick(&["64 B", "1 MiB", "100 MiB"])
+        );
     }
-    text += &format!(", read_ratio = {}", draw.pick(&["1.0", "0.0", "0.5", "0.8"]));
+    text += &format!(
+        ", read_ratio = {}",
+        draw.pick(&["1.0", "0.0", "0.5", "0.8"])
+    );
     text += &format!(", mix = \"{}\"", draw.pick(&["random", "regular"]));
     if draw.one_in(2) {
         text += ", private = true";
@@ -302,21 +330,38 @@ fn host(draw: &mut Draw, number: usize) {
         draw.maybe("issue_interval", &["0 ns", "1 ps", "3 ns", "150 ns"]);
     }
     if draw.one_in(4) {
-        let cache = draw.pick(&["64 B\", ways = 1", "1 KiB\", ways = 2", "4 KiB\", ways = 64"]);
+        let cache = draw.pick(&[
+            "64 B\", ways = 1",
+            "1 KiB\", ways = 2",
+            "4 KiB\", ways = 64",
+        ]);
         let time = draw.pick(&["0 ns", "1 ps", "12 ns"]);
-        draw.line(format!("cache = {{ size = \"{cache}, access_time = \"{time}\" }}"));
+        draw.line(format!(
+            "cache = {{ size = \"{cache}, access_time = \"{time}\" }}"
+        ));
     }
 }
 
 fn device(draw: &mut Draw, number: usize, capacity: &str) {
-    draw.line(format!("\n[[devices]]\nname = \"d{number}\"\ncapacity = \"{capacity}\""));
+    draw.line(format!(
+        "\n[[devices]]\nname = \"d{number}\"\ncapacity = \"{capacity}\""
+    ));
     let mut memory = "{ kind = \"fixed\"".to_owned();
     for (key, values) in [
         ("latency", ["\"0 ns\"", "\"1 ps\"", "\"46 ns\"", "\"3 us\""]),
-        ("write_latency", ["\"0 ns\"", "\"5 ns\"", "\"900 ns\"", "\"46 ns\""]),
-        ("bandwidth", ["\"500 MB/s\"", "\"10 GB/s\"", "\"38.4 GB/s\"", "\"1 TB/s\""]),
+        (
+            "write_latency",
+            ["\"0 ns\"", "\"5 ns\"", "\"900 ns\"", "\"46 ns\""],
+        ),
+        (
+            "bandwidth",
+            ["\"500 MB/s\"", "\"10 GB/s\"", "\"38.4 GB/s\"", "\"1 TB/s\""],
+        ),
         ("banks", ["1", "2", "7", "64"]),
-        ("bank_cycle", ["\"0 ns\"", "\"1 ns\"", "\"45 ns\"", "\"300 ns\""]),
+        (
+            "bank_cycle",
+            ["\"0 ns\"", "\"1 ns\"", "\"45 ns\"", "\"300 ns\""],
+        ),
         ("queue", ["1", "2", "5", "64"]),
     ] {
         let waits = matches!(key, "bandwidth" | "bank_cycle");
@@ -332,7 +377,11 @@ fn device(draw: &mut Draw, number: usize, capacity: &str) {
 /// The scenario of a seed.
 fn scenario(seed: u64) -> String {
     let rng = StreamRng::new(seed, "swarm");
-    let mut draw = Draw { rng, text: String::new(), alone: seed % 8 == 7 };
+    let mut draw = Draw {
+        rng,
+        text: String::new(),
+        alone: seed % 8 == 7,
+    };
     if draw.alone {
         draw.line("# alone: one request at a time");
     }
@@ -340,13 +389,17 @@ fn scenario(seed: u64) -> String {
     draw.line(format!("name = \"swarm-{seed}\"\nseed = {}", seed % 1000));
     if !shape.direct && draw.one_in(3) {
         let granularity = draw.pick(&["256 B", "1 KiB", "16 KiB"]);
-        draw.line(format!("\n[address_map]\ngranularity = \"{granularity}\"\nways = 1"));
+        draw.line(format!(
+            "\n[address_map]\ngranularity = \"{granularity}\"\nways = 1"
+        ));
     }
     draw.line(format!("\n[fabric]\nkind = \"{}\"", shape.kind));
     draw.line(format!("topology = {}", shape.topology));
     draw.maybe("routing", &["shortest", "oblivious", "random", "adaptive"]);
     for (device, host) in &shape.bindings {
-        draw.line(format!("[[fabric.bindings]]\ndevice = \"d{device}\"\nhost = \"h{host}\""));
+        draw.line(format!(
+            "[[fabric.bindings]]\ndevice = \"d{device}\"\nhost = \"h{host}\""
+        ));
     }
     draw.line("[fabric.switch]");
     draw.maybe("switching_time", &["0 ns", "1 ps", "20 ns", "200 ns"]);
@@ -375,10 +428,19 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
     };
     let time = if is("transmission", "packet") {
         let packet = link.params.packet;
-        fixed(if data { packet.data_header.0 + 64 } else { packet.header.0 })
+        fixed(if data {
+            packet.data_header.0 + 64
+        } else {
+            packet.header.0
+        })
     } else {
-        let old = ["3", "4", "5"].iter().any(|generation| is("generation", generation));
-        match params["flit"].as_str().unwrap_or(if old { "68B" } else { "256B" }) {
+        let old = ["3", "4", "5"]
+            .iter()
+            .any(|generation| is("generation", generation));
+        match params["flit"]
+            .as_str()
+            .unwrap_or(if old { "68B" } else { "256B" })
+        {
             // The header and three quarters of the line, then a flit with the rest.
             "68B" => fixed(68) * if data { 2 } else { 1 },
             "256B" => fixed(256),
@@ -399,15 +461,18 @@ struct Idle {
 impl Idle {
     fn of(plan: &Plan, host: usize, device: usize, write: bool) -> Idle {
         let number = plan.hosts.len() + device;
-        let hops = plan.tables.hops(host, number).expect("the device is reached");
+        let hops = plan
+            .tables
+            .hops(host, number)
+            .expect("the device is reached");
         let with = |is: &dyn Fn(End, End) -> bool| {
             let found = plan.links.iter().find(|link| is(link.a, link.b));
             found.expect("the path's links exist")
         };
         let path: Vec<&PlannedLink> = if hops == 1 {
-            vec![with(&|a, b| {
-                matches!((a, b), (End::Host(a, _), End::Device(b, _)) if a == host && b == device)
-            })]
+            vec![with(
+                &|a, b| matches!((a, b), (End::Host(a, _), End::Device(b, _)) if a == host && b == device),
+            )]
         } else {
             let inner = (2..hops).map(|_| with(&|a, _| matches!(a, End::Switch(..))));
             std::iter::once(with(&|a, _| a == End::Host(host, 0)))
@@ -436,7 +501,11 @@ impl Idle {
                 path.iter().map(|link| 4 * link.params.port_delay.0).sum(),
                 2 * switches * plan.scenario.fabric.switch.switching_time.0,
                 group.controller.process_time.0,
-                if write { time("write_latency").unwrap_or(read) } else { read },
+                if write {
+                    time("write_latency").unwrap_or(read)
+                } else {
+                    read
+                },
             ],
             hops: hops as u16,
         }
@@ -446,16 +515,32 @@ impl Idle {
 /// A request against the path it must have taken.
 fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
     let latency = row.completed_ps - row.issued_ps;
-    assert_eq!(row.stages.iter().sum::<u64>(), latency, "stages sum to the latency: {row:?}");
+    assert_eq!(
+        row.stages.iter().sum::<u64>(),
+        latency,
+        "stages sum to the latency: {row:?}"
+    );
     let host = row.requester as usize;
     if row.device == u16::MAX {
         let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
-        let access = issue.cache.as_ref().expect("only a cache hits").access_time.0;
+        let access = issue
+            .cache
+            .as_ref()
+            .expect("only a cache hits")
+            .access_time
+            .0;
         assert_eq!((latency, row.stages[1]), (access, access), "{row:?}");
         return;
     }
-    let (owner, _) = plan.hosts[host].map.locate(Hpa(row.hpa)).expect("the address is mapped");
-    assert_eq!(usize::from(owner.0), plan.hosts.len() + usize::from(row.device), "{row:?}");
+    let (owner, _) = plan.hosts[host]
+        .map
+        .locate(Hpa(row.hpa))
+        .expect("the address is mapped");
+    assert_eq!(
+        usize::from(owner.0),
+        plan.hosts.len() + usize::from(row.device),
+        "{row:?}"
+    );
     let idle = Idle::of(plan, host, row.device as usize, row.write);
     assert_eq!(row.hops, idle.hops, "{row:?}");
     for (stage, name) in STAGE_NAMES.iter().enumerate() {
@@ -463,7 +548,10 @@ fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
         if alone || matches!(*name, "process" | "cache" | "port" | "switch" | "device") {
             assert_eq!(found, least, "{name} of {row:?}");
         } else {
-            assert!(found >= least, "{name} took {found}, alone it takes {least}: {row:?}");
+            assert!(
+                found >= least,
+                "{name} took {found}, alone it takes {least}: {row:?}"
+            );
         }
     }
 }
@@ -472,14 +560,22 @@ fn check_row(plan: &Plan, row: &RequestRow, alone: bool) {
 fn check_counts(plan: &Plan, report: &Report) {
     for (host, planned) in report.hosts.iter().zip(&plan.hosts) {
         let wanted = plan.scenario.hosts[planned.group].requests.unwrap();
-        assert_eq!((host.issued, host.completed), (wanted, wanted), "requests of {}", host.name);
+        assert_eq!(
+            (host.issued, host.completed),
+            (wanted, wanted),
+            "requests of {}",
+            host.name
+        );
     }
     let requests = &report.requests;
     let (mut reads, mut writes) = (0, 0);
     for device in &report.devices {
         (reads, writes) = (reads + device.reads, writes + device.writes);
         let payload = |direction: String| {
-            let links = report.links.iter().filter(|link| link.direction == direction);
+            let links = report
+                .links
+                .iter()
+                .filter(|link| link.direction == direction);
             links.map(|link| link.payload_bytes).sum::<u64>()
         };
         let near: Vec<&str> = report
@@ -490,21 +586,39 @@ fn check_counts(plan: &Plan, report: &Report) {
         assert_eq!(near.len(), 1, "a device has one link");
         let out = payload(format!("{}->{}", device.name, near[0]));
         let into = payload(format!("{}->{}", near[0], device.name));
-        assert_eq!((out, into), (64 * device.reads, 64 * device.writes), "{}", device.name);
+        assert_eq!(
+            (out, into),
+            (64 * device.reads, 64 * device.writes),
+            "{}",
+            device.name
+        );
     }
     let missed = requests.completed - requests.cache_hits;
-    assert_eq!(reads + writes, missed + requests.writebacks, "lines at hosts and devices");
+    assert_eq!(
+        reads + writes,
+        missed + requests.writebacks,
+        "lines at hosts and devices"
+    );
     for link in &report.links {
-        assert!(link.bytes >= link.payload_bytes && link.utilization <= 1.0, "{link:?}");
+        assert!(
+            link.bytes >= link.payload_bytes && link.utilization <= 1.0,
+            "{link:?}"
+        );
     }
 }
 
 /// Runs the system in one piece and looks at what it leaves behind.
 fn check_drained(plan: &Plan, digest: &str) {
     let mut system = System::build(plan, plan.scenario.seed, false).expect("the system builds");
-    let outcome = system.simulation.run(1, SimTime::NEVER, &Monitor::default());
+    let outcome = system
+        .simulation
+        .run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
-    assert_eq!(format!("{:016x}", outcome.digest), digest, "a run in pieces is the run in one");
+    assert_eq!(
+        format!("{:016x}", outcome.digest),
+        digest,
+        "a run in pieces is the run in one"
+    );
     let vcs = u32::from(plan.tables.virtual_channels());
     for node in system.simulation.components() {
         match node {
@@ -516,8 +630,10 @@ fn check_drained(plan: &Plan, digest: &str) {
         let table = &link.params.credits;
         let classes = [table.m2s_req, table.m2s_rwd, table.s2m_ndr, table.s2m_drs];
         // Credits go back alone when a quarter of the buffer has gathered.
-        let may_wait: u32 =
-            classes.iter().map(|credits| (u32::from(*credits) / 4).saturating_sub(1) * vcs).sum();
+        let may_wait: u32 = classes
+            .iter()
+            .map(|credits| (u32::from(*credits) / 4).saturating_sub(1) * vcs)
+            .sum();
         for (component, port) in [directions.forward, directions.backward] {
             let node = system.simulation.component_mut(component);
             let waiting = node.port_mut(port).transmitter.unreturned();
@@ -548,14 +664,22 @@ fn check(seed: u64, text: &str) {
         rows.extend(batch);
         Ok(())
     };
-    let options =
-        RunOptions { seed: plan.scenario.seed, threads: 1, monitor: &monitor, rows: Some(&mut sink) };
+    let options = RunOptions {
+        seed: plan.scenario.seed,
+        threads: 1,
+        monitor: &monitor,
+        rows: Some(&mut sink),
+    };
     let report = match run(&plan, options) {
         Ok(report) => timeless(report),
         Err(error) => panic!("{error}"),
     };
     check_counts(&plan, &report);
-    assert_eq!(rows.len() as u64, report.requests.completed, "a row for each request");
+    assert_eq!(
+        rows.len() as u64,
+        report.requests.completed,
+        "a row for each request"
+    );
     rows.iter().for_each(|row| check_row(&plan, row, alone));
     check_drained(&plan, &report.digest);
     for threads in [2, 3] {
@@ -583,8 +707,10 @@ fn swarm(test: &str, seeds: std::ops::Range<u64>) {
         }
     }
     if let Some((seed, message)) = failed.first() {
-        let all: Vec<String> =
-            failed.iter().map(|(seed, message)| format!("{seed}: {message:.300}")).collect();
+        let all: Vec<String> = failed
+            .iter()
+            .map(|(seed, message)| format!("{seed}: {message:.300}"))
+            .collect();
         panic!(
             "system {seed} fails: {message}\n\nReplay it with\n    CXLAB_SWARM_SEED={seed} cargo \
              test -p cxlab-tests --test swarm -- --include-ignored --exact {test}\n\n{}\nAll that \
@@ -610,16 +736,44 @@ fn two_thousand_more_random_systems_obey_the_laws() {
 fn the_swarm_draws_every_kind_of_system() {
     let all: String = (0..200).map(scenario).collect();
     for word in [
-        "# alone", "single-vcs", "multiple-vcs", "half", "packet", "68B", "256B-latency-optimized",
-        "flit_error_rate", "m2s_rwd = 1,", "age", "adaptive", "oblivious", "random", "cache",
-        "pointer-chase", "stride", "hot-cold", "contexts = 1", "edge_link", "ways = 1",
+        "# alone",
+        "single-vcs",
+        "multiple-vcs",
+        "half",
+        "packet",
+        "68B",
+        "256B-latency-optimized",
+        "flit_error_rate",
+        "m2s_rwd = 1,",
+        "age",
+        "adaptive",
+        "oblivious",
+        "random",
+        "cache",
+        "pointer-chase",
+        "stride",
+        "hot-cold",
+        "contexts = 1",
+        "edge_link",
+        "ways = 1",
     ] {
         assert!(all.contains(word), "no system has `{word}`");
     }
     for kind in [
-        "direct", "chain", "tree", "ring", "mesh", "torus", "spine-leaf", "fully-connected",
-        "dragonfly", "custom",
+        "direct",
+        "chain",
+        "tree",
+        "ring",
+        "mesh",
+        "torus",
+        "spine-leaf",
+        "fully-connected",
+        "dragonfly",
+        "custom",
     ] {
-        assert!(all.contains(&format!("topology = {{ kind = \"{kind}\"")), "no system is a {kind}");
+        assert!(
+            all.contains(&format!("topology = {{ kind = \"{kind}\"")),
+            "no system is a {kind}"
+        );
     }
 }

@@ -46,21 +46,35 @@ const ATTACH: u64 = 1;
 /// the side that it came from, in order.
 fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
     let attach = LinkParams {
-        packet: PacketHeader { header: Bytes(0), data_header: Bytes(0) },
+        packet: PacketHeader {
+            header: Bytes(0),
+            data_header: Bytes(0),
+        },
         bandwidth: Some(BytesPerSec(u64::MAX)),
         propagation: Picos(ATTACH),
         ..link(1)
     };
     let slow = link(1);
-    let mut ends: Vec<Node> =
-        (0..2).map(|_| Node::Stub(Stub::new(end(&attach, 0, 1)))).collect();
-    for (side, (count, opcode)) in [(left, Opcode::MemRd), (right, Opcode::Cmp)].iter().enumerate() {
-        let Node::Stub(stub) = &mut ends[side] else { panic!("a stub") };
+    let mut ends: Vec<Node> = (0..2)
+        .map(|_| Node::Stub(Stub::new(end(&attach, 0, 1))))
+        .collect();
+    for (side, (count, opcode)) in [(left, Opcode::MemRd), (right, Opcode::Cmp)]
+        .iter()
+        .enumerate()
+    {
+        let Node::Stub(stub) = &mut ends[side] else {
+            panic!("a stub")
+        };
         let (from, to) = (side as u16, 1 - side as u16);
-        stub.script.extend((0..*count).map(|tag| (0, message(*opcode, from, to, 0, tag))));
+        stub.script
+            .extend((0..*count).map(|tag| (0, message(*opcode, from, to, 0, tag))));
     }
     let ports = [end(&slow, 0, 1), end(&slow, 1, 1)];
-    ends.push(Node::Bus(Bus::new(BusConfig { ports, turnaround_ps: TURN, burst })));
+    ends.push(Node::Bus(Bus::new(BusConfig {
+        ports,
+        turnaround_ps: TURN,
+        burst,
+    })));
     let wires = vec![
         vec![wire(&attach, 2, 0)],
         vec![wire(&attach, 2, 1)],
@@ -71,7 +85,9 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
     assert_eq!(outcome.stop, Stop::Exhausted);
     let mut all = Vec::new();
     for (node, from) in simulation.components().iter().zip(['r', 'l']) {
-        let Node::Stub(stub) = node else { panic!("a stub") };
+        let Node::Stub(stub) = node else {
+            panic!("a stub")
+        };
         all.extend(stub.seen.iter().map(|(at, _)| (*at, from)));
     }
     all.sort_unstable();
@@ -81,22 +97,35 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
 
 /// The runs of one side in the order of arrival.
 fn runs(all: &[(u64, char)]) -> Vec<(char, usize)> {
-    all.chunk_by(|a, b| a.1 == b.1).map(|run| (run[0].1, run.len())).collect()
+    all.chunk_by(|a, b| a.1 == b.1)
+        .map(|run| (run[0].1, run.len()))
+        .collect()
 }
 
 #[test]
 fn a_change_of_direction_costs_a_turnaround_and_a_message_in_a_row_none() {
     let first = ATTACH + TURN + MESSAGE + FLIGHT;
-    assert_eq!(run(2, 0, 16), [(first, 'l'), (first + MESSAGE, 'l')], "it leads left at first");
+    assert_eq!(
+        run(2, 0, 16),
+        [(first, 'l'), (first + MESSAGE, 'l')],
+        "it leads left at first"
+    );
     assert_eq!(run(1, 1, 16), [(first, 'l'), (first + TURN + MESSAGE, 'r')]);
 }
 
 #[test]
 fn a_direction_yields_after_its_burst_and_goes_on_when_nobody_waits() {
     let all = run(10, 4, 3);
-    assert_eq!(runs(&all), [('l', 3), ('r', 3), ('l', 3), ('r', 1), ('l', 4)]);
+    assert_eq!(
+        runs(&all),
+        [('l', 3), ('r', 3), ('l', 3), ('r', 1), ('l', 4)]
+    );
     let busy = 14 * MESSAGE + 5 * TURN;
-    assert_eq!(all[13].0, ATTACH + busy + FLIGHT, "messages and turnarounds, and no gap");
+    assert_eq!(
+        all[13].0,
+        ATTACH + busy + FLIGHT,
+        "messages and turnarounds, and no gap"
+    );
 }
 
 #[test]

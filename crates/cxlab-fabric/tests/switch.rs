@@ -71,17 +71,36 @@ impl Fabric {
                 ports.push(end(&params, port as u16, vcs));
                 own.push(wire(&params, peer, far));
             }
-            let params = SwitchParams { switching_time: Picos(0), arbitration, max_ports: None };
+            let params = SwitchParams {
+                switching_time: Picos(0),
+                arbitration,
+                max_ports: None,
+            };
             let (tables, rng) = (Arc::clone(&tables), StreamRng::new(1, "switch"));
-            let config = SwitchConfig { params, index, endpoints, ports, tables, rng };
+            let config = SwitchConfig {
+                params,
+                index,
+                endpoints,
+                ports,
+                tables,
+                rng,
+            };
             nodes.push(Node::Switch(Switch::new(config)));
             wires.push(own);
         }
-        Fabric { simulation: Simulation::new(nodes, wires), tables }
+        Fabric {
+            simulation: Simulation::new(nodes, wires),
+            tables,
+        }
     }
 
     /// `hosts` hosts and `devices` devices at one switch.
-    fn star(hosts: usize, devices: usize, by: Arbitration, link: impl Fn(usize) -> LinkParams) -> Fabric {
+    fn star(
+        hosts: usize,
+        devices: usize,
+        by: Arbitration,
+        link: impl Fn(usize) -> LinkParams,
+    ) -> Fabric {
         let mut graph = FabricGraph::new(&Endpoints::numbered(hosts, devices));
         graph.add_switch("switch", 0);
         (0..hosts + devices).for_each(|endpoint| graph.attach(endpoint, 0));
@@ -128,7 +147,10 @@ fn the_oldest_transaction_goes_first_under_age_arbitration() {
     ] {
         let mut fabric = Fabric::star(3, 1, arbitration, |_| link(100));
         // A long message keeps the output busy until all the others wait.
-        fabric.stub(2).script.push_back((0, message(Opcode::MemWr, 2, 3, 9, 9)));
+        fabric
+            .stub(2)
+            .script
+            .push_back((0, message(Opcode::MemWr, 2, 3, 9, 9)));
         for (host, ages) in [(0, [5, 6, 100, 101]), (1, [1, 50, 51, 200])] {
             let at = 110_000 + u64::from(host);
             let requests = ages.map(|age| (at, message(Opcode::MemRd, host, 3, age, age as u32)));
@@ -141,35 +163,64 @@ fn the_oldest_transaction_goes_first_under_age_arbitration() {
 
 #[test]
 fn a_blocked_output_holds_nothing_back_for_another() {
-    let narrow = CreditTable { m2s_req: 1, ..CreditTable::default() };
+    let narrow = CreditTable {
+        m2s_req: 1,
+        ..CreditTable::default()
+    };
     let mut fabric = Fabric::star(1, 2, Arbitration::RoundRobin, |endpoint| LinkParams {
-        credits: if endpoint == 1 { narrow } else { CreditTable::default() },
+        credits: if endpoint == 1 {
+            narrow
+        } else {
+            CreditTable::default()
+        },
         ..link(1)
     });
     fabric.stub(1).hold = true;
     for (tag, to) in [1, 1, 1, 2].into_iter().enumerate() {
-        fabric.stub(0).script.push_back((0, message(Opcode::MemRd, 0, to, 0, tag as u32)));
+        fabric
+            .stub(0)
+            .script
+            .push_back((0, message(Opcode::MemRd, 0, to, 0, tag as u32)));
     }
     fabric.run();
     assert_eq!(fabric.stub(1).tags(), [0], "one buffer, never freed");
     // The fourth leaves its host after 4 ns, and meets nobody.
-    let free: Vec<(u64, u32)> =
-        fabric.stub(2).seen.iter().map(|(at, message)| (*at, message.tag)).collect();
+    let free: Vec<(u64, u32)> = fabric
+        .stub(2)
+        .seen
+        .iter()
+        .map(|(at, message)| (*at, message.tag))
+        .collect();
     assert_eq!(free, [(4_000 + 1_000 + 1_000 + 1_000, 3)]);
-    let Node::Switch(switch) = &fabric.simulation.components()[3] else { panic!("a switch") };
+    let Node::Switch(switch) = &fabric.simulation.components()[3] else {
+        panic!("a switch")
+    };
     assert_eq!(switch.in_flight(), 2);
 }
 
 #[test]
 fn a_class_without_credits_holds_nothing_back_for_another() {
-    let narrow = CreditTable { m2s_rwd: 1, ..CreditTable::default() };
+    let narrow = CreditTable {
+        m2s_rwd: 1,
+        ..CreditTable::default()
+    };
     let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, |endpoint| LinkParams {
-        credits: if endpoint == 2 { narrow } else { CreditTable::default() },
+        credits: if endpoint == 2 {
+            narrow
+        } else {
+            CreditTable::default()
+        },
         ..link(1)
     });
     fabric.stub(2).hold = true;
-    for (tag, opcode) in [Opcode::MemWr, Opcode::MemWr, Opcode::MemRd].into_iter().enumerate() {
-        fabric.stub(0).script.push_back((0, message(opcode, 0, 2, 0, tag as u32)));
+    for (tag, opcode) in [Opcode::MemWr, Opcode::MemWr, Opcode::MemRd]
+        .into_iter()
+        .enumerate()
+    {
+        fabric
+            .stub(0)
+            .script
+            .push_back((0, message(opcode, 0, 2, 0, tag as u32)));
     }
     fabric.run();
     assert_eq!(fabric.stub(2).tags(), [0, 2]);
@@ -188,7 +239,10 @@ fn messages_change_their_virtual_channel_where_the_tables_say() {
         graph.attach(switches + switch, switch);
     }
     let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| link(1));
-    assert!(fabric.tables.virtual_channels() > 1, "a ring needs more than one");
+    assert!(
+        fabric.tables.virtual_channels() > 1,
+        "a ring needs more than one"
+    );
     for host in 0..switches {
         for device in 0..switches {
             let to = (switches + device) as u16;
@@ -201,15 +255,20 @@ fn messages_change_their_virtual_channel_where_the_tables_say() {
     for device in switches..2 * switches {
         assert_eq!(fabric.stub(device).seen.len(), switches);
         for (_, message) in fabric.stub(device).seen.clone() {
-            let (mut at, mut port) =
-                fabric.tables.ports().edge(message.source.0 as usize).unwrap();
+            let (mut at, mut port) = fabric
+                .tables
+                .ports()
+                .edge(message.source.0 as usize)
+                .unwrap();
             let mut vc = 0;
             loop {
                 let out = fabric.tables.candidates(at, device)[0];
                 vc += u8::from(fabric.tables.vc_increment(at, port, out));
                 match fabric.tables.ports().of(at)[out as usize] {
                     PortPeer::Endpoint(endpoint) => break assert_eq!(endpoint, device),
-                    PortPeer::Switch { index, port: far, .. } => (at, port) = (index, far),
+                    PortPeer::Switch {
+                        index, port: far, ..
+                    } => (at, port) = (index, far),
                 }
             }
             assert_eq!(message.vc, vc);
@@ -230,13 +289,23 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
         graph.attach(switch, switch);
         graph.attach(3 + switch, switch);
     }
-    let credits = CreditTable { m2s_req: 9, m2s_rwd: 3, ..CreditTable::default() };
-    let mut fabric =
-        Fabric::new(&graph, Arbitration::RoundRobin, |_| LinkParams { credits, ..link(2) });
+    let credits = CreditTable {
+        m2s_req: 9,
+        m2s_rwd: 3,
+        ..CreditTable::default()
+    };
+    let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| LinkParams {
+        credits,
+        ..link(2)
+    });
     let mut rng = StreamRng::new(3, "traffic");
     for host in 0..3u16 {
         for tag in 0..500 {
-            let opcode = if rng.chance(0.5) { Opcode::MemRd } else { Opcode::MemWr };
+            let opcode = if rng.chance(0.5) {
+                Opcode::MemRd
+            } else {
+                Opcode::MemWr
+            };
             let one = message(opcode, host, 3 + rng.below(3) as u16, 0, tag);
             fabric.stub(host as usize).script.push_back((0, one));
         }
@@ -251,15 +320,25 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
             for vc in 0..vcs {
                 let buffer = Buffer::of(class, vc);
                 let near = &fabric.stub(endpoint).link;
-                let (at_hand, waits) =
-                    (near.transmitter.credits(buffer), near.waiting_returns(buffer));
+                let (at_hand, waits) = (
+                    near.transmitter.credits(buffer),
+                    near.waiting_returns(buffer),
+                );
                 let Node::Switch(switch) = fabric.simulation.component_mut(6 + switch) else {
                     panic!("a switch")
                 };
                 let far = switch.port_mut(port);
                 let all = credits.of(class);
-                assert_eq!(at_hand + far.waiting_returns(buffer), all, "{class:?} {vc} forth");
-                assert_eq!(far.transmitter.credits(buffer) + waits, all, "{class:?} {vc} back");
+                assert_eq!(
+                    at_hand + far.waiting_returns(buffer),
+                    all,
+                    "{class:?} {vc} forth"
+                );
+                assert_eq!(
+                    far.transmitter.credits(buffer) + waits,
+                    all,
+                    "{class:?} {vc} back"
+                );
             }
         }
     }

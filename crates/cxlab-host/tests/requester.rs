@@ -22,10 +22,17 @@ fn link(credits: u8) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
         bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader { header: Bytes(64), data_header: Bytes(0) },
+        packet: PacketHeader {
+            header: Bytes(64),
+            data_header: Bytes(0),
+        },
         propagation: Picos(1_000),
         port_delay: Picos(0),
-        credits: CreditTable { m2s_req: credits, m2s_rwd: credits, ..CreditTable::default() },
+        credits: CreditTable {
+            m2s_req: credits,
+            m2s_rwd: credits,
+            ..CreditTable::default()
+        },
         ..LinkParams::default()
     }
 }
@@ -34,7 +41,14 @@ fn end(params: &LinkParams, port: u16) -> LinkPort {
     let zero = Picos::ZERO;
     LinkPort::new(
         params,
-        &PortConfig { port, egress: zero, ingress: zero, vcs: 1, seed: 1, name: "test" },
+        &PortConfig {
+            port,
+            egress: zero,
+            ingress: zero,
+            vcs: 1,
+            seed: 1,
+            name: "test",
+        },
     )
 }
 
@@ -50,7 +64,9 @@ struct Echo {
 
 impl Echo {
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let Some(mut message) = self.pending.front().copied() else { return };
+        let Some(mut message) = self.pending.front().copied() else {
+            return;
+        };
         match self.link.send(ctx, &mut message) {
             Ok(()) => drop(self.pending.pop_front()),
             Err(Blocked::Until(time)) => ctx.wake_at(time, 0),
@@ -79,13 +95,19 @@ impl Component for Node {
                 echo.link.receive(parcel);
                 let (Some(mut message), Some(delay)) = (parcel.message, echo.delay) else {
                     let now = ctx.now().0;
-                    return echo.seen.extend(parcel.message.map(|message| (now, message)));
+                    return echo
+                        .seen
+                        .extend(parcel.message.map(|message| (now, message)));
                 };
                 echo.seen.push((ctx.now().0, message));
-                echo.link.release(ctx, Buffer::of(message.channel(), message.vc));
+                echo.link
+                    .release(ctx, Buffer::of(message.channel(), message.vc));
                 message.stages.media += delay;
-                message.opcode =
-                    if message.opcode == Opcode::MemWr { Opcode::Cmp } else { Opcode::MemData };
+                message.opcode = if message.opcode == Opcode::MemWr {
+                    Opcode::Cmp
+                } else {
+                    Opcode::MemData
+                };
                 std::mem::swap(&mut message.source, &mut message.destination);
                 echo.pending.push_back(message);
                 echo.most = echo.most.max(echo.pending.len());
@@ -111,11 +133,19 @@ impl OpSource for Script {
 
 /// A read of line `line`.
 fn read(line: u64) -> MemOp {
-    MemOp { hpa: Hpa(64 * line), kind: OpKind::Read, not_before: SimTime(0), dependent: false }
+    MemOp {
+        hpa: Hpa(64 * line),
+        kind: OpKind::Read,
+        not_before: SimTime(0),
+        dependent: false,
+    }
 }
 
 fn write(line: u64) -> MemOp {
-    MemOp { kind: OpKind::Write, ..read(line) }
+    MemOp {
+        kind: OpKind::Write,
+        ..read(line)
+    }
 }
 
 /// Lines of a device: the second device's begin here.
@@ -129,11 +159,15 @@ struct Ran {
 
 impl Ran {
     fn host(&self) -> &Requester {
-        let Node::Host(host) = &self.simulation.components()[0] else { panic!("a host") };
+        let Node::Host(host) = &self.simulation.components()[0] else {
+            panic!("a host")
+        };
         host
     }
     fn echo(&self, number: usize) -> &Echo {
-        let Node::Echo(echo) = &self.simulation.components()[1 + number] else { panic!("an echo") };
+        let Node::Echo(echo) = &self.simulation.components()[1 + number] else {
+            panic!("an echo")
+        };
         echo
     }
     /// Times of issue, in order.
@@ -146,21 +180,36 @@ impl Ran {
 
 /// A requester with a root port for each device; devices answer after `delays`.
 fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemOp]) -> Ran {
-    let params = RequesterParams { process_time: Picos(0), ..params };
+    let params = RequesterParams {
+        process_time: Picos(0),
+        ..params
+    };
     let link = link(credits);
     let count = delays.len();
     let size = Bytes(64 * SECOND);
     let windows = (0..count).map(|device| {
         let base = Hpa(size.0 * device as u64);
         let set = InterleaveSet::new(base, size, Bytes(256), 1).unwrap();
-        Window { base, size, set, targets: vec![PortId(1 + device as u16)] }
+        Window {
+            base,
+            size,
+            set,
+            targets: vec![PortId(1 + device as u16)],
+        }
     });
     let egress = params.egress();
     let port = |port: usize| {
         let (ingress, name) = (Picos(0), "test");
         LinkPort::new(
             &link,
-            &PortConfig { port: port as u16, egress, ingress, vcs: 1, seed: 1, name },
+            &PortConfig {
+                port: port as u16,
+                egress,
+                ingress,
+                vcs: 1,
+                seed: 1,
+                name,
+            },
         )
     };
     let host = Requester::new(RequesterConfig {
@@ -178,22 +227,36 @@ fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemO
     });
     let echo = |delay: &Option<u64>| {
         let link = end(&link, 0);
-        Node::Echo(Echo { link, delay: *delay, seen: vec![], pending: VecDeque::new(), most: 0 })
+        Node::Echo(Echo {
+            link,
+            delay: *delay,
+            seen: vec![],
+            pending: VecDeque::new(),
+            most: 0,
+        })
     };
     let wire = |peer: usize, peer_port: usize| Wire {
         peer: ComponentId::from(peer),
         peer_port: peer_port as u16,
         min_latency: Picos(1_000),
     };
-    let nodes = std::iter::once(Node::Host(host)).chain(delays.iter().map(echo)).collect();
+    let nodes = std::iter::once(Node::Host(host))
+        .chain(delays.iter().map(echo))
+        .collect();
     let wires = std::iter::once((0..count).map(|device| wire(1 + device, 0)).collect())
         .chain((0..count).map(|device| vec![wire(0, device)]))
         .collect();
     let mut simulation = Simulation::new(nodes, wires);
     let stop = simulation.run(1, SimTime::NEVER, &Monitor::default()).stop;
-    let Node::Host(host) = simulation.component_mut(0) else { panic!("a host") };
+    let Node::Host(host) = simulation.component_mut(0) else {
+        panic!("a host")
+    };
     let rows = host.take_rows();
-    Ran { rows, simulation, stop }
+    Ran {
+        rows,
+        simulation,
+        stop,
+    }
 }
 
 /// A round trip without waiting: a message of 1 ns and a wire of 1 ns each way, and the answer.
@@ -208,7 +271,10 @@ fn many(count: u64) -> Vec<MemOp> {
 #[test]
 fn no_more_are_in_flight_than_outstanding_allows() {
     for outstanding in [1, 3, 20] {
-        let params = RequesterParams { outstanding, ..RequesterParams::default() };
+        let params = RequesterParams {
+            outstanding,
+            ..RequesterParams::default()
+        };
         let ran = run(params, 128, &[Some(100_000)], &many(30));
         assert_eq!((ran.stop, ran.rows.len()), (Stop::Exhausted, 30));
         assert_eq!(ran.echo(0).most, outstanding as usize);
@@ -224,62 +290,125 @@ fn no_more_are_in_flight_than_outstanding_allows() {
 #[test]
 fn issues_are_an_interval_apart_and_not_before_their_time() {
     let interval = Picos(7_001);
-    let params = RequesterParams { issue_interval: interval, ..RequesterParams::default() };
+    let params = RequesterParams {
+        issue_interval: interval,
+        ..RequesterParams::default()
+    };
     let ran = run(params.clone(), 128, &[Some(0)], &many(20));
-    assert_eq!(ran.issued(), (0..20).map(|issue| issue * 7_001).collect::<Vec<_>>());
-    let late = MemOp { not_before: SimTime(50_000), ..read(1) };
+    assert_eq!(
+        ran.issued(),
+        (0..20).map(|issue| issue * 7_001).collect::<Vec<_>>()
+    );
+    let late = MemOp {
+        not_before: SimTime(50_000),
+        ..read(1)
+    };
     let ran = run(params, 128, &[Some(0)], &[read(0), late, read(2)]);
     assert_eq!(ran.issued(), [0, 50_000, 57_001]);
     let rate = Some(BytesPerSec(6_400_000_000));
-    let ran = run(RequesterParams { rate, ..Default::default() }, 128, &[Some(0)], &many(3));
+    let ran = run(
+        RequesterParams {
+            rate,
+            ..Default::default()
+        },
+        128,
+        &[Some(0)],
+        &many(3),
+    );
     assert_eq!(ran.issued(), [0, 10_000, 20_000]);
 }
 
 #[test]
 fn a_dependent_operation_waits_for_all_before_it() {
-    let chase: Vec<MemOp> = many(5).iter().map(|op| MemOp { dependent: true, ..*op }).collect();
+    let chase: Vec<MemOp> = many(5)
+        .iter()
+        .map(|op| MemOp {
+            dependent: true,
+            ..*op
+        })
+        .collect();
     let ran = run(RequesterParams::default(), 128, &[Some(20_000)], &chase);
-    assert_eq!(ran.issued(), (0..5).map(|step| step * trip(20_000)).collect::<Vec<_>>());
+    assert_eq!(
+        ran.issued(),
+        (0..5).map(|step| step * trip(20_000)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn a_hit_takes_the_access_time_and_a_miss_that_and_the_way() {
-    let cache = CacheParams { size: Bytes(64 * 8), ways: 8, access_time: Picos(12_000) };
-    let params =
-        RequesterParams { cache: Some(cache), outstanding: 1, ..RequesterParams::default() };
-    let ran = run(params, 128, &[Some(5_000)], &[read(3), read(3), write(3), read(4)]);
+    let cache = CacheParams {
+        size: Bytes(64 * 8),
+        ways: 8,
+        access_time: Picos(12_000),
+    };
+    let params = RequesterParams {
+        cache: Some(cache),
+        outstanding: 1,
+        ..RequesterParams::default()
+    };
+    let ran = run(
+        params,
+        128,
+        &[Some(5_000)],
+        &[read(3), read(3), write(3), read(4)],
+    );
     let latencies: Vec<(u64, bool)> = ran
         .rows
         .iter()
         .map(|row| (row.completed_ps - row.issued_ps, row.device == u16::MAX))
         .collect();
     let miss = 12_000 + trip(5_000);
-    assert_eq!(latencies, [(miss, false), (12_000, true), (12_000, true), (miss, false)]);
+    assert_eq!(
+        latencies,
+        [(miss, false), (12_000, true), (12_000, true), (miss, false)]
+    );
     assert_eq!(ran.host().stats().cache_hits, 2);
     assert_eq!(ran.echo(0).seen.len(), 2);
 }
 
 #[test]
 fn a_dirty_line_that_makes_room_is_written_back_and_a_clean_one_is_not() {
-    let cache = CacheParams { size: Bytes(64), ways: 1, access_time: Picos(0) };
-    let params =
-        RequesterParams { cache: Some(cache), outstanding: 2, ..RequesterParams::default() };
+    let cache = CacheParams {
+        size: Bytes(64),
+        ways: 1,
+        access_time: Picos(0),
+    };
+    let params = RequesterParams {
+        cache: Some(cache),
+        outstanding: 2,
+        ..RequesterParams::default()
+    };
     let ran = run(params, 128, &[Some(5_000)], &[write(1), read(2), read(3)]);
-    let seen: Vec<(Opcode, u64)> =
-        ran.echo(0).seen.iter().map(|(_, message)| (message.opcode, message.hpa.0 / 64)).collect();
+    let seen: Vec<(Opcode, u64)> = ran
+        .echo(0)
+        .seen
+        .iter()
+        .map(|(_, message)| (message.opcode, message.hpa.0 / 64))
+        .collect();
     assert_eq!(
         seen,
-        [(Opcode::MemRd, 1), (Opcode::MemRd, 2), (Opcode::MemWr, 1), (Opcode::MemRd, 3)]
+        [
+            (Opcode::MemRd, 1),
+            (Opcode::MemRd, 2),
+            (Opcode::MemWr, 1),
+            (Opcode::MemRd, 3)
+        ]
     );
     let stats = ran.host().stats();
-    assert_eq!((stats.writebacks, ran.rows.len(), stats.completed_ever), (1, 3, 3));
+    assert_eq!(
+        (stats.writebacks, ran.rows.len(), stats.completed_ever),
+        (1, 3, 3)
+    );
     assert!(ran.host().is_done());
 }
 
 #[test]
 fn nothing_is_issued_while_the_queue_is_full() {
     for queue in [1, 4] {
-        let params = RequesterParams { queue: Some(queue), ..RequesterParams::default() };
+        let params = RequesterParams {
+            queue: Some(queue),
+            ..RequesterParams::default()
+        };
         let ran = run(params, 1, &[None], &many(50));
         assert_eq!(ran.echo(0).seen.len(), 1, "one credit, never returned");
         assert_eq!(ran.host().stats().issued_ever, 1 + u64::from(queue));
@@ -290,10 +419,18 @@ fn nothing_is_issued_while_the_queue_is_full() {
 #[test]
 fn a_read_passes_writes_that_have_no_credit() {
     // Two credits: the third write never goes; the read behind it comes when the link is idle.
-    let later = MemOp { not_before: SimTime(50_000), ..read(3) };
+    let later = MemOp {
+        not_before: SimTime(50_000),
+        ..read(3)
+    };
     let ops = [write(0), write(1), write(2), later];
     let ran = run(RequesterParams::default(), 2, &[None], &ops);
-    let seen: Vec<u64> = ran.echo(0).seen.iter().map(|(_, message)| message.hpa.0 / 64).collect();
+    let seen: Vec<u64> = ran
+        .echo(0)
+        .seen
+        .iter()
+        .map(|(_, message)| message.hpa.0 / 64)
+        .collect();
     assert_eq!(seen, [0, 1, 3]);
 }
 

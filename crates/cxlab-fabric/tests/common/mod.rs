@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 
 use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Wire};
-use cxlab_link::{Blocked, Buffer, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
+use cxlab_link::{
+    Blocked, Buffer, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission,
+};
 use cxlab_protocol::{Message, Opcode, PortId};
 
 /// A link on which a message without data takes 1 ns, one with data `data` ns, and the wire 1 ns.
@@ -13,7 +15,10 @@ pub fn link(data: u64) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
         bandwidth: Some(BytesPerSec(64_000_000_000)),
-        packet: PacketHeader { header: Bytes(64), data_header: Bytes(64 * data - 64) },
+        packet: PacketHeader {
+            header: Bytes(64),
+            data_header: Bytes(64 * data - 64),
+        },
         propagation: Picos(1_000),
         port_delay: Picos(0),
         ..LinkParams::default()
@@ -25,14 +30,25 @@ pub fn end(params: &LinkParams, port: u16, vcs: u8) -> LinkPort {
     let zero = Picos::ZERO;
     LinkPort::new(
         params,
-        &PortConfig { port, egress: zero, ingress: zero, vcs, seed: 1, name: "test" },
+        &PortConfig {
+            port,
+            egress: zero,
+            ingress: zero,
+            vcs,
+            seed: 1,
+            name: "test",
+        },
     )
 }
 
 /// The way from one end.
 pub fn wire(params: &LinkParams, peer: usize, peer_port: u16) -> Wire {
     let min_latency = LinkPort::min_latency(params, Picos::ZERO, Picos::ZERO);
-    Wire { peer: ComponentId::from(peer), peer_port, min_latency }
+    Wire {
+        peer: ComponentId::from(peer),
+        peer_port,
+        min_latency,
+    }
 }
 
 /// A message; `tag` is for the test to know it by.
@@ -62,7 +78,12 @@ pub struct Stub {
 
 impl Stub {
     pub fn new(link: LinkPort) -> Self {
-        Stub { link, script: VecDeque::new(), hold: false, seen: Vec::new() }
+        Stub {
+            link,
+            script: VecDeque::new(),
+            hold: false,
+            seen: Vec::new(),
+        }
     }
 
     pub fn tags(&self) -> Vec<u32> {
@@ -94,7 +115,8 @@ impl Component for Stub {
         if let Some(message) = parcel.message {
             self.seen.push((ctx.now().0, message));
             if !self.hold {
-                self.link.release(ctx, Buffer::of(message.channel(), message.vc));
+                self.link
+                    .release(ctx, Buffer::of(message.channel(), message.vc));
             }
         }
         if credited {
