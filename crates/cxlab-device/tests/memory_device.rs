@@ -277,8 +277,14 @@ fn writes_are_answered_while_no_read_can_be() {
 #[test]
 fn of_two_classes_that_wait_the_one_done_first_leaves_first() {
     // A line takes 100 ns, so the write comes and is done while lines wait that were done before.
-    let packet = PacketHeader { header: Bytes(64), data_header: Bytes(99 * 64) };
-    let slow = LinkParams { packet, ..link(128) };
+    let packet = PacketHeader {
+        header: Bytes(64),
+        data_header: Bytes(99 * 64),
+    };
+    let slow = LinkParams {
+        packet,
+        ..link(128)
+    };
     let ran = run_on(slow, "rrrrw", 64, medium(1_000, 1_000), false);
     let tags: Vec<u32> = ran.seen().iter().map(|(_, tag, _)| *tag).collect();
     assert_eq!(tags, [0, 1, 2, 3, 4]);

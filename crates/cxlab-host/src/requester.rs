@@ -365,14 +365,16 @@ impl Requester {
             self.stats.writebacks += 1;
         }
         let port = self.port_towards(device);
-        if self.waiting_count == 0 {
+        // What waits for another root port or has no credit in the other class is no obstacle.
+        let class = usize::from(write);
+        if self.waiting[port][class].is_empty() {
             match self.send(ctx, port, tag) {
                 Ok(()) => return,
                 Err(Blocked::Until(time)) => self.wake_port(ctx, port, time),
                 Err(Blocked::Credits) => {}
             }
         }
-        self.waiting[port][usize::from(write)].push_back(tag);
+        self.waiting[port][class].push_back(tag);
         self.waiting_count += 1;
     }
 

@@ -114,6 +114,8 @@ struct Runner<'a> {
     options: RunOptions<'a>,
     outcome: Option<Outcome>,
     now: SimTime,
+    /// Whether the measurement has begun: rows of the warm-up are dropped.
+    measuring: bool,
 }
 
 /// Runs a plan.
@@ -131,6 +133,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         options,
         outcome: None,
         now: SimTime::ZERO,
+        measuring: false,
     };
     let mut stop = Stop::TimeLimit;
     if warmup != Until::Requests(0) && warmup != Until::Time(Picos::ZERO) {
@@ -149,7 +152,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     if stop == Stop::Interrupted {
         start = SimTime::ZERO;
     } else {
-        runner.drop_rows();
+        runner.measuring = true;
         runner
             .system
             .simulation
@@ -226,12 +229,6 @@ impl Runner<'_> {
         rows
     }
 
-    fn drop_rows(&mut self) {
-        if self.options.rows.is_some() {
-            self.take_rows();
-        }
-    }
-
     /// Hands over the rows of this step, in order of completion.
     fn hand_over_rows(&mut self) -> Result<(), RunError> {
         if self.options.rows.is_none() {
@@ -240,7 +237,7 @@ impl Runner<'_> {
         let mut rows = self.take_rows();
         rows.sort_unstable_by_key(|row| (row.completed_ps, row.requester, row.id));
         match &mut self.options.rows {
-            Some(sink) if !rows.is_empty() => sink(rows).map_err(RunError::Rows),
+            Some(sink) if self.measuring && !rows.is_empty() => sink(rows).map_err(RunError::Rows),
             _ => Ok(()),
         }
     }
