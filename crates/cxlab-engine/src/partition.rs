@@ -18,9 +18,12 @@ pub struct Partition {
 /// Divides components, given each one's wires, into at most `parts` parts of similar weight (a
 /// component weighs one plus its wires, about its share of the events).
 ///
-/// Among the wire latencies that occur, the longest is chosen as lookahead for which clusters of
-/// components joined by shorter wires still balance; clusters are then laid out in breadth-first
-/// order and cut into parts, so that neighbours tend to stay together. Deterministic.
+/// Components join into clusters: those with a single wire with their neighbour (most of their
+/// events go there), and all that are joined by wires shorter than the lookahead, which is the
+/// longest latency that occurs for which the clusters still balance. Clusters are dealt out in
+/// order to the part with the least weight. Neighbours in number are of one kind in most systems
+/// (hosts, leaves, spines), and traffic comes in waves that are at one kind at a time: dealing
+/// gives every part a share of each kind, so that no part waits for another's wave. Deterministic.
 pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
     let count = wires.len();
     let parts = parts.clamp(1, count.max(1));
@@ -32,41 +35,25 @@ pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
         };
     }
     let weight: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
-    let total: u64 = weight.iter().sum();
-    let mut latencies: Vec<u64> = wires
-        .iter()
-        .flatten()
-        .map(|wire| wire.min_latency.0)
-        .collect();
-    latencies.sort_unstable();
-    latencies.dedup();
-    let cluster_of = latencies
-        .iter()
-        .rev()
-        .map(|threshold| clusters(wires, *threshold))
-        .find(|cluster_of| {
-            let mut sizes = vec![0u64; count];
-            for (component, cluster) in cluster_of.iter().enumerate() {
-                sizes[*cluster] += weight[component];
-            }
-            let largest = sizes.iter().max().copied().unwrap_or(0);
-            largest * parts as u64 <= total + total / 4
-        })
-        .unwrap_or_else(|| (0..count).collect());
-
-    let order = breadth_first(wires, &cluster_of);
-    let mut part_of = vec![0u16; count];
-    let (mut filled, mut part) = (0u64, 0usize);
-    let mut previous = None;
-    for component in order {
-        let cluster = cluster_of[component];
-        if previous != Some(cluster) && filled * parts as u64 >= total * (part as u64 + 1) {
-            part = (part + 1).min(parts - 1);
-        }
-        previous = Some(cluster);
-        part_of[component] = part as u16;
-        filled += weight[component];
+    let cluster_of = choose_clusters(wires, &weight, parts);
+    let mut cluster_weight = vec![0u64; count];
+    for (component, cluster) in cluster_of.iter().enumerate() {
+        cluster_weight[*cluster] += weight[component];
     }
+    let mut load = vec![0u64; parts];
+    let mut part_of_cluster: Vec<Option<u16>> = vec![None; count];
+    for cluster in &cluster_of {
+        if part_of_cluster[*cluster].is_none() {
+            let least = (0..parts).min_by_key(|part| load[*part]).unwrap_or(0);
+            load[least] += cluster_weight[*cluster];
+            part_of_cluster[*cluster] = Some(least as u16);
+        }
+    }
+    let part_of: Vec<u16> = cluster_of
+        .iter()
+        .map(|cluster| part_of_cluster[*cluster].unwrap_or(0))
+        .collect();
+    let used = part_of.iter().max().map_or(1, |part| *part as usize + 1);
     let lookahead = wires
         .iter()
         .enumerate()
@@ -76,21 +63,53 @@ pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
         .min();
     Partition {
         part_of,
-        parts: part + 1,
+        parts: used,
         lookahead,
     }
 }
 
-/// Joins components by wires shorter than `threshold`; returns each one's cluster representative.
-fn clusters(wires: &[Vec<Wire>], threshold: u64) -> Vec<usize> {
+/// The clusters with the longest lookahead that still balance, each named by its first component.
+fn choose_clusters(wires: &[Vec<Wire>], weight: &[u64], parts: usize) -> Vec<usize> {
+    let total: u64 = weight.iter().sum();
+    let mut latencies: Vec<u64> = wires
+        .iter()
+        .flatten()
+        .map(|wire| wire.min_latency.0)
+        .collect();
+    latencies.sort_unstable();
+    latencies.dedup();
+    let balances = |cluster_of: &Vec<usize>| {
+        let mut sizes = vec![0u64; weight.len()];
+        for (component, cluster) in cluster_of.iter().enumerate() {
+            sizes[*cluster] += weight[component];
+        }
+        let largest = sizes.iter().max().copied().unwrap_or(0);
+        largest * parts as u64 <= total + total / 4
+    };
+    for with_neighbour in [true, false] {
+        for threshold in latencies.iter().rev() {
+            let cluster_of = clusters(wires, *threshold, with_neighbour);
+            if balances(&cluster_of) {
+                return cluster_of;
+            }
+        }
+    }
+    (0..weight.len()).collect()
+}
+
+/// Joins components by wires shorter than `threshold`, and if asked those with a single wire with
+/// their neighbour; returns each one's cluster, named by its first component.
+fn clusters(wires: &[Vec<Wire>], threshold: u64, with_neighbour: bool) -> Vec<usize> {
     let mut parent: Vec<usize> = (0..wires.len()).collect();
     for (from, own) in wires.iter().enumerate() {
-        for wire in own.iter().filter(|wire| wire.min_latency.0 < threshold) {
-            let (a, b) = (
-                root(&mut parent, from),
-                root(&mut parent, wire.peer.0 as usize),
-            );
-            parent[a.max(b)] = a.min(b);
+        for wire in own {
+            if wire.min_latency.0 < threshold || with_neighbour && own.len() == 1 {
+                let (a, b) = (
+                    root(&mut parent, from),
+                    root(&mut parent, wire.peer.0 as usize),
+                );
+                parent[a.max(b)] = a.min(b);
+            }
         }
     }
     (0..wires.len())
@@ -104,39 +123,6 @@ fn root(parent: &mut [usize], mut at: usize) -> usize {
         at = parent[at];
     }
     at
-}
-
-/// Every component once, neighbours near each other, clusters contiguous.
-fn breadth_first(wires: &[Vec<Wire>], cluster_of: &[usize]) -> Vec<usize> {
-    let count = wires.len();
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
-    for (component, cluster) in cluster_of.iter().enumerate() {
-        members[*cluster].push(component);
-    }
-    let mut seen = vec![false; count];
-    let mut order = Vec::with_capacity(count);
-    let mut frontier = std::collections::VecDeque::new();
-    for first in 0..count {
-        let cluster = cluster_of[first];
-        if seen[cluster] {
-            continue;
-        }
-        seen[cluster] = true;
-        frontier.push_back(cluster);
-        while let Some(cluster) = frontier.pop_front() {
-            for &component in &members[cluster] {
-                order.push(component);
-                for wire in &wires[component] {
-                    let next = cluster_of[wire.peer.0 as usize];
-                    if !seen[next] {
-                        seen[next] = true;
-                        frontier.push_back(next);
-                    }
-                }
-            }
-        }
-    }
-    order
 }
 
 #[cfg(test)]
@@ -188,5 +174,30 @@ mod tests {
                     .all(|size| (64 / parts - 1..=64 / parts + 2).contains(size))
             );
         }
+    }
+
+    #[test]
+    fn every_part_gets_a_share_of_each_kind() {
+        // Eight leaves of two endpoints each around one spine: endpoints 0 to 15, leaves 16 to
+        // 23, the spine 24.
+        let wire = |to: usize, port: usize| Wire {
+            peer: ComponentId(to as u32),
+            peer_port: port as u16,
+            min_latency: Picos(70),
+        };
+        let mut wires: Vec<Vec<Wire>> = (0..16).map(|at| vec![wire(16 + at / 2, at % 2)]).collect();
+        wires.extend(
+            (0..8).map(|leaf| vec![wire(2 * leaf, 0), wire(2 * leaf + 1, 0), wire(24, leaf)]),
+        );
+        wires.push((0..8).map(|leaf| wire(16 + leaf, 2)).collect());
+        let division = partition(&wires, 2);
+        assert_eq!((division.parts, division.lookahead), (2, Some(Picos(70))));
+        for endpoints in [0..8, 8..16] {
+            let ours = division.part_of[endpoints]
+                .iter()
+                .filter(|part| **part == 0);
+            assert_eq!(ours.count(), 4, "{:?}", division.part_of);
+        }
+        assert!((0..16).all(|at| division.part_of[at] == division.part_of[16 + at / 2]));
     }
 }
