@@ -29,7 +29,7 @@ fn bench(bencher: Bencher, text: &str, threads: usize) {
 }
 
 /// Scale 16 (8 hosts, 8 devices), the systems that ESF measures.
-#[divan::bench(args = ["spine-leaf", "fully-connected", "ring", "chain"])]
+#[divan::bench(sample_count = 10, args = ["spine-leaf", "fully-connected", "ring", "chain"])]
 fn scale_16_flits(bencher: Bencher, kind: &str) {
     bench(
         bencher,
@@ -39,7 +39,7 @@ fn scale_16_flits(bencher: Bencher, kind: &str) {
 }
 
 /// The same with packets, which is what ESF's public simulator models.
-#[divan::bench(args = ["spine-leaf", "fully-connected"])]
+#[divan::bench(sample_count = 10, args = ["spine-leaf", "fully-connected"])]
 fn scale_16_packets(bencher: Bencher, kind: &str) {
     bench(
         bencher,
@@ -49,7 +49,7 @@ fn scale_16_packets(bencher: Bencher, kind: &str) {
 }
 
 /// Four links a path at every size: what size alone costs.
-#[divan::bench(args = [16, 64, 256, 1024])]
+#[divan::bench(sample_count = 10, args = [16, 64, 256, 1024])]
 fn spine_leaf_by_endpoints(bencher: Bencher, endpoints: usize) {
     let topology = format!(
         "{{ kind = \"spine-leaf\", leaves = {}, spines = 4 }}",
@@ -59,7 +59,7 @@ fn spine_leaf_by_endpoints(bencher: Bencher, endpoints: usize) {
 }
 
 /// 256 endpoints on one and two threads.
-#[divan::bench(args = [1, 2])]
+#[divan::bench(sample_count = 10, args = [1, 2])]
 fn spine_leaf_256_by_threads(bencher: Bencher, threads: usize) {
     let topology = "{ kind = \"spine-leaf\", leaves = 64, spines = 4 }";
     bench(bencher, &scenario(topology, 256, "flit"), threads);
