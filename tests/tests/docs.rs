@@ -1,4 +1,5 @@
 //! What the documents show must work.
+#![allow(clippy::unwrap_used)]
 
 use cxlab_tests::{plan, report, root};
 

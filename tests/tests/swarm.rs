@@ -3,6 +3,7 @@
 //!
 //! A failure prints the command that replays it and the scenario. The drawing uses only the
 //! engine's random stream, so a seed means the same system on every machine.
+#![allow(clippy::unwrap_used)]
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, Picos, SimTime};

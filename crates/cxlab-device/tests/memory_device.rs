@@ -1,4 +1,5 @@
 //! The Type 3 device: contexts are bounded, and responses leave in the order of completion.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 

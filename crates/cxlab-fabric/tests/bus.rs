@@ -1,4 +1,5 @@
 //! The half-duplex bus: turnaround, burst, and progress of both directions.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

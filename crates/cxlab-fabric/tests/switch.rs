@@ -1,4 +1,5 @@
 //! The switch: who goes first, who does not wait for whom, on which virtual channel.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -80,10 +80,6 @@ pub struct RequesterStats {
     /// Age of the requests in flight when measurement began, summed: latency that completed
     /// requests spent before the measurement.
     pub age_before_ps: u128,
-    /// First completion in the measurement.
-    pub first_completion_ps: Option<u64>,
-    /// Last completion in the measurement.
-    pub last_completion_ps: u64,
 }
 
 impl RequesterStats {
@@ -132,7 +128,5 @@ impl RequesterStats {
         by_hops.count += 1;
         by_hops.latency_ps += u128::from(latency.0);
         by_hops.queue_ps += u128::from(row.stages[QUEUE]);
-        self.first_completion_ps.get_or_insert(row.completed_ps);
-        self.last_completion_ps = row.completed_ps;
     }
 }

@@ -1,4 +1,5 @@
 //! The requester: limits, intervals, dependence, cache, and what waits for a link.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
