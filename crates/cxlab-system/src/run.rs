@@ -22,7 +22,8 @@ pub struct RunOptions<'a> {
     pub threads: usize,
     /// Progress and interruption.
     pub monitor: &'a Monitor,
-    /// Takes the rows of completed requests, if they are wanted.
+    /// Takes the rows of completed requests, if they are wanted: all of the run, those of the
+    /// warm-up too (they complete up to the report's `warmup_ns`).
     pub rows: Option<&'a mut dyn FnMut(Vec<RequestRow>) -> std::io::Result<()>>,
 }
 
@@ -114,8 +115,6 @@ struct Runner<'a> {
     options: RunOptions<'a>,
     outcome: Option<Outcome>,
     now: SimTime,
-    /// Whether the measurement has begun: rows of the warm-up are dropped.
-    measuring: bool,
 }
 
 /// Runs a plan.
@@ -133,7 +132,6 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         options,
         outcome: None,
         now: SimTime::ZERO,
-        measuring: false,
     };
     let mut stop = Stop::TimeLimit;
     if warmup != Until::Requests(0) && warmup != Until::Time(Picos::ZERO) {
@@ -152,7 +150,6 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     if stop == Stop::Interrupted {
         start = SimTime::ZERO;
     } else {
-        runner.measuring = true;
         runner
             .system
             .simulation
@@ -237,7 +234,7 @@ impl Runner<'_> {
         let mut rows = self.take_rows();
         rows.sort_unstable_by_key(|row| (row.completed_ps, row.requester, row.id));
         match &mut self.options.rows {
-            Some(sink) if self.measuring && !rows.is_empty() => sink(rows).map_err(RunError::Rows),
+            Some(sink) if !rows.is_empty() => sink(rows).map_err(RunError::Rows),
             _ => Ok(()),
         }
     }
