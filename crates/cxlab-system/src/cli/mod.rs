@@ -70,8 +70,7 @@ struct RunArgs {
     /// Where report.json and topology.svg go [default: out/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Also write DIR/requests.parquet, one row for each completed request; those measured have (warm-up
-    /// included, up to the report's warmup_ns)
+    /// Also write DIR/requests.parquet, one row for each completed request; those measured have
     /// completed_ps after the report's warmup_ns
     #[arg(long)]
     requests: bool,
