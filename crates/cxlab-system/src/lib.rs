@@ -3,11 +3,17 @@
 //! `Scenario -> Plan -> System -> Run -> Report`: each arrow is one function, each noun one type,
 //! and nothing flows back.
 
+pub mod cli;
 pub mod diagnostics;
+pub mod host;
+pub mod load;
 pub mod output;
 pub mod picture;
 pub mod plan;
 pub mod report;
+pub mod requests;
 pub mod run;
 pub mod scenario;
+mod series;
 pub mod system;
+pub mod table;

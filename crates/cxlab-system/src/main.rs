@@ -1,7 +1,5 @@
 //! The `cxlab` command.
 
-mod cli;
-
 fn main() -> std::process::ExitCode {
-    cli::main()
+    std::process::ExitCode::from(cxlab_system::cli::main(std::env::args_os()))
 }

@@ -101,6 +101,14 @@ fn lay_out(plan: &Plan) -> Layout {
     }
 }
 
+/// Where hosts, devices and switches are drawn, in this order.
+pub(crate) fn positions(plan: &Plan) -> Vec<(f64, f64)> {
+    let layout = lay_out(plan);
+    let all = layout.hosts.iter().chain(&layout.devices);
+    let all = all.chain(&layout.switches);
+    all.map(|point| (point.x, point.y)).collect()
+}
+
 /// Hosts above their devices, without switches.
 fn rows_of_endpoints(plan: &Plan) -> Layout {
     let widest = plan.hosts.len().max(plan.devices.len()) as f64;

@@ -2,10 +2,12 @@
 //! with a system is found here, before any component exists.
 
 mod address;
+mod describe;
 mod endpoints;
 mod limits;
 mod links;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,10 +18,11 @@ use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::AddressMap;
 use cxlab_memory::Medium;
 use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_workload::pattern::External;
 use cxlab_workload::{OpSource, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 
-use crate::scenario::{FabricKind, Scenario};
+use crate::scenario::{FabricKind, Scenario, WorkloadChoice};
 
 pub use links::{End, PlannedLink};
 
@@ -102,12 +105,28 @@ pub struct Files {
     pub trace_override: Option<PathBuf>,
 }
 
+/// Workloads that the program offers which runs the simulation, by the name that a scenario's
+/// `{ kind = "external", name = ... }` gives. Their operations are not part of a plan's hash.
+pub type Externals = BTreeMap<String, Arc<dyn Workload>>;
+
 impl Plan {
     /// Resolves a scenario.
     ///
     /// # Errors
     /// All problems that could be found.
     pub fn new(scenario: Scenario, files: Files) -> Result<Plan, Vec<Problem>> {
+        Plan::with_externals(scenario, files, &Externals::new())
+    }
+
+    /// Resolves a scenario whose workloads may be external ones.
+    ///
+    /// # Errors
+    /// All problems that could be found.
+    pub fn with_externals(
+        scenario: Scenario,
+        files: Files,
+        externals: &Externals,
+    ) -> Result<Plan, Vec<Problem>> {
         let mut problems = Vec::new();
         let endpoints = endpoints::name_all(&scenario, &mut problems);
         links::check(&scenario, &mut problems);
@@ -125,7 +144,7 @@ impl Plan {
             "hosts",
             "workload",
             &scenario.hosts,
-            |group| group.workload.build(),
+            |group| build_workload(&group.workload, externals),
         );
         let topology = scenario
             .fabric
@@ -236,7 +255,8 @@ impl Plan {
 
     /// Whether a host's workload ends by itself.
     pub(crate) fn is_finite(&self, host: &PlannedHost) -> bool {
-        self.scenario.hosts[host.group].workload.kind == "trace"
+        let kind = self.scenario.hosts[host.group].workload.kind.as_str();
+        kind == "trace" || kind == External::KIND
     }
 
     /// The sum of the devices' capacities.
@@ -255,6 +275,18 @@ impl Plan {
             End::Device(device, _) => &self.devices[device].name,
             End::Switch(switch, _) => &self.graph.switches[switch].name,
         }
+    }
+}
+
+/// Builds a workload, or finds the one that is offered under its name.
+fn build_workload(
+    choice: &WorkloadChoice,
+    externals: &Externals,
+) -> Result<Box<dyn Workload>, ParamError> {
+    let name = choice.params.get("name").and_then(|name| name.as_str());
+    match name.and_then(|name| externals.get(name)) {
+        Some(offered) if choice.kind == External::KIND => Ok(Box::new(Arc::clone(offered))),
+        _ => choice.build(),
     }
 }
 

@@ -10,8 +10,11 @@ use cxlab_link::DirectionStats;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::host::Host;
 use crate::plan::Plan;
 use crate::run::seconds;
+use crate::series;
+pub use crate::series::TimeSeries;
 use crate::system::{Node, System};
 
 /// What a run measured. Only `wall_seconds`, `events_per_second` and
@@ -64,6 +67,8 @@ pub struct Report {
     pub links: Vec<LinkReport>,
     /// Latency distribution: upper bound in nanoseconds and number of requests.
     pub latency_histogram: Vec<(f64, u64)>,
+    /// Requests completed over the time of the measurement.
+    pub time_series: TimeSeries,
 }
 
 /// Requests in the window.
@@ -345,6 +350,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),
         },
         latency_histogram: totals.latency.bins(60),
+        time_series: series::sum(system.hosts().map(Host::series)),
         requests: totals.requests,
         hosts,
         devices,

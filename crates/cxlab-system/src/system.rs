@@ -12,13 +12,14 @@ use cxlab_host::{Requester, RequesterConfig};
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_protocol::PortId;
 
+use crate::host::Host;
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
 /// A component of a CXL system.
 #[allow(clippy::large_enum_variant)]
 pub enum Node {
     /// A host or accelerator.
-    Host(Requester),
+    Host(Host),
     /// A Type 3 device.
     Device(MemoryDevice),
     /// A switch.
@@ -120,6 +121,15 @@ struct Builder<'a> {
 }
 
 impl System {
+    /// The hosts, in order.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        let nodes = &self.simulation.components()[..self.hosts];
+        nodes.iter().filter_map(|node| match node {
+            Node::Host(host) => Some(host),
+            _ => None,
+        })
+    }
+
     /// Builds a plan's system.
     ///
     /// # Errors
@@ -336,7 +346,7 @@ impl Builder<'_> {
     ) -> Node {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
-        Node::Host(Requester::new(RequesterConfig {
+        Node::Host(Host::new(Requester::new(RequesterConfig {
             params: group.issue.clone(),
             number: number as u16,
             port_id: PortId(number as u16),
@@ -348,7 +358,7 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
             log,
-        }))
+        })))
     }
 
     /// Which of a host's several root ports leads to each edge port, without a switch.

@@ -5,6 +5,7 @@
 //! then only hands out operations: it knows no latency, no host and no device.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
@@ -61,4 +62,10 @@ pub trait Workload: Send + Sync {
     /// # Errors
     /// A parameter that does not fit the system, or a file that cannot be used.
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError>;
+}
+
+impl<W: Workload + ?Sized> Workload for Arc<W> {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        self.as_ref().source(ctx)
+    }
 }

@@ -1,7 +1,6 @@
 //! How commands end when they do not succeed.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -28,7 +27,7 @@ impl Failure {
     }
 
     /// Prints what happened and returns the exit code.
-    pub(crate) fn report(self) -> ExitCode {
+    pub(crate) fn report(self) -> u8 {
         let (text, code) = match self {
             Failure::Mistake(text) => (text, 2),
             Failure::Output(text) => (format!("error: {text}\n"), 1),
@@ -38,6 +37,6 @@ impl Failure {
         };
         // Nothing can be done when standard error is closed.
         let _ = std::io::stderr().write_all(text.as_bytes());
-        ExitCode::from(code)
+        code
     }
 }

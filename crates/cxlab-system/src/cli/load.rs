@@ -1,60 +1,20 @@
-//! From a scenario file to a plan, with every mistake located in the file.
+//! Reading scenario files.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use cxlab_system::diagnostics::{
-    Diagnostic, Diagnostics, Document, nearest, render, to_json, validate,
-};
-use cxlab_system::plan::{Files, Plan, Problem};
-use cxlab_system::scenario::{self, Scenario};
+use crate::diagnostics::nearest;
+use crate::load::{self, Loaded, Mistakes};
+use crate::plan::{Externals, Files};
 
 use super::ScenarioArgs;
 use super::failure::Failure;
 
-/// Mistakes, and the document they are in.
-pub(super) struct Mistakes {
-    diagnostics: Diagnostics,
-    document: Document,
-}
-
-impl Mistakes {
-    /// As a user reads them.
-    pub(super) fn render(&self) -> String {
-        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let mut text = render(&self.diagnostics, &self.document, color);
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text
-    }
-
-    /// As a program reads them.
-    pub(super) fn json(&self) -> String {
-        format!("{:#}\n", to_json(&self.diagnostics, &self.document))
-    }
-}
-
 impl From<Mistakes> for Failure {
     fn from(mistakes: Mistakes) -> Failure {
-        Failure::Mistake(mistakes.render())
-    }
-}
-
-/// A scenario that was read and resolved.
-pub(super) struct Loaded {
-    pub(super) plan: Plan,
-    pub(super) document: Document,
-}
-
-impl Loaded {
-    /// Turns problems found later into mistakes in the file.
-    pub(super) fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
-        Mistakes {
-            diagnostics: located(problems),
-            document: self.document.clone(),
-        }
+        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        Failure::Mistake(mistakes.render(color))
     }
 }
 
@@ -117,61 +77,13 @@ fn near_file(path: &Path) -> Option<String> {
     Some(path.with_file_name(near).display().to_string())
 }
 
-/// What was found wrong after reading. Each message names its key, also where the file does not
-/// have it and only an ancestor can be shown.
-fn located(problems: Vec<Problem>) -> Diagnostics {
-    let mut diagnostics = Diagnostics::new();
-    for Problem { path, message } in problems {
-        let message = if path.is_empty() {
-            message
-        } else {
-            format!("`{path}`: {message}")
-        };
-        diagnostics.push(Diagnostic::new(path, message));
-    }
-    diagnostics
-}
-
 /// Reads, checks and resolves a scenario.
 pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Failure> {
     let text = read(&args.scenario)?;
     let name = args.scenario.display().to_string();
-    let mut document = match Document::parse(&name, &text) {
+    let document = match load::read(&name, &text, &args.set) {
         Ok(document) => document,
-        Err(diagnostics) => {
-            return Ok(Err(Mistakes {
-                diagnostics,
-                document: Document::unparsed(&name, &text),
-            }));
-        }
-    };
-    let mut diagnostics = Diagnostics::new();
-    for assignment in &args.set {
-        if let Err(refused) = document.set(assignment) {
-            diagnostics.extend(refused);
-        }
-    }
-    diagnostics.extend(validate(&document, &scenario::schema()));
-    if !diagnostics.is_empty() {
-        return Ok(Err(Mistakes {
-            diagnostics,
-            document,
-        }));
-    }
-    let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
-            // is for what slips through: better without a line than not at all.
-            let diagnostics = located(vec![Problem {
-                path: String::new(),
-                message: error.to_string(),
-            }]);
-            return Ok(Err(Mistakes {
-                diagnostics,
-                document,
-            }));
-        }
+        Err(mistakes) => return Ok(Err(mistakes)),
     };
     let scenario_dir = args
         .scenario
@@ -182,8 +94,12 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
         scenario_dir,
         trace_override: args.trace_file.clone(),
     };
-    if files.trace_override.is_some()
-        && !scenario
+    let loaded = load::resolve(document, files, &Externals::new());
+    if let Ok(loaded) = &loaded
+        && args.trace_file.is_some()
+        && !loaded
+            .plan
+            .scenario
             .hosts
             .iter()
             .any(|group| group.workload.kind == "trace")
@@ -193,11 +109,5 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
              with at least one",
         ));
     }
-    match Plan::new(scenario, files) {
-        Ok(plan) => Ok(Ok(Loaded { plan, document })),
-        Err(problems) => Ok(Err(Mistakes {
-            diagnostics: located(problems),
-            document,
-        })),
-    }
+    Ok(loaded)
 }

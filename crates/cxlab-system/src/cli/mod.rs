@@ -1,16 +1,16 @@
 //! The command line: what users type, and what they see.
+//!
+//! It is a library function so that the Python package can be the same command.
 
 mod failure;
 mod list;
 mod load;
 mod plan;
-mod requests;
 mod run;
-mod table;
 mod trace;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -42,6 +42,21 @@ enum Command {
     /// Import, inspect and capture memory traces
     #[command(subcommand)]
     Trace(trace::TraceCommand),
+    /// Make an HTML page of the results in a folder (Python package)
+    Report(InPython),
+    /// Run a scenario over a grid of changes (Python package)
+    Sweep(InPython),
+    /// Reproduce a paper's figures (Python package)
+    Reproduce(InPython),
+}
+
+/// What only the Python package does: its `cxlab` command takes these before they come here.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+struct InPython {
+    /// As the Python package has them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    arguments: Vec<OsString>,
 }
 
 /// A scenario and changes to it.
@@ -112,22 +127,49 @@ enum PlanFormat {
     Svg,
 }
 
-/// Runs the command line; 0 on success, 2 for the user's mistakes, 1 when something cannot be
-/// written, 70 for our own mistakes, 130 when interrupted.
-pub(crate) fn main() -> ExitCode {
+/// Runs the command line, whose first argument is the command's own name, and returns the exit
+/// code: 0 on success, 2 for the user's mistakes, 1 when something cannot be written, 70 for our
+/// own mistakes, 130 when interrupted. It owns the process: it handles its signals, and an
+/// assertion that fails ends it.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     std::panic::set_hook(Box::new(internal_error));
-    let result = match Cli::parse().command {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are errors that are none; nothing can be done when it cannot be
+            // printed.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    let result = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Check(args) => plan::check(&args),
         Command::Plan(args) => plan::show(&args),
         Command::List { catalog } => list::list(catalog.as_deref()),
         Command::Schema => list::schema(),
         Command::Trace(command) => trace::trace(command),
+        Command::Report(args) => Err(in_python("report", &args)),
+        Command::Sweep(args) => Err(in_python("sweep", &args)),
+        Command::Reproduce(args) => Err(in_python("reproduce", &args)),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => failure.report(),
     }
+}
+
+/// Says how to get a command that is not in this program.
+fn in_python(name: &str, args: &InPython) -> Failure {
+    let arguments: String = args
+        .arguments
+        .iter()
+        .map(|argument| format!(" {}", argument.to_string_lossy()))
+        .collect();
+    Failure::mistake(format!(
+        "`cxlab {name}` is part of the Python package, which this program is not; install it with \
+         `pip install .` in the source folder, and then run: cxlab {name}{arguments}"
+    ))
 }
 
 /// Ends the command when an assertion of ours fails, whichever thread it is in.

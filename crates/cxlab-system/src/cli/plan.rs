@@ -1,7 +1,7 @@
 //! `cxlab check` and `cxlab plan`.
 
-use cxlab_system::picture;
-use cxlab_system::plan::Plan;
+use crate::picture;
+use crate::plan::Plan;
 
 use super::failure::Failure;
 use super::load::load;
@@ -34,13 +34,13 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     let plan = &loaded.plan;
     let text = match args.format {
         PlanFormat::Text => summary(plan),
-        PlanFormat::Json => json(plan),
+        PlanFormat::Json => format!("{:#}\n", plan.describe()),
         PlanFormat::Dot => picture::dot(plan),
         PlanFormat::Svg => picture::svg(plan, None),
     };
     match &args.out {
         None => print(&text),
-        Some(path) => cxlab_system::output::write_whole(path, text.as_bytes())
+        Some(path) => crate::output::write_whole(path, text.as_bytes())
             .map_err(|error| Failure::Output(format!("{}: {error}", path.display()))),
     }
 }
@@ -103,30 +103,4 @@ fn summary(plan: &Plan) -> String {
         .iter()
         .for_each(|note| text.push_str(&format!("note: {note}\n")));
     text
-}
-
-fn json(plan: &Plan) -> String {
-    let ports = plan.links.iter().map(|link| {
-        serde_json::json!({
-            "a": plan.end_name(link.a),
-            "b": plan.end_name(link.b),
-            "params": link.params,
-        })
-    });
-    let proof = plan.tables.proof();
-    let value = serde_json::json!({
-        "plan_hash": plan.hash,
-        "scenario": plan.scenario,
-        "hosts": plan.hosts.iter().map(|host| &host.name).collect::<Vec<_>>(),
-        "devices": plan.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
-        "switches": plan.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
-        "links": ports.collect::<Vec<_>>(),
-        "deadlock_proof": {
-            "virtual_channels": proof.virtual_channels,
-            "channels": proof.channels,
-            "dependencies": proof.dependencies,
-        },
-        "notes": plan.notes,
-    });
-    format!("{value:#}\n")
 }

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::output::{prepare_dir, write_whole};
+use crate::picture;
+use crate::report::Report;
+use crate::requests::RequestLog;
+use crate::run::{RunError, RunOptions, expected_requests, run as run_plan};
+use crate::table;
 use cxlab_engine::Monitor;
-use cxlab_system::output::{prepare_dir, write_whole};
-use cxlab_system::picture;
-use cxlab_system::report::Report;
-use cxlab_system::run::{RunError, RunOptions, expected_requests, run as run_plan};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
-use super::load::{Loaded, load};
-use super::requests::RequestLog;
-use super::table;
+use super::load::load;
 use super::{RunArgs, print};
+use crate::load::Loaded;
 
 /// The request log's name.
 const REQUESTS: &str = "requests.parquet";

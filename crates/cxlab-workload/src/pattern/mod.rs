@@ -5,6 +5,7 @@
 //! mix, and whether each requester has its own slice.
 
 mod common;
+mod external;
 mod hot_cold;
 mod permutation;
 mod pointer_chase;
@@ -18,6 +19,7 @@ use cxlab_engine::catalog::Entry;
 use crate::op::Workload;
 
 pub use common::Mix;
+pub use external::External;
 pub use hot_cold::HotCold;
 pub use pointer_chase::PointerChase;
 pub use stream::Stream;
@@ -33,4 +35,5 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     hot_cold::ENTRY,
     pointer_chase::ENTRY,
     trace::ENTRY,
+    external::ENTRY,
 ];

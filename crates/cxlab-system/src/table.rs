@@ -1,7 +1,7 @@
-//! The tables that a run prints.
+//! A report as tables to read.
 
-use cxlab_system::plan::Plan;
-use cxlab_system::report::{Latency, LinkReport, Report};
+use crate::plan::Plan;
+use crate::report::{Latency, LinkReport, Report};
 
 /// Rows of cells, the first row being the head; the first column is left-aligned.
 fn table(rows: &[Vec<String>]) -> String {
@@ -75,7 +75,7 @@ fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
 const SHOWN: usize = 8;
 
 /// What a user wants to know first.
-pub(super) fn summary(plan: &Plan, report: &Report) -> String {
+pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
         "{}{}: {} hosts, {} devices, {} switches, {} {}\n",
         report.scenario,

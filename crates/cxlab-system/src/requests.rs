@@ -1,12 +1,12 @@
-//! The request log: a Parquet file with one row for each completed request.
+//! The request log: one row for each completed request, in a Parquet file or in memory.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::output::temporary;
 use cxlab_host::{RequestRow, STAGE_NAMES};
-use cxlab_system::output::temporary;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -14,7 +14,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-/// A row of columns: how a value is taken from a row.
+/// How a column's value is taken from a row.
+#[derive(Clone, Copy)]
 enum Column {
     Int32(fn(&RequestRow) -> i32),
     Int64(fn(&RequestRow) -> i64),
@@ -43,11 +44,79 @@ const COLUMNS: &[(&str, Column)] = &[
     ("hops", Column::Int32(|row| i32::from(row.hops))),
 ];
 
+/// All columns in order.
+fn columns() -> Vec<(String, Column)> {
+    let named = COLUMNS
+        .iter()
+        .map(|(name, column)| ((*name).to_owned(), *column));
+    let stages = STAGE_NAMES
+        .iter()
+        .enumerate()
+        .map(|(at, stage)| (format!("{stage}_ps"), Column::Stage(at)));
+    named.chain(stages).collect()
+}
+
+/// The values of one column, by row.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Values {
+    /// Small numbers; -1 is none.
+    Int32(Vec<i32>),
+    /// Counts, addresses and picoseconds.
+    Int64(Vec<i64>),
+    /// Yes or no.
+    Bool(Vec<bool>),
+}
+
+/// Rows kept in memory, by column: those of the Parquet file.
+pub struct RequestColumns {
+    columns: Vec<(String, Column, Values)>,
+}
+
+impl Default for RequestColumns {
+    fn default() -> Self {
+        let columns = columns().into_iter().map(|(name, column)| {
+            let values = match column {
+                Column::Int32(_) => Values::Int32(Vec::new()),
+                Column::Int64(_) | Column::Stage(_) => Values::Int64(Vec::new()),
+                Column::Bool(_) => Values::Bool(Vec::new()),
+            };
+            (name, column, values)
+        });
+        RequestColumns {
+            columns: columns.collect(),
+        }
+    }
+}
+
+impl RequestColumns {
+    /// Adds rows.
+    pub fn push(&mut self, rows: &[RequestRow]) {
+        for (_, column, values) in &mut self.columns {
+            match (column, values) {
+                (Column::Int32(get), Values::Int32(values)) => values.extend(rows.iter().map(*get)),
+                (Column::Int64(get), Values::Int64(values)) => values.extend(rows.iter().map(*get)),
+                (Column::Bool(get), Values::Bool(values)) => values.extend(rows.iter().map(*get)),
+                (Column::Stage(at), Values::Int64(values)) => {
+                    values.extend(rows.iter().map(|row| row.stages[*at] as i64));
+                }
+                _ => unreachable!("values are made for their column"),
+            }
+        }
+    }
+
+    /// Names and values, in the order of the file.
+    pub fn into_columns(self) -> impl Iterator<Item = (String, Values)> {
+        self.columns
+            .into_iter()
+            .map(|(name, _, values)| (name, values))
+    }
+}
+
 /// Rows that make a row group.
 const GROUP: usize = 1 << 17;
 
 /// Writes rows to a temporary name, and gives the file its name when it is whole.
-pub(super) struct RequestLog {
+pub struct RequestLog {
     path: PathBuf,
     writer: Option<SerializedFileWriter<File>>,
     columns: Vec<(String, Column)>,
@@ -55,20 +124,12 @@ pub(super) struct RequestLog {
 }
 
 impl RequestLog {
-    pub(super) fn create(path: &Path) -> io::Result<RequestLog> {
-        let mut columns: Vec<(String, Column)> = Vec::new();
-        for (name, column) in COLUMNS {
-            let same = match column {
-                Column::Int32(get) => Column::Int32(*get),
-                Column::Int64(get) => Column::Int64(*get),
-                Column::Bool(get) => Column::Bool(*get),
-                Column::Stage(at) => Column::Stage(*at),
-            };
-            columns.push(((*name).to_owned(), same));
-        }
-        for (at, stage) in STAGE_NAMES.iter().enumerate() {
-            columns.push((format!("{stage}_ps"), Column::Stage(at)));
-        }
+    /// Begins a log at a temporary name beside `path`.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(path: &Path) -> io::Result<RequestLog> {
+        let columns = columns();
         let file = File::create(temporary(path))?;
         let fields = columns.iter().map(|(name, column)| {
             let (physical, logical) = match column {
@@ -107,7 +168,10 @@ impl RequestLog {
     }
 
     /// Adds rows.
-    pub(super) fn write(&mut self, mut rows: Vec<RequestRow>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&mut self, mut rows: Vec<RequestRow>) -> io::Result<()> {
         self.rows.append(&mut rows);
         while self.rows.len() >= GROUP {
             let rest = self.rows.split_off(GROUP);
@@ -129,7 +193,10 @@ impl RequestLog {
     }
 
     /// Writes what is left and gives the file its name.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The file cannot be written or named.
+    pub fn finish(mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if !rows.is_empty() {
             self.write_group(&rows).map_err(io::Error::other)?;

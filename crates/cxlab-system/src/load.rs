@@ -1,0 +1,134 @@
+//! From a scenario's text to a plan, with every mistake located in the text.
+
+use crate::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
+use crate::plan::{Externals, Files, Plan, Problem};
+use crate::scenario::{self, Scenario};
+
+/// Mistakes, and the document they are in.
+#[derive(Debug)]
+pub struct Mistakes {
+    diagnostics: Diagnostics,
+    document: Box<Document>,
+}
+
+impl Mistakes {
+    /// As a user reads them; `color` for a terminal.
+    pub fn render(&self, color: bool) -> String {
+        let mut text = render(&self.diagnostics, &self.document, color);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As a program reads them.
+    pub fn json(&self) -> String {
+        format!("{:#}\n", to_json(&self.diagnostics, &self.document))
+    }
+}
+
+/// A scenario that was read and resolved.
+pub struct Loaded {
+    /// The resolved system.
+    pub plan: Plan,
+    /// What the user wrote.
+    pub document: Document,
+}
+
+impl Loaded {
+    /// Turns problems found later into mistakes in the text.
+    pub fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
+        Mistakes {
+            diagnostics: located(problems),
+            document: Box::new(self.document.clone()),
+        }
+    }
+}
+
+/// What was found wrong after reading. Each message names its key, also where the file does not
+/// have it and only an ancestor can be shown.
+fn located(problems: Vec<Problem>) -> Diagnostics {
+    let mut diagnostics = Diagnostics::new();
+    for Problem { path, message } in problems {
+        let message = if path.is_empty() {
+            message
+        } else {
+            format!("`{path}`: {message}")
+        };
+        diagnostics.push(Diagnostic::new(path, message));
+    }
+    diagnostics
+}
+
+/// Reads a scenario's text and carries out changes (`path.to.key=value`) to it. `name` is shown
+/// in messages.
+///
+/// # Errors
+/// What is no TOML, or every change that cannot be carried out.
+pub fn read(name: &str, text: &str, set: &[String]) -> Result<Document, Mistakes> {
+    let mut document = match Document::parse(name, text) {
+        Ok(document) => document,
+        Err(diagnostics) => {
+            return Err(Mistakes {
+                diagnostics,
+                document: Box::new(Document::unparsed(name, text)),
+            });
+        }
+    };
+    let mut refused = Diagnostics::new();
+    for assignment in set {
+        if let Err(diagnostics) = document.set(assignment) {
+            refused.extend(diagnostics);
+        }
+    }
+    if refused.is_empty() {
+        Ok(document)
+    } else {
+        // Mistakes that stay when the changes are right are worth knowing at once.
+        refused.extend(validate(&document, &scenario::schema()));
+        Err(Mistakes {
+            diagnostics: refused,
+            document: Box::new(document),
+        })
+    }
+}
+
+/// Checks and resolves a document.
+///
+/// # Errors
+/// Every mistake that was found.
+pub fn resolve(
+    document: Document,
+    files: Files,
+    externals: &Externals,
+) -> Result<Loaded, Mistakes> {
+    let diagnostics = validate(&document, &scenario::schema());
+    if !diagnostics.is_empty() {
+        return Err(Mistakes {
+            diagnostics,
+            document: Box::new(document),
+        });
+    }
+    let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
+            // is for what slips through: better without a line than not at all.
+            let diagnostics = located(vec![Problem {
+                path: String::new(),
+                message: error.to_string(),
+            }]);
+            return Err(Mistakes {
+                diagnostics,
+                document: Box::new(document),
+            });
+        }
+    };
+    match Plan::with_externals(scenario, files, externals) {
+        Ok(plan) => Ok(Loaded { plan, document }),
+        Err(problems) => Err(Mistakes {
+            diagnostics: located(problems),
+            document: Box::new(document),
+        }),
+    }
+}

@@ -1,0 +1,45 @@
+//! The plan as data, for programs that show it.
+
+use serde_json::{Value, json};
+
+use super::{End, Plan};
+use crate::picture;
+
+impl Plan {
+    /// The resolved system: names, links with their parameters, the proof that it has no
+    /// deadlock, and where a picture has its components (`x` to the right and `y` downwards, in
+    /// the order of hosts, devices, switches).
+    pub fn describe(&self) -> Value {
+        let links = self.links.iter().map(|link| {
+            json!({
+                "a": self.end_name(link.a),
+                "b": self.end_name(link.b),
+                "params": link.params,
+            })
+        });
+        let ends = (0..self.hosts.len())
+            .map(|number| ("host", End::Host(number, 0)))
+            .chain((0..self.devices.len()).map(|number| ("device", End::Device(number, 0))))
+            .chain((0..self.graph.switches.len()).map(|number| ("switch", End::Switch(number, 0))));
+        let positions = picture::positions(self);
+        let nodes = ends.zip(positions).map(|((kind, end), (x, y))| {
+            json!({ "name": self.end_name(end), "kind": kind, "x": x, "y": y })
+        });
+        let proof = self.tables.proof();
+        json!({
+            "plan_hash": self.hash,
+            "scenario": self.scenario,
+            "hosts": self.hosts.iter().map(|host| &host.name).collect::<Vec<_>>(),
+            "devices": self.devices.iter().map(|device| &device.name).collect::<Vec<_>>(),
+            "switches": self.graph.switches.iter().map(|switch| &switch.name).collect::<Vec<_>>(),
+            "links": links.collect::<Vec<_>>(),
+            "nodes": nodes.collect::<Vec<_>>(),
+            "deadlock_proof": {
+                "virtual_channels": proof.virtual_channels,
+                "channels": proof.channels,
+                "dependencies": proof.dependencies,
+            },
+            "notes": self.notes,
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! What a host completed over the time of the measurement, in bounded memory: a fixed number of
+//! bins of equal width, which doubles when the measurement outgrows them.
+//!
+//! Widths are the first one times a power of two, so the series of all hosts have common edges and
+//! add up exactly, and nothing depends on how a run is executed.
+
+use cxlab_engine::units::SimTime;
+use serde::{Deserialize, Serialize};
+
+/// Bins that are kept; a series that has outgrown them has half as many at least.
+const BINS: usize = 256;
+/// The first width: 1 ns.
+const FIRST_WIDTH_PS: u64 = 1_000;
+
+/// What was completed in one bin.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Bin {
+    reads: u64,
+    writes: u64,
+    latency_ps: u128,
+}
+
+impl Bin {
+    fn add(&mut self, other: Bin) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.latency_ps += other.latency_ps;
+    }
+}
+
+/// The series of one host.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    start: u64,
+    width: u64,
+    bins: Vec<Bin>,
+    /// Where the bin that is filled now ends.
+    edge: u64,
+    /// The totals when it was last told.
+    told: Bin,
+}
+
+impl Series {
+    /// A series that begins at `start`, with totals of zero.
+    pub(crate) fn new(start: SimTime) -> Series {
+        let mut bins = Vec::with_capacity(BINS);
+        bins.push(Bin::default());
+        Series {
+            start: start.0,
+            width: FIRST_WIDTH_PS,
+            bins,
+            edge: start.0.saturating_add(FIRST_WIDTH_PS),
+            told: Bin::default(),
+        }
+    }
+
+    /// The totals at `now`, which never goes back: reads, writes, and the latency of all of them.
+    #[inline]
+    pub(crate) fn tell(&mut self, now: SimTime, reads: u64, writes: u64, latency_ps: u128) {
+        if reads + writes == self.told.reads + self.told.writes {
+            return;
+        }
+        if now.0 >= self.edge {
+            self.reach(now.0);
+        }
+        let total = Bin {
+            reads,
+            writes,
+            latency_ps,
+        };
+        if let Some(bin) = self.bins.last_mut() {
+            bin.add(Bin {
+                reads: reads - self.told.reads,
+                writes: writes - self.told.writes,
+                latency_ps: latency_ps - self.told.latency_ps,
+            });
+        }
+        self.told = total;
+    }
+
+    /// Makes the bin that `now` falls into the last one.
+    #[cold]
+    fn reach(&mut self, now: u64) {
+        while (now - self.start) / self.width >= BINS as u64 {
+            self.double();
+        }
+        let at = ((now - self.start) / self.width) as usize;
+        self.bins.resize(at + 1, Bin::default());
+        self.edge = self
+            .start
+            .saturating_add(self.width.saturating_mul(at as u64 + 1));
+    }
+
+    fn double(&mut self) {
+        let half = self.bins.len().div_ceil(2);
+        for at in 0..half {
+            let mut sum = self.bins[2 * at];
+            if let Some(second) = self.bins.get(2 * at + 1) {
+                sum.add(*second);
+            }
+            self.bins[at] = sum;
+        }
+        self.bins.truncate(half);
+        self.width *= 2;
+    }
+
+    /// Adds another host's series that begins at the same time.
+    fn merge(&mut self, other: &Series) {
+        let mut other = other.clone();
+        while self.width < other.width {
+            self.double();
+        }
+        while other.width < self.width {
+            other.double();
+        }
+        if self.bins.len() < other.bins.len() {
+            self.bins.resize(other.bins.len(), Bin::default());
+        }
+        for (sum, bin) in self.bins.iter_mut().zip(&other.bins) {
+            sum.add(*bin);
+        }
+    }
+}
+
+/// Requests completed over the time of the measurement, in bins of equal width; bin `i` begins
+/// `i * bin_ns` after the measurement does, and the last one ends with it or before.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct TimeSeries {
+    /// Width of a bin.
+    pub bin_ns: f64,
+    /// Reads completed in each bin.
+    pub reads: Vec<u64>,
+    /// Writes completed in each bin.
+    pub writes: Vec<u64>,
+    /// Mean latency of both; zero where none completed.
+    pub latency_ns: Vec<f64>,
+}
+
+/// The sum of all hosts' series.
+pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Series>) -> TimeSeries {
+    let mut all = all.into_iter();
+    let Some(mut sum) = all.next().cloned() else {
+        return TimeSeries::default();
+    };
+    all.for_each(|series| sum.merge(series));
+    TimeSeries {
+        bin_ns: sum.width as f64 / 1e3,
+        reads: sum.bins.iter().map(|bin| bin.reads).collect(),
+        writes: sum.bins.iter().map(|bin| bin.writes).collect(),
+        latency_ns: sum
+            .bins
+            .iter()
+            .map(|bin| bin.latency_ps as f64 / 1e3 / (bin.reads + bin.writes).max(1) as f64)
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tells a series of one read of 5 ns at each of these nanoseconds after its start at 7 ns.
+    fn told(nanos: impl IntoIterator<Item = u64>) -> Series {
+        let mut series = Series::new(SimTime(7_000));
+        for (at, nano) in nanos.into_iter().enumerate() {
+            let count = at as u64 + 1;
+            series.tell(
+                SimTime(7_000 + nano * 1_000),
+                count,
+                0,
+                u128::from(count) * 5_000,
+            );
+        }
+        series
+    }
+
+    #[test]
+    fn every_completion_is_in_the_bin_of_its_time() {
+        let series = sum([&told([0, 0, 3, 255])]);
+        assert_eq!((series.bin_ns, series.reads.len()), (1.0, 256));
+        assert_eq!(
+            (series.reads[0], series.reads[3], series.reads[255]),
+            (2, 1, 1)
+        );
+        assert_eq!((series.latency_ns[0], series.latency_ns[1]), (5.0, 0.0));
+    }
+
+    #[test]
+    fn bins_double_their_width_and_lose_nothing() {
+        let series = sum([&told(0..100_000)]);
+        assert_eq!(series.bin_ns, 512.0);
+        assert_eq!(series.reads.len(), 196);
+        assert!(series.reads[..195].iter().all(|reads| *reads == 512));
+        assert_eq!(series.reads.iter().sum::<u64>(), 100_000);
+        assert!(series.latency_ns.iter().all(|latency| *latency == 5.0));
+    }
+
+    #[test]
+    fn a_long_silence_is_bins_of_nothing() {
+        let series = sum([&told([1, 1_000_000_000])]);
+        assert_eq!(series.reads.iter().sum::<u64>(), 2);
+        assert!(series.reads.len() <= BINS && series.reads.len() > BINS / 2);
+        assert_eq!((series.reads[0], series.reads.last()), (1, Some(&1)));
+    }
+
+    #[test]
+    fn series_of_different_widths_add_up_as_if_they_were_one() {
+        let (even, odd) = (told((0..5_000).step_by(2)), told((1..300).step_by(2)));
+        let expected = told((0..5_000).filter(|nano| nano % 2 == 0 || *nano < 300));
+        assert_eq!(sum([&even, &odd]), sum([&expected]));
+        assert_eq!(sum([&odd, &even]), sum([&expected]));
+    }
+}

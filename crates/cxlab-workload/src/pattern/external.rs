@@ -1,0 +1,43 @@
+//! Operations that the program hands over which runs the simulation, such as a Python generator.
+
+use cxlab_engine::catalog::Entry;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::read;
+use crate::error::WorkloadError;
+use crate::op::{OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: External::KIND,
+    summary: "operations handed over by the program that runs the simulation (Python generators)",
+    schema: <External as JsonSchema>::json_schema,
+    build: |params| Ok(Box::new(read::<External>(params)?)),
+};
+
+/// Operations that the program hands over which runs the simulation. They may end.
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct External {
+    /// The name under which the program offers them.
+    pub name: String,
+}
+
+impl External {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "external";
+}
+
+impl Workload for External {
+    /// Whoever offers the operations makes the source; this one is there to say that nobody does.
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(WorkloadError::param(
+            "name",
+            format!(
+                "found {:?}, which this program does not offer; allowed: the names given as \
+                 `workloads` to cxlab.run in Python",
+                self.name
+            ),
+        ))
+    }
+}
