@@ -1,0 +1,68 @@
+//! The extension module `cxlab._native`: a scenario's text in, JSON and column bytes out.
+//!
+//! No logic and no defaults live here: it calls `cxlab-system` with the interpreter released,
+//! turns mistakes into exceptions, and lets Python be asked for signals, progress and operations.
+//! The Python package `cxlab` (python/cxlab) gives these values their types.
+
+mod error;
+mod plan;
+mod run;
+mod source;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    use pyo3::exceptions::PyValueError;
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::error::ScenarioError;
+    #[pymodule_export]
+    use crate::plan::Plan;
+    #[pymodule_export]
+    use crate::run::Run;
+
+    /// The version of cxlab.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+    /// Runs the `cxlab` command and returns its exit code. It handles signals and ends the process
+    /// when an assertion of its own fails, so it is for a process that is the command.
+    #[pyfunction]
+    fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+        py.detach(|| cxlab_system::cli::main(arguments))
+    }
+
+    /// The JSON Schema of scenario files.
+    #[pyfunction]
+    fn schema() -> String {
+        cxlab_system::scenario::schema().to_string()
+    }
+
+    /// The values of a scenario's text after changes, as JSON. They are not checked.
+    #[pyfunction]
+    fn merge(py: Python<'_>, name: &str, text: &str, set: Vec<String>) -> PyResult<String> {
+        cxlab_system::load::read(name, text, &set)
+            .map(|document| document.value().to_string())
+            .map_err(|mistakes| crate::error::raise(py, &mistakes))
+    }
+
+    /// Turns a trace in any known format into a `.cxlt` file; returns reads and writes.
+    #[pyfunction]
+    fn import_trace(
+        py: Python<'_>,
+        source: PathBuf,
+        destination: PathBuf,
+        format: Option<&str>,
+    ) -> PyResult<(u64, u64)> {
+        py.detach(|| {
+            cxlab_workload::import(&source, format, None, &destination, &mut |_, _| {})
+                .map(|summary| (summary.reads, summary.writes))
+        })
+        .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+}

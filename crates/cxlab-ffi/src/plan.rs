@@ -1,0 +1,111 @@
+//! A resolved scenario.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cxlab_system::load::{self, Loaded};
+use cxlab_system::picture;
+use cxlab_system::plan::{Externals, Files};
+use pyo3::prelude::*;
+
+use crate::error::raise;
+use crate::run::{Run, run};
+use crate::source::{Failed, Offered};
+
+/// A resolved scenario.
+#[pyclass(frozen)]
+pub(crate) struct Plan {
+    loaded: Arc<Loaded>,
+    failed: Failed,
+}
+
+#[pymethods]
+impl Plan {
+    /// Reads, checks and resolves a scenario's text. `workloads` are factories of operations by
+    /// name: `factory(requester, requesters, span)` gives an iterator of batches, each of them
+    /// bytes of addresses (u64), of writes (u8) and, or None, of times in picoseconds (u64), all
+    /// little endian.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        set: Vec<String>,
+        folder: PathBuf,
+        workloads: BTreeMap<String, Py<PyAny>>,
+    ) -> PyResult<Plan> {
+        let failed = Failed::default();
+        let mut externals = Externals::new();
+        for (name, factory) in workloads {
+            externals.insert(name, Arc::new(Offered::new(factory, failed.clone())));
+        }
+        let files = Files {
+            scenario_dir: folder,
+            trace_override: None,
+        };
+        let loaded = py.detach(|| {
+            let document = load::read(name, text, &set)?;
+            load::resolve(document, files, &externals)
+        });
+        if let Some(error) = failed.take() {
+            return Err(error);
+        }
+        Ok(Plan {
+            loaded: Arc::new(loaded.map_err(|mistakes| raise(py, &mistakes))?),
+            failed,
+        })
+    }
+
+    /// Identifies everything that can change a result but the seed.
+    #[getter]
+    fn hash(&self) -> &str {
+        &self.loaded.plan.hash
+    }
+
+    /// The scenario's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.loaded.plan.scenario.name
+    }
+
+    /// The scenario's seed.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.loaded.plan.scenario.seed
+    }
+
+    /// The resolved system as JSON, as `cxlab plan --format json` prints it.
+    fn describe(&self, py: Python<'_>) -> String {
+        py.detach(|| self.loaded.plan.describe().to_string())
+    }
+
+    /// The system as a picture.
+    fn svg(&self, py: Python<'_>) -> String {
+        py.detach(|| picture::svg(&self.loaded.plan, None))
+    }
+
+    /// Runs the plan, with its own seed and threads where none are given. `progress` is called
+    /// with requests completed, requests expected (or None) and simulated nanoseconds.
+    fn run(
+        &self,
+        py: Python<'_>,
+        seed: Option<u64>,
+        threads: Option<usize>,
+        progress: Option<Py<PyAny>>,
+        requests: bool,
+    ) -> PyResult<Run> {
+        let scenario = &self.loaded.plan.scenario;
+        let seed = seed.unwrap_or(scenario.seed);
+        let threads = threads.unwrap_or(scenario.execution.threads as usize);
+        run(
+            py,
+            &self.loaded,
+            &self.failed,
+            seed,
+            threads,
+            progress,
+            requests,
+        )
+    }
+}

@@ -1,0 +1,150 @@
+//! A run in process, with the interpreter released.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use cxlab_engine::Monitor;
+use cxlab_system::load::Loaded;
+use cxlab_system::picture;
+use cxlab_system::report::Report;
+use cxlab_system::requests::{RequestColumns, Values};
+use cxlab_system::run::{RunError, RunOptions, expected_requests, run as run_plan};
+use cxlab_system::table;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::raise;
+use crate::source::Failed;
+
+/// How often Python is asked for signals and told about progress.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// What a run measured.
+#[pyclass(frozen, get_all)]
+pub(crate) struct Run {
+    /// The report as JSON.
+    report: String,
+    /// The table that the command prints.
+    table: String,
+    /// The system as a picture, links coloured by how busy they were.
+    svg: String,
+    /// The request log: name, numpy type and values of each column; None when not asked for.
+    columns: Option<Vec<(String, &'static str, Py<PyBytes>)>>,
+    /// What ended the run early: KeyboardInterrupt, or an exception of `progress`.
+    stopped: Option<PyErr>,
+}
+
+/// Runs on a thread of its own, while this one serves Python.
+pub(crate) fn run(
+    py: Python<'_>,
+    loaded: &Loaded,
+    failed: &Failed,
+    seed: u64,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+    requests: bool,
+) -> PyResult<Run> {
+    let monitor = Monitor::default();
+    let expected = expected_requests(&loaded.plan);
+    let mut columns = requests.then(RequestColumns::default);
+    let mut stopped = None;
+    let ask = || {
+        Python::attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &progress {
+                let simulated_ns = monitor.time().0 as f64 / 1e3;
+                progress.call1(py, (monitor.work(), expected, simulated_ns))?;
+            }
+            Ok::<_, PyErr>(())
+        })
+    };
+    let outcome = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (done, finished) = mpsc::channel::<()>();
+            let (monitor, columns) = (&monitor, &mut columns);
+            let worker = scope.spawn(move || {
+                // Dropped at the end, also at that of a panic.
+                let _done = done;
+                let mut sink = columns.as_mut().map(|columns| {
+                    |rows: Vec<_>| {
+                        columns.push(&rows);
+                        Ok(())
+                    }
+                });
+                let options = RunOptions {
+                    seed,
+                    threads,
+                    monitor,
+                    rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
+                };
+                run_plan(&loaded.plan, options)
+            });
+            while finished.recv_timeout(ASK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                if stopped.is_none() {
+                    stopped = ask().err();
+                }
+                if stopped.is_some() || failed.is_set() {
+                    monitor.interrupt();
+                }
+            }
+            worker.join()
+        })
+    });
+    if let Some(error) = failed.take() {
+        return Err(error);
+    }
+    match outcome {
+        Ok(Ok(report)) => results(py, loaded, &report, columns, stopped),
+        Ok(Err(RunError::Problems(problems))) => Err(raise(py, &loaded.mistakes(problems))),
+        Ok(Err(error)) => Err(PyRuntimeError::new_err(error.to_string())),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let what = text.or(panic.downcast_ref::<&str>().copied());
+            Err(PyRuntimeError::new_err(format!(
+                "internal error, please report it with the scenario and the seed: {}",
+                what.unwrap_or("of unknown cause")
+            )))
+        }
+    }
+}
+
+fn results(
+    py: Python<'_>,
+    loaded: &Loaded,
+    report: &Report,
+    columns: Option<RequestColumns>,
+    stopped: Option<PyErr>,
+) -> PyResult<Run> {
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    Ok(Run {
+        report: json,
+        table: table::summary(&loaded.plan, report),
+        svg: picture::svg(&loaded.plan, Some(report)),
+        columns: columns.map(|columns| {
+            let columns = columns.into_columns().map(|(name, values)| {
+                let (kind, bytes): (_, Vec<u8>) = match values {
+                    Values::Int32(values) => (
+                        "<i4",
+                        values
+                            .iter()
+                            .flat_map(|value| value.to_le_bytes())
+                            .collect(),
+                    ),
+                    Values::Int64(values) => (
+                        "<i8",
+                        values
+                            .iter()
+                            .flat_map(|value| value.to_le_bytes())
+                            .collect(),
+                    ),
+                    Values::Bool(values) => ("?", values.into_iter().map(u8::from).collect()),
+                };
+                (name, kind, PyBytes::new(py, &bytes).unbind())
+            });
+            columns.collect()
+        }),
+        stopped,
+    })
+}

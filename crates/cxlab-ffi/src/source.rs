@@ -1,0 +1,168 @@
+//! Operations from Python, a batch at a time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_workload::{MemOp, OpKind, OpSource, SourceContext, Workload, WorkloadError};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyIterator;
+
+/// The first exception that Python code raised while it was asked for operations.
+#[derive(Clone, Default)]
+pub(crate) struct Failed(Arc<Mutex<Option<PyErr>>>);
+
+impl Failed {
+    fn set(&self, error: PyErr) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.get_or_insert(error);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.is_some()
+    }
+
+    pub(crate) fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A factory of operations.
+pub(crate) struct Offered {
+    factory: Py<PyAny>,
+    failed: Failed,
+}
+
+impl Offered {
+    pub(crate) fn new(factory: Py<PyAny>, failed: Failed) -> Offered {
+        Offered { factory, failed }
+    }
+}
+
+impl Workload for Offered {
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let made = Python::attach(|py| {
+            let arguments = (ctx.requester, ctx.requesters, ctx.span.0);
+            let made = self.factory.bind(py).call1(arguments)?;
+            Ok::<_, PyErr>(made.try_iter()?.unbind())
+        });
+        let batches = made.map_err(|error| {
+            let message = format!("the workload's function raised {error}");
+            self.failed.set(error);
+            WorkloadError::Param(ParamError::new("name", message))
+        })?;
+        Ok(Box::new(Source {
+            batches,
+            span: ctx.span.0,
+            failed: self.failed.clone(),
+            batch: Batch::default(),
+            at: 0,
+            ended: false,
+        }))
+    }
+}
+
+/// Operations that were handed over together.
+#[derive(Default)]
+struct Batch {
+    addresses: Vec<u64>,
+    writes: Vec<u8>,
+    times: Option<Vec<u64>>,
+}
+
+impl Batch {
+    fn read(batch: &Bound<'_, PyAny>, span: u64) -> PyResult<Batch> {
+        let (addresses, writes, times): (PyBackedBytes, PyBackedBytes, Option<PyBackedBytes>) =
+            batch.extract()?;
+        let batch = Batch {
+            addresses: words(&addresses),
+            writes: writes.to_vec(),
+            times: times.map(|times| words(&times)),
+        };
+        let count = batch.addresses.len();
+        let timed = batch.times.as_ref().map_or(count, Vec::len);
+        if batch.writes.len() != count || timed != count {
+            return Err(PyValueError::new_err(format!(
+                "found a batch of {count} addresses, {} writes and {timed} times; allowed: as many \
+                 of each",
+                batch.writes.len()
+            )));
+        }
+        if let Some(address) = batch.addresses.iter().find(|address| **address >= span) {
+            return Err(PyValueError::new_err(format!(
+                "found address {address:#x}; allowed: below {span:#x}, the memory that the host \
+                 reaches"
+            )));
+        }
+        Ok(batch)
+    }
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| u64::from_le_bytes(*word))
+        .collect()
+}
+
+struct Source {
+    batches: Py<PyIterator>,
+    span: u64,
+    failed: Failed,
+    batch: Batch,
+    at: usize,
+    ended: bool,
+}
+
+impl Source {
+    /// Asks for batches until one has operations.
+    #[cold]
+    fn refill(&mut self) {
+        self.at = 0;
+        self.batch = Batch::default();
+        while self.batch.addresses.is_empty() && !self.ended {
+            let next = Python::attach(|py| {
+                let mut batches = self.batches.bind(py).clone();
+                batches
+                    .next()
+                    .map(|batch| Batch::read(&batch?, self.span))
+                    .transpose()
+            });
+            match next {
+                Ok(Some(batch)) => self.batch = batch,
+                Ok(None) => self.ended = true,
+                Err(error) => {
+                    self.failed.set(error);
+                    self.ended = true;
+                }
+            }
+        }
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, _: &mut StreamRng) -> Option<MemOp> {
+        if self.at == self.batch.addresses.len() {
+            self.refill();
+        }
+        let hpa = Hpa(*self.batch.addresses.get(self.at)?);
+        let write = self.batch.writes[self.at] != 0;
+        let not_before = match &self.batch.times {
+            Some(times) => SimTime(times[self.at]),
+            None => SimTime::ZERO,
+        };
+        self.at += 1;
+        Some(MemOp {
+            hpa,
+            kind: if write { OpKind::Write } else { OpKind::Read },
+            not_before,
+            dependent: false,
+        })
+    }
+}
