@@ -1,6 +1,7 @@
 //! The vocabulary of CXL: messages and opcodes, flit packing, HDM decoders. Pure data: no clock,
 //! no input or output.
 
+pub mod coherence;
 pub mod flit;
 pub mod hdm;
 pub mod message;

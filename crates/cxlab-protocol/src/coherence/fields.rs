@@ -1,0 +1,100 @@
+//! The fields of CXL.mem messages that say what a request does to cached copies.
+//!
+//! Codes are those of CXL 3.1, tables 3-36, 3-37 and 3-38.
+
+/// Which metadata a message carries (table 3-36).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum MetaField {
+    /// `MetaValue` holds the state of the line in the host.
+    Meta0State = 0b00,
+    /// No metadata; `MetaValue` is reserved.
+    NoOp = 0b11,
+}
+
+/// The state the host will hold the line in (table 3-37).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum MetaValue {
+    /// The host has no cacheable copy.
+    Invalid = 0b00,
+    /// The host may have a shared, exclusive or modified copy.
+    Any = 0b10,
+    /// The host has at most a shared copy.
+    Shared = 0b11,
+}
+
+/// What other copies must become (table 3-38).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum SnpType {
+    /// No snoop.
+    NoOp = 0b000,
+    /// The requester needs at least a shared copy.
+    SnpData = 0b001,
+    /// The requester needs the current value and will not cache it.
+    SnpCur = 0b010,
+    /// The requester needs an exclusive copy.
+    SnpInv = 0b011,
+}
+
+/// Who keeps a region of host-managed device memory coherent (section 2.2 and 3.3.1).
+///
+/// HDM-D, which needs CXL.cache, is not among them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CoherenceClass {
+    /// The host alone; the device never snoops.
+    HdmH,
+    /// The device, by back-invalidation.
+    HdmDb,
+}
+
+macro_rules! codes {
+    ($($name:ident { $($variant:ident)* })*) => {$(
+        impl $name {
+            /// Every value.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// Its code in the message.
+            pub const fn code(self) -> u8 {
+                self as u8
+            }
+
+            /// The value with this code; `None` for reserved codes and for those that are not
+            /// modelled.
+            pub const fn from_code(code: u8) -> Option<$name> {
+                $(if code == $name::$variant as u8 {
+                    return Some($name::$variant);
+                })*
+                None
+            }
+        }
+    )*};
+}
+
+codes! {
+    MetaField { Meta0State NoOp }
+    MetaValue { Invalid Any Shared }
+    SnpType { NoOp SnpData SnpCur SnpInv }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_lead_back_to_their_values_and_reserved_codes_to_none() {
+        for &value in MetaField::ALL {
+            assert_eq!(MetaField::from_code(value.code()), Some(value));
+        }
+        for &value in MetaValue::ALL {
+            assert_eq!(MetaValue::from_code(value.code()), Some(value));
+        }
+        for &value in SnpType::ALL {
+            assert_eq!(SnpType::from_code(value.code()), Some(value));
+        }
+        assert_eq!(MetaField::from_code(0b10), None);
+        assert_eq!(MetaValue::from_code(0b01), None);
+        assert_eq!(SnpType::from_code(0b100), None);
+    }
+}

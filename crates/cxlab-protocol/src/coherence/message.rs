@@ -1,0 +1,282 @@
+//! The messages that the coherence agents exchange, each a legal combination of opcode,
+//! MetaField, MetaValue and SnpType (CXL 3.1, tables C-3, C-5 and C-7).
+
+use super::fields::{MetaField, MetaValue, SnpType};
+use crate::opcode::Opcode;
+
+/// What a back-invalidation snoop asks of a line (table 3-47).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Snoop {
+    /// The device wants the only copy: the holder must become invalid.
+    Inv = 0,
+    /// The device wants a shared copy: the holder may stay shared.
+    Data = 1,
+    /// The device wants the current value: the holder may stay what it is, but clean.
+    Cur = 2,
+}
+
+impl Snoop {
+    /// Every kind.
+    pub const ALL: [Snoop; 3] = [Snoop::Inv, Snoop::Data, Snoop::Cur];
+
+    /// The opcode for one line.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Snoop::Inv => Opcode::BiSnpInv,
+            Snoop::Data => Opcode::BiSnpData,
+            Snoop::Cur => Opcode::BiSnpCur,
+        }
+    }
+
+    /// The opcode for a block of lines.
+    pub const fn block_opcode(self) -> Opcode {
+        match self {
+            Snoop::Inv => Opcode::BiSnpInvBlk,
+            Snoop::Data => Opcode::BiSnpDataBlk,
+            Snoop::Cur => Opcode::BiSnpCurBlk,
+        }
+    }
+
+    /// The kind that an opcode asks for, and whether it is for a block of lines.
+    pub const fn from_opcode(opcode: Opcode) -> Option<(Snoop, bool)> {
+        match opcode {
+            Opcode::BiSnpInv => Some((Snoop::Inv, false)),
+            Opcode::BiSnpData => Some((Snoop::Data, false)),
+            Opcode::BiSnpCur => Some((Snoop::Cur, false)),
+            Opcode::BiSnpInvBlk => Some((Snoop::Inv, true)),
+            Opcode::BiSnpDataBlk => Some((Snoop::Data, true)),
+            Opcode::BiSnpCurBlk => Some((Snoop::Cur, true)),
+            _ => None,
+        }
+    }
+}
+
+/// What a holder keeps after a back-invalidation snoop (table 3-45).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kept {
+    /// Nothing: `BIRspI`.
+    Invalid = 0,
+    /// A shared copy: `BIRspS`.
+    Shared = 1,
+    /// An exclusive, clean copy: `BIRspE`.
+    Exclusive = 2,
+}
+
+impl Kept {
+    /// Every answer.
+    pub const ALL: [Kept; 3] = [Kept::Invalid, Kept::Shared, Kept::Exclusive];
+
+    /// The opcode for one line.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Kept::Invalid => Opcode::BiRspI,
+            Kept::Shared => Opcode::BiRspS,
+            Kept::Exclusive => Opcode::BiRspE,
+        }
+    }
+
+    /// The opcode for a block of lines.
+    pub const fn block_opcode(self) -> Opcode {
+        match self {
+            Kept::Invalid => Opcode::BiRspIBlk,
+            Kept::Shared => Opcode::BiRspSBlk,
+            Kept::Exclusive => Opcode::BiRspEBlk,
+        }
+    }
+
+    /// The answer that an opcode gives, and whether it is for a block of lines.
+    pub const fn from_opcode(opcode: Opcode) -> Option<(Kept, bool)> {
+        match opcode {
+            Opcode::BiRspI => Some((Kept::Invalid, false)),
+            Opcode::BiRspS => Some((Kept::Shared, false)),
+            Opcode::BiRspE => Some((Kept::Exclusive, false)),
+            Opcode::BiRspIBlk => Some((Kept::Invalid, true)),
+            Opcode::BiRspSBlk => Some((Kept::Shared, true)),
+            Opcode::BiRspEBlk => Some((Kept::Exclusive, true)),
+            _ => None,
+        }
+    }
+
+    /// Whether a holder may give this answer to that snoop (table C-5).
+    pub const fn answers(self, snoop: Snoop) -> bool {
+        match snoop {
+            Snoop::Inv => matches!(self, Kept::Invalid),
+            Snoop::Data => !matches!(self, Kept::Exclusive),
+            Snoop::Cur => true,
+        }
+    }
+}
+
+/// A message from a caching requester to the DCOH of HDM-DB memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum M2s {
+    /// `MemRdData`: a shared or exclusive copy, as the device chooses.
+    MemRdData,
+    /// `MemRd`, Shared, SnpData: a shared copy.
+    MemRdShared,
+    /// `MemRd`, Any, SnpInv: the only copy, with data.
+    MemRdOwn,
+    /// `MemRd`, Invalid, SnpCur: the value, to be used once.
+    MemRdCur,
+    /// `MemInv`, Any, SnpInv: the only copy; the requester has the data.
+    MemInvOwn,
+    /// `MemInv`, Invalid, SnpInv: no copy anywhere.
+    MemInvFlush,
+    /// `MemClnEvct`: the requester dropped a clean copy.
+    MemClnEvct,
+    /// `MemWr`: dirty data; the value says what the requester keeps.
+    MemWr(MetaValue),
+    /// `BIConflict`: a snoop met a request that is under way.
+    BiConflict,
+    /// `BIRsp*`: the end of a snoop.
+    BiRsp(Kept),
+}
+
+impl M2s {
+    /// Every message.
+    pub const ALL: [M2s; 14] = [
+        M2s::MemRdData,
+        M2s::MemRdShared,
+        M2s::MemRdOwn,
+        M2s::MemRdCur,
+        M2s::MemInvOwn,
+        M2s::MemInvFlush,
+        M2s::MemClnEvct,
+        M2s::MemWr(MetaValue::Invalid),
+        M2s::MemWr(MetaValue::Shared),
+        M2s::MemWr(MetaValue::Any),
+        M2s::BiConflict,
+        M2s::BiRsp(Kept::Invalid),
+        M2s::BiRsp(Kept::Shared),
+        M2s::BiRsp(Kept::Exclusive),
+    ];
+
+    /// Its opcode.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            M2s::MemRdData => Opcode::MemRdData,
+            M2s::MemRdShared | M2s::MemRdOwn | M2s::MemRdCur => Opcode::MemRd,
+            M2s::MemInvOwn | M2s::MemInvFlush => Opcode::MemInv,
+            M2s::MemClnEvct => Opcode::MemClnEvct,
+            M2s::MemWr(_) => Opcode::MemWr,
+            M2s::BiConflict => Opcode::BiConflict,
+            M2s::BiRsp(kept) => kept.opcode(),
+        }
+    }
+
+    /// Its MetaField, MetaValue and SnpType. Where the field is `NoOp` the value is reserved and
+    /// given as `Invalid`; `BIRsp*` has none of the three.
+    pub const fn fields(self) -> (MetaField, MetaValue, SnpType) {
+        use MetaField::Meta0State;
+        match self {
+            M2s::MemRdData => (MetaField::NoOp, MetaValue::Invalid, SnpType::SnpData),
+            M2s::MemRdShared => (Meta0State, MetaValue::Shared, SnpType::SnpData),
+            M2s::MemRdOwn | M2s::MemInvOwn => (Meta0State, MetaValue::Any, SnpType::SnpInv),
+            M2s::MemRdCur => (Meta0State, MetaValue::Invalid, SnpType::SnpCur),
+            M2s::MemInvFlush => (Meta0State, MetaValue::Invalid, SnpType::SnpInv),
+            M2s::MemClnEvct => (Meta0State, MetaValue::Invalid, SnpType::NoOp),
+            M2s::MemWr(value) => (Meta0State, value, SnpType::NoOp),
+            M2s::BiConflict | M2s::BiRsp(_) => (MetaField::NoOp, MetaValue::Invalid, SnpType::NoOp),
+        }
+    }
+
+    /// The message with this opcode and these fields. `None` for combinations that are illegal
+    /// for HDM-DB, and for legal ones that no agent here sends (`docs/coherence.md` lists them).
+    /// `MemInvNT` is taken for `MemInv`: it differs by a hint.
+    pub fn from_fields(
+        opcode: Opcode,
+        field: MetaField,
+        value: MetaValue,
+        snp: SnpType,
+    ) -> Option<M2s> {
+        if let Some((kept, false)) = Kept::from_opcode(opcode) {
+            return Some(M2s::BiRsp(kept));
+        }
+        let opcode = match opcode {
+            Opcode::MemInvNt => Opcode::MemInv,
+            other => other,
+        };
+        let value = match field {
+            MetaField::NoOp => MetaValue::Invalid,
+            MetaField::Meta0State => value,
+        };
+        M2s::ALL
+            .into_iter()
+            .find(|m| m.opcode() == opcode && m.fields() == (field, value, snp))
+    }
+}
+
+/// A response from the DCOH to a requester.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum S2m {
+    /// Completion; the requester holds what it said it would.
+    Cmp,
+    /// Completion; the requester may hold the line shared.
+    CmpS,
+    /// Completion; the requester may hold the line exclusive.
+    CmpE,
+    /// Completion; the requester holds the line modified: memory has not the current value.
+    CmpM,
+    /// The device has seen the conflict.
+    BiConflictAck,
+    /// The line's data.
+    MemData,
+}
+
+impl S2m {
+    /// Its opcode.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            S2m::Cmp => Opcode::Cmp,
+            S2m::CmpS => Opcode::CmpS,
+            S2m::CmpE => Opcode::CmpE,
+            S2m::CmpM => Opcode::CmpM,
+            S2m::BiConflictAck => Opcode::BiConflictAck,
+            S2m::MemData => Opcode::MemData,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcode_and_fields_lead_back_to_the_message() {
+        for message in M2s::ALL {
+            let (field, value, snp) = message.fields();
+            assert_eq!(
+                M2s::from_fields(message.opcode(), field, value, snp),
+                Some(message)
+            );
+        }
+    }
+
+    #[test]
+    fn a_write_that_snoops_is_refused_because_data_may_not_wait_for_back_invalidation() {
+        let write = M2s::from_fields(
+            Opcode::MemWr,
+            MetaField::Meta0State,
+            MetaValue::Invalid,
+            SnpType::SnpInv,
+        );
+        assert_eq!(write, None);
+    }
+
+    #[test]
+    fn block_and_single_opcodes_name_the_same_snoop_and_the_same_answer() {
+        for snoop in Snoop::ALL {
+            assert_eq!(Snoop::from_opcode(snoop.opcode()), Some((snoop, false)));
+            assert_eq!(
+                Snoop::from_opcode(snoop.block_opcode()),
+                Some((snoop, true))
+            );
+        }
+        for kept in Kept::ALL {
+            assert_eq!(Kept::from_opcode(kept.opcode()), Some((kept, false)));
+            assert_eq!(Kept::from_opcode(kept.block_opcode()), Some((kept, true)));
+        }
+    }
+}

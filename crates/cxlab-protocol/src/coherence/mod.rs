@@ -1,0 +1,60 @@
+//! Coherence of HDM-DB memory: who may hold a line, and what each agent does about it.
+//!
+//! Pure tables, `(state, event) -> (state, actions)`: no time, no input or output, no allocation.
+//! [`requester`] is the side that caches lines of another device's memory; [`dcoh`] is the home of
+//! the lines in that device; [`host_only`] is the memory that only its host keeps coherent
+//! (HDM-H); [`block`] gathers the answers to a snoop of several lines. Each table is an array of
+//! named rows, found through an index that is computed when the crate is compiled: a step costs
+//! two loads and the row's few actions.
+//!
+//! The rows, what is checked exhaustively and by which bounds, and where the specification leaves
+//! room: `docs/coherence.md`.
+//!
+//! # How a caching requester drives its table
+//!
+//! It keeps a [`requester::LineState`] for each line that is not settled, in an entry that is
+//! allocated when a request or a snoop begins and freed when [`requester::LineState::is_settled`].
+//! Settled lines need only I, S, E or M in the cache array.
+//!
+//! - Processor and replacement: `Load`, `Store`, `Evict` and so on. No row means *wait*: ask again
+//!   when the line has changed. A line takes one request at a time, so a miss to a line that is
+//!   being evicted waits.
+//! - Responses (NDR, DRS) must be taken at once, whatever M2S Req and RwD do: the entry is what
+//!   was allocated for them. They may cause a `MemRd` (an upgrade that lost its copy) or a `MemWr`
+//!   (a deferred snoop of a modified line), so there must be a place for one M2S Req, one `MemWr`,
+//!   one `BIConflict` and one BIRsp an entry, besides the credits of the link.
+//! - BISnp must be taken whatever M2S Req does; it may wait for RwD and BIRsp (table 3-59). A snoop
+//!   of a line that has no entry needs none unless the line is modified. A requester that has
+//!   entries for requests only must keep some for snoops.
+//! - `MemData` is kept beside the entry until `Fill`; `MemWr` takes the copy's data when the action
+//!   comes, before a later `Drop`.
+//! - `BIConflict` has the tag of the request that is under way; the fabric orders by it.
+//!
+//! # How a device drives the table of the DCOH
+//!
+//! It keeps a [`dcoh::Filter`] for each entry of the snoop filter, and the rest of
+//! [`dcoh::LineState`] for the lines that are busy.
+//!
+//! - M2S Req: with no row the request waits for its line, in order of arrival; the channel may
+//!   block meanwhile. A request that [allocates](dcoh::Operation::allocates) needs an entry first:
+//!   if its line has none ([`dcoh::LineState::needs_entry`]) and none is free, the device chooses a
+//!   victim among the lines that are not busy and steps it with `EvictEntry`; the request waits
+//!   until an entry is free. It may read the medium meanwhile (figure 3-21), if it drops what it
+//!   read when a `MemWr` of the line comes first.
+//! - RwD (`MemWr`, `BIConflict`) and BIRsp must be taken at once, whatever waits on M2S Req or
+//!   BISnp. Their answers need a place for one completion and one acknowledgement a requester and
+//!   line.
+//! - BISnp: one a line and requester is out. Snoops of neighbouring lines for the same requesters
+//!   may be joined into one `BISnp*Blk`; a `BIRsp*Blk` is then given to each of its lines.
+//! - The medium serves the reads and writes of a line in the order of the actions. `Cmp` of a write
+//!   is an action beside `WriteMedium`: the device may send it when the order is settled.
+//! - `Cmp*` and `MemData` of one request are sent together and may arrive in either order. The
+//!   response channels must not let `BIConflictAck` pass an earlier `Cmp*` of the same line.
+
+pub mod block;
+pub mod dcoh;
+pub mod fields;
+pub mod host_only;
+pub mod list;
+pub mod message;
+pub mod requester;

@@ -1,0 +1,482 @@
+//! The caching requester: a host, or an accelerator that is a peer, whose cache may hold lines of
+//! another device's HDM-DB memory.
+//!
+//! One line has at most one request under way, as CXL 3.1, section 3.3.11.1 recommends. Data and
+//! completion of a read travel on different channels and may arrive in either order, so each read
+//! waits for both. A snoop that meets the line is in one of three situations:
+//!
+//! - The line is stable: the snoop is answered at once. Dirty data goes first, as `MemWr`, and
+//!   the answer waits for its completion (figure 3-21).
+//! - A request is under way and its completion has not been seen: the requester cannot know
+//!   whether the device looked at the request before or after it sent the snoop. It sends
+//!   `BIConflict` and waits for `BIConflictAck`, which does not pass an earlier completion. If
+//!   the acknowledgement comes first the request is still pending at the device and the snoop is
+//!   answered for the copy held before (early conflict, figure 3-22). If the completion came
+//!   first the snoop is for the new copy and waits for the data (late conflict, figure 3-23).
+//! - The completion has been seen but not the data, or a write-back is under way: no handshake is
+//!   needed, the snoop waits until the line is stable.
+
+use super::fields::MetaValue;
+use super::list::List;
+use super::message::{Kept, M2s, S2m, Snoop};
+
+/// The state of a line in a requester.
+///
+/// `A` waits for the completion (the answer of the device), `D` for data, as in the literature on
+/// directories.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[repr(u8)]
+pub enum Line {
+    /// Invalid: no copy.
+    #[default]
+    I,
+    /// Shared: a clean copy, others may have one too.
+    S,
+    /// Exclusive: the only copy, clean.
+    E,
+    /// Modified: the only copy, memory is stale.
+    M,
+    /// A load waits for completion and data.
+    IsAD,
+    /// A load waits for its completion; the data are here.
+    IsA,
+    /// A load was granted Shared and waits for data.
+    SD,
+    /// A load was granted Exclusive and waits for data.
+    ED,
+    /// A store waits for completion and data.
+    ImAD,
+    /// A store waits for its completion; the data are here.
+    ImA,
+    /// A store was granted ownership and waits for data.
+    MD,
+    /// A shared line waits to become the only copy.
+    SmA,
+    /// As `SmA`, but a snoop took the shared copy: ownership will come without data.
+    ImN,
+    /// A load that does not cache waits for completion and data.
+    IcAD,
+    /// A load that does not cache waits for its completion; the data are here.
+    IcA,
+    /// A load that does not cache waits for data.
+    IcD,
+    /// A flush waits for its completion.
+    IfA,
+    /// A clean eviction waits for its completion.
+    CiA,
+    /// A write-back waits for its completion; the line will be invalid.
+    MiA,
+    /// A write-back waits for its completion; the line will be shared.
+    MsA,
+    /// A write-back waits for its completion; the line will be exclusive.
+    MeA,
+}
+
+impl Line {
+    /// Every state, in the order of their numbers.
+    pub const ALL: [Line; 21] = [
+        Line::I,
+        Line::S,
+        Line::E,
+        Line::M,
+        Line::IsAD,
+        Line::IsA,
+        Line::SD,
+        Line::ED,
+        Line::ImAD,
+        Line::ImA,
+        Line::MD,
+        Line::SmA,
+        Line::ImN,
+        Line::IcAD,
+        Line::IcA,
+        Line::IcD,
+        Line::IfA,
+        Line::CiA,
+        Line::MiA,
+        Line::MsA,
+        Line::MeA,
+    ];
+
+    /// Whether nothing is under way: I, S, E or M.
+    #[inline]
+    pub const fn is_stable(self) -> bool {
+        (self as u8) <= Line::M as u8
+    }
+}
+
+/// A snoop that the requester has accepted and not answered.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Held {
+    /// None.
+    #[default]
+    Nothing,
+    /// `BIConflict` was sent; `BIConflictAck` has not come.
+    AwaitAck(Snoop),
+    /// To be answered when the line is stable.
+    Deferred(Snoop),
+}
+
+/// All that a requester keeps of one line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct LineState {
+    /// The copy, or the request under way.
+    pub line: Line,
+    /// The snoop that waits.
+    pub held: Held,
+}
+
+impl LineState {
+    /// A line without a request or a snoop under way.
+    pub const fn stable(line: Line) -> LineState {
+        LineState {
+            line,
+            held: Held::Nothing,
+        }
+    }
+
+    /// Whether the cache array alone describes the line, so that the requester may forget its
+    /// entry for what is under way.
+    #[inline]
+    pub const fn is_settled(self) -> bool {
+        self.line.is_stable() && matches!(self.held, Held::Nothing)
+    }
+}
+
+/// What happens to a line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Event {
+    /// The processor loads; the device may grant Shared or Exclusive.
+    Load,
+    /// The processor loads and wants Shared only. For lines that are invalid; otherwise `Load`.
+    LoadShared,
+    /// The processor loads once and keeps no copy. For lines that are invalid; otherwise `Load`.
+    LoadOnce,
+    /// The processor stores.
+    Store,
+    /// The processor wants the line out of every cache. For lines that are invalid; evict first.
+    Flush,
+    /// The cache needs the place. A clean line is announced with `MemClnEvct`.
+    Evict,
+    /// The cache needs the place. A clean line is dropped silently; dirty ones need `Evict`.
+    EvictSilently,
+    /// A response arrived.
+    Response(S2m),
+    /// A back-invalidation snoop arrived.
+    BiSnp(Snoop),
+}
+
+impl Event {
+    /// Whether it comes from the processor or the cache, and may be asked again later.
+    pub const fn is_local(self) -> bool {
+        !matches!(self, Event::Response(_) | Event::BiSnp(_))
+    }
+}
+
+/// What a requester does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Action {
+    /// Send this message. A `MemWr` takes the line's data along before any later action.
+    Send(M2s),
+    /// Put the data that arrived into the cache.
+    Fill,
+    /// The cache forgets its copy.
+    Drop,
+    /// The load is done; its value is that of the copy.
+    CompleteLoad,
+    /// The load is done; its value is that of the data that arrived. Nothing is cached.
+    CompleteLoadOnce,
+    /// The store is done, in the copy.
+    CompleteStore,
+    /// No cache held the line at some time after the flush was asked for.
+    CompleteFlush,
+}
+
+/// As many actions as one event can cause: a response that completes a store and then lets a
+/// deferred snoop write the line back.
+pub type Actions = List<Action, 4>;
+
+/// What the rows of the table distinguish: events, with acknowledgements by the snoop that the
+/// handshake is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum On {
+    Load,
+    LoadShared,
+    LoadOnce,
+    Store,
+    Flush,
+    Evict,
+    EvictSilently,
+    Cmp,
+    CmpS,
+    CmpE,
+    CmpM,
+    MemData,
+    SnpInv,
+    SnpData,
+    SnpCur,
+    AckInv,
+    AckData,
+    AckCur,
+}
+
+impl On {
+    const COUNT: usize = 18;
+
+    const fn snoop(snoop: Snoop) -> On {
+        match snoop {
+            Snoop::Inv => On::SnpInv,
+            Snoop::Data => On::SnpData,
+            Snoop::Cur => On::SnpCur,
+        }
+    }
+}
+
+/// What becomes of the snoop that an event brings or that waits for an acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Then {
+    /// The event has nothing to do with a snoop.
+    Keep,
+    /// It is answered.
+    Answered,
+    /// It waits for `BIConflictAck`.
+    AwaitAck,
+    /// It waits until the line is stable.
+    Defer,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The state it applies to.
+    pub from: Line,
+    /// The events it applies to.
+    pub on: &'static [On],
+    /// The state afterwards.
+    pub to: Line,
+    /// What becomes of the snoop.
+    pub then: Then,
+    /// What is done, in order.
+    pub actions: &'static [Action],
+}
+
+const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
+const ANY_ACK: &[On] = &[On::AckInv, On::AckData, On::AckCur];
+const INV: &[On] = &[On::SnpInv, On::AckInv];
+const DATA: &[On] = &[On::SnpData, On::AckData];
+const CUR: &[On] = &[On::SnpCur, On::AckCur];
+const LOADED: &[Action] = &[Action::Fill, Action::CompleteLoad];
+const STORED: &[Action] = &[Action::Fill, Action::CompleteStore];
+const CONFLICT: &[Action] = &[Action::Send(M2s::BiConflict)];
+const RSP_I: &[Action] = &[Action::Send(M2s::BiRsp(Kept::Invalid))];
+const RSP_S: &[Action] = &[Action::Send(M2s::BiRsp(Kept::Shared))];
+const RSP_E: &[Action] = &[Action::Send(M2s::BiRsp(Kept::Exclusive))];
+const DROP_RSP_I: &[Action] = &[Action::Drop, Action::Send(M2s::BiRsp(Kept::Invalid))];
+const WRITE_I: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Invalid)), Action::Drop];
+const WRITE_S: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Shared))];
+const WRITE_E: &[Action] = &[Action::Send(M2s::MemWr(MetaValue::Any))];
+
+macro_rules! rows {
+    ($($name:ident: $from:ident, $on:expr => $to:ident, $then:ident, $actions:expr;)*) => {
+        /// Every row, in the order of `docs/coherence.md`.
+        pub const ROWS: &[Row] = &[$(Row {
+            name: stringify!($name),
+            from: Line::$from,
+            on: $on,
+            to: Line::$to,
+            then: Then::$then,
+            actions: $actions,
+        },)*];
+    };
+}
+
+rows! {
+    load_miss: I, &[On::Load] => IsAD, Keep, &[Action::Send(M2s::MemRdData)];
+    load_shared_miss: I, &[On::LoadShared] => IsAD, Keep, &[Action::Send(M2s::MemRdShared)];
+    load_once: I, &[On::LoadOnce] => IcAD, Keep, &[Action::Send(M2s::MemRdCur)];
+    store_miss: I, &[On::Store] => ImAD, Keep, &[Action::Send(M2s::MemRdOwn)];
+    flush: I, &[On::Flush] => IfA, Keep, &[Action::Send(M2s::MemInvFlush)];
+    load_hit_shared: S, &[On::Load] => S, Keep, &[Action::CompleteLoad];
+    load_hit_exclusive: E, &[On::Load] => E, Keep, &[Action::CompleteLoad];
+    load_hit_modified: M, &[On::Load] => M, Keep, &[Action::CompleteLoad];
+    store_upgrade: S, &[On::Store] => SmA, Keep, &[Action::Send(M2s::MemInvOwn)];
+    store_hit_exclusive: E, &[On::Store] => M, Keep, &[Action::CompleteStore];
+    store_hit_modified: M, &[On::Store] => M, Keep, &[Action::CompleteStore];
+    evict_shared: S, &[On::Evict] => CiA, Keep, &[Action::Drop, Action::Send(M2s::MemClnEvct)];
+    evict_exclusive: E, &[On::Evict] => CiA, Keep, &[Action::Drop, Action::Send(M2s::MemClnEvct)];
+    evict_modified: M, &[On::Evict] => MiA, Keep, WRITE_I;
+    drop_shared: S, &[On::EvictSilently] => I, Keep, &[Action::Drop];
+    drop_exclusive: E, &[On::EvictSilently] => I, Keep, &[Action::Drop];
+
+    load_data_first: IsAD, &[On::MemData] => IsA, Keep, &[];
+    load_granted_shared: IsAD, &[On::CmpS] => SD, Keep, &[];
+    load_granted_exclusive: IsAD, &[On::CmpE] => ED, Keep, &[];
+    load_done_shared: SD, &[On::MemData] => S, Keep, LOADED;
+    load_done_exclusive: ED, &[On::MemData] => E, Keep, LOADED;
+    load_done_shared_by_completion: IsA, &[On::CmpS] => S, Keep, LOADED;
+    load_done_exclusive_by_completion: IsA, &[On::CmpE] => E, Keep, LOADED;
+    store_data_first: ImAD, &[On::MemData] => ImA, Keep, &[];
+    store_granted: ImAD, &[On::CmpE] => MD, Keep, &[];
+    store_granted_modified: ImAD, &[On::CmpM] => MD, Keep, &[];
+    store_done: MD, &[On::MemData] => M, Keep, STORED;
+    store_done_by_completion: ImA, &[On::CmpE] => M, Keep, STORED;
+    store_done_by_completion_modified: ImA, &[On::CmpM] => M, Keep, STORED;
+    upgrade_done: SmA, &[On::CmpE] => M, Keep, &[Action::CompleteStore];
+    upgrade_without_data: ImN, &[On::CmpE] => ImAD, Keep, &[Action::Send(M2s::MemRdOwn)];
+    once_data_first: IcAD, &[On::MemData] => IcA, Keep, &[];
+    once_completed: IcAD, &[On::Cmp] => IcD, Keep, &[];
+    once_done: IcD, &[On::MemData] => I, Keep, &[Action::CompleteLoadOnce];
+    once_done_by_completion: IcA, &[On::Cmp] => I, Keep, &[Action::CompleteLoadOnce];
+    flush_done: IfA, &[On::Cmp] => I, Keep, &[Action::CompleteFlush];
+    clean_eviction_done: CiA, &[On::Cmp] => I, Keep, &[];
+    write_back_done_invalid: MiA, &[On::Cmp] => I, Keep, &[];
+    write_back_done_shared: MsA, &[On::Cmp] => S, Keep, &[];
+    write_back_done_exclusive: MeA, &[On::Cmp] => E, Keep, &[];
+
+    invalid_inv: I, INV => I, Answered, RSP_I;
+    invalid_data: I, DATA => I, Answered, RSP_I;
+    invalid_cur: I, CUR => I, Answered, RSP_I;
+    shared_inv: S, INV => I, Answered, DROP_RSP_I;
+    shared_data: S, DATA => S, Answered, RSP_S;
+    exclusive_inv: E, INV => I, Answered, DROP_RSP_I;
+    exclusive_data: E, DATA => S, Answered, RSP_S;
+    exclusive_cur: E, CUR => E, Answered, RSP_E;
+    modified_inv: M, INV => MiA, Defer, WRITE_I;
+    modified_data: M, DATA => MsA, Defer, WRITE_S;
+    modified_cur: M, CUR => MeA, Defer, WRITE_E;
+
+    load_conflict: IsAD, ANY_SNOOP => IsAD, AwaitAck, CONFLICT;
+    load_data_first_conflict: IsA, ANY_SNOOP => IsA, AwaitAck, CONFLICT;
+    store_conflict: ImAD, ANY_SNOOP => ImAD, AwaitAck, CONFLICT;
+    store_data_first_conflict: ImA, ANY_SNOOP => ImA, AwaitAck, CONFLICT;
+    upgrade_conflict: SmA, ANY_SNOOP => SmA, AwaitAck, CONFLICT;
+    upgrade_lost_conflict: ImN, ANY_SNOOP => ImN, AwaitAck, CONFLICT;
+    once_conflict: IcAD, ANY_SNOOP => IcAD, AwaitAck, CONFLICT;
+    once_data_first_conflict: IcA, ANY_SNOOP => IcA, AwaitAck, CONFLICT;
+    flush_conflict: IfA, ANY_SNOOP => IfA, AwaitAck, CONFLICT;
+    clean_eviction_conflict: CiA, ANY_SNOOP => CiA, AwaitAck, CONFLICT;
+
+    load_early: IsAD, ANY_ACK => IsAD, Answered, RSP_I;
+    store_early: ImAD, ANY_ACK => ImAD, Answered, RSP_I;
+    upgrade_early_inv: SmA, &[On::AckInv] => ImN, Answered, DROP_RSP_I;
+    once_early: IcAD, ANY_ACK => IcAD, Answered, RSP_I;
+    flush_early: IfA, ANY_ACK => IfA, Answered, RSP_I;
+    clean_eviction_early: CiA, ANY_ACK => CiA, Answered, RSP_I;
+
+    shared_late: SD, ANY_ACK => SD, Defer, &[];
+    exclusive_late: ED, ANY_ACK => ED, Defer, &[];
+    modified_late: MD, ANY_ACK => MD, Defer, &[];
+    once_late: IcD, ANY_ACK => IcD, Defer, &[];
+
+    shared_snooped_before_data: SD, ANY_SNOOP => SD, Defer, &[];
+    exclusive_snooped_before_data: ED, ANY_SNOOP => ED, Defer, &[];
+    modified_snooped_before_data: MD, ANY_SNOOP => MD, Defer, &[];
+    once_snooped_before_data: IcD, ANY_SNOOP => IcD, Defer, &[];
+    snooped_during_write_back: MiA, ANY_SNOOP => MiA, Defer, &[];
+}
+
+const NO_ROW: u8 = u8::MAX;
+
+/// The row for each state and event, found when the crate is compiled, and proof that no two rows
+/// claim the same pair and that the actions fit.
+const INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
+    let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
+    let mut r = 0;
+    while r < ROWS.len() {
+        let row = &ROWS[r];
+        assert!(row.actions.len() <= 2);
+        let mut i = 0;
+        while i < row.on.len() {
+            let cell = &mut index[row.from as usize][row.on[i] as usize];
+            assert!(*cell == NO_ROW);
+            *cell = r as u8;
+            i += 1;
+        }
+        r += 1;
+    }
+    index
+};
+
+/// The number of the row for a state and what the rows distinguish.
+#[inline]
+pub fn find(line: Line, on: On) -> Option<usize> {
+    let row = INDEX[line as usize][on as usize];
+    (row != NO_ROW).then_some(usize::from(row))
+}
+
+/// What the rows distinguish about an event in a state. `None` for an acknowledgement that nobody
+/// waits for, a snoop beside another, and a local event while a snoop waits.
+#[inline]
+pub fn on(state: LineState, event: Event) -> Option<On> {
+    let idle = matches!(state.held, Held::Nothing);
+    let local = |on| idle.then_some(on);
+    match event {
+        Event::Load => local(On::Load),
+        Event::LoadShared => local(On::LoadShared),
+        Event::LoadOnce => local(On::LoadOnce),
+        Event::Store => local(On::Store),
+        Event::Flush => local(On::Flush),
+        Event::Evict => local(On::Evict),
+        Event::EvictSilently => local(On::EvictSilently),
+        Event::BiSnp(snoop) => local(On::snoop(snoop)),
+        Event::Response(S2m::Cmp) => Some(On::Cmp),
+        Event::Response(S2m::CmpS) => Some(On::CmpS),
+        Event::Response(S2m::CmpE) => Some(On::CmpE),
+        Event::Response(S2m::CmpM) => Some(On::CmpM),
+        Event::Response(S2m::MemData) => Some(On::MemData),
+        Event::Response(S2m::BiConflictAck) => match state.held {
+            Held::AwaitAck(Snoop::Inv) => Some(On::AckInv),
+            Held::AwaitAck(Snoop::Data) => Some(On::AckData),
+            Held::AwaitAck(Snoop::Cur) => Some(On::AckCur),
+            _ => None,
+        },
+    }
+}
+
+/// What happens to a line, by the table. `None`: there is no row. A local event must then be asked
+/// again when the line has changed; a message that has no row breaks the protocol.
+#[inline]
+pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
+    step_with(state, event, |row| Some(&ROWS[row]))
+}
+
+/// As [`step`], with rows looked up by their number through `table`: what the mutation test
+/// alters.
+#[inline]
+pub fn step_with<'t>(
+    state: LineState,
+    event: Event,
+    table: impl Fn(usize) -> Option<&'t Row>,
+) -> Option<(LineState, Actions)> {
+    let row = table(find(state.line, on(state, event)?)?)?;
+    let mut actions = Actions::new();
+    let snoop = match (event, state.held) {
+        (Event::BiSnp(snoop), _) => Some(snoop),
+        (_, Held::AwaitAck(snoop) | Held::Deferred(snoop)) => Some(snoop),
+        _ => None,
+    };
+    let mut next = apply(state, snoop, row, &mut actions);
+    if let (true, Held::Deferred(snoop)) = (next.line.is_stable(), next.held) {
+        let row = table(find(next.line, On::snoop(snoop))?)?;
+        next = apply(next, Some(snoop), row, &mut actions);
+    }
+    Some((next, actions))
+}
+
+#[inline]
+fn apply(state: LineState, snoop: Option<Snoop>, row: &Row, actions: &mut Actions) -> LineState {
+    for &action in row.actions {
+        actions.push(action);
+    }
+    let held = match (row.then, snoop) {
+        (Then::AwaitAck, Some(snoop)) => Held::AwaitAck(snoop),
+        (Then::Defer, Some(snoop)) => Held::Deferred(snoop),
+        (Then::Keep, _) => state.held,
+        _ => Held::Nothing,
+    };
+    LineState { line: row.to, held }
+}
