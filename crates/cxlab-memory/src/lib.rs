@@ -1,11 +1,16 @@
-//! Memory media behind one trait. Addresses and time; no messages.
+//! Memory media behind one trait, and the tag arrays of snoop filters and caches with their
+//! victim policies. Addresses and time; no messages.
 
 pub mod backend;
 pub mod fixed;
+pub mod tag_array;
+pub mod victim;
 
 use cxlab_engine::catalog::Entry;
 
 pub use backend::{Completion, MemoryBackend, MemoryRequest};
+pub use tag_array::{Block, Filled, Geometry, GeometryError, Room, Slot, TagArray};
+pub use victim::VictimPolicy;
 
 /// What builds a backend for a device, from its parameters.
 pub trait Medium: Send + Sync {

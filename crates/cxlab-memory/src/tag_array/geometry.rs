@@ -1,0 +1,86 @@
+//! How many lines a tag array has, and which of them may hold which address.
+
+use std::fmt;
+
+use cxlab_engine::units::LineAddr;
+
+/// Most lines of an array (*assumed*: 2^26 lines are 4 GiB of data and 2 GiB of tags).
+const MAX_LINES: u64 = 1 << 26;
+
+/// Sets and ways. A line of data lies in set `line mod sets`, in any way. One set is a fully
+/// associative array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    sets: u32,
+    ways: u32,
+    mask: Option<u32>,
+}
+
+/// A number of lines that cannot be divided so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GeometryError {
+    lines: u64,
+    ways: u64,
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GeometryError { lines, ways } = self;
+        write!(
+            f,
+            "found {lines} lines in sets of {ways}; allowed: 1 to {MAX_LINES} lines, a multiple of the lines of a set"
+        )
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+impl Geometry {
+    /// `lines` lines of 64 bytes in sets of `ways`.
+    ///
+    /// # Errors
+    /// Nothing at all, more than 2^26 lines, or lines that are no multiple of `ways`.
+    pub fn set_associative(lines: u64, ways: u64) -> Result<Geometry, GeometryError> {
+        if !(1..=MAX_LINES).contains(&lines) || ways == 0 || !lines.is_multiple_of(ways) {
+            return Err(GeometryError { lines, ways });
+        }
+        let sets = (lines / ways) as u32;
+        Ok(Geometry {
+            sets,
+            ways: ways as u32,
+            mask: sets.is_power_of_two().then_some(sets - 1),
+        })
+    }
+
+    /// `lines` lines of 64 bytes, each of which holds any address.
+    ///
+    /// # Errors
+    /// Nothing at all, or more than 2^26 lines.
+    pub fn fully_associative(lines: u64) -> Result<Geometry, GeometryError> {
+        Geometry::set_associative(lines, lines)
+    }
+
+    /// Number of sets.
+    pub fn sets(self) -> u32 {
+        self.sets
+    }
+
+    /// Lines of a set.
+    pub fn ways(self) -> u32 {
+        self.ways
+    }
+
+    /// Lines of all sets.
+    pub fn lines(self) -> u32 {
+        self.sets * self.ways
+    }
+
+    /// The set that a line of data lies in.
+    #[inline]
+    pub fn set_of(self, line: LineAddr) -> u32 {
+        match self.mask {
+            Some(mask) => line.0 as u32 & mask,
+            None => (line.0 % u64::from(self.sets)) as u32,
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Laws of every policy, and agreement of each with its definition.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::naive::{Definition, Naive};
+use super::*;
+use crate::victim::{self, CATALOG};
+
+/// One thing done to an array.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A hit, or a miss that takes the line in.
+    Access(u64),
+    Remove(u64),
+    Pin(u64),
+    Unpin(u64),
+    Own(u64, u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let line = 0u64..48;
+    prop_oneof![
+        6 => line.clone().prop_map(Step::Access),
+        1 => line.clone().prop_map(Step::Remove),
+        1 => line.clone().prop_map(Step::Pin),
+        1 => line.clone().prop_map(Step::Unpin),
+        1 => (line, 0u64..2).prop_map(|(line, owner)| Step::Own(line, owner)),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 0..300)
+}
+
+/// Sets and ways, small enough that lines are often evicted; 40 ways are found by table.
+fn geometry() -> impl Strategy<Value = Geometry> {
+    prop_oneof![
+        (1u64..6, 1u64..9),
+        Just((1, 40)),
+        Just((1, 16)),
+        Just((2, 20))
+    ]
+    .prop_map(|(sets, ways)| Geometry::set_associative(sets * ways, ways).unwrap())
+}
+
+fn rng() -> StreamRng {
+    StreamRng::new(1, "tags")
+}
+
+/// Does a step as an owner would; the victim, if one left.
+fn apply(tags: &mut TagArray<u64>, step: Step) -> Option<LineAddr> {
+    match step {
+        Step::Access(line) => {
+            if tags.access(LineAddr(line)).is_none() {
+                let filled = tags.fill(LineAddr(line), line)?;
+                return filled.evicted.map(|(line, payload)| {
+                    assert_eq!(line.0, payload, "a payload stays with its line");
+                    line
+                });
+            }
+        }
+        Step::Remove(line) => {
+            if let Some(slot) = tags.find(LineAddr(line)) {
+                assert_eq!(tags.remove(slot), (LineAddr(line), line));
+            }
+        }
+        Step::Pin(line) => {
+            if let Some(slot) = tags.find(LineAddr(line)) {
+                tags.pin(slot);
+            }
+        }
+        Step::Unpin(line) => {
+            if let Some(slot) = tags.find(LineAddr(line)) {
+                tags.unpin(slot);
+            }
+        }
+        Step::Own(line, owner) => {
+            if let Some(slot) = tags.find(LineAddr(line)) {
+                tags.set_owner(slot, owner);
+            }
+        }
+    }
+    None
+}
+
+fn apply_naive(naive: &mut Naive, step: Step) -> Option<LineAddr> {
+    match step {
+        Step::Access(line) if naive.find(line).is_some() => naive.touch(line),
+        Step::Access(line) => {
+            let full = naive.is_full(line);
+            let victim = if full { naive.victim(line) } else { None };
+            if let Some(block) = victim {
+                naive.remove(block.victim.0);
+            }
+            if !full || victim.is_some() {
+                naive.insert(line);
+            }
+            return victim.map(|block| block.victim);
+        }
+        Step::Remove(line) => naive.remove(line),
+        Step::Pin(line) | Step::Unpin(line) => {
+            if let Some(one) = naive.find(line) {
+                one.pinned = matches!(step, Step::Pin(_));
+            }
+        }
+        Step::Own(line, owner) => naive.set_owner(line, owner),
+    }
+    None
+}
+
+fn entry(name: &str, params: serde_json::Value) -> Box<dyn VictimPolicy> {
+    let entry = cxlab_engine::catalog::find(CATALOG, name).unwrap();
+    (entry.build)(&params).unwrap()
+}
+
+fn definitions() -> Vec<(Definition, Box<dyn VictimPolicy>)> {
+    let mut all = vec![
+        (Definition::Fifo, victim::build("fifo").unwrap()),
+        (Definition::Lru, victim::build("lru").unwrap()),
+        (Definition::Lifo, victim::build("lifo").unwrap()),
+        (Definition::Mru, victim::build("mru").unwrap()),
+        (Definition::Lfi, victim::build("lfi").unwrap()),
+    ];
+    for (max_lines, aligned) in [
+        (1, true),
+        (2, true),
+        (4, true),
+        (1, false),
+        (2, false),
+        (3, false),
+        (4, false),
+    ] {
+        let params = json!({ "max_lines": max_lines, "aligned": aligned });
+        let definition = Definition::BlockLength { max_lines, aligned };
+        all.push((definition, entry("block-length", params)));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_policy_agrees_with_its_definition(geometry in geometry(), steps in steps()) {
+        for (definition, policy) in definitions() {
+            let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+            let mut naive = Naive::new(geometry, definition);
+            for step in &steps {
+                if let Step::Access(line) = step && naive.find(*line).is_none() {
+                    let expected = match (naive.is_full(*line), naive.victim(*line)) {
+                        (false, _) => Room::Free,
+                        (true, Some(block)) => Room::Evict(block),
+                        (true, None) => Room::Pinned,
+                    };
+                    prop_assert_eq!(tags.room(LineAddr(*line)), expected, "{:?}", definition);
+                }
+                let expected = apply_naive(&mut naive, *step);
+                prop_assert_eq!(apply(&mut tags, *step), expected, "{:?}", definition);
+            }
+            let mut expected: Vec<u64> = naive.lines.iter().map(|one| one.line).collect();
+            let mut found: Vec<u64> = tags.iter().map(|(_, line, _)| line.0).collect();
+            expected.sort_unstable();
+            found.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_victim_is_resident_unpinned_and_of_the_right_set_and_none_leaves_while_there_is_room(
+        geometry in geometry(),
+        steps in steps(),
+    ) {
+        for entry in CATALOG {
+            let policy = victim::build(entry.name).unwrap();
+            let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+            for step in &steps {
+                let before = tags.len();
+                let line = LineAddr(match step { Step::Access(line) => *line, _ => 0 });
+                let set = geometry.set_of(line);
+                let of_set: Vec<(Slot, LineAddr)> = tags
+                    .iter()
+                    .map(|(slot, line, _)| (slot, line))
+                    .filter(|(_, line)| geometry.set_of(*line) == set)
+                    .collect();
+                let pinned = of_set.iter().filter(|(slot, _)| tags.is_pinned(*slot)).count();
+                let miss = matches!(step, Step::Access(_)) && tags.find(line).is_none();
+                let can_leave = |tags: &TagArray<u64>, victim: LineAddr| {
+                    let (slot, _) = *of_set.iter().find(|(_, line)| *line == victim).unwrap();
+                    !tags.is_pinned(slot)
+                };
+                if miss {
+                    let room = tags.room(line);
+                    if let Room::Evict(block) = room {
+                        prop_assert!(block.iter().any(|line| line == block.victim));
+                        for line in block.iter() {
+                            let slot = tags.find(line).unwrap();
+                            prop_assert!(!tags.is_pinned(slot));
+                        }
+                        prop_assert!(can_leave(&tags, block.victim));
+                    }
+                    prop_assert_eq!(room == Room::Free, of_set.len() < geometry.ways() as usize);
+                    prop_assert_eq!(room == Room::Pinned, pinned == geometry.ways() as usize);
+                }
+                let pins: Vec<Slot> = of_set.iter().map(|(slot, _)| *slot)
+                    .filter(|slot| tags.is_pinned(*slot)).collect();
+                let victim = apply(&mut tags, *step);
+                if let Some(victim) = victim {
+                    let (slot, _) = *of_set.iter().find(|(_, line)| *line == victim).unwrap();
+                    prop_assert!(!pins.contains(&slot), "{} chose a pinned line", entry.name);
+                    prop_assert_eq!(of_set.len(), geometry.ways() as usize);
+                    prop_assert_eq!(tags.len(), before);
+                } else if miss {
+                    let took = u32::from(pinned < geometry.ways() as usize);
+                    prop_assert_eq!(tags.len(), before + took);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_steps_choose_the_same_victims(geometry in geometry(), steps in steps()) {
+        for entry in CATALOG {
+            let run = || -> Vec<Option<LineAddr>> {
+                let policy = victim::build(entry.name).unwrap();
+                let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+                steps.iter().map(|step| apply(&mut tags, *step)).collect()
+            };
+            prop_assert_eq!(run(), run(), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn hits_do_not_move_lines_that_leave_by_insertion(
+        geometry in geometry(),
+        fills in prop::collection::vec((0u64..48, 0u64..48), 0..200),
+    ) {
+        for name in ["fifo", "lifo", "lfi", "block-length", "random"] {
+            let victims = |hits: bool| -> Vec<Option<LineAddr>> {
+                let policy = victim::build(name).unwrap();
+                let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+                let mut fill = |(line, hit): &(u64, u64)| {
+                    if hits {
+                        tags.access(LineAddr(*hit));
+                    }
+                    match tags.find(LineAddr(*line)) {
+                        Some(_) => None,
+                        None => apply(&mut tags, Step::Access(*line)),
+                    }
+                };
+                fills.iter().map(&mut fill).collect()
+            };
+            prop_assert_eq!(victims(true), victims(false), "{}", name);
+        }
+    }
+}
+
+#[test]
+fn random_chooses_each_unpinned_line_about_as_often() {
+    let geometry = Geometry::fully_associative(10).unwrap();
+    let policy = victim::build("random").unwrap();
+    let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+    let slots: Vec<Slot> = (0..10)
+        .map(|line| tags.insert(LineAddr(line), line))
+        .collect();
+    tags.pin(slots[3]);
+    tags.pin(slots[7]);
+    let mut chosen = [0; 10];
+    for _ in 0..8_000 {
+        let Room::Evict(block) = tags.room(LineAddr(99)) else {
+            panic!("eight lines may leave");
+        };
+        chosen[block.victim.0 as usize] += 1;
+    }
+    for (line, count) in chosen.into_iter().enumerate() {
+        let expected = if line == 3 || line == 7 {
+            0..1
+        } else {
+            850..1150
+        };
+        assert!(expected.contains(&count), "line {line}: {count} of 8000");
+    }
+}
+
+#[test]
+fn a_shared_history_chooses_as_the_exact_one_unless_lines_share_counters() {
+    let geometry = Geometry::fully_associative(8).unwrap();
+    let run = |params| {
+        let policy = entry("lfi", params);
+        let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+        let mut draw = StreamRng::new(2, "lines");
+        let steps = (0..2_000).map(|_| Step::Access(draw.below(24)));
+        steps.map(|step| apply(&mut tags, step)).collect::<Vec<_>>()
+    };
+    let exact = run(json!({}));
+    assert_eq!(run(json!({ "counters": 1 << 20 })), exact);
+    assert_ne!(
+        run(json!({ "counters": 2 })),
+        exact,
+        "two counters for 24 lines"
+    );
+}
+
+#[test]
+fn wrong_parameters_say_what_is_allowed() {
+    for (name, params) in [
+        ("lfi", json!({ "counters": 0 })),
+        ("block-length", json!({ "max_lines": 0 })),
+        ("block-length", json!({ "max_lines": 3 })),
+        ("block-length", json!({ "max_lines": 5, "aligned": false })),
+    ] {
+        let entry = cxlab_engine::catalog::find(CATALOG, name).unwrap();
+        let error = (entry.build)(&params).err().unwrap();
+        assert!(error.message.contains("allowed"), "{error}");
+    }
+    for entry in CATALOG {
+        assert!((entry.build)(&json!({ "nonsense": 1 })).is_err());
+    }
+    for (lines, ways) in [(0, 1), (8, 0), (8, 3), (1 << 27, 8)] {
+        let error = Geometry::set_associative(lines, ways).unwrap_err();
+        assert!(error.to_string().contains("allowed"), "{error}");
+    }
+}
+
+#[test]
+fn a_block_reaches_across_sets_but_not_across_owners_or_pins() {
+    let policy = victim::build("block-length").unwrap();
+    let geometry = Geometry::set_associative(16, 2).unwrap();
+    let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+    let slots: Vec<Slot> = (0..16)
+        .map(|line| tags.insert(LineAddr(line), line))
+        .collect();
+    let block = |tags: &mut TagArray<u64>| match tags.room(LineAddr(16)) {
+        Room::Evict(block) => (block.victim.0, block.first.0, block.lines),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(block(&mut tags), (8, 8, 4), "of equals, the last inserted");
+    tags.pin(slots[9]);
+    assert_eq!(block(&mut tags), (0, 0, 4), "8 is alone now");
+    tags.set_owner(slots[3], 1);
+    assert_eq!(block(&mut tags), (0, 0, 2));
+    tags.unpin(slots[9]);
+    assert_eq!(block(&mut tags), (8, 8, 4));
+}

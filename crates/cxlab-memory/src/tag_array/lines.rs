@@ -1,0 +1,96 @@
+//! Which lines are resident, where, and in which order they would leave.
+
+use cxlab_engine::units::LineAddr;
+
+use super::Slot;
+use super::geometry::Geometry;
+use super::line_table::LineTable;
+use super::order::Order;
+
+/// Lines of a 64-bit address space.
+const LINES: u64 = 1 << 58;
+/// No line.
+const EMPTY: u64 = u64::MAX;
+
+/// Sets of up to this many ways are searched; larger ones have a table.
+const MAX_SCANNED_WAYS: u32 = 32;
+
+/// The resident lines, without what their owner keeps about them.
+pub(crate) struct Lines {
+    geometry: Geometry,
+    tags: Vec<u64>,
+    table: Option<LineTable>,
+    pub(crate) order: Order,
+    len: u32,
+}
+
+impl Lines {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        let lines = geometry.lines() as usize;
+        Lines {
+            geometry,
+            tags: vec![EMPTY; lines],
+            table: (geometry.ways() > MAX_SCANNED_WAYS).then(|| LineTable::with_capacity(lines)),
+            order: Order::new(geometry),
+            len: 0,
+        }
+    }
+
+    pub(crate) fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, line: LineAddr) -> Option<Slot> {
+        if let Some(table) = &self.table {
+            return table.get(line.0).map(Slot);
+        }
+        let base = self.geometry.set_of(line) * self.geometry.ways();
+        let set = &self.tags[base as usize..(base + self.geometry.ways()) as usize];
+        let way = set.iter().position(|tag| *tag == line.0)?;
+        Some(Slot(base + way as u32))
+    }
+
+    /// The line in a slot.
+    #[inline]
+    pub(crate) fn line(&self, slot: Slot) -> LineAddr {
+        LineAddr(self.tags[slot.index()])
+    }
+
+    /// The slots in use, by number.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let used = |(_, tag): &(usize, &u64)| **tag != EMPTY;
+        let slots = self.tags.iter().enumerate().filter(used);
+        slots.map(|(slot, _)| Slot(slot as u32))
+    }
+
+    /// Gives an absent line a free slot of its set, pinned until its policy has ranked it.
+    #[inline]
+    pub(crate) fn insert(&mut self, line: LineAddr) -> Slot {
+        assert!(line.0 < LINES, "the line lies below 2^58");
+        assert!(self.find(line).is_none(), "the line is absent");
+        let slot = self.order.take(self.geometry.set_of(line));
+        let slot = slot.expect("the line's set has a free slot");
+        self.tags[slot.index()] = line.0;
+        if let Some(table) = &mut self.table {
+            *table.entry(line.0) = slot.0;
+        }
+        self.len += 1;
+        slot
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: Slot) -> LineAddr {
+        self.order.release(slot);
+        let line = std::mem::replace(&mut self.tags[slot.index()], EMPTY);
+        if let Some(table) = &mut self.table {
+            table.remove(line);
+        }
+        self.len -= 1;
+        LineAddr(line)
+    }
+}

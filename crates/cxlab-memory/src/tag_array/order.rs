@@ -1,0 +1,252 @@
+//! In which order the lines of each set would leave.
+//!
+//! The slots of a set are one array in three parts: candidates, as a heap of four children with
+//! the least rank first; pinned lines; free slots. A line changes parts by trading places, so
+//! nothing is allocated, a pinned line costs a choice nothing, and it keeps its rank.
+
+use super::Slot;
+use super::geometry::Geometry;
+
+/// A line's place in the order: the least leaves first, by class and then by stamp.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Rank {
+    pub(crate) class: u32,
+    pub(crate) stamp: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    stamp: u64,
+    class: u32,
+    slot: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn rank(self) -> Rank {
+        Rank {
+            class: self.class,
+            stamp: self.stamp,
+        }
+    }
+}
+
+/// How the array of one set is divided.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    /// Candidates end here, and pinned lines begin.
+    candidates: u32,
+    /// Pinned lines end here, and free slots begin.
+    resident: u32,
+}
+
+/// Children of a node.
+const FAN: usize = 4;
+
+/// The order of all sets.
+pub(crate) struct Order {
+    entries: Vec<Entry>,
+    /// Where in its set's array each slot is.
+    places: Vec<u32>,
+    parts: Vec<Parts>,
+    ways: u32,
+    clock: u64,
+}
+
+impl Order {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        let entry = |slot| Entry {
+            stamp: 0,
+            class: 0,
+            slot,
+        };
+        Order {
+            entries: (0..geometry.lines()).map(entry).collect(),
+            places: (0..geometry.lines())
+                .map(|slot| slot % geometry.ways())
+                .collect(),
+            parts: vec![Parts::default(); geometry.sets() as usize],
+            ways: geometry.ways(),
+            clock: 0,
+        }
+    }
+
+    /// A stamp later than all before.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Takes a free slot, as if pinned and with the least rank.
+    #[inline]
+    pub(crate) fn take(&mut self, set: u32) -> Option<Slot> {
+        let parts = &mut self.parts[set as usize];
+        if parts.resident == self.ways {
+            return None;
+        }
+        let entry = &mut self.entries[(set * self.ways + parts.resident) as usize];
+        parts.resident += 1;
+        (entry.class, entry.stamp) = (0, 0);
+        Some(Slot(entry.slot))
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn release(&mut self, slot: Slot) {
+        self.pin(slot);
+        let set = slot.0 / self.ways;
+        let parts = &mut self.parts[set as usize];
+        parts.resident -= 1;
+        let last = parts.resident;
+        self.trade(set, self.places[slot.index()], last);
+    }
+
+    /// Takes a line out of the choice. Nothing happens to one that is out.
+    #[inline]
+    pub(crate) fn pin(&mut self, slot: Slot) {
+        let (set, place) = self.locate(slot);
+        let parts = &mut self.parts[set as usize];
+        if place < parts.candidates {
+            parts.candidates -= 1;
+            let last = parts.candidates;
+            self.trade(set, place, last);
+            if place < last {
+                self.settle(set, place);
+            }
+        }
+    }
+
+    /// Puts a line back into the choice. Nothing happens to one that is in.
+    #[inline]
+    pub(crate) fn unpin(&mut self, slot: Slot) {
+        let (set, place) = self.locate(slot);
+        let parts = &mut self.parts[set as usize];
+        if place >= parts.candidates {
+            let last = parts.candidates;
+            parts.candidates += 1;
+            self.trade(set, place, last);
+            self.rise(set, last);
+        }
+    }
+
+    /// Whether a line is out of the choice.
+    #[inline]
+    pub(crate) fn is_pinned(&self, slot: Slot) -> bool {
+        let (set, place) = self.locate(slot);
+        place >= self.parts[set as usize].candidates
+    }
+
+    #[inline]
+    pub(crate) fn rank(&self, slot: Slot) -> Rank {
+        let (set, place) = self.locate(slot);
+        self.entries[(set * self.ways + place) as usize].rank()
+    }
+
+    #[inline]
+    pub(crate) fn set_rank(&mut self, slot: Slot, rank: Rank) {
+        let (set, place) = self.locate(slot);
+        let entry = &mut self.entries[(set * self.ways + place) as usize];
+        (entry.class, entry.stamp) = (rank.class, rank.stamp);
+        if place < self.parts[set as usize].candidates {
+            self.settle(set, place);
+        }
+    }
+
+    /// The candidate of least rank.
+    #[inline]
+    pub(crate) fn least(&self, set: u32) -> Option<Slot> {
+        let any = self.parts[set as usize].candidates > 0;
+        any.then(|| Slot(self.entries[(set * self.ways) as usize].slot))
+    }
+
+    /// How many lines of a set may leave.
+    #[inline]
+    pub(crate) fn candidates(&self, set: u32) -> u32 {
+        self.parts[set as usize].candidates
+    }
+
+    /// One of the candidates of a set, in no particular order.
+    #[inline]
+    pub(crate) fn candidate(&self, set: u32, number: u32) -> Slot {
+        Slot(self.entries[(set * self.ways + number) as usize].slot)
+    }
+
+    /// Whether a set has a free slot.
+    #[inline]
+    pub(crate) fn has_free(&self, set: u32) -> bool {
+        self.parts[set as usize].resident < self.ways
+    }
+
+    #[inline]
+    fn locate(&self, slot: Slot) -> (u32, u32) {
+        let (set, place) = (slot.0 / self.ways, self.places[slot.index()]);
+        let resident = self.parts[set as usize].resident;
+        assert!(place < resident, "the slot holds no line");
+        (set, place)
+    }
+
+    #[inline]
+    fn trade(&mut self, set: u32, a: u32, b: u32) {
+        let base = set * self.ways;
+        self.entries.swap((base + a) as usize, (base + b) as usize);
+        for place in [a, b] {
+            let slot = self.entries[(base + place) as usize].slot;
+            self.places[slot as usize] = place;
+        }
+    }
+
+    /// Moves a candidate whose rank has changed to where it belongs.
+    #[inline]
+    fn settle(&mut self, set: u32, place: u32) {
+        if !self.rise(set, place) {
+            self.sink(set, place);
+        }
+    }
+
+    /// Moves a candidate towards the front; false when it is where it was.
+    fn rise(&mut self, set: u32, place: u32) -> bool {
+        let base = (set * self.ways) as usize;
+        let heap = &mut self.entries[base..base + self.ways as usize];
+        let mut at = place as usize;
+        let moving = heap[at];
+        while at > 0 {
+            let parent = (at - 1) / FAN;
+            if heap[parent].rank() <= moving.rank() {
+                break;
+            }
+            heap[at] = heap[parent];
+            self.places[heap[at].slot as usize] = at as u32;
+            at = parent;
+        }
+        heap[at] = moving;
+        self.places[moving.slot as usize] = at as u32;
+        at != place as usize
+    }
+
+    fn sink(&mut self, set: u32, place: u32) {
+        let base = (set * self.ways) as usize;
+        let heap = &mut self.entries[base..base + self.parts[set as usize].candidates as usize];
+        let mut at = place as usize;
+        let moving = heap[at];
+        loop {
+            let first = at * FAN + 1;
+            if first >= heap.len() {
+                break;
+            }
+            let mut least = first;
+            for child in first + 1..(first + FAN).min(heap.len()) {
+                if heap[child].rank() < heap[least].rank() {
+                    least = child;
+                }
+            }
+            if heap[least].rank() >= moving.rank() {
+                break;
+            }
+            heap[at] = heap[least];
+            self.places[heap[at].slot as usize] = at as u32;
+            at = least;
+        }
+        heap[at] = moving;
+        self.places[moving.slot as usize] = at as u32;
+    }
+}

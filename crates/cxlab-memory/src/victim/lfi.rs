@@ -1,0 +1,89 @@
+//! Least frequently inserted: the line that came into the array least often in all the run.
+//!
+//! The history is of all lines that were ever inserted, resident or not. It is exact by default and
+//! then grows with the footprint: 22 to 43 bytes a line, doubled when three quarters full. With
+//! `counters` it is that many counters of 4 bytes for ever; lines whose hashes meet share one, so
+//! counts may be too high, never too low.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::rng::StreamRng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Policy, PolicyState, VictimPolicy};
+use crate::tag_array::line_table::{LineTable, hash};
+use crate::tag_array::lines::Lines;
+use crate::tag_array::order::Rank;
+use crate::tag_array::{Geometry, Slot};
+
+/// Most counters of a bounded history: 1 GiB.
+const MAX_COUNTERS: u32 = 1 << 28;
+
+pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
+    name: "lfi",
+    summary: "the line that was inserted least often in all the run; of equals the last",
+    schema: <LfiParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: LfiParams = read_params(params)?;
+        if let Some(found) = params.counters
+            && !(1..=MAX_COUNTERS).contains(&found)
+        {
+            let message = format!("found {found}; allowed: 1 to {MAX_COUNTERS}");
+            return Err(ParamError::new("counters", message));
+        }
+        Ok(Box::new(params))
+    },
+};
+
+/// Parameters of the least frequently inserted policy.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+struct LfiParams {
+    /// Counters of the insertion history, 1 to 268435456, shared by lines whose hashes meet.
+    /// Default: one for each line that was ever inserted.
+    #[schemars(range(min = 1, max = 268_435_456))]
+    counters: Option<u32>,
+}
+
+impl VictimPolicy for LfiParams {
+    fn state(&self, _: Geometry, _: StreamRng) -> PolicyState {
+        let history = match self.counters {
+            Some(counters) => History::Shared(vec![0; counters as usize]),
+            None => History::Exact(LineTable::with_capacity(0)),
+        };
+        PolicyState::from(Lfi { history })
+    }
+}
+
+enum History {
+    Exact(LineTable),
+    Shared(Vec<u32>),
+}
+
+/// The rank is the number of insertions, which does not change while the line is resident.
+pub(super) struct Lfi {
+    history: History,
+}
+
+impl Policy for Lfi {
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+        let line = lines.line(slot).0;
+        let count = match &mut self.history {
+            History::Exact(table) => table.entry(line),
+            History::Shared(counters) => {
+                let counter = (u128::from(hash(line)) * counters.len() as u128) >> 64;
+                &mut counters[counter as usize]
+            }
+        };
+        *count = count.saturating_add(1);
+        let rank = Rank {
+            class: *count,
+            stamp: u64::MAX - lines.order.tick(),
+        };
+        lines.order.set_rank(slot, rank);
+        lines.order.unpin(slot);
+    }
+
+    #[inline]
+    fn touched(&mut self, _: &mut Lines, _: Slot) {}
+}

@@ -1,0 +1,116 @@
+//! Victim policies: which line of a full set leaves. `docs/victim-policies.md` has definitions and
+//! sources.
+//!
+//! A policy gives each resident line a rank, and the unpinned line of least rank leaves; or it
+//! chooses otherwise. Adding one is a new file, its `mod`, and its line in `policies!`.
+
+mod block_length;
+mod lfi;
+mod random;
+mod recency;
+
+use cxlab_engine::catalog::{Entry, ParamError, find, read_params};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::LineAddr;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::tag_array::lines::Lines;
+use crate::tag_array::{Block, Geometry, Slot};
+
+/// A policy with its parameters.
+pub trait VictimPolicy: Send + Sync {
+    /// What the policy remembers for one tag array.
+    fn state(&self, geometry: Geometry, rng: StreamRng) -> PolicyState;
+}
+
+/// A policy at work: what it hears of its array's lines, and what it chooses.
+pub(crate) trait Policy {
+    /// A line was put in; it is pinned until the policy ranks and unpins it.
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot);
+    /// A line was hit.
+    fn touched(&mut self, lines: &mut Lines, slot: Slot);
+    /// A line was removed, pinned or unpinned.
+    fn changed(&mut self, _lines: &mut Lines, _line: LineAddr) {}
+    /// A line got another owner.
+    fn owned(&mut self, _lines: &mut Lines, _slot: Slot, _owner: u64) {}
+    /// The unpinned line of a set that leaves next.
+    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+        lines.order.least(set)
+    }
+    /// The lines that leave with it.
+    fn block(&self, lines: &Lines, slot: Slot) -> Block {
+        Block::single(lines.line(slot))
+    }
+}
+
+macro_rules! policies {
+    ($($state:ident in $file:ident: $($entry:ident),+;)+) => {
+        enum State {
+            $($state($file::$state),)+
+        }
+
+        impl Policy for PolicyState {
+            #[inline]
+            fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+                match &mut self.0 { $(State::$state(policy) => policy.inserted(lines, slot),)+ }
+            }
+            #[inline]
+            fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+                match &mut self.0 { $(State::$state(policy) => policy.touched(lines, slot),)+ }
+            }
+            #[inline]
+            fn changed(&mut self, lines: &mut Lines, line: LineAddr) {
+                match &mut self.0 { $(State::$state(policy) => policy.changed(lines, line),)+ }
+            }
+            #[inline]
+            fn owned(&mut self, lines: &mut Lines, slot: Slot, owner: u64) {
+                match &mut self.0 { $(State::$state(policy) => policy.owned(lines, slot, owner),)+ }
+            }
+            #[inline]
+            fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+                match &mut self.0 { $(State::$state(policy) => policy.victim(lines, set),)+ }
+            }
+            #[inline]
+            fn block(&self, lines: &Lines, slot: Slot) -> Block {
+                match &self.0 { $(State::$state(policy) => policy.block(lines, slot),)+ }
+            }
+        }
+
+        $(impl From<$file::$state> for PolicyState {
+            fn from(state: $file::$state) -> PolicyState {
+                PolicyState(State::$state(state))
+            }
+        })+
+
+        /// Every victim policy that a scenario can name.
+        pub static CATALOG: &[Entry<Box<dyn VictimPolicy>>] = &[$($($file::$entry,)+)+];
+    };
+}
+
+/// What a policy remembers for one tag array.
+pub struct PolicyState(State);
+
+policies! {
+    Recency in recency: FIFO, LRU, LIFO, MRU;
+    Lfi in lfi: ENTRY;
+    BlockLength in block_length: ENTRY;
+    Random in random: ENTRY;
+}
+
+/// The policy of that name with default parameters; `None` if there is none.
+pub fn build(name: &str) -> Option<Box<dyn VictimPolicy>> {
+    let none = serde_json::Value::Object(serde_json::Map::new());
+    (find(CATALOG, name)?.build)(&none).ok()
+}
+
+/// No parameters.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+struct NoParams {}
+
+impl NoParams {
+    fn check(params: &serde_json::Value) -> Result<(), ParamError> {
+        read_params::<NoParams>(params).map(|NoParams {}| ())
+    }
+}

@@ -1,0 +1,52 @@
+//! Any line, each as likely as the others.
+
+use cxlab_engine::catalog::Entry;
+use cxlab_engine::rng::StreamRng;
+use schemars::JsonSchema;
+
+use super::{NoParams, Policy, PolicyState, VictimPolicy};
+use crate::tag_array::lines::Lines;
+use crate::tag_array::{Geometry, Slot};
+
+pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
+    name: "random",
+    summary: "any line that may leave, each as likely, from the array's own random stream",
+    schema: <NoParams as JsonSchema>::json_schema,
+    build: |params| {
+        NoParams::check(params)?;
+        Ok(Box::new(RandomPolicy))
+    },
+};
+
+struct RandomPolicy;
+
+impl VictimPolicy for RandomPolicy {
+    fn state(&self, _: Geometry, rng: StreamRng) -> PolicyState {
+        PolicyState::from(Random { rng })
+    }
+}
+
+/// All ranks are equal, and each choice draws one number.
+pub(super) struct Random {
+    rng: StreamRng,
+}
+
+impl Policy for Random {
+    #[inline]
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+        lines.order.unpin(slot);
+    }
+
+    #[inline]
+    fn touched(&mut self, _: &mut Lines, _: Slot) {}
+
+    #[inline]
+    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+        let candidates = lines.order.candidates(set);
+        if candidates == 0 {
+            return None;
+        }
+        let number = self.rng.below(u64::from(candidates)) as u32;
+        Some(lines.order.candidate(set, number))
+    }
+}
