@@ -1,0 +1,118 @@
+//! An inclusive snoop filter before a private cache, as tag arrays alone: no time, no messages.
+//!
+//! The accesses are those of ESF, section V-B: 90 % go to a tenth of the footprint, and filter and
+//! cache hold a fifth of it. A line that leaves the filter leaves the cache too.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::LineAddr;
+use cxlab_memory::{Geometry, Room, TagArray, victim};
+
+/// Lines of the footprint: 1 MiB, as in the public ESF simulator's `configs/victim.py`.
+const FOOTPRINT: u64 = 16_384;
+const HOT: u64 = FOOTPRINT / 10;
+
+/// The invalidations of `accesses` accesses after `warmup`.
+fn invalidations(policy: &str, filter: Geometry, seed: u64, warmup: u64, accesses: u64) -> u64 {
+    let cache = Geometry::fully_associative(u64::from(filter.lines())).unwrap();
+    let array = |geometry, policy| {
+        let policy = victim::build(policy).unwrap();
+        TagArray::new(geometry, policy.as_ref(), StreamRng::new(seed, "array"))
+    };
+    let (mut cache, mut filter) = (array(cache, "lru"), array(filter, policy));
+    let mut draw = StreamRng::new(seed, "accesses");
+    let mut count = 0;
+    for number in 0..warmup + accesses {
+        let line = LineAddr(if draw.chance(0.9) {
+            draw.below(HOT)
+        } else {
+            HOT + draw.below(FOOTPRINT - HOT)
+        });
+        if cache.access(line).is_some() {
+            continue;
+        }
+        if filter.access(line).is_none() {
+            if let Room::Evict(block) = filter.room(line) {
+                for line in block.iter() {
+                    filter.remove(filter.find(line).unwrap());
+                    if let Some(slot) = cache.find(line) {
+                        cache.remove(slot);
+                    }
+                }
+                count += u64::from(number >= warmup);
+            }
+            filter.insert(line, ());
+        }
+        cache.fill(line, ()).unwrap();
+        assert!(cache.len() <= filter.len(), "the filter is inclusive");
+    }
+    count
+}
+
+/// ESF, Fig. 14: "FIFO and LRU behave similarly", LIFO and MRU invalidate least, and LFI is
+/// "slightly worse" than these. How much less is published as 16 % and comes out as 45 % here: see
+/// `docs/victim-policies.md`.
+#[test]
+fn policies_that_keep_old_lines_invalidate_less_as_in_fig_14() {
+    let filter = Geometry::fully_associative(FOOTPRINT / 5).unwrap();
+    let count = |policy| invalidations(policy, filter, 1, 100_000, 100_000);
+    let (fifo, lru) = (count("fifo"), count("lru"));
+    let (lifo, mru, lfi) = (count("lifo"), count("mru"), count("lfi"));
+    assert_eq!((fifo, lifo), (lru, mru), "the cache takes every hit");
+    assert!(lifo < lfi && lfi < fifo, "{lifo} {lfi} {fifo}");
+    assert!(lifo * 100 < fifo * 60, "{lifo} of {fifo}");
+}
+
+/// Under independent references a first-in first-out store and a random one have the same
+/// stationary hit ratio (Gelenbe 1973): line i is present with probability p_i T / (1 + p_i T),
+/// where T makes the expected number of lines present the capacity.
+#[test]
+fn fifo_and_random_invalidate_as_often_as_the_formula_says() {
+    let capacity = FOOTPRINT / 5;
+    let (hot, cold) = (HOT as f64, (FOOTPRINT - HOT) as f64);
+    let present = |share: f64, lines: f64, t: f64| {
+        let odds = share / lines * t;
+        odds / (1.0 + odds)
+    };
+    let (mut low, mut high) = (0.0, 1e9);
+    for _ in 0..100 {
+        let t = f64::midpoint(low, high);
+        if hot * present(0.9, hot, t) + cold * present(0.1, cold, t) < capacity as f64 {
+            low = t;
+        } else {
+            high = t;
+        }
+    }
+    let misses = 0.9 * (1.0 - present(0.9, hot, low)) + 0.1 * (1.0 - present(0.1, cold, low));
+    let filter = Geometry::fully_associative(capacity).unwrap();
+    for policy in ["fifo", "random"] {
+        let found = invalidations(policy, filter, 1, 200_000, 1_000_000) as f64 / 1e6;
+        assert!(
+            (found / misses - 1.0).abs() < 0.01,
+            "{policy}: {found} of {misses}"
+        );
+    }
+}
+
+/// The public ESF simulator (Xerxes 097b6de), `configs/victim.py`, from empty: 30,000 requests, a
+/// filter of 3,280 lines in sets of eight. Evictions: the mean of four runs, whose standard error is
+/// about 2 %, as is that of the five streams here.
+#[test]
+fn evictions_from_empty_are_those_of_the_public_esf_simulator() {
+    let filter = Geometry::set_associative(3_280, 8).unwrap();
+    for (policy, xerxes) in [
+        ("fifo", 2308.0),
+        ("lru", 2305.0),
+        ("lifo", 1226.0),
+        ("mru", 1240.0),
+        ("lfi", 1214.0),
+    ] {
+        let counts = (1..=5).map(|seed| invalidations(policy, filter, seed, 0, 30_000));
+        let mean = counts.sum::<u64>() as f64 / 5.0;
+        println!("{policy}: {mean} of {xerxes}");
+        assert!(
+            (mean / xerxes - 1.0).abs() < 0.05,
+            "{policy}: {mean} of {xerxes}"
+        );
+    }
+}
