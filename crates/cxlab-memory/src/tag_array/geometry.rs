@@ -4,6 +4,8 @@ use std::fmt;
 
 use cxlab_engine::units::LineAddr;
 
+use super::Slot;
+
 /// Most lines of an array (*assumed*: 2^26 lines are 4 GiB of data and 2 GiB of tags).
 const MAX_LINES: u64 = 1 << 26;
 
@@ -14,6 +16,8 @@ pub struct Geometry {
     sets: u32,
     ways: u32,
     mask: Option<u32>,
+    /// 2^64 divided by the ways, rounded up; 0 for one way.
+    reciprocal: u64,
 }
 
 /// A number of lines that cannot be divided so.
@@ -49,6 +53,7 @@ impl Geometry {
             sets,
             ways: ways as u32,
             mask: sets.is_power_of_two().then_some(sets - 1),
+            reciprocal: (u64::MAX / ways).wrapping_add(1),
         })
     }
 
@@ -75,12 +80,41 @@ impl Geometry {
         self.sets * self.ways
     }
 
+    /// The set of a slot: division by multiplication, exact for numbers of 32 bits (Lemire, Kaser
+    /// and Kurz 2019).
+    #[inline]
+    pub(super) fn set_of_slot(self, slot: Slot) -> u32 {
+        if self.reciprocal == 0 {
+            return slot.0;
+        }
+        ((u128::from(self.reciprocal) * u128::from(slot.0)) >> 64) as u32
+    }
+
     /// The set that a line of data lies in.
     #[inline]
     pub fn set_of(self, line: LineAddr) -> u32 {
         match self.mask {
             Some(mask) => line.0 as u32 & mask,
             None => (line.0 % u64::from(self.sets)) as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_set_of_a_slot_is_the_quotient() {
+        for ways in [1, 2, 3, 7, 16, 20, 1000, 65_535, 1 << 20] {
+            let lines = ways * (MAX_LINES / ways);
+            let geometry = Geometry::set_associative(lines, ways).unwrap();
+            let near = (0..lines).step_by(ways as usize * 37);
+            let slots = near.flat_map(|first| [first, first + ways - 1]);
+            for slot in slots.filter(|slot| *slot < lines) {
+                let set = geometry.set_of_slot(Slot(slot as u32));
+                assert_eq!(u64::from(set), slot / ways, "{slot} / {ways}");
+            }
         }
     }
 }

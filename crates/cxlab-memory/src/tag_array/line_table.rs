@@ -47,14 +47,32 @@ impl LineTable {
     pub(crate) fn entry(&mut self, line: u64) -> &mut u32 {
         let mut at = self.seek(line);
         if self.cells[at].line != line {
-            if (self.len + 1) * 4 > self.cells.len() * 3 {
-                self.grow();
-                at = self.seek(line);
-            }
-            self.len += 1;
-            self.cells[at] = Cell { line, value: 0 };
+            at = self.put(at, Cell { line, value: 0 });
         }
         &mut self.cells[at].value
+    }
+
+    /// Keeps a value for a line that has none; false, and nothing changes, if it has one.
+    #[inline]
+    pub(crate) fn insert(&mut self, line: u64, value: u32) -> bool {
+        let at = self.seek(line);
+        let absent = self.cells[at].line != line;
+        if absent {
+            self.put(at, Cell { line, value });
+        }
+        absent
+    }
+
+    /// Fills the empty cell that a search came to, or another if the table must grow.
+    #[inline]
+    fn put(&mut self, mut at: usize, cell: Cell) -> usize {
+        if (self.len + 1) * 4 > self.cells.len() * 3 {
+            self.grow();
+            at = self.seek(cell.line);
+        }
+        self.len += 1;
+        self.cells[at] = cell;
+        at
     }
 
     /// Forgets a line, and moves back the lines that it had displaced.
@@ -136,12 +154,16 @@ mod tests {
             let mut table = LineTable::with_capacity(capacity);
             let mut map = BTreeMap::new();
             for (number, (line, call)) in calls.into_iter().enumerate() {
+                let value = number as u32;
                 if call == 0 {
                     table.remove(line);
                     map.remove(&line);
+                } else if call == 1 {
+                    *table.entry(line) = value;
+                    map.insert(line, value);
                 } else {
-                    *table.entry(line) = number as u32;
-                    map.insert(line, number as u32);
+                    prop_assert_eq!(table.insert(line, value), !map.contains_key(&line));
+                    map.entry(line).or_insert(value);
                 }
                 prop_assert_eq!(table.len, map.len());
                 for line in 0..60 {

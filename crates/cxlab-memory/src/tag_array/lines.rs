@@ -72,13 +72,14 @@ impl Lines {
     #[inline]
     pub(crate) fn insert(&mut self, line: LineAddr) -> Slot {
         assert!(line.0 < LINES, "the line lies below 2^58");
-        assert!(self.find(line).is_none(), "the line is absent");
         let slot = self.order.take(self.geometry.set_of(line));
         let slot = slot.expect("the line's set has a free slot");
+        let absent = match &mut self.table {
+            Some(table) => table.insert(line.0, slot.0),
+            None => self.find(line).is_none(),
+        };
+        assert!(absent, "the line is absent");
         self.tags[slot.index()] = line.0;
-        if let Some(table) = &mut self.table {
-            *table.entry(line.0) = slot.0;
-        }
         self.len += 1;
         slot
     }

@@ -1,8 +1,9 @@
 //! In which order the lines of each set would leave.
 //!
-//! The slots of a set are one array in three parts: candidates, as a heap of four children with
-//! the least rank first; pinned lines; free slots. A line changes parts by trading places, so
-//! nothing is allocated, a pinned line costs a choice nothing, and it keeps its rank.
+//! The slots of a set are one array in three parts: candidates, pinned lines, free slots. A line
+//! changes parts by trading places, so nothing is allocated, a pinned line costs a choice nothing,
+//! and it keeps its rank. The candidates of a large set are a heap of four children with the least
+//! rank first; those of a small one are in no order, so that a hit is one store, and are searched.
 
 use super::Slot;
 use super::geometry::Geometry;
@@ -29,6 +30,12 @@ impl Entry {
             stamp: self.stamp,
         }
     }
+
+    /// The rank as one number.
+    #[inline]
+    fn key(self) -> u128 {
+        u128::from(self.class) << 64 | u128::from(self.stamp)
+    }
 }
 
 /// How the array of one set is divided.
@@ -43,13 +50,18 @@ struct Parts {
 /// Children of a node.
 const FAN: usize = 4;
 
+/// Sets of up to this many ways are searched; larger ones are heaps.
+const MAX_SEARCHED_WAYS: u32 = 32;
+
 /// The order of all sets.
 pub(crate) struct Order {
     entries: Vec<Entry>,
     /// Where in its set's array each slot is.
     places: Vec<u32>,
     parts: Vec<Parts>,
+    geometry: Geometry,
     ways: u32,
+    heaped: bool,
     clock: u64,
 }
 
@@ -66,7 +78,9 @@ impl Order {
                 .map(|slot| slot % geometry.ways())
                 .collect(),
             parts: vec![Parts::default(); geometry.sets() as usize],
+            geometry,
             ways: geometry.ways(),
+            heaped: geometry.ways() > MAX_SEARCHED_WAYS,
             clock: 0,
         }
     }
@@ -94,7 +108,7 @@ impl Order {
     /// Gives a slot back.
     pub(crate) fn release(&mut self, slot: Slot) {
         self.pin(slot);
-        let set = slot.0 / self.ways;
+        let set = self.geometry.set_of_slot(slot);
         let parts = &mut self.parts[set as usize];
         parts.resident -= 1;
         let last = parts.resident;
@@ -110,7 +124,7 @@ impl Order {
             parts.candidates -= 1;
             let last = parts.candidates;
             self.trade(set, place, last);
-            if place < last {
+            if self.heaped && place < last {
                 self.settle(set, place);
             }
         }
@@ -125,7 +139,9 @@ impl Order {
             let last = parts.candidates;
             parts.candidates += 1;
             self.trade(set, place, last);
-            self.rise(set, last);
+            if self.heaped {
+                self.rise(set, last);
+            }
         }
     }
 
@@ -147,7 +163,7 @@ impl Order {
         let (set, place) = self.locate(slot);
         let entry = &mut self.entries[(set * self.ways + place) as usize];
         (entry.class, entry.stamp) = (rank.class, rank.stamp);
-        if place < self.parts[set as usize].candidates {
+        if self.heaped && place < self.parts[set as usize].candidates {
             self.settle(set, place);
         }
     }
@@ -155,8 +171,23 @@ impl Order {
     /// The candidate of least rank.
     #[inline]
     pub(crate) fn least(&self, set: u32) -> Option<Slot> {
-        let any = self.parts[set as usize].candidates > 0;
-        any.then(|| Slot(self.entries[(set * self.ways) as usize].slot))
+        let base = (set * self.ways) as usize;
+        let candidates = self.parts[set as usize].candidates as usize;
+        let candidates = &self.entries[base..base + candidates];
+        let first = *candidates.first()?;
+        if self.heaped {
+            return Some(Slot(first.slot));
+        }
+        let lesser = |least: (u128, u32), next: &Entry| {
+            let key = next.key();
+            if key < least.0 {
+                (key, next.slot)
+            } else {
+                least
+            }
+        };
+        let (_, least) = candidates.iter().fold((u128::MAX, first.slot), lesser);
+        Some(Slot(least))
     }
 
     /// How many lines of a set may leave.
@@ -179,7 +210,8 @@ impl Order {
 
     #[inline]
     fn locate(&self, slot: Slot) -> (u32, u32) {
-        let (set, place) = (slot.0 / self.ways, self.places[slot.index()]);
+        let set = self.geometry.set_of_slot(slot);
+        let place = self.places[slot.index()];
         let resident = self.parts[set as usize].resident;
         assert!(place < resident, "the slot holds no line");
         (set, place)

@@ -5,6 +5,8 @@
 //! lie in different sets. Whenever a line changes, the blocks of the few lines about it are found
 //! anew.
 
+use std::ops::RangeInclusive;
+
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LineAddr;
@@ -22,6 +24,7 @@ const MAX_LINES: usize = 4;
 const REACH: usize = MAX_LINES - 1;
 /// A line, those whose blocks it can be in, and those that theirs can be of.
 const WINDOW: usize = 4 * REACH + 1;
+const MIDDLE: usize = WINDOW / 2;
 
 pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
     name: "block-length",
@@ -102,14 +105,24 @@ impl Window {
 }
 
 impl BlockLength {
-    /// Looks at the lines up to `reach` away from a line, which comes to lie in the middle.
-    fn window(&self, lines: &Lines, line: LineAddr, reach: usize) -> Window {
-        let middle = WINDOW / 2;
-        let first = line.0.wrapping_sub(middle as u64);
+    /// Where in the window about a line the lines are that blocks can join with it: all of its
+    /// aligned block, or those that `blocks` blocks end to end reach.
+    fn about(&self, line: LineAddr, blocks: usize) -> RangeInclusive<usize> {
+        if self.aligned {
+            let start = MIDDLE - (line.0 % self.max_lines as u64) as usize;
+            return start..=start + self.max_lines - 1;
+        }
+        let reach = blocks * (self.max_lines - 1);
+        MIDDLE - reach..=MIDDLE + reach
+    }
+
+    /// Looks at those lines; the line itself comes to lie in the middle.
+    fn window(&self, lines: &Lines, line: LineAddr, blocks: usize) -> Window {
+        let first = line.0.wrapping_sub(MIDDLE as u64);
         let mut members = [None; WINDOW];
-        let looked_at = middle - reach..=middle + reach;
-        for (at, member) in looked_at.clone().zip(&mut members[looked_at]) {
-            let near = (line.0 + at as u64).checked_sub(middle as u64);
+        let about = self.about(line, blocks);
+        for (at, member) in about.clone().zip(&mut members[about]) {
+            let near = (line.0 + at as u64).checked_sub(MIDDLE as u64);
             let Some(slot) = near.and_then(|near| lines.find(LineAddr(near))) else {
                 continue;
             };
@@ -163,10 +176,8 @@ impl Policy for BlockLength {
     fn touched(&mut self, _: &mut Lines, _: Slot) {}
 
     fn changed(&mut self, lines: &mut Lines, line: LineAddr) {
-        let reach = self.max_lines - 1;
-        let window = self.window(lines, line, 2 * reach);
-        let middle = WINDOW / 2;
-        for at in middle - reach..=middle + reach {
+        let window = self.window(lines, line, 2);
+        for at in self.about(line, 1) {
             let Some(Member { slot, .. }) = window.members[at] else {
                 continue;
             };
@@ -188,8 +199,8 @@ impl Policy for BlockLength {
 
     fn block(&self, lines: &Lines, slot: Slot) -> Block {
         let victim = lines.line(slot);
-        let window = self.window(lines, victim, self.max_lines - 1);
-        let (first, length) = self.block_at(&window, WINDOW / 2);
+        let window = self.window(lines, victim, 1);
+        let (first, length) = self.block_at(&window, MIDDLE);
         Block {
             victim,
             first: LineAddr(window.first.wrapping_add(first as u64)),
