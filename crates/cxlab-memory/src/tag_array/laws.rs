@@ -33,11 +33,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 0..300)
 }
 
-/// Sets and ways, small enough that lines are often evicted; 40 ways are found by table.
+/// Sets and ways, small enough that lines are often evicted; 33 and more are found by table and kept as a heap.
 fn geometry() -> impl Strategy<Value = Geometry> {
     prop_oneof![
         (1u64..6, 1u64..9),
         Just((1, 40)),
+        Just((1, 33)),
         Just((1, 16)),
         Just((2, 20))
     ]

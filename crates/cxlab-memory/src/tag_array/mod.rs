@@ -74,7 +74,7 @@ impl Block {
 pub enum Room {
     /// There is a free way.
     Free,
-    /// One of these lines, or all, must leave before.
+    /// The block's victim must leave before; the rest of the block may leave with it.
     Evict(Block),
     /// Every line of the set is pinned.
     Pinned,

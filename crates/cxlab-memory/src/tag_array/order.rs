@@ -92,16 +92,15 @@ impl Order {
         self.clock
     }
 
-    /// Takes a free slot, as if pinned and with the least rank.
+    /// Takes a free slot, as if pinned; its rank is yet to be set.
     #[inline]
     pub(crate) fn take(&mut self, set: u32) -> Option<Slot> {
         let parts = &mut self.parts[set as usize];
         if parts.resident == self.ways {
             return None;
         }
-        let entry = &mut self.entries[(set * self.ways + parts.resident) as usize];
+        let entry = self.entries[(set * self.ways + parts.resident) as usize];
         parts.resident += 1;
-        (entry.class, entry.stamp) = (0, 0);
         Some(Slot(entry.slot))
     }
 
