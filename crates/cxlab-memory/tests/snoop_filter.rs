@@ -4,9 +4,11 @@
 //! cache hold a fifth of it. A line that leaves the filter leaves the cache too.
 #![allow(clippy::unwrap_used)]
 
+use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LineAddr;
 use cxlab_memory::{Geometry, Room, TagArray, victim};
+use serde_json::json;
 
 /// Lines of the footprint: 1 MiB, as in the public ESF simulator's `configs/victim.py`.
 const FOOTPRINT: u64 = 16_384;
@@ -114,5 +116,41 @@ fn evictions_from_empty_are_those_of_the_public_esf_simulator() {
             (mean / xerxes - 1.0).abs() < 0.05,
             "{policy}: {mean} of {xerxes}"
         );
+    }
+}
+
+/// ESF, section V-C: requesters that each stream through their own half of the footprint, and a
+/// filter that clears whole blocks. One snoop then clears as many entries as a block can have.
+#[test]
+fn a_stream_needs_one_snoop_for_as_many_misses_as_a_block_has_lines() {
+    let entry = catalog::find(victim::CATALOG, "block-length").unwrap();
+    for (max_lines, aligned) in [(1, true), (2, true), (4, true), (3, false), (4, false)] {
+        let params = json!({ "max_lines": max_lines, "aligned": aligned });
+        let policy = (entry.build)(&params).unwrap();
+        for requesters in [1, 2] {
+            let filter = Geometry::fully_associative(FOOTPRINT / 5).unwrap();
+            let rng = StreamRng::new(1, "filter");
+            let mut filter = TagArray::new(filter, policy.as_ref(), rng);
+            let mut snoops = 0;
+            for number in 0..FOOTPRINT {
+                let requester = number % requesters;
+                let line = requester * FOOTPRINT / 2 + number / requesters;
+                if let Room::Evict(block) = filter.room(LineAddr(line)) {
+                    for line in block.iter() {
+                        let (_, owner) = filter.remove(filter.find(line).unwrap());
+                        assert_eq!(owner, block.victim.0 / (FOOTPRINT / 2) % requesters);
+                    }
+                    snoops += 1;
+                }
+                let slot = filter.insert(LineAddr(line), requester);
+                filter.set_owner(slot, requester);
+            }
+            let misses = FOOTPRINT - FOOTPRINT / 5;
+            assert_eq!(
+                snoops,
+                misses.div_ceil(max_lines),
+                "{max_lines} lines, {requesters} requesters"
+            );
+        }
     }
 }

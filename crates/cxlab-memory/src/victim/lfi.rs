@@ -1,7 +1,7 @@
 //! Least frequently inserted: the line that came into the array least often in all the run.
 //!
 //! The history is of all lines that were ever inserted, resident or not. It is exact by default and
-//! then grows with the footprint: 22 to 43 bytes a line, doubled when three quarters full. With
+//! then grows with the footprint: 21 to 43 bytes a line, doubled when three quarters full. With
 //! `counters` it is that many counters of 4 bytes for ever; lines whose hashes meet share one, so
 //! counts may be too high, never too low.
 
