@@ -13,7 +13,28 @@ use super::message::{Kept, M2s, S2m, Snoop};
 
 /// The number of a requester at this device, 0 to 63.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct Peer(pub u8);
+pub struct Peer(u8);
+
+impl Peer {
+    /// How many requesters one device can keep apart.
+    pub const MAX_COUNT: usize = 64;
+
+    /// The requester with this number; `None` from 64 on.
+    #[inline]
+    pub const fn new(number: usize) -> Option<Peer> {
+        if number < Peer::MAX_COUNT {
+            Some(Peer(number as u8))
+        } else {
+            None
+        }
+    }
+
+    /// Its number.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A set of requesters: bit n is requester n.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -26,7 +47,7 @@ impl Peers {
     /// Only this one.
     #[inline]
     pub const fn only(peer: Peer) -> Peers {
-        Peers(1 << (peer.0 & 63))
+        Peers(1 << peer.0)
     }
 
     /// Whether there are none.
@@ -410,6 +431,7 @@ pub struct Row {
 use Others::{Owner, Sharers};
 const ALONE: &[Others] = &[Others::None];
 const NO_OWNER: &[Others] = &[Others::None, Sharers];
+const NO_SHARERS: &[Others] = &[Others::None, Owner];
 const OWNER: &[Others] = &[Owner];
 const SHARERS: &[Others] = &[Sharers];
 const HELD: &[Others] = &[Sharers, Owner];
@@ -494,9 +516,9 @@ rows! {
     write_invalid: Always, WriteInvalid, ALONE => Same, Remove, WRITE;
     write_shared: Always, WriteShared, ALONE => Same, AddShared, WRITE;
     write_any: Always, WriteAny, ALONE => Same, Keep, WRITE;
-    conflict: Always, Conflict, ANY => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
+    conflict: Always, Conflict, NO_OWNER => Same, Keep, &[Do::Reply(S2m::BiConflictAck)];
 
-    response_invalid: Snooping, RspInvalid, ANY => Same, Remove, &[];
+    response_invalid: Snooping, RspInvalid, NO_OWNER => Same, Remove, &[];
     response_shared: Snooping, RspShared, ALONE => Same, AddShared, &[];
     response_exclusive: Snooping, RspExclusive, ALONE => Same, Keep, &[];
 
@@ -504,9 +526,9 @@ rows! {
     share_or_own_snooped: (Snooping ShareOrOwn), SnoopsDone, NO_OWNER => (Reading ShareOrOwn), Keep, READ;
     own_snooped: (Snooping Own), SnoopsDone, ALONE => (Reading Own), Keep, READ;
     own_no_data_snooped: (Snooping OwnNoData), SnoopsDone, ALONE => Idle, SetOwner, CMP_E;
-    current_snooped: (Snooping Current), SnoopsDone, ANY => (Reading Current), Keep, READ;
+    current_snooped: (Snooping Current), SnoopsDone, NO_SHARERS => (Reading Current), Keep, READ;
     flush_snooped: (Snooping Flush), SnoopsDone, ALONE => Idle, Clear, CMP;
-    local_read_snooped: (Snooping LocalRead), SnoopsDone, ANY => (Reading LocalRead), Keep, READ;
+    local_read_snooped: (Snooping LocalRead), SnoopsDone, NO_SHARERS => (Reading LocalRead), Keep, READ;
     local_write_snooped: (Snooping LocalWrite), SnoopsDone, ALONE => Idle, Keep, WRITE_LOCAL;
     entry_evicted: (Snooping EvictEntry), SnoopsDone, ALONE => Idle, Keep, &[];
 
@@ -555,16 +577,16 @@ const INDEX: Index = {
 /// eviction must then wait until the line is idle; any other message breaks the protocol.
 #[inline]
 pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
-    step_with(state, event, |row| Some(&ROWS[row]))
+    step_with(state, event, |row, _| Some(&ROWS[row]))
 }
 
-/// As [`step`], with rows looked up by their number through `table`: what the mutation test
-/// alters.
+/// As [`step`], with rows looked up through `table`, by number and by which of the row's views of
+/// the others it is: what the mutation test alters.
 #[inline]
 pub fn step_with<'t>(
     state: LineState,
     event: Event,
-    table: impl Fn(usize) -> Option<&'t Row>,
+    table: impl Fn(usize, Others) -> Option<&'t Row>,
 ) -> Option<(LineState, Actions)> {
     let (on, peer) = on(&state, event)?;
     let mut actions = Actions::new();
@@ -645,7 +667,7 @@ fn apply<'t>(
     state: LineState,
     on: On,
     peer: Option<Peer>,
-    table: &impl Fn(usize) -> Option<&'t Row>,
+    table: &impl Fn(usize, Others) -> Option<&'t Row>,
     actions: &mut Actions,
 ) -> Option<LineState> {
     let others = state.filter.others(peer);
@@ -653,7 +675,7 @@ fn apply<'t>(
     if found == NO_ROW {
         return None;
     }
-    let row = table(usize::from(found))?;
+    let row = table(usize::from(found), others)?;
     let mut next = state;
     if let Some(phase) = row.to {
         if !state.is_busy() {

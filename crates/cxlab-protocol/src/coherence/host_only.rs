@@ -1,8 +1,8 @@
 //! HDM-H: memory that the host alone keeps coherent. The device neither filters nor snoops.
 //!
-//! Reads are answered by `MemData` alone and writes by `Cmp` alone (CXL 3.1, table 3-53: the host
-//! expects a DRS only for HDM-H, and a DRS and an NDR for HDM-DB). MetaValue is opaque to the
-//! device and not stored here; SnpType is always No-Op.
+//! Reads are answered by `MemData` alone and writes by `Cmp` alone (CXL 3.1, tables 3-53 and C-8,
+//! and CXL 2.0, table 313: the host expects a DRS only for HDM-H, and a DRS and an NDR for
+//! HDM-DB). MetaValue is opaque to the device and not stored here; SnpType is always No-Op.
 
 use super::message::S2m;
 use crate::opcode::Opcode;

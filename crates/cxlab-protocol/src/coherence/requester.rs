@@ -341,7 +341,7 @@ rows! {
     invalid_data: I, DATA => I, Answered, RSP_I;
     invalid_cur: I, CUR => I, Answered, RSP_I;
     shared_inv: S, INV => I, Answered, DROP_RSP_I;
-    shared_data: S, DATA => S, Answered, RSP_S;
+    shared_data: S, &[On::SnpData] => S, Answered, RSP_S;
     exclusive_inv: E, INV => I, Answered, DROP_RSP_I;
     exclusive_data: E, DATA => S, Answered, RSP_S;
     exclusive_cur: E, CUR => E, Answered, RSP_E;
@@ -367,12 +367,12 @@ rows! {
     flush_early: IfA, ANY_ACK => IfA, Answered, RSP_I;
     clean_eviction_early: CiA, ANY_ACK => CiA, Answered, RSP_I;
 
-    shared_late: SD, ANY_ACK => SD, Defer, &[];
+    shared_late: SD, &[On::AckInv] => SD, Defer, &[];
     exclusive_late: ED, ANY_ACK => ED, Defer, &[];
     modified_late: MD, ANY_ACK => MD, Defer, &[];
     once_late: IcD, ANY_ACK => IcD, Defer, &[];
 
-    shared_snooped_before_data: SD, ANY_SNOOP => SD, Defer, &[];
+    shared_snooped_before_data: SD, &[On::SnpInv] => SD, Defer, &[];
     exclusive_snooped_before_data: ED, ANY_SNOOP => ED, Defer, &[];
     modified_snooped_before_data: MD, ANY_SNOOP => MD, Defer, &[];
     once_snooped_before_data: IcD, ANY_SNOOP => IcD, Defer, &[];
@@ -441,18 +441,19 @@ pub fn on(state: LineState, event: Event) -> Option<On> {
 /// again when the line has changed; a message that has no row breaks the protocol.
 #[inline]
 pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
-    step_with(state, event, |row| Some(&ROWS[row]))
+    step_with(state, event, |row, _| Some(&ROWS[row]))
 }
 
-/// As [`step`], with rows looked up by their number through `table`: what the mutation test
-/// alters.
+/// As [`step`], with rows looked up through `table`, by number and by which of the row's events it
+/// is: what the mutation test alters.
 #[inline]
 pub fn step_with<'t>(
     state: LineState,
     event: Event,
-    table: impl Fn(usize) -> Option<&'t Row>,
+    table: impl Fn(usize, On) -> Option<&'t Row>,
 ) -> Option<(LineState, Actions)> {
-    let row = table(find(state.line, on(state, event)?)?)?;
+    let on = on(state, event)?;
+    let row = table(find(state.line, on)?, on)?;
     let mut actions = Actions::new();
     let snoop = match (event, state.held) {
         (Event::BiSnp(snoop), _) => Some(snoop),
@@ -461,7 +462,8 @@ pub fn step_with<'t>(
     };
     let mut next = apply(state, snoop, row, &mut actions);
     if let (true, Held::Deferred(snoop)) = (next.line.is_stable(), next.held) {
-        let row = table(find(next.line, On::snoop(snoop))?)?;
+        let on = On::snoop(snoop);
+        let row = table(find(next.line, on)?, on)?;
         next = apply(next, Some(snoop), row, &mut actions);
     }
     Some((next, actions))

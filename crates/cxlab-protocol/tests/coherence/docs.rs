@@ -1,0 +1,120 @@
+//! `docs/coherence.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
+
+use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
+
+use cxlab_protocol::coherence::dcoh::{self, Do, Update, When};
+use cxlab_protocol::coherence::host_only;
+use cxlab_protocol::coherence::requester::{self, Action, Then};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coherence.md");
+
+/// The part of the document between the marks of this name must be this text.
+pub fn compare(name: &str, text: &str) {
+    let path = Path::new(DOCUMENT);
+    let document = fs::read_to_string(path).unwrap();
+    let begin = format!("<!-- begin {name} -->\n");
+    let end = format!("<!-- end {name} -->");
+    let from = document.find(&begin).unwrap() + begin.len();
+    let to = from + document[from..].find(&end).unwrap();
+    if document[from..to] == *text {
+        return;
+    }
+    if std::env::var_os("CXLAB_UPDATE_DOCS").is_some() {
+        let new = [&document[..from], text, &document[to..]].concat();
+        fs::write(path, new).unwrap();
+        return;
+    }
+    panic!("docs/coherence.md, part {name}, is not up to date: run with CXLAB_UPDATE_DOCS=1");
+}
+
+fn list<T: Debug>(items: &[T]) -> String {
+    let names: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+    names.join(", ")
+}
+
+fn requester_action(action: &Action) -> String {
+    match action {
+        Action::Send(message) => format!("send {message:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_document_has_the_requesters_rows() {
+    let mut text =
+        String::from("| row | in | on | does | then | snoop |\n|---|---|---|---|---|---|\n");
+    for row in requester::ROWS {
+        let actions: Vec<String> = row.actions.iter().map(requester_action).collect();
+        let snoop = match row.then {
+            Then::Keep => "",
+            Then::Answered => "answered",
+            Then::AwaitAck => "awaits BIConflictAck",
+            Then::Defer => "waits for a stable line",
+        };
+        text += &format!(
+            "| `{}` | {:?} | {} | {} | {:?} | {snoop} |\n",
+            row.name,
+            row.from,
+            list(row.on),
+            actions.join(", "),
+            row.to,
+        );
+    }
+    compare("requester", &text);
+}
+
+fn dcoh_action(action: &Do) -> String {
+    match action {
+        Do::Snoop(snoop) => format!("BISnp{snoop:?} to the others"),
+        Do::Reply(reply) => format!("reply {reply:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_document_has_the_rows_of_the_dcoh() {
+    let mut text = String::from(
+        "| row | phase | on | other holders | does | filter | phase then |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for row in dcoh::ROWS {
+        let actions: Vec<String> = row.actions.iter().map(dcoh_action).collect();
+        let when = match row.when {
+            When::In(phase) => format!("{phase:?}"),
+            When::Snooping => "any Snooping".into(),
+            When::Always => "any".into(),
+        };
+        let update = match row.update {
+            Update::Keep => String::new(),
+            update => format!("{update:?}"),
+        };
+        let to = row.to.map_or("same".into(), |to| format!("{to:?}"));
+        text += &format!(
+            "| `{}` | {when} | {:?} | {} | {} | {update} | {to} |\n",
+            row.name,
+            row.on,
+            list(row.others),
+            actions.join(", "),
+        );
+    }
+    compare("dcoh", &text);
+}
+
+#[test]
+fn the_document_has_the_rows_of_hdm_h() {
+    let mut text = String::from("| row | on | medium | reply |\n|---|---|---|---|\n");
+    for row in host_only::ROWS {
+        let reply = row
+            .reply
+            .map_or("none".into(), |reply| format!("{reply:?}"));
+        text += &format!(
+            "| `{}` | {} | {:?} | {reply} |\n",
+            row.name,
+            list(row.on),
+            row.access
+        );
+    }
+    compare("host-only", &text);
+}

@@ -1,0 +1,9 @@
+//! The coherence tables, explored exhaustively.
+#![allow(clippy::unwrap_used)]
+
+mod docs;
+mod exploration;
+mod flows;
+mod model;
+mod mutation;
+mod search;
