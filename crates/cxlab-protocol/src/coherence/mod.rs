@@ -54,6 +54,7 @@
 pub mod block;
 pub mod dcoh;
 pub mod fields;
+mod filter;
 pub mod host_only;
 pub mod list;
 pub mod message;
