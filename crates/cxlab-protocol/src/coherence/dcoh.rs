@@ -407,7 +407,7 @@ type Index = [[[u8; 3]; On::COUNT]; Phase::COUNT];
 
 /// The row for each phase, event and view of the others, found when the crate is compiled, and
 /// proof that no two rows claim the same place and that the actions fit.
-const INDEX: Index = {
+static INDEX: Index = {
     let mut index = [[[NO_ROW; 3]; On::COUNT]; Phase::COUNT];
     let mut r = 0;
     while r < ROWS.len() {
@@ -451,13 +451,14 @@ pub fn step_with<'t>(
 ) -> Option<(LineState, Actions)> {
     let (on, peer) = on(&state, event)?;
     let mut actions = Actions::new();
-    let mut next = apply(state, on, peer, &table, &mut actions)?;
+    let mut next = state;
+    apply(&mut next, on, peer, &table, &mut actions)?;
     let response = matches!(on, On::RspInvalid | On::RspShared | On::RspExclusive);
     if let (true, Some(peer)) = (response, peer) {
         next.waiting = next.waiting.without(peer);
         if next.waiting.is_empty() {
             let peer = asker(&next);
-            next = apply(next, On::SnoopsDone, peer, &table, &mut actions)?;
+            apply(&mut next, On::SnoopsDone, peer, &table, &mut actions)?;
         }
     }
     Some((next, actions))
@@ -525,41 +526,40 @@ fn may_answer(phase: Phase, kept: Kept) -> bool {
 
 #[inline]
 fn apply<'t>(
-    state: LineState,
+    line: &mut LineState,
     on: On,
     peer: Option<Peer>,
     table: &impl Fn(usize, Others) -> Option<&'t Row>,
     actions: &mut Actions,
-) -> Option<LineState> {
-    let others = state.filter.others(peer);
-    let found = INDEX[state.phase.index()][on as usize][others as usize];
+) -> Option<()> {
+    let filter = line.filter;
+    let others = filter.others(peer);
+    let found = INDEX[line.phase.index()][on as usize][others as usize];
     if found == NO_ROW {
         return None;
     }
     let row = table(usize::from(found), others)?;
-    let mut next = state;
     if let Some(phase) = row.to {
-        if !state.is_busy() {
-            next.requester = peer.unwrap_or_default();
-        }
-        next.phase = phase;
+        line.requester = match (line.is_busy(), phase) {
+            (_, Phase::Idle) => Peer::default(),
+            (true, _) => line.requester,
+            (false, _) => peer.unwrap_or_default(),
+        };
+        line.phase = phase;
     }
-    if !next.is_busy() {
-        next.requester = Peer(0);
-    }
-    next.filter = match (row.update, peer) {
+    line.filter = match (row.update, peer) {
         (Update::Clear, _) => Filter::Invalid,
-        (Update::Remove, Some(peer)) => state.filter.without(peer),
-        (Update::AddShared, Some(peer)) => state.filter.shared_with(peer),
+        (Update::Remove, Some(peer)) => filter.without(peer),
+        (Update::AddShared, Some(peer)) => filter.shared_with(peer),
         (Update::SetOwner, Some(peer)) => Filter::Any(peer),
-        _ => state.filter,
+        _ => filter,
     };
     for action in row.actions {
         actions.push(match (*action, peer) {
             (Do::Snoop(snoop), peer) => {
-                let holders = state.filter.holders();
-                next.waiting = peer.map_or(holders, |peer| holders.without(peer));
-                Action::Snoop(snoop, next.waiting)
+                let holders = filter.holders();
+                line.waiting = peer.map_or(holders, |peer| holders.without(peer));
+                Action::Snoop(snoop, line.waiting)
             }
             (Do::ReadMedium, _) => Action::ReadMedium,
             (Do::WriteMedium, _) => Action::WriteMedium,
@@ -569,5 +569,5 @@ fn apply<'t>(
             (Do::Reply(_), None) => return None,
         });
     }
-    Some(next)
+    Some(())
 }

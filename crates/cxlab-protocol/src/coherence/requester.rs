@@ -383,7 +383,7 @@ const NO_ROW: u8 = u8::MAX;
 
 /// The row for each state and event, found when the crate is compiled, and proof that no two rows
 /// claim the same pair and that the actions fit.
-const INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
+static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
     let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
     let mut r = 0;
     while r < ROWS.len() {
