@@ -237,6 +237,19 @@ impl S2m {
             S2m::MemData => Opcode::MemData,
         }
     }
+
+    /// The response with this opcode; `None` for snoops, requests and `MemData-NXM`.
+    pub const fn from_opcode(opcode: Opcode) -> Option<S2m> {
+        match opcode {
+            Opcode::Cmp => Some(S2m::Cmp),
+            Opcode::CmpS => Some(S2m::CmpS),
+            Opcode::CmpE => Some(S2m::CmpE),
+            Opcode::CmpM => Some(S2m::CmpM),
+            Opcode::BiConflictAck => Some(S2m::BiConflictAck),
+            Opcode::MemData => Some(S2m::MemData),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -252,6 +265,16 @@ mod tests {
                 Some(message)
             );
         }
+    }
+
+    #[test]
+    fn response_opcodes_lead_back_to_their_responses() {
+        let named = Opcode::ALL.iter().filter_map(|&opcode| {
+            let response = S2m::from_opcode(opcode)?;
+            assert_eq!(response.opcode(), opcode);
+            Some(response)
+        });
+        assert_eq!(named.count(), 6);
     }
 
     #[test]

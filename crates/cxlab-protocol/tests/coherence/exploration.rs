@@ -27,6 +27,7 @@ pub const TWO: Config = Config {
     evictions: Evictions::Anytime,
     blocks: false,
     one_request_queue: false,
+    reduced: true,
     broken: Broken::Nothing,
 };
 
@@ -98,6 +99,19 @@ fn breaks(config: Config, property: Property) {
 #[test]
 fn every_property_holds_for_two_requesters_of_one_line() {
     holds(TWO, 15238);
+}
+
+/// Without the reduction each state is there once or, told with the names exchanged, twice.
+#[test]
+fn the_reduction_by_names_loses_no_state() {
+    let config = Config {
+        name: "2 requesters, 1 line, not reduced",
+        reduced: false,
+        ..TWO
+    };
+    let found = explore(config);
+    assert!(found.broken.is_none());
+    assert!((15239..=2 * 15238).contains(&found.states));
 }
 
 #[test]

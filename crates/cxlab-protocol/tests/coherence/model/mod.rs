@@ -106,6 +106,8 @@ pub struct Config {
     pub blocks: bool,
     /// Requests pass one queue of one place at the DCOH, whose head blocks all others.
     pub one_request_queue: bool,
+    /// States that differ by the names of requesters and lines count once.
+    pub reduced: bool,
     pub broken: Broken,
 }
 

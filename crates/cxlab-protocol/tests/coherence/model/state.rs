@@ -368,6 +368,9 @@ impl Model {
                     }
                     code[to + agents] = world.home[from].encode(names);
                 }
+                if !self.config.reduced {
+                    return code;
+                }
                 best = best.min(code);
             }
         }
