@@ -61,7 +61,7 @@ impl Operation {
             M2s::MemInvOwn => Some(Operation::OwnNoData),
             M2s::MemRdCur => Some(Operation::Current),
             M2s::MemInvFlush => Some(Operation::Flush),
-            _ => None,
+            M2s::MemClnEvct | M2s::MemWr(_) | M2s::BiConflict | M2s::BiRsp(_) => None,
         }
     }
 
@@ -412,7 +412,8 @@ static INDEX: Index = {
     let mut r = 0;
     while r < ROWS.len() {
         let row = &ROWS[r];
-        assert!(row.actions.len() <= 2);
+        let follows = matches!(row.on, On::RspInvalid | On::RspShared | On::RspExclusive);
+        assert!(row.actions.len() <= if follows { 1 } else { 2 });
         let (first, last) = match row.when {
             When::In(phase) => (phase.index(), phase.index()),
             When::Snooping => (1, Operation::ALL.len()),
@@ -470,7 +471,12 @@ fn asker(state: &LineState) -> Option<Peer> {
     match state.phase {
         Phase::Snooping(operation) | Phase::Reading(operation) => match operation {
             Operation::LocalRead | Operation::LocalWrite | Operation::EvictEntry => None,
-            _ => Some(state.requester),
+            Operation::Share
+            | Operation::ShareOrOwn
+            | Operation::Own
+            | Operation::OwnNoData
+            | Operation::Current
+            | Operation::Flush => Some(state.requester),
         },
         Phase::Idle => None,
     }
@@ -520,7 +526,11 @@ fn may_answer(phase: Phase, kept: Kept) -> bool {
     kept.answers(match operation {
         Operation::Share | Operation::ShareOrOwn => Snoop::Data,
         Operation::Current | Operation::LocalRead => Snoop::Cur,
-        _ => Snoop::Inv,
+        Operation::Own
+        | Operation::OwnNoData
+        | Operation::Flush
+        | Operation::LocalWrite
+        | Operation::EvictEntry => Snoop::Inv,
     })
 }
 
