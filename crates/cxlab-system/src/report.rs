@@ -350,7 +350,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),
         },
         latency_histogram: totals.latency.bins(60),
-        time_series: series::sum(system.hosts().map(Host::series)),
+        time_series: series::sum(system.hosts().map(Host::series), context.end),
         requests: totals.requests,
         hosts,
         devices,

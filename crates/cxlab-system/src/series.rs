@@ -104,6 +104,22 @@ impl Series {
         self.width *= 2;
     }
 
+    /// Makes the last bin the one that `end`, the end of the measurement, falls into or closes.
+    fn close(&mut self, end: u64) {
+        let span = end.saturating_sub(self.start);
+        while span.div_ceil(self.width) > BINS as u64 {
+            self.double();
+        }
+        let count = (span.div_ceil(self.width) as usize).max(1);
+        // What completed at the very end belongs to the bin that ends there.
+        while self.bins.len() > count {
+            if let (Some(late), Some(last)) = (self.bins.pop(), self.bins.last_mut()) {
+                last.add(late);
+            }
+        }
+        self.bins.resize(count, Bin::default());
+    }
+
     /// Adds another host's series that begins at the same time.
     fn merge(&mut self, other: &Series) {
         let mut other = other.clone();
@@ -123,7 +139,7 @@ impl Series {
 }
 
 /// Requests completed over the time of the measurement, in bins of equal width; bin `i` begins
-/// `i * bin_ns` after the measurement does, and the last one ends with it or before.
+/// `i * bin_ns` after the measurement does, and the last one ends with it.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct TimeSeries {
     /// Width of a bin.
@@ -136,13 +152,14 @@ pub struct TimeSeries {
     pub latency_ns: Vec<f64>,
 }
 
-/// The sum of all hosts' series.
-pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Series>) -> TimeSeries {
+/// The sum of all hosts' series, of a measurement that ends at `end`.
+pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Series>, end: SimTime) -> TimeSeries {
     let mut all = all.into_iter();
     let Some(mut sum) = all.next().cloned() else {
         return TimeSeries::default();
     };
     all.for_each(|series| sum.merge(series));
+    sum.close(end.0);
     TimeSeries {
         bin_ns: sum.width as f64 / 1e3,
         reads: sum.bins.iter().map(|bin| bin.reads).collect(),
@@ -158,6 +175,11 @@ pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Series>) -> TimeSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The sum of series of a measurement of so many nanoseconds.
+    fn sum_of(all: &[&Series], nanos: u64) -> TimeSeries {
+        sum(all.iter().copied(), SimTime(7_000 + nanos * 1_000))
+    }
 
     /// Tells a series of one read of 5 ns at each of these nanoseconds after its start at 7 ns.
     fn told(nanos: impl IntoIterator<Item = u64>) -> Series {
@@ -176,7 +198,7 @@ mod tests {
 
     #[test]
     fn every_completion_is_in_the_bin_of_its_time() {
-        let series = sum([&told([0, 0, 3, 255])]);
+        let series = sum_of(&[&told([0, 0, 3, 255])], 256);
         assert_eq!((series.bin_ns, series.reads.len()), (1.0, 256));
         assert_eq!(
             (series.reads[0], series.reads[3], series.reads[255]),
@@ -187,7 +209,7 @@ mod tests {
 
     #[test]
     fn bins_double_their_width_and_lose_nothing() {
-        let series = sum([&told(0..100_000)]);
+        let series = sum_of(&[&told(0..100_000)], 100_000);
         assert_eq!(series.bin_ns, 512.0);
         assert_eq!(series.reads.len(), 196);
         assert!(series.reads[..195].iter().all(|reads| *reads == 512));
@@ -197,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_long_silence_is_bins_of_nothing() {
-        let series = sum([&told([1, 1_000_000_000])]);
+        let series = sum_of(&[&told([1, 1_000_000_000])], 1_000_000_001);
         assert_eq!(series.reads.iter().sum::<u64>(), 2);
         assert!(series.reads.len() <= BINS && series.reads.len() > BINS / 2);
         assert_eq!((series.reads[0], series.reads.last()), (1, Some(&1)));
@@ -207,7 +229,18 @@ mod tests {
     fn series_of_different_widths_add_up_as_if_they_were_one() {
         let (even, odd) = (told((0..5_000).step_by(2)), told((1..300).step_by(2)));
         let expected = told((0..5_000).filter(|nano| nano % 2 == 0 || *nano < 300));
-        assert_eq!(sum([&even, &odd]), sum([&expected]));
-        assert_eq!(sum([&odd, &even]), sum([&expected]));
+        let expected = sum_of(&[&expected], 5_000);
+        assert_eq!(sum_of(&[&even, &odd], 5_000), expected);
+        assert_eq!(sum_of(&[&odd, &even], 5_000), expected);
+    }
+
+    #[test]
+    fn bins_cover_the_measurement_and_no_more() {
+        let series = sum_of(&[&told([1])], 100);
+        assert_eq!((series.bin_ns, series.reads.len()), (1.0, 100));
+        let series = sum_of(&[&told([1])], 300);
+        assert_eq!((series.bin_ns, series.reads.len()), (2.0, 150));
+        let series = sum_of(&[&told([1, 100])], 100);
+        assert_eq!((series.reads.len(), series.reads[99]), (100, 1));
     }
 }
