@@ -10,13 +10,16 @@ create_exception!(
     ScenarioError,
     PyValueError,
     "A scenario with mistakes. Its text is what `cxlab check` prints; `diagnostics` is the same as \
-     data, the JSON of `cxlab check --json`."
+     data, what `cxlab check --json` prints."
 );
 
 /// The exception for these mistakes.
 pub(crate) fn raise(py: Python<'_>, mistakes: &Mistakes) -> PyErr {
     let error = ScenarioError::new_err(mistakes.render(false).trim_end().to_owned());
-    match error.value(py).setattr("diagnostics", mistakes.json()) {
+    let diagnostics = py
+        .import("json")
+        .and_then(|json| json.call_method1("loads", (mistakes.json(),)));
+    match diagnostics.and_then(|list| error.value(py).setattr("diagnostics", list)) {
         Ok(()) => error,
         Err(other) => other,
     }
