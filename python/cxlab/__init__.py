@@ -1,0 +1,55 @@
+"""cxlab: a simulator of CXL systems.
+
+>>> import cxlab
+>>> scenario = cxlab.Scenario.from_file("pool.toml").set("fabric.routing", "adaptive")
+>>> result = cxlab.run(scenario, seed=7)
+>>> print(result.table())
+
+See docs/python.md for all of it.
+"""
+
+from cxlab import plot
+from cxlab._native import VERSION as __version__
+from cxlab._native import ScenarioError
+from cxlab._result import Result
+from cxlab._run import Batches, Interrupted, Plan, Requester, import_trace, plan, run
+from cxlab._scenario import (
+    Scenario,
+    catalog,
+    device,
+    host,
+    memory,
+    schema,
+    topology,
+    trace,
+    workload,
+)
+from cxlab._sweep import SweepError, run_many, sweep
+from cxlab._types import Report
+
+__all__ = [
+    "Batches",
+    "Interrupted",
+    "Plan",
+    "Report",
+    "Requester",
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "SweepError",
+    "__version__",
+    "catalog",
+    "device",
+    "host",
+    "import_trace",
+    "memory",
+    "plan",
+    "plot",
+    "run",
+    "run_many",
+    "schema",
+    "sweep",
+    "topology",
+    "trace",
+    "workload",
+]

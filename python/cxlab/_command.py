@@ -1,0 +1,207 @@
+"""The `cxlab` command: report, sweep and reproduce are Python, all others Rust."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from cxlab import _native
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code, which is that of the Rust command.
+
+    0 is success, 1 something that cannot be written, 2 a mistake of the user's, 70 one of ours, and
+    130 an interruption.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    command = _COMMANDS.get(arguments[0]) if arguments else None
+    # Rust has its own handler where there is something to keep.
+    if command is None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        return _native.main(["cxlab", *arguments])
+    try:
+        return command(arguments[1:])
+    except KeyboardInterrupt:
+        print("interrupted; what has finished is kept", file=sys.stderr)
+        return 130
+    except _native.ScenarioError as error:
+        print("\n".join([str(error), *getattr(error, "__notes__", [])]), file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _mistake(text: str) -> int:
+    print(f"error: {text}", file=sys.stderr)
+    return 2
+
+
+def _report(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        "cxlab report", description="Make an HTML page of the results in a folder."
+    )
+    parser.add_argument("folder", metavar="DIR", type=Path, help="what `cxlab run --out DIR` wrote")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, help="the page [default: DIR/report.html]"
+    )
+    options = parser.parse_args(arguments)
+    if not (options.folder / "report.json").is_file():
+        return _mistake(
+            f"{options.folder}: has no report.json; allowed: a folder that `cxlab run --out` wrote"
+        )
+    from cxlab.report import write_page
+
+    out = options.out or options.folder / "report.html"
+    write_page(options.folder, out)
+    print(f"written: {out}")
+    return 0
+
+
+def _add_execution(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workers", metavar="N", type=_positive, help="processes [default: as many as cores]"
+    )
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="Dask scheduler that runs it instead, tcp://..."
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        type=Path,
+        help="where finished runs are kept [default: $CXLAB_CACHE or the user's cache folder]",
+    )
+    parser.add_argument("--no-cache", action="store_true", help="run all, and keep nothing")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found {text}; allowed: 1 and more")
+    return number
+
+
+def _cache(options: argparse.Namespace) -> Path | bool:
+    return False if options.no_cache else options.cache or True
+
+
+def _sweep(arguments: Sequence[str]) -> int:
+    from cxlab._scenario import Scenario, parse_values
+    from cxlab._sweep import SweepError, sweep
+
+    parser = argparse.ArgumentParser(
+        "cxlab sweep", description="Run a scenario over a grid of changes; print a table."
+    )
+    parser.add_argument("scenario", type=Path, help="scenario file (TOML)")
+    parser.add_argument(
+        "--grid",
+        metavar="PATH=VALUES",
+        action="append",
+        required=True,
+        help="values of one path, e.g. --grid hosts[0].count=1,2,4 (repeatable: all combinations)",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="PATH=VALUE",
+        action="append",
+        default=[],
+        help="change a value of all points (repeatable)",
+    )
+    parser.add_argument("--seed", type=int, help="seed of all points")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="also write FILE (.csv, .parquet)")
+    _add_execution(parser)
+    options = parser.parse_args(arguments)
+    if options.out is not None and options.out.suffix not in (".csv", ".parquet"):
+        return _mistake(f"{options.out}: allowed as --out: a file named .csv or .parquet")
+    grid = {}
+    for axis in options.grid:
+        path, equals, values = axis.partition("=")
+        if not equals or not values:
+            return _mistake(f"--grid {axis}: allowed: PATH=VALUE,VALUE,...")
+        grid[path] = parse_values(values)
+    if not options.scenario.is_file():
+        return _mistake(f"{options.scenario}: is no scenario file")
+    scenario = Scenario.from_file(options.scenario)
+    scenario._set = list(options.set)
+    try:
+        frame = sweep(
+            scenario,
+            grid,
+            seed=options.seed,
+            workers=options.workers,
+            scheduler=options.scheduler,
+            cache=_cache(options),
+        )
+    except SweepError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    if options.out is not None:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        if options.out.suffix == ".csv":
+            frame.to_csv(options.out, index=False)
+        else:
+            frame.to_parquet(options.out, index=False)
+    print(frame.drop(columns=["digest", "plan_hash"]).to_string(index=False))
+    return 0
+
+
+def _reproduce(arguments: Sequence[str]) -> int:
+    from cxlab._sweep import SweepError
+    from cxlab.reproduce import PAPERS, Settings, reproduce
+
+    parser = argparse.ArgumentParser(
+        "cxlab reproduce",
+        description="Reproduce a paper's figures: CSV, PNG and SVG files, and a table of the "
+        "paper's claims beside what was found. A claim that is missed is shown, and no failure.",
+    )
+    parser.add_argument("paper", choices=sorted(PAPERS))
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help="e.g. fig10 [default: all]")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="where files go [default: out/reproduce/PAPER]"
+    )
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        metavar="DIR",
+        help="the paper's traces, *.trace.gz [default: $CXLAB_TRACES]; figures that need them are "
+        "left out without",
+    )
+    parser.add_argument("--list", action="store_true", help="list the figures")
+    _add_execution(parser)
+    options = parser.parse_args(arguments)
+    known = PAPERS[options.paper]()
+    if options.list:
+        for figure in known:
+            print(f"{figure.name:<18} {figure.title}")
+        return 0
+    names = [figure.name for figure in known]
+    unknown = [name for name in options.figures if name not in names]
+    if unknown:
+        return _mistake(f"found figure {', '.join(unknown)}; allowed: {', '.join(names)}")
+    settings = Settings(
+        out=options.out or Path("out/reproduce") / options.paper,
+        traces=options.traces,
+        workers=options.workers,
+        scheduler=options.scheduler,
+        cache=_cache(options),
+    )
+    chosen = [figure for figure in known if not options.figures or figure.name in options.figures]
+    try:
+        reproduce(chosen, settings)
+    except SweepError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "report": _report,
+    "sweep": _sweep,
+    "reproduce": _reproduce,
+}

@@ -1,0 +1,61 @@
+"""The extension module (crates/cxlab-ffi)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+VERSION: str
+
+class ScenarioError(ValueError):
+    """A scenario with mistakes; the text is what ``cxlab check`` prints.
+
+    ``diagnostics`` is the same as data, what ``cxlab check --json`` prints.
+    """
+
+    diagnostics: list[dict[str, str | int | None]]
+
+Batches = Iterator[tuple[bytes, bytes, bytes | None]]
+
+class Plan:
+    """A resolved scenario."""
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        set: Sequence[str],
+        folder: str,
+        workloads: Mapping[str, Callable[[int, int, int], Batches]],
+    ) -> None: ...
+    @property
+    def hash(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    def describe(self) -> str: ...
+    def svg(self) -> str: ...
+    def run(
+        self,
+        seed: int | None,
+        threads: int | None,
+        progress: Callable[[int, int | None, float], object] | None,
+        requests: bool,
+    ) -> Run: ...
+
+class Run:
+    """What a run measured."""
+
+    @property
+    def report(self) -> str: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def svg(self) -> str: ...
+    @property
+    def columns(self) -> list[tuple[str, str, bytes]] | None: ...
+    @property
+    def stopped(self) -> BaseException | None: ...
+
+def main(arguments: Sequence[str]) -> int: ...
+def schema() -> str: ...
+def merge(name: str, text: str, set: Sequence[str]) -> str: ...
+def import_trace(source: str, destination: str, format: str | None) -> tuple[int, int]: ...

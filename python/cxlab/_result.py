@@ -1,0 +1,218 @@
+"""What a run measured."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from cxlab import _files
+from cxlab._scenario import PathLike
+from cxlab._types import Report
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+#: The tables of a result.
+TableName = Literal[
+    "hosts", "devices", "links", "stages", "by_hops", "latency_histogram", "time_series", "requests"
+]
+
+#: A column of the request log: name, numpy type, values as bytes.
+Column = tuple[str, str, bytes]
+
+
+class Result:
+    """What a run measured: a report, and tables of it as Arrow, pandas or polars."""
+
+    def __init__(
+        self,
+        report: str,
+        *,
+        table: str | None = None,
+        svg: str | None = None,
+        columns: list[Column] | None = None,
+        requests: Path | None = None,
+    ) -> None:
+        """Made by :func:`cxlab.run` and :meth:`load`."""
+        self._json = report
+        self._table = table
+        self._columns = columns
+        self._requests = requests
+        #: The system as an SVG, links coloured by how busy they were; None when it was not kept.
+        self.svg = svg
+
+    @classmethod
+    def load(cls, folder: PathLike) -> Result:
+        """The result in a folder that ``cxlab run`` or :meth:`save` wrote."""
+        folder = Path(folder)
+        svg, requests = folder / "topology.svg", folder / "requests.parquet"
+        return cls(
+            (folder / "report.json").read_text(encoding="utf-8"),
+            svg=svg.read_text(encoding="utf-8") if svg.is_file() else None,
+            requests=requests if requests.is_file() else None,
+        )
+
+    def save(self, folder: PathLike) -> None:
+        """Writes what ``cxlab run --out`` writes; the report comes last, when the rest is whole."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "requests.parquet"
+        if self.has_requests:
+            import pyarrow.parquet
+
+            table = self.to_arrow("requests")
+            _files.write_whole(log, lambda path: pyarrow.parquet.write_table(table, path))
+        else:
+            log.unlink(missing_ok=True)
+        if self.svg is not None:
+            _files.write_text(folder / "topology.svg", self.svg)
+        _files.write_text(folder / "report.json", self._json.rstrip("\n") + "\n")
+
+    @cached_property
+    def report(self) -> Report:
+        """Everything that was measured: the contents of `report.json`."""
+        return cast("Report", json.loads(self._json))
+
+    @property
+    def json(self) -> str:
+        """The report as text."""
+        return self._json
+
+    @property
+    def partial(self) -> bool:
+        """Whether the run was interrupted before its window ended."""
+        return self.report["partial"]
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether the request log was kept."""
+        return self._columns is not None or self._requests is not None
+
+    def table(self) -> str:
+        """The table that the command prints; a few lines where the system is not known any more."""
+        if self._table is not None:
+            return self._table
+        report = self.report
+        latency, bandwidth = report["latency_ns"], report["bandwidth_gbps"]
+        return (
+            f"{report['scenario']}{' (PARTIAL)' if report['partial'] else ''}\n"
+            f"  {report['requests']['completed']} requests in {report['window_ns'] / 1e3:.3f} us\n"
+            f"  bandwidth {bandwidth['total']:.3f} GB/s\n"
+            f"  latency {latency['mean']:.1f} ns, p99 {latency['p99']:.1f} ns\n"
+        )
+
+    def to_arrow(self, table: TableName = "hosts") -> pyarrow.Table:
+        """A table of the result.
+
+        ``"requests"`` has a row for each request of the run, warm-up included (those measured
+        completed after ``report["warmup_ns"]``), and needs ``requests=True`` of :func:`cxlab.run`.
+        """
+        import pyarrow
+
+        if table == "requests":
+            return self._request_table()
+        return pyarrow.table(self._columns_of(table))
+
+    def to_pandas(self, table: TableName = "hosts") -> pandas.DataFrame:
+        """A table of the result as a pandas frame."""
+        return cast("pandas.DataFrame", self.to_arrow(table).to_pandas())
+
+    def to_polars(self, table: TableName = "hosts") -> polars.DataFrame:
+        """A table of the result as a polars frame (needs polars: ``pip install cxlab[polars]``)."""
+        import polars
+
+        return cast("polars.DataFrame", polars.from_arrow(self.to_arrow(table)))
+
+    def _request_table(self) -> pyarrow.Table:
+        import numpy
+        import pyarrow
+        import pyarrow.parquet
+
+        if self._columns is not None:
+            arrays = {
+                name: pyarrow.array(numpy.frombuffer(values, dtype=kind))
+                for name, kind, values in self._columns
+            }
+            return pyarrow.table(arrays)
+        if self._requests is not None:
+            return pyarrow.parquet.read_table(self._requests)
+        raise ValueError("the request log was not kept; allowed: with requests=True in cxlab.run")
+
+    def _columns_of(self, table: TableName) -> dict[str, list[Any]]:
+        report = self.report
+        match table:
+            case "hosts":
+                return _flat(cast("list[dict[str, Any]]", report["hosts"]))
+            case "devices":
+                return _flat(cast("list[dict[str, Any]]", report["devices"]))
+            case "links":
+                return _flat(cast("list[dict[str, Any]]", report["links"]))
+            case "by_hops":
+                return _flat(cast("list[dict[str, Any]]", report["by_hops"]))
+            case "stages":
+                stages = report["stages_ns"]
+                return {"stage": list(stages), "mean_ns": list(stages.values())}
+            case "latency_histogram":
+                bins = report["latency_histogram"]
+                return {
+                    "upper_ns": [upper for upper, _ in bins],
+                    "requests": [count for _, count in bins],
+                }
+            case "time_series":
+                return _series(report)
+        raise ValueError(f"found table {table!r}; allowed: {', '.join(TableName.__args__)}")  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        report = self.report
+        return (
+            f"<cxlab.Result {report['scenario']!r}: {report['requests']['completed']} requests, "
+            f"{report['bandwidth_gbps']['total']:.3f} GB/s, "
+            f"mean latency {report['latency_ns']['mean']:.1f} ns"
+            f"{', partial' if report['partial'] else ''}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        import html
+
+        return f"{self.svg or ''}<pre>{html.escape(self.table())}</pre>"
+
+
+def _flat(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Columns of rows; a key of a table in a row becomes table_key."""
+    flat = [_flat_row(row) for row in rows]
+    names = list(flat[0]) if flat else []
+    return {name: [row[name] for row in flat] for name in names}
+
+
+def _flat_row(row: dict[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, dict):
+            flat.update({f"{key}_{inner}": item for inner, item in value.items()})
+        else:
+            flat[key] = value
+    return flat
+
+
+def _series(report: Report) -> dict[str, list[Any]]:
+    """The time series with rates: the last bin ends with the measurement."""
+    series = report["time_series"]
+    starts = [at * series["bin_ns"] for at in range(len(series["reads"]))]
+    spans = [min(series["bin_ns"], max(report["window_ns"] - start, 1e-3)) for start in starts]
+
+    def rate(counts: list[int]) -> list[float]:
+        return [count * 64.0 / span for count, span in zip(counts, spans, strict=True)]
+
+    return {
+        "start_ns": starts,
+        "reads": series["reads"],
+        "writes": series["writes"],
+        "read_gbps": rate(series["reads"]),
+        "write_gbps": rate(series["writes"]),
+        "latency_ns": series["latency_ns"],
+    }

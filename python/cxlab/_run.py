@@ -1,0 +1,228 @@
+"""Plans and runs, in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from cxlab import _native
+from cxlab._result import Result
+from cxlab._scenario import PathLike, Scenario
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from tqdm import tqdm
+
+#: Addresses; whether each writes; and, if wanted, the earliest issue of each in picoseconds.
+Batch: TypeAlias = "tuple[ArrayLike, ArrayLike] | tuple[ArrayLike, ArrayLike, ArrayLike]"
+#: What a workload gives.
+Batches: TypeAlias = "Iterable[Batch]"
+#: Called with requests completed, requests expected (or None) and simulated nanoseconds.
+Progress: TypeAlias = Callable[[int, int | None, float], object]
+
+
+@dataclass(frozen=True)
+class Requester:
+    """For whom a workload's function makes operations."""
+
+    #: Its number among the hosts of its group, from 0.
+    number: int
+    #: How many hosts its group has.
+    count: int
+    #: Bytes of memory that it reaches: addresses go from 0 to below this.
+    span: int
+
+
+#: A workload in Python: a function that gives batches of operations for a requester.
+Workload: TypeAlias = "Callable[[Requester], Batches]"
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run that Ctrl-C stopped; ``result`` is what it had measured, marked partial.
+
+    It is a :class:`KeyboardInterrupt`, so that it ends a script or a loop as Ctrl-C always does.
+    """
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(
+            f"interrupted at {result.report['sim_time_ns'] / 1e3:.1f} us of simulated time"
+        )
+        self.result = result
+
+
+class Plan:
+    """A resolved scenario: every mistake has been looked for, every default filled in."""
+
+    def __init__(self, native: _native.Plan) -> None:
+        """Made by :func:`plan`."""
+        self._native = native
+
+    @property
+    def hash(self) -> str:
+        """Identifies everything that can change a result but the seed (and Python workloads)."""
+        return self._native.hash
+
+    def describe(self) -> dict[str, Any]:
+        """The system as values: what ``cxlab plan --format json`` prints."""
+        return cast("dict[str, Any]", json.loads(self._native.describe()))
+
+    @property
+    def svg(self) -> str:
+        """The system as a picture."""
+        return self._native.svg()
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+    def run(
+        self,
+        *,
+        seed: int | None = None,
+        threads: int | None = None,
+        progress: Progress | bool | None = None,
+        requests: bool = False,
+    ) -> Result:
+        """Runs it, as :func:`run` does."""
+        with _progress(progress, self._native.name) as tell:
+            done = self._native.run(seed, threads, tell, requests)
+        result = Result(done.report, table=done.table, svg=done.svg, columns=done.columns)
+        if isinstance(done.stopped, KeyboardInterrupt):
+            raise Interrupted(result) from None
+        if done.stopped is not None:
+            raise done.stopped
+        return result
+
+
+def plan(scenario: Scenario, *, workloads: Mapping[str, Workload] | None = None) -> Plan:
+    """Resolves a scenario; raises :class:`cxlab.ScenarioError` with every mistake in it."""
+    factories = {name: _factory(function) for name, function in (workloads or {}).items()}
+    return Plan(scenario._plan(factories))
+
+
+def run(
+    scenario: Scenario | PathLike,
+    *,
+    seed: int | None = None,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+    requests: bool = False,
+    workloads: Mapping[str, Workload] | None = None,
+) -> Result:
+    """Runs a scenario (or a scenario file) in this process.
+
+    Other Python threads go on meanwhile. Ctrl-C raises :class:`Interrupted`, which holds what was
+    measured.
+
+    Args:
+        scenario: what is simulated.
+        seed: seed of every random stream, instead of the scenario's.
+        threads: threads, instead of the scenario's; the result is the same for every number.
+        progress: False for no progress bar; True for one; None for one on a terminal's standard
+            error; or a function that is called about ten times a second with requests completed,
+            requests expected (or None) and simulated nanoseconds. What it raises ends the run.
+        requests: whether to keep a row for each request: ``result.to_pandas("requests")``.
+        workloads: functions that make operations, by the name that the scenario's
+            ``workload = { kind = "external", name = ... }`` gives.
+
+    Raises:
+        ScenarioError: the scenario has mistakes.
+        Interrupted: Ctrl-C.
+
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.from_file(scenario)
+    return plan(scenario, workloads=workloads).run(
+        seed=seed, threads=threads, progress=progress, requests=requests
+    )
+
+
+def import_trace(
+    source: PathLike,
+    destination: PathLike,
+    *,
+    format: str | None = None,  # noqa: A002
+) -> tuple[int, int]:
+    """Turns a trace in any format that cxlab reads into a `.cxlt` file; gives reads and writes."""
+    return _native.import_trace(os.fspath(source), os.fspath(destination), format)
+
+
+def _factory(function: Workload) -> Callable[[int, int, int], _native.Batches]:
+    def batches(number: int, count: int, span: int) -> _native.Batches:
+        return map(_bytes, _checked(function, Requester(number, count, span)))
+
+    return batches
+
+
+def _checked(function: Workload, requester: Requester) -> Iterator[Any]:
+    made = function(requester)
+    try:
+        return iter(made)
+    except TypeError:
+        raise TypeError(
+            f"the workload's function gave {type(made).__name__}; allowed: an iterable of batches, "
+            "each (addresses, writes) or (addresses, writes, times_ps)"
+        ) from None
+
+
+def _bytes(batch: Batch) -> tuple[bytes, bytes, bytes | None]:
+    """A batch as bytes: u64 addresses, u8 writes, u64 picoseconds."""
+    import numpy
+
+    addresses = _unsigned(batch[0], "addresses")
+    writes = numpy.broadcast_to(numpy.asarray(batch[1], dtype=bool), addresses.shape)
+    times = _unsigned(batch[2], "times") if len(batch) > 2 else None
+    return addresses.tobytes(), writes.tobytes(), None if times is None else times.tobytes()
+
+
+def _unsigned(values: ArrayLike, what: str) -> Any:
+    import numpy
+
+    array = numpy.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(
+            f"found {what} of type {array.dtype} in {array.ndim} dimensions; allowed: whole "
+            "numbers in one dimension"
+        )
+    if array.size and array.dtype.kind == "i" and array.min() < 0:
+        raise ValueError(f"found {array.min()} among {what}; allowed: 0 and more")
+    return array.astype("<u8", copy=False)
+
+
+def _progress(
+    progress: Progress | bool | None, name: str
+) -> AbstractContextManager[Progress | None]:
+    if callable(progress):
+        return nullcontext(progress)
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        return nullcontext(None)
+    return _Bar(name)
+
+
+class _Bar:
+    """A progress bar on standard error."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._bar: tqdm[Any] | None = None
+
+    def __enter__(self) -> Progress:
+        return self._tell
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _tell(self, completed: int, expected: int | None, simulated_ns: float) -> None:
+        if self._bar is None:
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                desc=self._name, total=expected, unit=" requests", unit_scale=True, leave=False
+            )
+        self._bar.n = completed
+        self._bar.set_postfix_str(f"{simulated_ns / 1e3:.1f} us simulated")

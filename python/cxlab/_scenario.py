@@ -1,0 +1,269 @@
+"""Scenarios: what is simulated. Schema, defaults and checks are those of the command."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import tomli_w
+
+from cxlab import _native
+from cxlab._types import Table, Value
+
+#: A path to a file.
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def inline(value: Value) -> str:
+    """A value as TOML on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # A JSON string is a TOML string, but for DEL, which TOML wants escaped.
+        return json.dumps(value).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        items = (f"{json.dumps(key)} = {inline(item)}" for key, item in value.items())
+        return "{ " + ", ".join(items) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(inline(item) for item in value) + "]"
+    if hasattr(value, "item"):  # numpy's numbers
+        return inline(value.item())
+    return repr(value)
+
+
+class Scenario:
+    """A system, what runs on it and how it is measured.
+
+    It has no defaults of its own: it holds what was written, and cxlab fills in the rest. It is
+    made from a file, from text, from values, or by its methods::
+
+        scenario = (
+            Scenario("pool")
+            .fabric(topology=topology("ring", switches=4))
+            .hosts("host", count=4, workload=workload("uniform", read_ratio=0.67))
+            .devices("mem", count=4, memory=memory("fixed", latency="46 ns"))
+        )
+
+    Methods that change it return it, so that they can be chained.
+    """
+
+    _text: str
+    _set: list[str]
+    _name: str
+    _folder: Path
+
+    def __init__(self, name: str, **values: Value) -> None:
+        """Begins a scenario; ``values`` are its top-level keys, such as ``seed``."""
+        self._write({"name": name, **values})
+        self._folder = Path()
+
+    @classmethod
+    def from_toml(cls, text: str, *, name: str = "scenario", folder: PathLike = ".") -> Scenario:
+        """A scenario from TOML.
+
+        ``name`` is what messages call the text, ``folder`` where its relative paths start.
+        """
+        scenario = cls.__new__(cls)
+        scenario._text, scenario._set = text, []
+        scenario._name, scenario._folder = name, Path(folder)
+        return scenario
+
+    @classmethod
+    def from_file(cls, path: PathLike) -> Scenario:
+        """A scenario from a TOML file. Relative paths in it start from its folder."""
+        path = Path(path)
+        return cls.from_toml(path.read_text(encoding="utf-8"), name=str(path), folder=path.parent)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Value], *, folder: PathLike = ".") -> Scenario:
+        """A scenario from its values."""
+        scenario = cls.__new__(cls)
+        scenario._write(dict(values))
+        scenario._folder = Path(folder)
+        return scenario
+
+    def _write(self, values: Table) -> None:
+        self._text, self._set = tomli_w.dumps(values), []
+        self._name = "scenario"
+
+    # What it holds.
+
+    def to_dict(self) -> Table:
+        """Its values, as they were written: without defaults."""
+        merged = json.loads(_native.merge(self._name, self._text, self._set))
+        return cast("Table", merged)
+
+    def to_toml(self) -> str:
+        """Its text: what was written, with the changes since."""
+        return tomli_w.dumps(self.to_dict()) if self._set else self._text
+
+    def save(self, path: PathLike) -> None:
+        """Writes it to a file."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def copy(self) -> Scenario:
+        """A scenario of its own with the same values."""
+        other = copy.copy(self)
+        other._set = list(self._set)
+        return other
+
+    @property
+    def folder(self) -> Path:
+        """Where its relative paths start."""
+        return self._folder
+
+    def check(self) -> None:
+        """Raises :class:`cxlab.ScenarioError` with every mistake in it, if there is any."""
+        self._plan()
+
+    def _plan(self, workloads: Mapping[str, Any] | None = None) -> _native.Plan:
+        return _native.Plan(
+            self._name, self._text, self._set, str(self._folder), dict(workloads or {})
+        )
+
+    def _parts(self) -> tuple[str, str, list[str], str]:
+        """What another process needs to make the same plan."""
+        return self._name, self._text, list(self._set), str(self._folder.resolve())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scenario) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<cxlab.Scenario {self._name!r}, {len(self._set)} changes>"
+
+    # What changes it.
+
+    def set(self, path: str, value: Value) -> Scenario:
+        """Changes one value: ``scenario.set("hosts[0].count", 16)``, as ``--set`` of the command.
+
+        Missing tables are made; an array only takes an index that it has.
+        """
+        changed = [*self._set, f"{path}={inline(value)}"]
+        _native.merge(self._name, self._text, changed)
+        self._set = changed
+        return self
+
+    def update(self, changes: Mapping[str, Value]) -> Scenario:
+        """Changes several values, in order."""
+        for path, value in changes.items():
+            self.set(path, value)
+        return self
+
+    def _merge_table(self, key: str, values: Table) -> Scenario:
+        all_values = self.to_dict()
+        table = all_values.get(key, {})
+        all_values[key] = {**table, **values} if isinstance(table, dict) else values
+        self._write(all_values)
+        return self
+
+    def _append(self, key: str, entry: Table) -> Scenario:
+        all_values = self.to_dict()
+        entries = all_values.get(key, [])
+        all_values[key] = [*entries, entry] if isinstance(entries, list) else [entry]
+        self._write(all_values)
+        return self
+
+    def fabric(self, **values: Value) -> Scenario:
+        """Sets keys of ``[fabric]``: topology, routing, switch, link, edge_link, ..."""
+        return self._merge_table("fabric", values)
+
+    def measure(self, **values: Value) -> Scenario:
+        """Sets keys of ``[measure]``: requests, duration, warmup_requests, warmup_time."""
+        return self._merge_table("measure", values)
+
+    def address_map(self, **values: Value) -> Scenario:
+        """Sets keys of ``[address_map]``."""
+        return self._merge_table("address_map", values)
+
+    def execution(self, **values: Value) -> Scenario:
+        """Sets keys of ``[execution]``."""
+        return self._merge_table("execution", values)
+
+    def hosts(self, name: str, **values: Value) -> Scenario:
+        """Adds a group of hosts: count, issue, workload, requests, ..."""
+        return self._append("hosts", host(name, **values))
+
+    def devices(self, name: str, **values: Value) -> Scenario:
+        """Adds a group of devices: count, capacity, controller, memory, ..."""
+        return self._append("devices", device(name, **values))
+
+
+def host(name: str, **values: Value) -> Table:
+    """An entry of ``[[hosts]]``."""
+    return {"name": name, **values}
+
+
+def device(name: str, **values: Value) -> Table:
+    """An entry of ``[[devices]]``."""
+    return {"name": name, **values}
+
+
+def topology(kind: str, **parameters: Value) -> Table:
+    """A topology: an entry of ``catalog("topology")`` with its parameters."""
+    return {"kind": kind, **parameters}
+
+
+def workload(kind: str, **parameters: Value) -> Table:
+    """A workload: an entry of ``catalog("workload")`` with its parameters."""
+    return {"kind": kind, **parameters}
+
+
+def memory(kind: str, **parameters: Value) -> Table:
+    """A memory medium: an entry of ``catalog("memory")`` with its parameters."""
+    return {"kind": kind, **parameters}
+
+
+def trace(path: PathLike, **parameters: Value) -> Table:
+    """The workload that replays a trace."""
+    return workload("trace", path=os.fspath(path), **parameters)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of scenarios."""
+    return cast("dict[str, Any]", json.loads(_native.schema()))
+
+
+#: The names of catalogs, and their definitions in the schema.
+_CATALOGS = {
+    "topology": "TopologyChoice",
+    "workload": "WorkloadChoice",
+    "memory": "MediumChoice",
+}
+
+
+def catalog(name: str) -> dict[str, str]:
+    """What can be chosen as ``kind``, and what each is for: of "topology", "workload", "memory"."""
+    if name not in _CATALOGS:
+        raise ValueError(f"found catalog {name!r}; allowed: {', '.join(_CATALOGS)}")
+    entries = schema()["$defs"][_CATALOGS[name]]["oneOf"]
+    return {entry["properties"]["kind"]["const"]: entry["description"] for entry in entries}
+
+
+def parse_values(text: str) -> list[Value]:
+    """Values as a user types them: a TOML array, or TOML values or words with commas between."""
+    try:
+        values = tomllib.loads(f"values = {text}")["values"]
+    except tomllib.TOMLDecodeError:
+        values = None
+    if isinstance(values, list):
+        return cast("list[Value]", values)
+    if values is not None:
+        return [cast("Value", values)]
+    try:
+        return cast("list[Value]", tomllib.loads(f"values = [{text}]")["values"])
+    except tomllib.TOMLDecodeError:
+        return [_word(word.strip()) for word in text.split(",")]
+
+
+def _word(word: str) -> Value:
+    try:
+        return cast("Value", tomllib.loads(f"value = {word}")["value"])
+    except tomllib.TOMLDecodeError:
+        return word

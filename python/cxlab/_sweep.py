@@ -1,0 +1,375 @@
+"""Many runs: in local processes or on a Dask cluster, with a cache of results on disk.
+
+A point that has finished is never run again: its report lies in the cache under the hash of its
+plan, its seed and this build of cxlab, and gets its name only when it is whole. So a sweep that was
+killed goes on where it was, and a worker that dies costs only the point it was at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from cxlab import _files, _native
+from cxlab._native import ScenarioError
+from cxlab._result import Result
+from cxlab._scenario import PathLike, Scenario
+from cxlab._types import Report, Value
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+#: Changes of a scenario: values by path.
+Changes: TypeAlias = Mapping[str, Value]
+#: Called when a point's report is there.
+Arrived: TypeAlias = Callable[[int, str], None]
+
+#: Pools that may die one after the other without a point finished in between.
+_MOST_DEATHS = 3
+#: Seconds after which an idle worker ends, and between two looks at whether its parent lives.
+_IDLE_SECONDS = 10
+_WATCH_SECONDS = 0.5
+
+
+class SweepError(RuntimeError):
+    """A sweep that cannot go on; what has finished is in the cache."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """What a worker needs for one run: text, and no objects."""
+
+    name: str
+    text: str
+    set: tuple[str, ...]
+    folder: str
+    seed: int | None
+    threads: int
+
+
+def _simulate(point: _Point) -> str:
+    """The report of a point, as JSON. Runs in a worker."""
+    plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
+    done = plan.run(point.seed, point.threads, None, False)
+    if done.stopped is not None:
+        raise done.stopped
+    return done.report
+
+
+@cache
+def _build() -> str:
+    """Identifies this build of cxlab, so that a developer's change makes results anew."""
+    return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:16]
+
+
+def default_cache() -> Path:
+    """Where reports are kept: ``$CXLAB_CACHE``, or a folder in the user's cache."""
+    given = os.environ.get("CXLAB_CACHE")
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "cxlab"
+
+
+class _Cache:
+    """Reports on disk, by plan, seed and build."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, key: str) -> Path | None:
+        return self._folder / f"{key}.json" if self._folder is not None else None
+
+    def get(self, key: str) -> str | None:
+        path = self._path(key)
+        try:
+            return path.read_text(encoding="utf-8") if path is not None else None
+        except FileNotFoundError:
+            return None
+
+    def put(self, key: str, report: str) -> None:
+        path = self._path(key)
+        if path is not None:
+            _files.write_text(path, report)
+
+
+def run_many(
+    scenarios: Sequence[Scenario],
+    *,
+    seed: int | None = None,
+    threads: int = 1,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    cache: PathLike | bool = True,
+    progress: bool | None = None,
+    description: str = "runs",
+) -> list[Result]:
+    """Runs scenarios side by side, and gives their results in order.
+
+    Args:
+        scenarios: what to run.
+        seed: seed of all runs, instead of each scenario's.
+        threads: threads of each run.
+        workers: local processes; as many as there are cores (by ``threads``) when None.
+        scheduler: address of a Dask scheduler that does it instead (needs ``cxlab[dask]``). Its
+            workers need this version of cxlab, and the traces under the same paths.
+        cache: whether finished runs are kept, or the folder they are kept in instead of
+            ``$CXLAB_CACHE`` or the user's cache folder.
+        progress: False for no progress bar; None for one on a terminal's standard error.
+        description: what the progress bar calls it.
+
+    Raises:
+        ScenarioError: a scenario has mistakes. All are looked at before anything runs.
+        SweepError: workers die again and again.
+
+    """
+    points = [
+        _Point(name, text, tuple(changes), folder, seed, threads)
+        for name, text, changes, folder in (scenario._parts() for scenario in scenarios)
+    ]
+    folder = None if cache is False else default_cache() if cache is True else Path(cache)
+    store = _Cache(folder)
+    plans = _plan_all(points)
+    reports: list[str | None] = [store.get(key) for key, _ in plans]
+    # Equal points are run once.
+    waiting: dict[str, list[int]] = {}
+    for number, (key, _) in enumerate(plans):
+        if reports[number] is None:
+            waiting.setdefault(key, []).append(number)
+    with _bar(len(points), description, progress) as advance:
+        advance(len(points) - sum(map(len, waiting.values())))
+
+        def arrived(number: int, report: str) -> None:
+            key = plans[number][0]
+            store.put(key, report)
+            for equal in waiting[key]:
+                reports[equal] = report
+            advance(len(waiting[key]))
+
+        todo = {numbers[0]: points[numbers[0]] for numbers in waiting.values()}
+        if todo and scheduler is not None:
+            _run_on_dask(todo, scheduler, arrived)
+        elif todo:
+            _run_locally(todo, workers or _default_workers(threads), arrived)
+    return [
+        Result(_renamed(cast("str", report), name))
+        for report, (_, name) in zip(reports, plans, strict=True)
+    ]
+
+
+def _renamed(report: str, name: str) -> str:
+    """The report under the scenario's name: the cache knows none."""
+    import json
+
+    values = json.loads(report)
+    if values["scenario"] == name:
+        return report
+    values["scenario"] = name
+    return json.dumps(values, indent=2)
+
+
+def _default_workers(threads: int) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) // threads)
+
+
+def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
+    """Key in the cache and scenario's name of each point; finds mistakes before anything runs."""
+
+    def one(point: _Point) -> tuple[str, str]:
+        plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
+        seed = plan.seed if point.seed is None else point.seed
+        return f"{plan.hash}-{seed}-{_native.VERSION}-{_build()}", plan.name
+
+    with ThreadPoolExecutor(_default_workers(1)) as pool:
+        futures = [pool.submit(one, point) for point in points]
+        for future, point in zip(futures, points, strict=True):
+            error = future.exception()
+            if isinstance(error, ScenarioError) and point.set:
+                error.add_note(f"in the point with {', '.join(point.set)}")
+            if error is not None:
+                pool.shutdown(cancel_futures=True)
+                raise error
+        return [future.result() for future in futures]
+
+
+def _run_locally(todo: dict[int, _Point], workers: int, arrived: Arrived) -> None:
+    """Runs points in processes; a process that dies is replaced."""
+    from loky import ProcessPoolExecutor
+
+    left = dict(todo)
+    deaths = 0
+    while left:
+        pool = ProcessPoolExecutor(
+            min(workers, len(left)),
+            timeout=_IDLE_SECONDS,
+            initializer=_in_worker,
+            initargs=(os.getpid(),),
+        )
+        try:
+            futures = {pool.submit(_simulate, point): number for number, point in left.items()}
+            for future in as_completed(futures):
+                number = futures[future]
+                arrived(number, future.result())
+                del left[number]
+                deaths = 0
+            pool.shutdown()
+        except BrokenProcessPool as error:
+            pool.shutdown(kill_workers=True)
+            deaths += 1
+            if deaths == _MOST_DEATHS:
+                raise SweepError(
+                    f"{_MOST_DEATHS} times a worker died before a point had finished; {len(left)} "
+                    "points are left, and what has finished is in the cache (memory may be short: "
+                    "try fewer workers)"
+                ) from error
+        except BaseException:
+            pool.shutdown(wait=False, kill_workers=True)
+            raise
+
+
+def _in_worker(parent: int) -> None:
+    """Leaves Ctrl-C to the parent, which ends its workers, and ends when the parent has died."""
+    import signal
+    import threading
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_SECONDS)
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _run_on_dask(todo: dict[int, _Point], scheduler: str, arrived: Arrived) -> None:
+    """Runs points on a Dask cluster, which replaces workers that die itself."""
+    try:
+        from distributed import Client
+        from distributed import as_completed as completed
+    except ImportError:
+        raise SweepError(
+            "a scheduler needs Dask distributed; install it with: pip install 'cxlab[dask]'"
+        ) from None
+    with Client(scheduler) as client:
+        futures = {
+            client.submit(_simulate, point, pure=False, retries=_MOST_DEATHS): number
+            for number, point in todo.items()
+        }
+        for future, report in completed(futures, with_results=True):
+            arrived(futures[future], report)
+
+
+@contextmanager
+def _bar(total: int, description: str, progress: bool | None) -> Iterator[Callable[[int], object]]:
+    from tqdm import tqdm
+
+    # None is a terminal's.
+    disable = None if progress is None else not progress
+    with tqdm(total=total, desc=description, unit=" runs", disable=disable) as bar:
+        yield bar.update
+
+
+def points_of(changes: Mapping[str, Sequence[Value]] | Sequence[Changes]) -> list[dict[str, Value]]:
+    """The points of a grid, the last path varying fastest, or those of a list."""
+    if isinstance(changes, Mapping):
+        axes = [list(values) for values in changes.values()]
+        return [dict(zip(changes, values, strict=True)) for values in itertools.product(*axes)]
+    return [dict(point) for point in changes]
+
+
+#: What a sweep's frame has of each report, if nothing else is asked for.
+METRICS: dict[str, Callable[[Report], object]] = {
+    "completed": lambda report: report["requests"]["completed"],
+    "bandwidth_gbps": lambda report: report["bandwidth_gbps"]["total"],
+    "read_gbps": lambda report: report["bandwidth_gbps"]["read"],
+    "write_gbps": lambda report: report["bandwidth_gbps"]["write"],
+    "mean_ns": lambda report: report["latency_ns"]["mean"],
+    "p50_ns": lambda report: report["latency_ns"]["p50"],
+    "p90_ns": lambda report: report["latency_ns"]["p90"],
+    "p99_ns": lambda report: report["latency_ns"]["p99"],
+    "p999_ns": lambda report: report["latency_ns"]["p999"],
+    "max_ns": lambda report: report["latency_ns"]["max"],
+    "busiest_link": lambda report: max(
+        (link["utilization"] for link in report["links"]), default=0.0
+    ),
+    "in_flight": lambda report: report["littles_law"]["in_flight"],
+    "digest": lambda report: report["digest"],
+    "plan_hash": lambda report: report["plan_hash"],
+}
+
+
+def sweep(
+    scenario: Scenario | PathLike,
+    changes: Mapping[str, Sequence[Value]] | Sequence[Changes],
+    *,
+    metrics: Mapping[str, Callable[[Report], object]] | None = None,
+    frame: Literal["pandas", "polars"] = "pandas",
+    seed: int | None = None,
+    threads: int = 1,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    cache: PathLike | bool = True,
+    progress: bool | None = None,
+) -> Any:
+    """Runs a scenario with changes, and gives a frame with a row for each point.
+
+    Args:
+        scenario: the scenario, or its file.
+        changes: a grid, ``{"hosts[0].count": [1, 2, 4], "seed": [1, 2]}``, or a list of points,
+            ``[{"hosts[0].count": 1}, ...]``.
+        metrics: columns to compute from each report, by name; the usual ones when None.
+        frame: whose frame to give.
+        seed: as in :func:`run_many`, and so all that follow.
+        threads: threads of each run.
+        workers: local processes.
+        scheduler: address of a Dask scheduler.
+        cache: whether, or where, finished runs are kept.
+        progress: False for no progress bar.
+
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.from_file(scenario)
+    points = points_of(changes)
+    results = run_many(
+        [scenario.copy().update(point) for point in points],
+        seed=seed,
+        threads=threads,
+        workers=workers,
+        scheduler=scheduler,
+        cache=cache,
+        progress=progress,
+        description="sweep",
+    )
+    rows = [
+        point | {name: metric(result.report) for name, metric in (metrics or METRICS).items()}
+        for point, result in zip(points, results, strict=True)
+    ]
+    return _frame(rows, frame)
+
+
+def _frame(
+    rows: list[dict[str, Any]], frame: Literal["pandas", "polars"]
+) -> pandas.DataFrame | polars.DataFrame:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    if frame == "polars":
+        import polars
+
+        return polars.DataFrame(columns, strict=False)
+    import pandas
+
+    return pandas.DataFrame(columns)

@@ -1,0 +1,132 @@
+"""The types of what a run reports: those of `report.json`."""
+
+from typing import TypeAlias, TypedDict
+
+#: What a scenario can hold: the values of TOML that cxlab knows.
+Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value]"
+#: A table of a scenario.
+Table: TypeAlias = dict[str, Value]
+
+
+class Bandwidth(TypedDict):
+    """Rates of 64-byte lines, GB/s."""
+
+    total: float
+    read: float
+    write: float
+
+
+class Latency(TypedDict):
+    """A latency distribution, ns."""
+
+    mean: float
+    min: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+
+
+class Requests(TypedDict):
+    """Requests in the window."""
+
+    issued: int
+    completed: int
+    reads: int
+    writes: int
+    cache_hits: int
+    writebacks: int
+    in_flight: int
+    per_wall_second: float
+
+
+class ByHops(TypedDict):
+    """Requests that crossed so many links."""
+
+    hops: int
+    count: int
+    mean_ns: float
+    queue_ns: float
+
+
+class LittlesLaw(TypedDict):
+    """Mean requests in flight, against rate times latency."""
+
+    in_flight: float
+    rate_times_latency: float
+
+
+class HostReport(TypedDict):
+    """What a host measured."""
+
+    name: str
+    issued: int
+    completed: int
+    reads: int
+    writes: int
+    cache_hits: int
+    bandwidth_gbps: Bandwidth
+    latency_ns: Latency
+    in_flight: float
+
+
+class DeviceReport(TypedDict):
+    """What a device measured."""
+
+    name: str
+    reads: int
+    writes: int
+    bandwidth_gbps: Bandwidth
+
+
+class LinkReport(TypedDict):
+    """What a direction of a link carried."""
+
+    name: str
+    direction: str
+    utilization: float
+    efficiency: float
+    bytes: int
+    payload_bytes: int
+    flits: int
+    retries: int
+    rate_gbps: float
+
+
+class TimeSeries(TypedDict):
+    """Requests completed over the time of the measurement, in bins of equal width."""
+
+    bin_ns: float
+    reads: list[int]
+    writes: list[int]
+    latency_ns: list[float]
+
+
+class Report(TypedDict):
+    """What a run measured; the Rust documentation of `cxlab_system::report` has every field."""
+
+    version: str
+    scenario: str
+    plan_hash: str
+    seed: int
+    digest: str
+    partial: bool
+    warmup_ns: float
+    sim_time_ns: float
+    window_ns: float
+    wall_seconds: float
+    events: int
+    events_per_second: float
+    requests: Requests
+    bandwidth_gbps: Bandwidth
+    latency_ns: Latency
+    read_latency_ns: Latency
+    stages_ns: dict[str, float]
+    by_hops: list[ByHops]
+    littles_law: LittlesLaw
+    hosts: list[HostReport]
+    devices: list[DeviceReport]
+    links: list[LinkReport]
+    latency_histogram: list[tuple[float, int]]
+    time_series: TimeSeries

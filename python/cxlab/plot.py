@@ -1,0 +1,285 @@
+"""Pictures of results with matplotlib.
+
+Every function draws into ``axes`` when they are given, or else into a new figure, and gives the
+axes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cxlab._result import Result
+from cxlab._types import Report
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+
+    from cxlab._run import Plan
+
+#: Okabe and Ito's colours, which colour-blind readers tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#999999")
+_BLUE, _ORANGE, _GREY = COLOURS[0], COLOURS[1], "#495057"
+_FILLS = {"host": "#cfe2ff", "device": "#d1e7dd", "switch": "#f1f3f5"}
+#: Stages in the order in which a request passes them, each with its colour; others follow.
+_STAGES = {
+    "process": "#999999",
+    "cache": "#F0E442",
+    "queue": "#D55E00",
+    "link": "#0072B2",
+    "port": "#56B4E9",
+    "switch": "#009E73",
+    "device": "#CC79A7",
+    "media": "#E69F00",
+}
+#: From idle over blue to saturated: the colours of `topology.svg`.
+_BUSY = ((0.0, "#adb5bd"), (0.35, "#0d6efd"), (0.7, "#fd7e14"), (1.0, "#d61e30"))
+
+
+def _axes(axes: Axes | None, size: tuple[float, float]) -> Axes:
+    if axes is not None:
+        return axes
+    from matplotlib import pyplot
+
+    _, made = pyplot.subplots(figsize=size, layout="constrained")
+    return made
+
+
+def _plain(axes: Axes, grid: str = "y") -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_axisbelow(True)
+    axes.grid(axis="both" if grid == "both" else "x" if grid == "x" else "y", color="#e3e6e9")
+
+
+def _report(result: Result | Report) -> Report:
+    return result.report if isinstance(result, Result) else result
+
+
+def stage_colours(report: Report) -> dict[str, str]:
+    """The stages that took time, in the order in which a request passes them, and their colours."""
+    stages = report["stages_ns"]
+    order = [*_STAGES, *(stage for stage in stages if stage not in _STAGES)]
+    return {
+        stage: _STAGES.get(stage, COLOURS[number % len(COLOURS)])
+        for number, stage in enumerate(order)
+        if stages.get(stage, 0.0) > 0
+    }
+
+
+def utilization_colours() -> Colormap:
+    """Colours of utilization from 0 to 1."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("cxlab-busy", list(_BUSY))
+
+
+def topology(plan: Plan, result: Result | Report | None = None, axes: Axes | None = None) -> Axes:
+    """The system; with a result, links are coloured and widened by how busy they were."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
+
+    system = plan.describe()
+    at = {node["name"]: (node["x"], node["y"]) for node in system["nodes"]}
+    links: list[dict[str, Any]] = system["links"]
+    width = max(x for x, _ in at.values()) / 90
+    height = max(y for _, y in at.values()) / 90
+    axes = _axes(axes, (min(max(width, 5.0), 16.0), min(max(height, 3.0), 12.0)))
+    lines = [(at[link["a"]], at[link["b"]]) for link in links]
+    if result is None:
+        axes.add_collection(LineCollection(lines, colors="#6c757d", linewidths=1.4, zorder=1))
+    else:
+        ways = _report(result)["links"]
+        busy = [
+            max(ways[2 * number]["utilization"], ways[2 * number + 1]["utilization"])
+            for number in range(len(links))
+        ]
+        colours, scale = utilization_colours(), Normalize(0, 100)
+        collection = LineCollection(
+            lines,
+            colors=[colours(value) for value in busy],
+            linewidths=[1.2 + 3.0 * value for value in busy],
+            zorder=1,
+        )
+        axes.add_collection(collection)
+        axes.figure.colorbar(
+            ScalarMappable(scale, colours),
+            ax=axes,
+            label="link busy, % (busier direction)",
+            shrink=0.7,
+        )
+    labels = len(at) <= 60
+    for node in system["nodes"]:
+        axes.text(
+            node["x"],
+            node["y"],
+            node["name"] if labels else " ",
+            ha="center",
+            va="center",
+            fontsize=7,
+            zorder=2,
+            bbox={
+                "boxstyle": "round,pad=0.35" if node["kind"] != "host" else "square,pad=0.35",
+                "facecolor": _FILLS[node["kind"]],
+                "edgecolor": "#343a40",
+                "linewidth": 0.8,
+            },
+        )
+    axes.set_title(str(system["scenario"]["name"]))
+    axes.margins(0.08)
+    axes.autoscale_view()
+    axes.invert_yaxis()
+    axes.set_axis_off()
+    return axes
+
+
+def latency_histogram(result: Result | Report, axes: Axes | None = None) -> Axes:
+    """How long requests took, with mean, median and 99th percentile."""
+    report = _report(result)
+    axes = _axes(axes, (6.4, 3.4))
+    uppers = [upper for upper, _ in report["latency_histogram"]]
+    counts = [count for _, count in report["latency_histogram"]]
+    latency = report["latency_ns"]
+    lowers = [latency["min"], *uppers[:-1]] if uppers else []
+    spans = [max(upper - lower, 1e-9) for lower, upper in zip(lowers, uppers, strict=True)]
+    total = max(sum(counts), 1)
+    axes.bar(
+        lowers,
+        [count * 100 / total for count in counts],
+        width=spans,
+        align="edge",
+        color=_BLUE,
+        edgecolor="white",
+        linewidth=0.4,
+    )
+    marks = (
+        ("mean", "-", latency["mean"]),
+        ("median", "--", latency["p50"]),
+        ("99 %", ":", latency["p99"]),
+    )
+    for name, style, value in marks:
+        if value > 0:
+            axes.axvline(
+                value, color=_GREY, linestyle=style, linewidth=1.2, label=f"{name} {value:,.1f} ns"
+            )
+    if uppers and lowers[0] > 0 and uppers[-1] / lowers[0] > 4:
+        axes.set_xscale("log")
+        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set(xlabel="latency, ns", ylabel="requests, %", title="Latency")
+    _plain(axes)
+    axes.legend(frameon=False)
+    return axes
+
+
+def stages(
+    results: Result | Report | Sequence[Result | Report],
+    labels: Sequence[str] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Where the mean request spent its time; several results are bars below one another."""
+    several = results if isinstance(results, Sequence) else [results]
+    reports = [_report(result) for result in several]
+    names = list(labels) if labels is not None else [report["scenario"] for report in reports]
+    axes = _axes(axes, (6.8, 1.3 + 0.55 * len(reports)))
+    left = [0.0] * len(reports)
+    colours = {
+        stage: colour for report in reports for stage, colour in stage_colours(report).items()
+    }
+    for stage, colour in colours.items():
+        widths = [report["stages_ns"].get(stage, 0.0) for report in reports]
+        axes.barh(
+            range(len(reports)),
+            widths,
+            left=left,
+            height=0.62,
+            color=colour,
+            edgecolor="white",
+            linewidth=0.8,
+            label=stage,
+        )
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    for row, total in enumerate(left):
+        axes.annotate(
+            f"{total:,.1f} ns",
+            (total, row),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_yticks(range(len(reports)), names)
+    axes.invert_yaxis()
+    axes.set(
+        xlabel="mean latency, ns", title="Where the time goes", xlim=(0, max(left) * 1.15 or 1)
+    )
+    _plain(axes, "x")
+    axes.legend(
+        frameon=False,
+        ncols=8,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.42 / len(reports) - 0.22),
+        handlelength=1.0,
+        columnspacing=1.2,
+    )
+    return axes
+
+
+def time_series(result: Result, axes: Axes | None = None) -> Axes:
+    """Bandwidth over the time of the measurement, reads below writes."""
+    series = result.to_pandas("time_series")
+    axes = _axes(axes, (6.8, 3.0))
+    time = (series["start_ns"] / 1e3).tolist()
+    width = result.report["time_series"]["bin_ns"] / 1e3
+    edges = [*time, min(time[-1] + width, result.report["window_ns"] / 1e3)] if time else [0.0]
+    reads = series["read_gbps"].tolist()
+    both = (series["read_gbps"] + series["write_gbps"]).tolist()
+    if time:
+        axes.stairs(reads, edges, fill=True, color=_BLUE, label="reads")
+        if any(series["write_gbps"] > 0):
+            axes.stairs(both, edges, baseline=reads, fill=True, color=_ORANGE, label="writes")
+        mean = result.report["bandwidth_gbps"]["total"]
+        axes.axhline(mean, color=_GREY, linewidth=1.1, label=f"mean {mean:.2f} GB/s")
+        axes.set_xlim(edges[0], edges[-1])
+    axes.set(
+        xlabel="time since the measurement began, µs",
+        ylabel="GB/s",
+        title="Bandwidth over time",
+        ylim=(0, max([*both, 1e-9]) * 1.15),
+    )
+    _plain(axes)
+    axes.legend(frameon=False, ncols=3, loc="upper right")
+    return axes
+
+
+def sweep_lines(
+    frame: pandas.DataFrame,
+    x: str,
+    y: str,
+    by: str | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Lines of a sweep's frame: ``y`` over ``x``, one line for each value of ``by``."""
+    axes = _axes(axes, (6.4, 3.8))
+    groups = [("", frame)] if by is None else list(frame.groupby(by, sort=False))
+    for number, (name, part) in enumerate(groups):
+        ordered = part.sort_values(x)
+        axes.plot(
+            ordered[x],
+            ordered[y],
+            "o-",
+            markersize=4,
+            color=COLOURS[number % len(COLOURS)],
+            label=str(name),
+        )
+    axes.set(xlabel=x, ylabel=y)
+    _plain(axes, "both")
+    if by is not None:
+        axes.legend(title=by, frameon=False)
+    return axes

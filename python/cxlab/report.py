@@ -1,0 +1,331 @@
+"""`cxlab report`: one HTML page of a run that loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cxlab import _files, plot
+from cxlab._result import Result
+from cxlab._types import Report
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_STYLE = """
+:root { color-scheme: light; --ink: #212529; --soft: #6c757d; --line: #dee2e6; --card: #ffffff; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f4f6f8; color: var(--ink);
+  font: 15px/1.5 system-ui, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+main { max-width: 1180px; margin: 0 auto; padding: 28px 24px 48px; }
+header h1 { margin: 0; font-size: 28px; letter-spacing: -0.01em; }
+header p { margin: 4px 0 20px; color: var(--soft); }
+.partial { background: #fff3cd; border: 1px solid #ffda6a; border-radius: 8px; padding: 10px 14px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px; }
+.tile, section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
+.tile { padding: 12px 16px; }
+.tile b { display: block; font-size: 23px; font-variant-numeric: tabular-nums; line-height: 1.3; }
+.tile span { color: var(--soft); font-size: 13px; }
+section { margin-top: 16px; padding: 16px 20px; overflow-x: auto; }
+section h2 { margin: 0 0 8px; font-size: 17px; }
+section > p { margin: 0 0 8px; color: var(--soft); }
+.two { display: grid; grid-template-columns: 1fr 1fr; gap: 16px; }
+@media (max-width: 900px) { .two { grid-template-columns: 1fr; } }
+svg { max-width: 100%; height: auto; display: block; margin: 0 auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: 4px 10px; border-bottom: 1px solid var(--line);
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+th { color: var(--soft); font-weight: 600; font-size: 13px; }
+tr:last-child td { border-bottom: none; }
+td.bar { padding: 4px 10px; width: 140px; }
+td.bar div { height: 10px; border-radius: 5px; background: #e9ecef; overflow: hidden; }
+td.bar i { display: block; height: 100%; }
+details summary { cursor: pointer; color: var(--soft); margin-top: 8px; }
+footer { margin-top: 20px; color: var(--soft); font-size: 13px; }
+code { font-size: 0.92em; }
+"""
+
+#: Rows that a table shows at once; the rest unfolds.
+_SHOWN = 12
+
+Rows = Sequence[Sequence[str]]
+
+
+def write_page(folder: Path, out: Path) -> None:
+    """Writes the page of the results in a folder."""
+    result = Result.load(folder)
+    _files.write_text(out, page(result))
+
+
+def page(result: Result) -> str:
+    """The page of a result, as HTML."""
+    report = result.report
+    parts = [
+        _header(report),
+        _tiles(report),
+        _section(
+            "Topology and link utilization",
+            _svg_of(result),
+            "Links are coloured and widened "
+            "by their busier direction; point at one for both directions.",
+        ),
+        '<div class="two">',
+        _section(
+            "Latency of requests",
+            _drawn(lambda axes: plot.latency_histogram(result, axes), (6.2, 3.6)),
+        ),
+        _section(
+            "Bandwidth over time", _drawn(lambda axes: plot.time_series(result, axes), (6.2, 3.6))
+        ),
+        "</div>",
+        _section("Where a request's time goes", _stages(report)),
+        _section("Latency by host", _hosts(report)),
+        _section("Devices", _devices(report)),
+        _section("Links, the busiest first", _links(report)),
+        _hops(report),
+        _requests(result),
+        _footer(report),
+    ]
+    title = html.escape(report["scenario"])
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title} - cxlab</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(parts)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _header(report: Report) -> str:
+    warning = (
+        '<p class="partial">This run was interrupted: the numbers are of what it had measured.</p>'
+        if report["partial"]
+        else ""
+    )
+    return (
+        f"<header><h1>{html.escape(report['scenario'])}</h1><p>{len(report['hosts'])} hosts, "
+        f"{len(report['devices'])} devices; measured for {report['window_ns'] / 1e3:,.2f} µs after "
+        f"{report['warmup_ns'] / 1e3:,.2f} µs of warm-up; seed {report['seed']}</p>"
+        f"{warning}</header>"
+    )
+
+
+def _tiles(report: Report) -> str:
+    bandwidth, latency = report["bandwidth_gbps"], report["latency_ns"]
+    busiest = max((link["utilization"] for link in report["links"]), default=0.0)
+    tiles = [
+        (
+            f"{bandwidth['total']:,.2f} GB/s",
+            f"bandwidth (read {bandwidth['read']:,.2f}, write {bandwidth['write']:,.2f})",
+        ),
+        (f"{latency['mean']:,.1f} ns", "mean latency"),
+        (f"{latency['p50']:,.1f} ns", "median latency"),
+        (f"{latency['p99']:,.1f} ns", "99 % are not longer"),
+        (f"{report['requests']['completed']:,}", "requests completed"),
+        (f"{report['littles_law']['in_flight']:,.1f}", "requests in flight, mean"),
+        (f"{busiest * 100:.1f} %", "busiest link"),
+    ]
+    inner = "".join(
+        f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles
+    )
+    return f'<div class="tiles">{inner}</div>'
+
+
+def _section(title: str, body: str, note: str = "") -> str:
+    note = f"<p>{note}</p>" if note else ""
+    return f"<section><h2>{title}</h2>{note}{body}</section>" if body else ""
+
+
+def _svg_of(result: Result) -> str:
+    if result.svg is None:
+        return "<p>The folder has no topology.svg.</p>"
+    svg = result.svg[result.svg.index("<svg") :]
+    # The page has the name as its head.
+    return re.sub(r'<text x="16" y="24"[^>]*>.*?</text>\n?', "", svg, count=1)
+
+
+def _drawn(draw: Callable[[Axes], object], size: tuple[float, float]) -> str:
+    """What matplotlib draws, as SVG with text as text; no window is opened."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "cxlab",
+        "font.family": "sans-serif",
+        "font.size": 9.5,
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        axes.set_title("")
+        buffer = io.StringIO()
+        figure.savefig(
+            buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+
+
+def _table(head: Sequence[str], rows: Rows) -> str:
+    if not rows:
+        return ""
+
+    def lines(some: Rows) -> str:
+        return "".join(
+            "<tr>"
+            + "".join(
+                cell if cell.startswith("<td") else f"<td>{html.escape(cell)}</td>" for cell in row
+            )
+            + "</tr>"
+            for row in some
+        )
+
+    top = "<tr>" + "".join(f"<th>{name}</th>" for name in head) + "</tr>"
+    table = f"<table>{top}{lines(rows[:_SHOWN])}</table>"
+    if len(rows) > _SHOWN:
+        table += (
+            f"<details><summary>{len(rows) - _SHOWN} more</summary>"
+            f"<table>{top}{lines(rows[_SHOWN:])}</table></details>"
+        )
+    return table
+
+
+def _bar(share: float, colour: str) -> str:
+    width = min(max(share, 0.0), 1.0) * 100
+    return f'<td class="bar"><div><i style="width:{width:.1f}%;background:{colour}"></i></div></td>'
+
+
+def _stages(report: Report) -> str:
+    total = sum(report["stages_ns"].values())
+    if total <= 0:
+        return "<p>No request completed.</p>"
+    means = {stage: report["stages_ns"][stage] for stage in plot.stage_colours(report)}
+    colours = plot.stage_colours(report)
+    rows = [
+        [stage, f"{mean:,.2f}", f"{mean / total * 100:.1f} %", _bar(mean / total, colours[stage])]
+        for stage, mean in means.items()
+    ]
+    rows.append(["sum", f"{total:,.2f}", "100 %", "<td></td>"])
+    bar = "".join(
+        f'<i title="{stage}: {mean:,.1f} ns" style="display:inline-block;height:26px;'
+        f'width:{mean / total * 100:.3f}%;background:{colours[stage]}"></i>'
+        for stage, mean in means.items()
+    )
+    strip = (
+        f'<div style="border-radius:6px;overflow:hidden;font-size:0;margin:4px 0 10px">{bar}</div>'
+    )
+    return strip + _table(["stage", "mean, ns", "share", ""], rows)
+
+
+def _hosts(report: Report) -> str:
+    rows = [
+        [
+            host["name"],
+            f"{host['completed']:,}",
+            f"{host['bandwidth_gbps']['total']:,.3f}",
+            *(f"{host['latency_ns'][name]:,.1f}" for name in ("mean", "p50", "p90", "p99", "max")),
+        ]
+        for host in report["hosts"]
+    ]
+    head = ["host", "requests", "GB/s", "mean, ns", "p50", "p90", "p99", "max"]
+    return _table(head, rows)
+
+
+def _devices(report: Report) -> str:
+    rows = [
+        [
+            device["name"],
+            f"{device['reads']:,}",
+            f"{device['writes']:,}",
+            f"{device['bandwidth_gbps']['total']:,.3f}",
+        ]
+        for device in report["devices"]
+    ]
+    return _table(["device", "reads", "writes", "GB/s"], rows)
+
+
+def _links(report: Report) -> str:
+    from matplotlib.colors import to_hex
+
+    colours = plot.utilization_colours()
+    ordered = sorted(report["links"], key=lambda link: -link["utilization"])
+    rows = [
+        [
+            link["direction"],
+            f"{link['utilization'] * 100:.1f} %",
+            _bar(link["utilization"], to_hex(colours(link["utilization"]))),
+            f"{link['payload_bytes'] / max(report['window_ns'], 1e-3):,.2f}",
+            f"{link['rate_gbps']:,.2f}",
+            f"{link['efficiency'] * 100:.1f} %",
+            f"{link['retries']:,}",
+        ]
+        for link in ordered
+    ]
+    head = ["direction", "busy", "", "payload, GB/s", "rate, GB/s", "payload in bytes", "retries"]
+    return _table(head, rows)
+
+
+def _hops(report: Report) -> str:
+    rows = [
+        [
+            str(hops["hops"]),
+            f"{hops['count']:,}",
+            f"{hops['mean_ns']:,.1f}",
+            f"{hops['queue_ns']:,.1f}",
+        ]
+        for hops in report["by_hops"]
+    ]
+    if len(rows) < 2:
+        return ""
+    table = _table(["links crossed", "requests", "mean, ns", "in queues, ns"], rows)
+    return _section("Latency by links crossed", table)
+
+
+def _requests(result: Result) -> str:
+    """The slowest requests of the measurement, where the log was kept."""
+    if not result.has_requests:
+        return ""
+    report = result.report
+    log = result.to_pandas("requests")
+    log = log[log["completed_ps"] > report["warmup_ns"] * 1e3]
+    log = log.assign(latency_ps=log["completed_ps"] - log["issued_ps"])
+    slowest = log.nlargest(10, "latency_ps")
+    stages = [name for name in report["stages_ns"] if log[f"{name}_ps"].any()]
+    rows = [
+        [
+            report["hosts"][int(row["host"])]["name"],
+            report["devices"][int(row["device"])]["name"] if row["device"] >= 0 else "cache",
+            "write" if row["write"] else "read",
+            f"{int(row['hpa']):#x}",
+            f"{row['issued_ps'] / 1e6:,.3f}",
+            f"{row['latency_ps'] / 1e3:,.1f}",
+            *(f"{row[f'{stage}_ps'] / 1e3:,.1f}" for stage in stages),
+        ]
+        for _, row in slowest.iterrows()
+    ]
+    head = [
+        "host",
+        "device",
+        "kind",
+        "address",
+        "issued, µs",
+        "latency, ns",
+        *(f"{stage}, ns" for stage in stages),
+    ]
+    return _section("The slowest requests", _table(head, rows), f"Of {len(log):,} measured.")
+
+
+def _footer(report: Report) -> str:
+    return (
+        f"<footer>cxlab {html.escape(report['version'])}; plan <code>{report['plan_hash']}</code>; "
+        f"digest <code>{report['digest']}</code>; {report['events']:,} events in "
+        f"{report['wall_seconds']:.2f} s</footer>"
+    )

@@ -1,0 +1,202 @@
+"""Papers' figures, reproduced: what a paper claims beside what cxlab finds.
+
+A paper is a list of figures; a figure collects a table from runs, states the paper's claims about
+it, and draws it. A claim that is missed is shown like one that is met.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cxlab import _files
+from cxlab._result import Result
+from cxlab._scenario import Scenario
+from cxlab._sweep import run_many
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure as Drawing
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where figures go, and how their runs are done."""
+
+    out: Path
+    #: Folder of the paper's own traces; ``$CXLAB_TRACES`` when None.
+    traces: Path | None = None
+    workers: int | None = None
+    scheduler: str | None = None
+    cache: Path | bool = True
+
+    def run(self, figure: str, scenarios: Sequence[Scenario]) -> list[Result]:
+        """Runs scenarios side by side; finished ones come from the cache."""
+        return run_many(
+            scenarios,
+            workers=self.workers,
+            scheduler=self.scheduler,
+            cache=self.cache,
+            description=figure,
+        )
+
+    def trace_folder(self) -> Path | None:
+        """The folder of traces, if one was given."""
+        given = os.environ.get("CXLAB_TRACES")
+        return self.traces or (Path(given) if given else None)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A number of the paper's (or what it says in words), and ours."""
+
+    text: str
+    paper: float | str
+    ours: float
+    #: The relative deviation that passes; None for a claim that is shown and not judged.
+    tolerance: float | None
+
+    @property
+    def deviation(self) -> float | None:
+        """Ours over the paper's, less one; None for words."""
+        return None if isinstance(self.paper, str) else self.ours / self.paper - 1
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``MISS``, or ``shown``."""
+        if self.tolerance is None or self.deviation is None:
+            return "shown"
+        return "pass" if abs(self.deviation) <= self.tolerance else "MISS"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a paper."""
+
+    #: What users type, and the name of its files.
+    name: str
+    title: str
+    #: Runs what is needed, and gives a table: all that the claims and the drawing are made from.
+    collect: Callable[[Settings], pandas.DataFrame]
+    claims: Callable[[pandas.DataFrame], list[Claim]]
+    draw: Callable[[pandas.DataFrame], Drawing]
+    #: Traces that it needs, by file name in the folder of traces.
+    traces: Sequence[str] = field(default=())
+
+
+def _esf() -> Sequence[Figure]:
+    from cxlab.reproduce.esf import FIGURES
+
+    return FIGURES
+
+
+#: Papers, by the name users type.
+PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {"esf": _esf}
+
+
+def reproduce(figures: Sequence[Figure], settings: Settings) -> pandas.DataFrame:
+    """Makes figures, prints the table of claims, and writes it to ``claims.csv``.
+
+    Figures whose traces are not there are left out, and named. Claims of figures that are not made
+    now stay in ``claims.csv`` as they were.
+    """
+    import matplotlib
+    import pandas
+
+    settings.out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, object]] = []
+    left_out: list[str] = []
+    with matplotlib.rc_context(_STYLE):
+        for figure in figures:
+            missing = _missing(figure, settings)
+            if missing:
+                left_out.append(f"{figure.name}: needs {missing}")
+                continue
+            table = figure.collect(settings)
+            claims = figure.claims(table)
+            _save(figure, table, settings.out)
+            rows += [_row(figure, claim) for claim in claims]
+    columns = ["figure", "claim", "paper", "cxlab", "deviation", "tolerance", "verdict"]
+    claims_table = pandas.DataFrame(rows, columns=columns)
+    _write_claims(settings.out / "claims.csv", claims_table)
+    if len(claims_table):
+        print(claims_table.to_string(index=False))
+        counts = claims_table.verdict.value_counts()
+        print(
+            f"\n{counts.get('pass', 0)} pass, {counts.get('MISS', 0)} missed, "
+            f"{counts.get('shown', 0)} shown and not judged"
+        )
+    for reason in left_out:
+        print(f"left out: {reason}", file=sys.stderr)
+    print(f"written: {settings.out}")
+    return claims_table
+
+
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "savefig.dpi": 110,
+    "svg.hashsalt": "cxlab",
+    "svg.fonttype": "none",
+}
+
+
+def _missing(figure: Figure, settings: Settings) -> str | None:
+    if not figure.traces:
+        return None
+    folder = settings.trace_folder()
+    if folder is None:
+        return "the paper's traces; give their folder with --traces DIR or $CXLAB_TRACES"
+    absent = [name for name in figure.traces if not (folder / name).is_file()]
+    return f"{', '.join(absent)} in {folder}" if absent else None
+
+
+def _row(figure: Figure, claim: Claim) -> dict[str, object]:
+    deviation = claim.deviation
+    return {
+        "figure": figure.name,
+        "claim": claim.text,
+        "paper": claim.paper if isinstance(claim.paper, str) else f"{claim.paper:.4g}",
+        "cxlab": f"{claim.ours:.4g}",
+        "deviation": "" if deviation is None else f"{deviation:+.1%}",
+        "tolerance": "" if claim.tolerance is None else f"{claim.tolerance:.0%}",
+        "verdict": claim.verdict,
+    }
+
+
+def _save(figure: Figure, table: pandas.DataFrame, out: Path) -> None:
+    from matplotlib import pyplot
+
+    text = table.to_csv(index=False, float_format="%.6g")
+    _files.write_text(out / f"{figure.name}.csv", text)
+    drawing = figure.draw(table)
+    for ending, nothing in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+        _files.write_whole(
+            out / f"{figure.name}.{ending}",
+            lambda path, ending=ending, nothing=nothing: drawing.savefig(  # type: ignore[misc]
+                path, format=ending, bbox_inches="tight", metadata=nothing
+            ),
+        )
+    pyplot.close(drawing)
+
+
+def _write_claims(path: Path, new: pandas.DataFrame) -> None:
+    """Writes the claims in order of figures, with those of figures that were not made now."""
+    import pandas
+
+    if path.is_file():
+        old = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        kept = old[~old["figure"].isin(new["figure"].unique())]
+        new = pandas.concat([kept, new.astype(str)])
+        new = new.sort_values("figure", kind="stable")
+    _files.write_text(path, new.to_csv(index=False))

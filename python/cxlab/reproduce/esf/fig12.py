@@ -1,0 +1,94 @@
+"""Latency by links crossed where all topologies have the same bandwidth across their middle.
+
+The paper gives neither that bandwidth nor the load. Here every topology has 64 GB/s (*assumed*):
+ports of a chain and a tree run at 64 GB/s, a ring's at 32, and so on by the law of Fig. 10. The
+paper's ratios of about 3 and 2 are those of a system that is not saturated; with the load of Fig.
+11 they are shown too.
+"""
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.esf.common import TOPOLOGIES, law, scenario
+
+BISECTION_GBPS = 64.0
+REQUESTERS = 8
+#: Requests in flight of each requester.
+LOADS = {64: "not saturated", 256: "saturated"}
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Runs every topology at both loads."""
+    cases = [(outstanding, kind) for outstanding in LOADS for kind in TOPOLOGIES]
+    scenarios = [
+        scenario(
+            "esf-fig10",
+            {
+                "fabric.topology": {"kind": kind},
+                "fabric.link.bandwidth": f"{BISECTION_GBPS / law(kind, REQUESTERS):g} GB/s",
+                "hosts[0].count": REQUESTERS,
+                "devices[0].count": REQUESTERS,
+                "hosts[0].issue.outstanding": outstanding,
+                "measure.warmup_requests": 50_000,
+                "measure.requests": 100_000,
+            },
+        )
+        for outstanding, kind in cases
+    ]
+    return pd.DataFrame(
+        [
+            {"outstanding": outstanding, "topology": kind, **hops}
+            for (outstanding, kind), result in zip(
+                cases, settings.run("fig12", scenarios), strict=True
+            )
+            for hops in result.report["by_hops"]
+        ]
+    )
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Latency at most hops over that at fewest."""
+    found = []
+    paper: dict[str, tuple[float | str, float | None]] = {
+        "chain": (3.0, 0.2),
+        # All requests of a tree cross its root here, so there is one number of hops.
+        "tree": ("about 2", None),
+        "ring": (2.0, 0.2),
+        "spine-leaf": ("stable", None),
+        "fully-connected": ("stable", None),
+    }
+    for outstanding, name in LOADS.items():
+        for kind, (value, tolerance) in paper.items():
+            part = table[(table.outstanding == outstanding) & (table.topology == kind)]
+            found.append(
+                Claim(
+                    f"{kind}: most hops over fewest, {name}",
+                    value,
+                    float(part.mean_ns.iloc[-1] / part.mean_ns.iloc[0]),
+                    tolerance if outstanding == 64 else None,
+                )
+            )
+    return found
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Lines by hops."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for axes, (outstanding, name) in zip(panels, LOADS.items(), strict=True):
+        for kind, colour in TOPOLOGIES.items():
+            part = table[(table.outstanding == outstanding) & (table.topology == kind)]
+            axes.plot(part.hops, part.mean_ns / 1e3, "o-", color=colour, label=kind, markersize=5)
+        axes.set(
+            xlabel="links crossed from device to requester",
+            ylabel="mean latency, µs",
+            title=f"{name}: {outstanding} requests in flight each",
+            ylim=(0, None),
+        )
+    panels[0].legend()
+    figure.suptitle("Latency by hops at equal bisection bandwidth, system scale 16 (ESF Fig. 12)")
+    return figure
+
+
+FIGURE = Figure("fig12", "latency by hops at equal bisection bandwidth", collect, claims, draw)

@@ -1,0 +1,109 @@
+"""Bandwidth of a host beside noisy neighbours, by routing."""
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab._scenario import Scenario
+from cxlab._types import Value
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.esf.common import GREEN, ORANGE, PORT_GBPS, RED, SKY, scenario
+
+#: The shipped scenario's leaves and spines; the paper gives none.
+SHAPE = (6, 3)
+SHAPES = [(leaves, spines) for leaves in (4, 6, 8, 10) for spines in (2, 3, 4)]
+#: "alone" is the adaptive one with neighbours that are silent but for one request.
+ROUTINGS = {
+    "alone": "grey",
+    "oblivious": RED,
+    "shortest": ORANGE,
+    "random": SKY,
+    "adaptive": GREEN,
+}
+
+
+def _scenario(shape: tuple[int, int], routing: str) -> Scenario:
+    alone = routing == "alone"
+    changes: dict[str, Value] = {
+        "fabric.routing": "adaptive" if alone else routing,
+        "fabric.topology": {"kind": "spine-leaf", "leaves": shape[0], "spines": shape[1]},
+    }
+    return scenario("noisy-neighbours", changes | ({"hosts[0].requests": 1} if alone else {}))
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Runs every arrangement under every routing."""
+    cases = [(shape, routing) for shape in SHAPES for routing in ROUTINGS]
+    results = settings.run("fig13", [_scenario(*case) for case in cases])
+    rows = []
+    for ((leaves, spines), routing), result in zip(cases, results, strict=True):
+        victim = next(host for host in result.report["hosts"] if host["name"] == "victim")
+        own = victim["bandwidth_gbps"]["total"]
+        rows.append(
+            {
+                "leaves": leaves,
+                "spines": spines,
+                "routing": routing,
+                "victim_ports": own / PORT_GBPS,
+                "victim_latency_ns": victim["latency_ns"]["mean"],
+                "neighbours_ports": (result.report["bandwidth_gbps"]["total"] - own) / PORT_GBPS,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _shipped(table: pd.DataFrame) -> dict[str, float]:
+    part = table[(table.leaves == SHAPE[0]) & (table.spines == SHAPE[1])]
+    return dict(zip(part.routing, part.victim_ports, strict=True))
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Adaptive routing restores what oblivious routing takes."""
+    victim = _shipped(table)
+    return [
+        Claim("victim: adaptive over alone", 1.0, victim["adaptive"] / victim["alone"], 0.05),
+        Claim(
+            "victim: oblivious over alone",
+            "clearly below 1",
+            victim["oblivious"] / victim["alone"],
+            None,
+        ),
+    ]
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """The shipped arrangement, and all."""
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9, 3.6), sharey=True, width_ratios=[2, 3], layout="constrained"
+    )
+    victim = _shipped(table)
+    bars = left.bar(list(victim), list(victim.values()), color=[ROUTINGS[name] for name in victim])
+    left.bar_label(bars, fmt="%.2f", padding=2)
+    left.tick_params(axis="x", rotation=30)
+    left.set(
+        ylabel="victim's bandwidth / port bandwidth",
+        ylim=(0, 0.6),
+        title=f"shipped scenario: {SHAPE[0]} leaves, {SHAPE[1]} spines",
+    )
+    left.grid(axis="x", visible=False)
+    styles = (("oblivious", "o", -0.2), ("shortest", "s", 0.0), ("adaptive", "^", 0.2))
+    for routing, marker, shift in styles:
+        part = table[table.routing == routing].set_index(["leaves", "spines"]).victim_ports
+        right.plot(
+            [at + shift for at in range(len(SHAPES))],
+            [part[shape] for shape in SHAPES],
+            marker,
+            color=ROUTINGS[routing],
+            label=routing,
+            markersize=5,
+        )
+    right.set_xticks(
+        range(len(SHAPES)), [f"{leaves}×{spines}" for leaves, spines in SHAPES], rotation=45
+    )
+    right.set(xlabel="leaves × spines", title="twelve arrangements")
+    right.legend(loc="lower right")
+    figure.suptitle("A host at half a port's rate beside eight noisy neighbours (ESF Fig. 13)")
+    return figure
+
+
+FIGURE = Figure("fig13", "a host beside noisy neighbours, by routing", collect, claims, draw)

@@ -1,0 +1,87 @@
+"""What full duplex is worth: bandwidth over that of reads alone, by mix and header."""
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.esf import duplex
+from cxlab.reproduce.esf.common import DATA
+from cxlab.reproduce.esf.duplex import HEADERS, KEYS, TICKS, label
+
+
+def _xerxes() -> pd.DataFrame:
+    """Public Xerxes (Halifuda/Xerxes, commit 097b6de), measured."""
+    table = pd.read_csv(DATA / "xerxes-fig16.csv")
+    reads = table[table.read_ratio == 1.0].set_index("header_bytes").bandwidth_gbps
+    table["over_reads"] = table.bandwidth_gbps / table.header_bytes.map(reads)
+    return table
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Bandwidth by duplex, header and mix."""
+    table = duplex.collect(settings, "fig16")
+    return table[[*KEYS, "read_ratio", "bandwidth_gbps", "over_reads"]]
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Full duplex doubles a mix without headers, and nothing else does."""
+    gain = table.set_index([*KEYS, "read_ratio"]).over_reads
+    half = table[(table.duplex == "half") & (table.data_header_bytes == 0)].over_reads
+    found = [
+        Claim("full duplex, no header: 1:1 over reads", 2.0, gain["full", 0, 0, 0.5], 0.01),
+        Claim("full duplex, header = payload: 1:1 over reads", 1.0, gain["full", 64, 0, 0.5], 0.01),
+        Claim("half duplex: least over reads, any mix and header", 1.0, half.min(), 0.01),
+        Claim("half duplex: most over reads, any mix and header", 1.0, half.max(), 0.01),
+    ]
+    xerxes = _xerxes()
+    for row in xerxes[xerxes.read_ratio == 0.5].to_dict("records"):
+        header = int(row["header_bytes"])
+        found.append(
+            Claim(
+                f"public Xerxes (not the paper), header {header} B on lines too: 1:1 over reads",
+                float(row["over_reads"]),
+                gain["full", header, header, 0.5],
+                None,
+            )
+        )
+    return found
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Lines over mix."""
+    xerxes = _xerxes()
+    figure, panels = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+    titles = (
+        ("full duplex, headers on messages\nwithout data (the paper's text)", "full", False),
+        ("full duplex, headers on all\n(o: public Xerxes, measured)", "full", True),
+        ("half duplex", "half", False),
+    )
+    for axes, (title, way, both) in zip(panels, titles, strict=True):
+        for header, colour in HEADERS.items():
+            part = table[
+                (table.duplex == way)
+                & (table.header_bytes == header)
+                & (table.data_header_bytes == both * header)
+            ]
+            axes.plot(part.read_ratio, part.over_reads, ".-", color=colour, label=label(header))
+            if both:
+                part = xerxes[xerxes.header_bytes == header]
+                axes.plot(
+                    part.read_ratio,
+                    part.over_reads,
+                    "o",
+                    color=colour,
+                    markerfacecolor="none",
+                    markersize=7,
+                )
+        axes.set(title=title, xlabel="reads : writes", ylim=(0, 2.1))
+        axes.set_xticks(*TICKS)
+        axes.invert_xaxis()
+    panels[0].set_ylabel("bandwidth / bandwidth of reads alone")
+    panels[2].legend(title="header")
+    figure.suptitle("What full duplex is worth (ESF Fig. 16)")
+    return figure
+
+
+FIGURE = Figure("fig16", "bandwidth by duplex, header and mix", collect, claims, draw)

@@ -1,0 +1,49 @@
+import os
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+import cxlab
+
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """No test sees what another one ran, or the user's own cache."""
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("CXLAB_CACHE", str(folder))
+    monkeypatch.delenv("CXLAB_TRACES", raising=False)
+    return folder
+
+
+@pytest.fixture
+def root():
+    return ROOT
+
+
+@pytest.fixture
+def pool():
+    """A small system whose runs take milliseconds."""
+    return (
+        cxlab.Scenario("pool")
+        .fabric(topology=cxlab.topology("spine-leaf", leaves=2, spines=2))
+        .hosts("host", count=2, workload=cxlab.workload("uniform", read_ratio=0.7))
+        .devices("mem", count=2, memory=cxlab.memory("fixed", latency="46 ns"))
+        .measure(requests=2_000)
+    )
+
+
+@pytest.fixture
+def endless(pool):
+    """A system whose run would take hours."""
+    return pool.measure(requests=10**12)
+
+
+@pytest.fixture
+def command_environment():
+    """For a command of its own: without a terminal, with this test's cache."""
+    return {**os.environ, "NO_COLOR": "1"}

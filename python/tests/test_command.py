@@ -1,0 +1,87 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import cxlab
+
+
+def command(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "cxlab", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        **options,
+    )
+
+
+def test_help_lists_the_commands_of_both_languages():
+    done = command("--help")
+    assert done.returncode == 0
+    for name in ("run", "check", "plan", "list", "schema", "trace", "report", "sweep", "reproduce"):
+        assert f"\n  {name} " in done.stdout
+    for name in ("report", "sweep", "reproduce"):
+        assert command(name, "--help").stdout.startswith(f"usage: cxlab {name}")
+    assert command("--version").stdout == f"cxlab {cxlab.__version__}\n"
+
+
+def test_exit_codes_are_those_of_the_command(tmp_path):
+    assert command("run", tmp_path / "nothing.toml").returncode == 2
+    assert command("no-such-command").returncode == 2
+    assert command("sweep", tmp_path / "nothing.toml", "--grid", "seed=1").returncode == 2
+    assert command("reproduce", "esf", "fig99").returncode == 2
+    assert command("list", "topologies").returncode == 0
+
+
+def test_the_script_on_the_path_is_the_command():
+    from pathlib import Path
+
+    script = Path(sys.executable).with_name("cxlab")
+    if not script.is_file():
+        pytest.skip("the package is not installed into this interpreter")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"cxlab {cxlab.__version__}\n"
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 130)])
+def test_a_signal_stops_a_run_and_keeps_what_was_measured(endless, tmp_path, name, code):
+    endless.save(tmp_path / "endless.toml")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cxlab", "run", "endless.toml", "--out", "out"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    began = time.monotonic()
+    while not (tmp_path / "out").is_dir():
+        assert time.monotonic() - began < 30
+        time.sleep(0.01)
+    time.sleep(0.5)
+    os.kill(child.pid, getattr(signal, name))
+    _, errors = child.communicate(timeout=30)
+    assert child.returncode == code, errors
+    assert "interrupted at" in errors
+    assert cxlab.Result.load(tmp_path / "out").partial
+
+
+def test_the_rust_program_says_where_the_python_commands_are():
+    from cxlab import _native
+
+    # The function behind both; the entry point of the package takes these commands before it.
+    code = "import sys; from cxlab import _native; sys.exit(_native.main(['cxlab', *sys.argv[1:]]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "report", "out/run", "--out", "x.html"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "part of the Python package" in done.stderr
+    assert "cxlab report out/run --out x.html" in done.stderr
+    assert cxlab.__version__ == _native.VERSION

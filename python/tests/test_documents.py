@@ -1,0 +1,56 @@
+"""What the documents show must work, word by word."""
+
+import re
+import runpy
+import shutil
+
+import pytest
+from matplotlib import pyplot
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_example_in_the_readme_runs(root, tmp_path, monkeypatch, capsys):
+    readme = (root / "README.md").read_text()
+    (tmp_path / "pool.toml").write_text(blocks(readme, "toml")[0])
+    monkeypatch.chdir(tmp_path)
+    [example] = blocks(readme, "python")
+    exec(compile(example, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "pool: 8 hosts" in printed
+    assert printed.count("adaptive") >= 2
+
+
+def test_the_workload_in_the_documents_runs(root, pool):
+    import numpy as np
+
+    import cxlab
+
+    [example] = [
+        block for block in blocks((root / "docs/python.md").read_text(), "python")
+        if "strided" in block
+    ]  # fmt: skip
+    names = {"np": np, "cxlab": cxlab, "scenario": pool}
+    exec(compile(example, "docs/python.md", "exec"), names)
+    assert names["result"].report["requests"]["completed"] >= 2_000
+
+
+def test_the_tour_runs(root, tmp_path, monkeypatch, capsys):
+    shutil.copy(root / "examples/explore.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("explore.py")
+    pyplot.close("all")
+    assert {"topology.png", "sweep.png", "report.json", "requests.parquet"} <= {
+        path.name for path in (tmp_path / "out/explore").iterdir()
+    }
+    assert "did you mean" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/python.md"])
+def test_names_in_the_documents_exist(root, name):
+    import cxlab
+
+    for found in re.findall(r"cxlab\.([A-Za-z_]+)", (root / name).read_text()):
+        assert hasattr(cxlab, found) or found in ("toml",), found

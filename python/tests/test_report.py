@@ -1,0 +1,108 @@
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+import cxlab
+from cxlab.report import page
+
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.loads, self.text = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "br", "link", "img"):
+            self.open.append(tag)
+        for name, value in attributes:
+            # Names of namespaces are no addresses; within the page there is only "#".
+            if name in ("src", "href", "xlink:href", "data") and not value.startswith("#"):
+                self.loads.append(value)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture
+def folder(pool, tmp_path):
+    cxlab.run(pool.set("name", "a <b> & c"), requests=True).save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_the_page_is_whole_and_loads_nothing(folder):
+    text = page(cxlab.Result.load(folder))
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    assert tags.loads == []
+    assert not re.search(r"url\((?!#)", text)
+    assert "@import" not in text
+    assert "<script" not in text
+    words = "".join(tags.text)
+    report = cxlab.Result.load(folder).report
+    assert "a <b> & c" in words
+    assert f"{report['latency_ns']['mean']:,.1f} ns" in words
+    assert all(host["name"] in words for host in report["hosts"])
+    assert "The slowest requests" in words
+
+
+def test_the_command_writes_the_page(folder, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "cxlab", "report", str(folder)], capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout == f"written: {folder / 'report.html'}\n"
+    assert (folder / "report.html").is_file()
+    done = subprocess.run(
+        [sys.executable, "-m", "cxlab", "report", str(tmp_path)], capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "has no report.json" in done.stderr
+
+
+def test_a_folder_without_picture_and_log_and_a_partial_run_have_a_page(pool):
+    result = cxlab.run(pool)
+    text = result.json.replace('"partial": false', '"partial": true')
+    page_text = page(cxlab.Result(text))
+    assert "This run was interrupted" in page_text
+    assert "The slowest requests" not in page_text
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
+def test_a_browser_shows_every_section(folder, tmp_path):
+    out = tmp_path / "page.html"
+    out.write_text(page(cxlab.Result.load(folder)), encoding="utf-8")
+    done = subprocess.run(
+        [
+            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'browser'}",
+            "--hide-scrollbars", "--window-size=1240,2400",
+            f"--screenshot={tmp_path / 'page.png'}", out.as_uri(),
+        ],
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )  # fmt: skip
+    from matplotlib import image
+
+    picture = image.imread(tmp_path / "page.png")[..., :3]
+    assert picture.shape[:2] == (2400, 1240), done.stderr
+    # The bars of the histogram and of the time series, side by side in their blue.
+    blue = abs(picture - [0.0, 0x72 / 255, 0xB2 / 255]).max(axis=2) < 0.02
+    assert blue[:, :620].sum() > 1_000
+    assert blue[:, 620:].sum() > 5_000
+    # Nothing is wider than the page: its margin stays empty.
+    margin = picture[:, 1200:1230]
+    assert (abs(margin - margin[0, 0]) < 0.01).all()

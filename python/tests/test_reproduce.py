@@ -1,0 +1,120 @@
+import gzip
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import cxlab
+from cxlab.reproduce import PAPERS, Claim, Figure, Settings, reproduce
+from cxlab.reproduce.esf import FIGURES, common, fig10, fig12, fig20
+
+
+def test_verdicts():
+    assert Claim("", 2.0, 2.1, 0.1).verdict == "pass"
+    assert Claim("", 2.0, 2.3, 0.1).verdict == "MISS"
+    assert Claim("", 2.0, 2.3, None).verdict == "shown"
+    assert Claim("", "more", 2.3, 0.1).verdict == "shown"
+    assert Claim("", 2.0, 1.8, 0.2).deviation == pytest.approx(-0.1)
+
+
+def test_scenarios_of_figures_are_those_in_the_scenarios_folder(root):
+    shipped = [path for path in common.DATA.glob("*.toml") if path.name != "esf-fig18.toml"]
+    assert len(shipped) == 4
+    for path in shipped:
+        assert path.read_bytes() == (root / "scenarios" / path.name).read_bytes()
+
+
+def test_the_scenario_of_traces_runs_with_any_trace(tmp_path):
+    (tmp_path / "a.trace").write_text("0x40 R 0\n0x1080 W 0\n")
+    path = {"hosts[0].workload.path": str(tmp_path / "a.trace")}
+    result = cxlab.run(common.scenario("esf-fig18", path))
+    assert result.report["requests"]["completed"] == 16
+
+
+def test_every_figure_has_a_name_and_a_module(root):
+    names = [figure.name for figure in FIGURES]
+    assert names == sorted(names, key=lambda name: (not name.startswith("fig"), name))
+    assert set(PAPERS) == {"esf"}
+    for name in names:
+        assert (common.DATA.parent / f"{name.replace('-', '_')}.py").is_file()
+        assert (root / "figures" / "esf" / f"{name}.csv").is_file()
+        assert (root / "figures" / "esf" / f"{name}.png").is_file()
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+def test_claims_and_drawing_follow_from_the_shipped_table(figure, root):
+    """The tables that are shipped make the claims that are shipped."""
+    from matplotlib import pyplot
+
+    table = pd.read_csv(root / "figures" / "esf" / f"{figure.name}.csv", keep_default_na=False)
+    shipped = pd.read_csv(root / "figures" / "esf" / "claims.csv", keep_default_na=False, dtype=str)
+    shipped = shipped[shipped.figure == figure.name]
+    claims = figure.claims(table)
+    assert [claim.text for claim in claims] == list(shipped.claim)
+    assert [claim.verdict for claim in claims] == list(shipped.verdict)
+    for claim, ours in zip(claims, shipped.cxlab, strict=True):
+        assert claim.ours == pytest.approx(float(ours), rel=2e-3)
+    pyplot.close(figure.draw(table))
+
+
+def test_a_figure_is_made_whole_and_claims_of_others_are_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(fig12, "TOPOLOGIES", {"ring": "#009E73", "chain": "#0072B2"})
+    monkeypatch.setattr(fig12, "claims", lambda _: [Claim("never", 1.0, 5.0, 0.1)])
+    figure = Figure("fig12", "", fig12.collect, fig12.claims, fig12.draw)
+    (tmp_path / "claims.csv").write_text(
+        "figure,claim,paper,cxlab,deviation,tolerance,verdict\n"
+        "fig10,x,1,1,,,pass\nfig12,old,1,1,,,pass\n"
+    )
+    reproduce([figure], Settings(out=tmp_path, workers=1))
+    table = pd.read_csv(tmp_path / "fig12.csv")
+    chain = table[table.topology == "chain"]
+    assert chain.hops.max() == 9
+    assert (tmp_path / "fig12.png").stat().st_size > 10_000
+    assert (tmp_path / "fig12.svg").read_text().startswith("<?xml")
+    claims = pd.read_csv(tmp_path / "claims.csv")
+    assert list(claims.claim) == ["x", "never"]
+    assert list(claims.verdict) == ["pass", "MISS"]
+    assert "1 missed" in capsys.readouterr().out
+
+
+def test_figures_without_their_traces_are_left_out_and_named(tmp_path, capsys):
+    figures = [figure for figure in FIGURES if figure.traces]
+    assert {figure.name for figure in figures} == {"fig18", "fig19", "fig20"}
+    reproduce(figures, Settings(out=tmp_path / "a"))
+    assert "fig18: needs the paper's traces" in capsys.readouterr().err
+    reproduce(figures, Settings(out=tmp_path / "a", traces=tmp_path))
+    assert "BTree.trace.gz" in capsys.readouterr().err
+
+
+def test_mix_degree_of_traces_follows_the_closed_form(tmp_path, monkeypatch):
+    """A trace of two mixes: the bandwidth of its windows is that of 64 / ((1 - m) 64 + m h)."""
+    for name in fig20.TRACES:
+        rows = (
+            f"{line * 64:#x} {'W' if (line // 4000) % 2 and line % 4 == 0 else 'R'} 0\n"
+            for line in range(16_000)
+        )
+        with gzip.open(tmp_path / f"{name}.trace.gz", "wt") as file:
+            file.writelines(rows)
+    monkeypatch.setattr(fig20, "TRACES", ("silo",))
+    table = fig20.collect(Settings(out=tmp_path, traces=tmp_path, workers=1))
+    windows = table[(table.part == "b") & (table.header_bytes == 0)]
+    for row in windows.to_dict("records"):
+        assert row["value"] == pytest.approx(1 / (1 - row["mix_degree"]), rel=0.05)
+    assert windows.mix_degree.max() > 0.2
+
+
+def test_the_command_lists_figures():
+    done = subprocess.run(
+        [sys.executable, "-m", "cxlab", "reproduce", "esf", "--list"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [f.name for f in FIGURES]
+
+
+def test_laws_of_bandwidth():
+    assert [common.law(kind, 8) for kind in common.TOPOLOGIES] == [1, 1, 2, 4, 8]
+    table = pd.DataFrame([{"topology": "ring", "scale": 4, "ports": 2.3, "law": 2.0}])
+    assert [claim.verdict for claim in fig10.claims(table)] == ["MISS"]

@@ -1,0 +1,108 @@
+import subprocess
+import sys
+
+import pytest
+
+import cxlab
+from cxlab._scenario import inline, parse_values
+
+
+def test_a_scenario_holds_what_was_written_and_nothing_else(pool):
+    values = pool.to_dict()
+    assert set(values) == {"name", "fabric", "hosts", "devices", "measure"}
+    assert values["hosts"] == [
+        {"name": "host", "count": 2, "workload": {"kind": "uniform", "read_ratio": 0.7}}
+    ]
+
+
+def test_toml_of_a_scenario_makes_the_same_scenario_and_plan(pool, tmp_path):
+    pool.save(tmp_path / "pool.toml")
+    again = cxlab.Scenario.from_file(tmp_path / "pool.toml")
+    assert again == pool
+    assert cxlab.plan(again).hash == cxlab.plan(pool).hash
+    assert cxlab.Scenario.from_dict(pool.to_dict()) == pool
+
+
+def test_set_changes_one_value_and_a_copy_is_apart(pool):
+    other = pool.copy().set("hosts[0].count", 4).set("fabric.routing", "adaptive")
+    assert other.to_dict()["hosts"][0]["count"] == 4
+    assert other.to_dict()["fabric"]["routing"] == "adaptive"
+    assert pool.to_dict()["hosts"][0]["count"] == 2
+    assert "routing" not in pool.to_dict()["fabric"]
+    assert cxlab.Scenario.from_toml(other.to_toml()) == other
+
+
+def test_set_beyond_an_array_is_refused_and_changes_nothing(pool):
+    before = pool.to_dict()
+    with pytest.raises(cxlab.ScenarioError, match=r"hosts\[5\]"):
+        pool.set("hosts[5].count", 4)
+    assert pool.to_dict() == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, 3, -2.5, 1e300, 'a "quoted" \\ text\n\x7f µ', [1, [2]], {"a-b c": {"d": [True]}}],
+)
+def test_every_value_survives_being_set(pool, value):
+    assert pool.set("description", value).to_dict()["description"] == value
+    assert parse_values(f"[{inline(value)}]") == [value]
+
+
+def test_numpy_numbers_are_numbers(pool):
+    import numpy
+
+    pool.set("hosts[0].count", numpy.int64(3)).set("hosts[0].workload.read_ratio", numpy.float32(1))
+    assert pool.to_dict()["hosts"][0]["count"] == 3
+
+
+def test_mistakes_are_all_reported_with_the_text_of_the_command(tmp_path):
+    text = (
+        'name = "x"\n[fabric]\ntopology = { kind = "rng" }\nroutin = "age"\n[[hosts]]\nname="h"\n'
+    )
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(cxlab.ScenarioError) as caught:
+        cxlab.Scenario.from_file(path).check()
+    done = subprocess.run(
+        [sys.executable, "-m", "cxlab", "check", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert str(caught.value) == done.stderr.rstrip()
+    assert "did you mean `ring`?" in str(caught.value)
+    lines = {mistake["path"]: mistake["line"] for mistake in caught.value.diagnostics}
+    assert lines["fabric.topology.kind"] == 3
+    assert len(lines) >= 3
+    assert isinstance(caught.value, ValueError)
+
+
+def test_text_that_is_no_toml_is_located():
+    with pytest.raises(cxlab.ScenarioError, match=r"here\.toml:2"):
+        cxlab.Scenario.from_toml('name = "x"\nfabric = [', name="here.toml").check()
+
+
+def test_catalogs_are_those_of_the_simulator():
+    assert {"ring", "torus", "dragonfly"} <= set(cxlab.catalog("topology"))
+    assert {"uniform", "trace", "external"} <= set(cxlab.catalog("workload"))
+    assert "fixed" in cxlab.catalog("memory")
+    with pytest.raises(ValueError, match="allowed: topology"):
+        cxlab.catalog("toplogy")
+    assert "hosts" in cxlab.schema()["properties"]
+
+
+def test_values_are_read_as_users_type_them():
+    assert parse_values("1,2,4") == [1, 2, 4]
+    assert parse_values("ring,spine-leaf") == ["ring", "spine-leaf"]
+    assert parse_values('["25 ns", "50 ns"]') == ["25 ns", "50 ns"]
+    assert parse_values("0.5") == [0.5]
+    assert parse_values('{ kind = "ring" }, { kind = "chain" }') == [
+        {"kind": "ring"},
+        {"kind": "chain"},
+    ]
+
+
+def test_relative_paths_start_from_the_folder_of_the_scenario(root):
+    scenario = cxlab.Scenario.from_file(root / "scenarios" / "trace.toml")
+    assert cxlab.plan(scenario).describe()["scenario"]["name"] == "trace"

@@ -1,0 +1,192 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import cxlab
+from cxlab import _sweep
+from cxlab._sweep import points_of, run_many, sweep
+
+GRID = {"fabric.routing": ["shortest", "adaptive"], "hosts[0].issue.outstanding": [1, 8]}
+
+
+def cached(folder):
+    return sorted(path.name for path in folder.glob("*.json"))
+
+
+def test_a_grid_is_all_combinations_and_a_list_is_itself():
+    assert points_of({"a": [1, 2], "b": ["x", "y"]}) == [
+        {"a": 1, "b": "x"},
+        {"a": 1, "b": "y"},
+        {"a": 2, "b": "x"},
+        {"a": 2, "b": "y"},
+    ]
+    assert points_of([{"a": 1}, {"b": 2}]) == [{"a": 1}, {"b": 2}]
+
+
+def test_a_sweep_has_a_row_for_each_point_with_the_numbers_of_its_run(pool):
+    frame = sweep(pool, GRID, workers=2)
+    assert len(frame) == 4
+    assert list(frame["hosts[0].issue.outstanding"]) == [1, 8, 1, 8]
+    for _, row in frame.iterrows():
+        changes = {path: row[path] for path in GRID}
+        report = cxlab.run(pool.copy().update(changes)).report
+        assert row["digest"] == report["digest"]
+        assert row["bandwidth_gbps"] == report["bandwidth_gbps"]["total"]
+    again = sweep(pool, GRID, frame="polars", metrics={"n": lambda r: r["requests"]["completed"]})
+    assert again["n"].to_list() == frame["completed"].to_list()
+
+
+def test_what_has_finished_is_not_run_again(pool, cache, monkeypatch):
+    first = sweep(pool, GRID, workers=1)
+    names = cached(cache)
+    assert len(names) == 4
+    monkeypatch.setattr(_sweep, "_run_locally", lambda *_: pytest.fail("ran again"))
+    assert sweep(pool, GRID).equals(first)
+    assert cached(cache) == names
+
+
+def test_a_seed_another_version_and_no_cache_are_runs_of_their_own(pool, cache, monkeypatch):
+    run_many([pool], workers=1)
+    run_many([pool], workers=1, seed=9)
+    assert len(cached(cache)) == 2
+    monkeypatch.setattr(_sweep, "_build", lambda: "another")
+    run_many([pool], workers=1)
+    assert len(cached(cache)) == 3
+    run_many([pool], workers=1, cache=False, seed=10)
+    assert len(cached(cache)) == 3
+
+
+def test_equal_points_are_run_once_and_keep_their_names(pool, cache):
+    other = pool.copy().set("name", "other")
+    results = run_many([pool, other, pool], workers=1)
+    assert [result.report["scenario"] for result in results] == ["pool", "other", "pool"]
+    assert len(cached(cache)) == 1
+    assert len({result.report["digest"] for result in results}) == 1
+
+
+def test_a_mistake_is_found_before_anything_runs(pool, cache):
+    with pytest.raises(cxlab.ScenarioError) as caught:
+        sweep(pool, {"hosts[0].count": [1, 0]}, workers=1)
+    assert "hosts[0].count=0" in "\n".join(caught.value.__notes__)
+    assert cached(cache) == []
+
+
+def test_a_worker_that_dies_costs_only_its_point(pool, tmp_path, cache):
+    script = f"""
+import os, signal, sys
+from pathlib import Path
+import cxlab
+from cxlab import _sweep
+
+real = _sweep._simulate
+mark = Path({str(tmp_path / "died")!r})
+
+def deadly(point):
+    if point.seed is None and any("outstanding=8" in change for change in point.set):
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            pass
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return real(point)
+
+_sweep._simulate = deadly
+pool = cxlab.Scenario.from_file(sys.argv[1])
+frame = cxlab.sweep(pool, {GRID!r}, workers=2)
+print(len(frame), mark.exists())
+"""
+    pool.save(tmp_path / "pool.toml")
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "pool.toml")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "4 True\n", done.stderr
+    assert len(cached(cache)) == 4
+
+
+def test_workers_that_always_die_end_the_sweep(pool, monkeypatch):
+    monkeypatch.setattr(_sweep, "_simulate", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(cxlab.SweepError, match="3 times a worker died"):
+        run_many([pool], workers=1)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # Nobody may be there to bury it.
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return not state.stdout.startswith("Z") and state.stdout != ""
+
+
+def workers_of(parent):
+    """Processes of loky whose parent this is, but for the one that tracks resources."""
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.split(None, 1) for line in listed.stdout.splitlines()]
+    return [int(pid) for pid, command in lines if "LokyProcess" in command]
+
+
+def test_a_sweep_that_was_killed_goes_on_where_it_was(pool, tmp_path, cache, request):
+    # Long points after short ones, so that some have finished when the parent is killed.
+    pool.set("execution.threads", 1).save(tmp_path / "pool.toml")
+    arguments = [
+        sys.executable, "-m", "cxlab", "sweep", str(tmp_path / "pool.toml"), "--workers", "1",
+        "--grid",
+    ]  # fmt: skip
+    child = subprocess.Popen(
+        [*arguments, "measure.requests=1000,1001,1002,1000000000"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    request.addfinalizer(child.kill)
+    began = time.monotonic()
+    while len(cached(cache)) < 3:
+        assert child.poll() is None
+        assert time.monotonic() - began < 60, "nothing finishes"
+        time.sleep(0.02)
+    [worker] = workers_of(child.pid)
+    child.kill()
+    child.wait()
+    before = {name: (cache / name).stat().st_mtime_ns for name in cached(cache)}
+    assert len(before) == 3
+    done = subprocess.run(
+        [*arguments, "measure.requests=1000,1001,1002,1003", "--out", str(tmp_path / "a.csv")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert len(done.stdout.splitlines()) == 5
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 5
+    after = {name: (cache / name).stat().st_mtime_ns for name in cached(cache)}
+    assert len(after) == 4
+    assert {name: after[name] for name in before} == before
+    assert done.stderr == "", "no progress bar where there is no terminal"
+    while alive(worker):
+        assert time.monotonic() - began < 120, "a worker outlives its parent"
+        time.sleep(0.05)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_dask_cluster_gives_the_same_frame(pool):
+    distributed = pytest.importorskip("distributed")
+    expected = sweep(pool, GRID, workers=1, cache=False)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        frame = sweep(pool, GRID, scheduler=cluster.scheduler_address, cache=False)
+    assert frame.equals(expected)
