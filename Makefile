@@ -1,5 +1,5 @@
 # What a developer does, in one place. `make help` lists it; a fresh clone needs Rust (stable), a C
-# compiler and make, and Python 3.11 for the figures. Nothing else has to be done by hand.
+# compiler, make, and Python 3.11 or newer. Nothing else has to be done by hand.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -30,13 +30,32 @@ demo: build ## Replay the shipped trace; print the table, write report and pictu
 
 # The order is that of cost: what fails quickly fails first.
 .PHONY: test
-test: need-rust need-lints have-valgrind ## All checks: format, lints, tests, licences, documentation
+test: need-rust need-python need-lints have-valgrind ## All checks: format, lints, tests, licences, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --no-fail-fast
+	@$(MAKE) test-python
 	@$(MAKE) deny
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@echo "make test: all checks passed"
+
+# The extension is built as the tests are, so that they share what is compiled.
+.PHONY: python
+python: need-rust .venv/.installed ## Build the Python package into .venv, with the `cxlab` command
+	VIRTUAL_ENV="$(abspath .venv)" .venv/bin/maturin develop --quiet
+
+.PHONY: test-python
+test-python: python ## The checks of the Python package alone
+	.venv/bin/ruff format --check --quiet python examples
+	.venv/bin/ruff check --quiet python examples
+	.venv/bin/mypy
+	.venv/bin/pytest
+
+.PHONY: wheel
+wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` installs, into out/wheels
+	.venv/bin/maturin build --release --out $(OUT)/wheels
+	@find $(OUT)/wheels -name '*.whl' -size +15M -exec false {} + || { \
+		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
 
 .PHONY: test-all
 test-all: need-rust have-valgrind ## The slow suites too, in release mode
@@ -59,15 +78,16 @@ deny: ## Licences, sources and advisories of dependencies, where cargo-deny is i
 bench: need-rust ## Measure speed (docs/performance.md has the numbers and the machine)
 	$(CARGO) bench --locked -p cxlab-benches
 
+# With CXLAB_TRACES=DIR also those that need the paper's traces. The package is the optimised one.
 .PHONY: figures
-figures: build .venv/.installed ## Simulate and draw the figures that are compared with papers
-	PATH="$(abspath $(TARGET)/release):$$PATH" CXLAB="$(abspath $(CXLAB))" \
-		.venv/bin/python figures/esf/make.py
+figures: need-rust .venv/.installed ## Simulate and draw the figures that are compared with papers
+	VIRTUAL_ENV="$(abspath .venv)" .venv/bin/maturin develop --quiet --release
+	.venv/bin/cxlab reproduce esf --out figures/esf
 
-.venv/.installed: requirements-figures.txt
+.venv/.installed: python/requirements-test.txt pyproject.toml
 	@$(MAKE) need-python
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-figures.txt
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -r python/requirements-test.txt
 	@touch $@
 
 .PHONY: clean
