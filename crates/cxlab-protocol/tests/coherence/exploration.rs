@@ -1,8 +1,8 @@
 //! All states of small systems.
 
-use cxlab_protocol::coherence::requester::Event;
+use cxlab_protocol::coherence::requester::{Event, Line, LineState};
 
-use crate::model::{Broken, Config, Evictions, Model, Property, Tables};
+use crate::model::{Broken, Config, Data, Evictions, Model, Property, Tables};
 use crate::search::{Found, search};
 
 pub const ALL: &[Event] = &[
@@ -222,4 +222,27 @@ fn snoops_that_wait_for_the_requesters_own_request_deadlock() {
         ..TWO
     };
     breaks(config, Property::NoDeadlock);
+}
+
+#[test]
+fn requests_that_do_not_wait_for_an_entry_overfill_the_filter() {
+    let config = Config {
+        name: "M2S Req takes no entry",
+        broken: Broken::NoWaitForEntry,
+        ..TWO_LINES
+    };
+    breaks(config, Property::FilterCapacity);
+}
+
+/// Whenever it would break, a grant on its way has broken `InclusiveFilter` before; so no
+/// exploration shows that it is checked.
+#[test]
+fn two_writers_break_the_property_of_the_single_writer() {
+    let model = Model::new(TWO, Tables::unaltered());
+    let mut world = model.start();
+    for wire in &mut world.wires[0][..2] {
+        wire.state = LineState::stable(Line::E);
+        wire.copy = Data::Fresh;
+    }
+    assert_eq!(model.check(&world), Err(Property::SingleWriter));
 }

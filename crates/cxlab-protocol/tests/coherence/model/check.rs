@@ -8,7 +8,7 @@ use super::{Data, Model, Pending, Property, Wire, World, check, peer};
 
 impl Model {
     /// The properties of a state by itself.
-    pub(super) fn check(&self, world: &World) -> Result<(), Property> {
+    pub fn check(&self, world: &World) -> Result<(), Property> {
         for l in 0..self.config.lines {
             self.check_line(world, l)?;
         }

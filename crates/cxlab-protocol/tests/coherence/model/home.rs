@@ -142,7 +142,8 @@ impl Model {
     }
 
     pub(super) fn lacks_entry(&self, world: &World, l: usize, request: M2s) -> bool {
-        Operation::of(request).is_some_and(Operation::allocates)
+        self.config.broken != Broken::NoWaitForEntry
+            && Operation::of(request).is_some_and(Operation::allocates)
             && !world.home[l].state.needs_entry()
             && self.entries_used(world) >= self.config.entries
     }

@@ -91,6 +91,8 @@ pub enum Broken {
     ResponseBehindRequest,
     /// A requester takes a snoop only when it has no request under way.
     SnoopBehindRequest,
+    /// Requests that need an entry of the filter do not wait for one.
+    NoWaitForEntry,
 }
 
 #[derive(Clone, Copy, Debug)]
