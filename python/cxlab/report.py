@@ -27,8 +27,9 @@ header p { margin: 4px 0 20px; color: var(--soft); }
 .partial { background: #fff3cd; border: 1px solid #ffda6a; border-radius: 8px; padding: 10px 14px; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px; }
 .tile, section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; }
-.tile { padding: 12px 16px; }
-.tile b { display: block; font-size: 23px; font-variant-numeric: tabular-nums; line-height: 1.3; }
+.tile { padding: 12px 14px; }
+.tile b { display: block; font-size: 19px; white-space: nowrap; line-height: 1.4;
+  font-variant-numeric: tabular-nums; }
 .tile span { color: var(--soft); font-size: 13px; }
 section { margin-top: 16px; padding: 16px 20px; overflow-x: auto; }
 section h2 { margin: 0 0 8px; font-size: 17px; }
