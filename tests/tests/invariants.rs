@@ -27,7 +27,7 @@ fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
     ends.into_iter()
         .map(|(component, port)| {
             let node = system.simulation.component_mut(component);
-            node.port_mut(port).transmitter.unreturned()
+            node.port_mut(port).unreturned()
         })
         .collect()
 }

@@ -637,7 +637,7 @@ fn check_drained(plan: &Plan, digest: &str) {
             .sum();
         for (component, port) in [directions.forward, directions.backward] {
             let node = system.simulation.component_mut(component);
-            let waiting = node.port_mut(port).transmitter.unreturned();
+            let waiting = node.port_mut(port).unreturned();
             assert!(
                 waiting <= may_wait,
                 "{waiting} credits never came back from {:?}--{:?}, at most {may_wait} may wait",

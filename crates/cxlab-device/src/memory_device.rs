@@ -4,14 +4,16 @@
 //! A request arrives through the controller's pipeline (a constant time), waits in the receive
 //! buffer until the medium accepts it, and is answered when the medium is done: reads with
 //! `MemData` (S2M DRS), writes with `Cmp` (S2M NDR). The buffer's credit goes back when the
-//! request enters the medium; a context is held until the response has left, and their number
+//! request enters the medium; a context is held until the response leaves, and their number
 //! is bounded, so a blocked response path holds requests back all the way to their requesters.
+//! Where the medium knows at once when it will be done, the response takes its place on the wire
+//! at once too, and the request costs the device one event.
 
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Dpa, Picos, SimTime};
-use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{Channel, Message, Opcode};
@@ -53,11 +55,21 @@ pub struct DeviceStats {
     pub answered: u64,
 }
 
+/// A request in the medium or before it.
 #[derive(Clone, Copy)]
-struct Context {
+struct Request {
     message: Message,
-    /// When the medium accepted it, or finished it.
+    /// The port it came through and is answered through.
+    port: u16,
+    /// When it arrived, or when the medium accepted it.
     since: SimTime,
+}
+
+/// A port, what waits to go out through it, and when the answers leave that have been sent ahead.
+struct Port {
+    link: LinkPort,
+    outbox: Outbox,
+    leaving: VecDeque<SimTime>,
 }
 
 /// What a device is built from.
@@ -78,67 +90,48 @@ pub struct DeviceConfig {
 /// The Type 3 device component.
 pub struct MemoryDevice {
     controller: u32,
-    ports: Vec<LinkPort>,
+    ports: Vec<Port>,
     backend: Box<dyn MemoryBackend>,
     decoder: Option<InterleaveSet>,
     target: u32,
-    contexts: Vec<Context>,
+    /// Requests in a medium that tells later when they are done, by their number there.
+    requests: Vec<Request>,
+    /// Numbers that are free.
     free: Vec<u32>,
-    /// Which port a context answers through.
-    port_of: Vec<u16>,
-    /// Requests in the receive buffers, in order of arrival, with their port and arrival.
-    waiting: VecDeque<(Message, u16, SimTime)>,
-    /// Responses that wait for a link, by port and class.
-    outgoing: Vec<[VecDeque<u32>; 2]>,
-    /// The wake-up that is pending for each port, to ask for no second one.
-    port_wake: Vec<SimTime>,
-    backend_wake: SimTime,
+    /// Requests accepted whose answers have not left.
+    contexts: u32,
+    limit: u32,
+    /// Requests in the receive buffers, in order of arrival.
+    waiting: VecDeque<Request>,
+    medium_wake: SimTime,
     done: Vec<Completion>,
     stats: DeviceStats,
 }
 
 /// Token of the wake-up for the medium; ports use their number.
-const BACKEND: u32 = u32::MAX;
+const MEDIUM: u32 = u32::MAX;
 
 impl MemoryDevice {
     /// Builds the component.
     pub fn new(config: DeviceConfig) -> Self {
-        let contexts = config.params.contexts as usize;
-        let empty = Context {
-            message: Message {
-                hpa: Default::default(),
-                issued_ps: 0,
-                stages: Default::default(),
-                tag: 0,
-                source: Default::default(),
-                destination: Default::default(),
-                opcode: Opcode::Cmp,
-                vc: 0,
-                hops: 0,
-            },
-            since: SimTime::ZERO,
-        };
-        let ports = config.ports.len();
+        let limit = config.params.contexts;
+        let ports = config.ports.into_iter().map(|link| Port {
+            link,
+            outbox: Outbox::default(),
+            leaving: VecDeque::with_capacity(limit.min(256) as usize),
+        });
         MemoryDevice {
             controller: config.params.process_time.0 as u32,
-            ports: config.ports,
+            ports: ports.collect(),
             backend: config.backend,
             decoder: config.decoder,
             target: config.target,
-            contexts: vec![empty; contexts],
-            free: (0..contexts as u32).rev().collect(),
-            port_of: vec![0; contexts],
+            requests: Vec::new(),
+            free: Vec::new(),
+            contexts: 0,
+            limit,
             waiting: VecDeque::with_capacity(256),
-            outgoing: (0..ports)
-                .map(|_| {
-                    [
-                        VecDeque::with_capacity(contexts),
-                        VecDeque::with_capacity(contexts),
-                    ]
-                })
-                .collect(),
-            port_wake: vec![SimTime::NEVER; ports],
-            backend_wake: SimTime::NEVER,
+            medium_wake: SimTime::NEVER,
             done: Vec::with_capacity(16),
             stats: DeviceStats::default(),
         }
@@ -151,12 +144,13 @@ impl MemoryDevice {
 
     /// Requests inside the device: buffered, in the medium, or waiting to be answered.
     pub fn in_flight(&self) -> u64 {
-        (self.waiting.len() + self.contexts.len() - self.free.len()) as u64
+        let leaving: usize = self.ports.iter().map(|port| port.leaving.len()).sum();
+        (self.waiting.len() + self.contexts as usize - leaving) as u64
     }
 
-    /// Its ports, for link statistics.
-    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.ports
+    /// One of its ports, for link statistics.
+    pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
+        &mut self.ports[port as usize].link
     }
 
     /// Measurement begins.
@@ -164,108 +158,156 @@ impl MemoryDevice {
         self.stats.reads = 0;
         self.stats.writes = 0;
         for port in &mut self.ports {
-            port.transmitter.reset_stats(now);
+            port.link.transmitter.reset_stats(now);
         }
     }
 
     /// A parcel arrives from a link.
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let credited = self.ports[port as usize].receive(parcel);
+        let credited = self.ports[port as usize].link.receive(parcel);
         if let Some(mut message) = parcel.message {
             message.stages.device += self.controller;
             message.hops += 1;
             self.stats.accepted += 1;
-            self.waiting.push_back((message, port, ctx.now()));
-            self.admit(ctx);
+            let request = Request {
+                message,
+                port,
+                since: ctx.now(),
+            };
+            if self.waiting.is_empty() && self.admit(ctx, &request) {
+                self.wake_medium(ctx);
+            } else {
+                self.waiting.push_back(request);
+                self.admit_waiting(ctx);
+            }
         }
-        if credited {
-            self.transmit(ctx, port);
+        if credited && !self.ports[port as usize].outbox.is_empty() {
+            self.pump(ctx, port, false);
         }
     }
 
     /// A wake-up for the medium or for a port.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if token != BACKEND {
-            self.port_wake[token as usize] = SimTime::NEVER;
-            self.transmit(ctx, token as u16);
+        if token != MEDIUM {
+            self.pump(ctx, token as u16, true);
             return;
         }
-        if ctx.now() == self.backend_wake {
-            self.backend_wake = SimTime::NEVER;
+        if ctx.now() == self.medium_wake {
+            self.medium_wake = SimTime::NEVER;
         }
         let mut done = std::mem::take(&mut self.done);
         self.backend.advance(ctx.now(), &mut done);
         for completion in done.drain(..) {
-            self.finish(ctx, completion);
+            let mut request = self.requests[completion.id as usize];
+            self.free.push(completion.id);
+            request.message.stages.media += (ctx.now() - request.since).0;
+            self.answer(ctx, &request, ctx.now());
         }
         self.done = done;
-        self.admit(ctx);
+        self.admit_waiting(ctx);
     }
 
     /// Moves requests from the receive buffers into the medium, as far as it accepts them.
-    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        while let Some((message, port, arrived)) = self.waiting.front().copied() {
-            let write = message.channel() == Channel::M2sRwd;
-            if !self.backend.can_accept(write) {
+    fn admit_waiting(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some(request) = self.waiting.front().copied() {
+            if !self.admit(ctx, &request) {
                 break;
             }
-            let Some(id) = self.free.pop() else { break };
             self.waiting.pop_front();
-            self.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
-            let dpa = match self.decoder.and_then(|set| set.decode(message.hpa)) {
-                Some((target, dpa)) if target == self.target => dpa,
-                _ => panic!(
-                    "{:?} was routed to a device that does not own it",
-                    message.hpa
-                ),
-            };
-            self.accept(ctx.now(), id, message, port, arrived, dpa, write);
         }
-        self.wake_backend(ctx);
+        self.wake_medium(ctx);
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn accept(
-        &mut self,
-        now: SimTime,
-        id: u32,
-        mut message: Message,
-        port: u16,
-        arrived: SimTime,
-        dpa: Dpa,
-        write: bool,
-    ) {
-        message.stages.queue += (now - arrived).0;
-        self.contexts[id as usize] = Context {
-            message,
-            since: now,
+    /// Moves a request into the medium, if that accepts it.
+    #[inline]
+    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request) -> bool {
+        let now = ctx.now();
+        let write = request.message.channel() == Channel::M2sRwd;
+        if !self.has_context(ctx) || !self.backend.can_accept(now, write) {
+            return false;
+        }
+        let mut request = *request;
+        let message = &mut request.message;
+        self.ports[request.port as usize]
+            .link
+            .release(ctx, Buffer::of(message.channel(), message.vc));
+        let dpa = match self.decoder.and_then(|set| set.decode(message.hpa)) {
+            Some((target, dpa)) if target == self.target => dpa,
+            _ => panic!(
+                "{:?} was routed to a device that does not own it",
+                message.hpa
+            ),
         };
-        self.port_of[id as usize] = port;
+        message.stages.queue += (now - request.since).0;
+        request.since = now;
         if write {
             self.stats.writes += 1;
         } else {
             self.stats.reads += 1;
         }
-        self.backend.enqueue(now, MemoryRequest { id, dpa, write });
+        self.contexts += 1;
+        let id = self
+            .free
+            .last()
+            .copied()
+            .unwrap_or(self.requests.len() as u32);
+        match self.backend.enqueue(now, MemoryRequest { id, dpa, write }) {
+            Some(at) => {
+                request.message.stages.media += (at - now).0;
+                self.answer(ctx, &request, at);
+            }
+            None if self.free.pop().is_some() => self.requests[id as usize] = request,
+            None => self.requests.push(request),
+        }
+        true
     }
 
-    fn wake_backend(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Some(at) = self.backend.next_event()
-            && at < self.backend_wake
-        {
-            self.backend_wake = at;
-            ctx.wake_at(at.max(ctx.now()), BACKEND);
+    /// Whether one more request may be inside; where answers that leave later are in the way, the
+    /// device wakes when the first of them has left.
+    #[inline]
+    fn has_context(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
+        if self.contexts < self.limit {
+            return true;
+        }
+        let mut first = SimTime::NEVER;
+        for port in &mut self.ports {
+            while port
+                .leaving
+                .front()
+                .is_some_and(|leaves| *leaves <= ctx.now())
+            {
+                port.leaving.pop_front();
+                self.contexts -= 1;
+            }
+            first = first.min(port.leaving.front().copied().unwrap_or(SimTime::NEVER));
+        }
+        if self.contexts < self.limit {
+            return true;
+        }
+        self.wake_at(ctx, first);
+        false
+    }
+
+    fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Some(at) = self.backend.next_event() {
+            self.wake_at(ctx, at);
         }
     }
 
-    /// The medium is done with a request: its response waits for the link.
-    fn finish(&mut self, ctx: &mut Ctx<'_, Parcel>, completion: Completion) {
-        let context = &mut self.contexts[completion.id as usize];
-        let message = &mut context.message;
-        message.stages.media += (ctx.now() - context.since).0;
-        context.since = ctx.now();
+    #[inline]
+    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: SimTime) {
+        if at < self.medium_wake {
+            self.medium_wake = at;
+            ctx.wake_at(at.max(ctx.now()), MEDIUM);
+        }
+    }
+
+    /// The medium is done with a request at `ready`, now or later: its response goes to the link.
+    #[inline]
+    fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request, ready: SimTime) {
+        let mut message = request.message;
         message.opcode = if message.channel() == Channel::M2sRwd {
             Opcode::Cmp
         } else {
@@ -274,47 +316,46 @@ impl MemoryDevice {
         std::mem::swap(&mut message.source, &mut message.destination);
         message.vc = 0;
         message.hops = 0;
-        let class = usize::from(message.channel() == Channel::S2mDrs);
-        let port = self.port_of[completion.id as usize];
-        self.outgoing[port as usize][class].push_back(completion.id);
-        self.transmit(ctx, port);
+        let now = ctx.now();
+        let port = &mut self.ports[request.port as usize];
+        let sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
+        let token = u32::from(request.port);
+        port.outbox
+            .offer(ctx, &mut port.link, token, message, ready, sent);
     }
 
-    /// Sends waiting responses, the older class head first, as far as link and credits allow.
-    fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
-        let at = port as usize;
-        let mut until = SimTime::NEVER;
-        let mut open = [true; 2];
-        let before = self.free.len();
-        loop {
-            let head = |class: usize| {
-                let id = *self.outgoing[at][class].front()?;
-                open[class].then(|| (self.contexts[id as usize].since, class, id))
-            };
-            let Some((since, class, id)) = head(0).into_iter().chain(head(1)).min() else {
-                break;
-            };
-            let mut message = self.contexts[id as usize].message;
-            message.stages.queue += (ctx.now() - since).0;
-            match self.ports[at].send(ctx, &mut message) {
-                Ok(()) => {
-                    self.outgoing[at][class].pop_front();
-                    self.free.push(id);
-                    self.stats.answered += 1;
-                }
-                Err(Blocked::Credits) => open[class] = false,
-                Err(Blocked::Until(time)) => {
-                    open[class] = false;
-                    until = until.min(time);
-                }
-            }
+    /// Sends waiting responses, as far as link and credits allow.
+    fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, woken: bool) {
+        let full = self.contexts == self.limit;
+        let now = ctx.now();
+        let port = &mut self.ports[number as usize];
+        let sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
+        let token = u32::from(number);
+        if woken {
+            port.outbox.wake(ctx, &mut port.link, token, sent);
+        } else {
+            port.outbox.pump(ctx, &mut port.link, token, sent);
         }
-        if until < self.port_wake[at] {
-            self.port_wake[at] = until;
-            ctx.wake_at(until, u32::from(port));
+        if full && !self.waiting.is_empty() {
+            self.admit_waiting(ctx);
         }
-        if before == 0 && !self.free.is_empty() && !self.waiting.is_empty() {
-            self.admit(ctx);
+    }
+}
+
+/// What happens when a response has been sent: its context is free when it leaves.
+#[inline]
+fn sent<'a>(
+    now: SimTime,
+    leaving: &'a mut VecDeque<SimTime>,
+    contexts: &'a mut u32,
+    stats: &'a mut DeviceStats,
+) -> impl FnMut(&Message, SimTime) + 'a {
+    move |_, leaves| {
+        stats.answered += 1;
+        if leaves > now {
+            leaving.push_back(leaves);
+        } else {
+            *contexts -= 1;
         }
     }
 }

@@ -23,6 +23,7 @@ fn link(responses: u8) -> LinkParams {
         packet: PacketHeader {
             header: Bytes(64),
             data_header: Bytes(0),
+            staging: Bytes(0),
         },
         propagation: Picos(1_000),
         port_delay: Picos(0),
@@ -62,8 +63,8 @@ struct Host {
 impl Host {
     fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(message) = self.requests.front_mut() {
-            match self.link.send(ctx, message) {
-                Ok(()) => drop(self.requests.pop_front()),
+            match self.link.send(ctx, message, message.vc, ctx.now(), |_| {}) {
+                Ok(_) => drop(self.requests.pop_front()),
                 Err(Blocked::Until(time)) => return ctx.wake_at(time, 0),
                 Err(Blocked::Credits) => return,
             }
@@ -281,6 +282,7 @@ fn of_two_classes_that_wait_the_one_done_first_leaves_first() {
     let packet = PacketHeader {
         header: Bytes(64),
         data_header: Bytes(99 * 64),
+        staging: Bytes(0),
     };
     let slow = LinkParams {
         packet,

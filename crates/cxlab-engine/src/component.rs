@@ -82,8 +82,6 @@ pub(crate) struct Account {
     pub(crate) local: u32,
     pub(crate) sequence: u64,
     pub(crate) digest: u64,
-    pub(crate) first_route: u32,
-    pub(crate) routes: u16,
 }
 
 impl Account {
@@ -121,13 +119,14 @@ impl<P: Payload> Ctx<'_, P> {
         EventKey { time: at.0, order }
     }
 
-    /// Sends `payload` through `port`, to arrive at time `at`.
+    /// Sends `payload` through `port`, to arrive at time `at`, and shows where it lies on its way,
+    /// so that what must still be noted in it can be noted there.
     ///
     /// # Panics
     /// If the port is not wired or `at` is sooner than the wire's minimum latency allows: both
     /// are our own mistakes.
-    #[inline]
-    pub fn send(&mut self, port: u16, at: SimTime, payload: P) {
+    #[inline(always)]
+    pub fn send(&mut self, port: u16, at: SimTime, payload: P) -> &mut P {
         let route = self.routes[port as usize];
         assert!(
             at.0 >= self.now.0 + route.min_latency,
@@ -139,10 +138,17 @@ impl<P: Payload> Ctx<'_, P> {
             port: route.port,
             body: Body::Payload(payload),
         };
-        if route.partition == self.lane.partition {
-            self.lane.queue.push(key, envelope);
+        let placed = if route.partition == self.lane.partition {
+            self.lane.queue.push(key, envelope)
         } else {
-            self.lane.outboxes[route.partition as usize].push((key, envelope));
+            let letters = &mut self.lane.outboxes[route.partition as usize];
+            letters.push((key, envelope));
+            let last = letters.len() - 1;
+            &mut letters[last].1
+        };
+        match &mut placed.body {
+            Body::Payload(payload) => payload,
+            Body::Wake(_) => unreachable!("a payload was sent"),
         }
     }
 

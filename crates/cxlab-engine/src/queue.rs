@@ -44,8 +44,9 @@ impl PartialOrd for EventKey {
 
 /// What the executor needs of a queue.
 pub trait EventQueue<T: Copy> {
-    /// Adds an event. Its time must not lie before the last event popped.
-    fn push(&mut self, key: EventKey, item: T);
+    /// Adds an event, and shows where it is kept. Its time must not lie before the last event
+    /// popped.
+    fn push(&mut self, key: EventKey, item: T) -> &mut T;
     /// Removes the first event in the order if its time lies before `end`.
     fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)>;
     /// The time of the first event, `u64::MAX` when there is none.
@@ -58,12 +59,12 @@ pub trait EventQueue<T: Copy> {
     }
 }
 
-/// Width of a slot as a power of two of picoseconds: 256 ps, a little under a flit's time on a
-/// wide link, so that a slot holds few events.
-const SLOT_SHIFT: u32 = 8;
-/// Slots of the wheel (power of two). 2,048 slots of 256 ps reach 524 ns ahead, farther than a
+/// Width of a slot as a power of two of picoseconds: 64 ps, so that a slot of a small system holds
+/// one event.
+const SLOT_SHIFT: u32 = 6;
+/// Slots of the wheel (power of two). 8,192 slots of 64 ps reach 524 ns ahead, farther than a
 /// hop or a DRAM access.
-const SLOTS: usize = 2048;
+const SLOTS: usize = 8192;
 const WORDS: usize = SLOTS / 64;
 const NIL: u32 = u32::MAX;
 
@@ -81,7 +82,7 @@ pub struct WheelQueue<T> {
     links: Vec<Link>,
     items: Vec<T>,
     free: u32,
-    heads: Vec<u32>,
+    heads: Box<[u32; SLOTS]>,
     occupied: [u64; WORDS],
     /// The events of the active slot, sorted so that the next one is last.
     current: Vec<(EventKey, u32)>,
@@ -97,7 +98,7 @@ impl<T: Copy> Default for WheelQueue<T> {
             links: Vec::new(),
             items: Vec::new(),
             free: NIL,
-            heads: vec![NIL; SLOTS],
+            heads: Box::new([NIL; SLOTS]),
             occupied: [0; WORDS],
             current: Vec::new(),
             slot: 0,
@@ -180,6 +181,48 @@ impl<T: Copy> WheelQueue<T> {
 }
 
 impl<T: Copy> WheelQueue<T> {
+    /// Takes the next event where it is alone in its slot, as it is in small systems, without
+    /// making the slot the active one.
+    #[inline]
+    fn pop_single(&mut self, end: u64) -> Option<(EventKey, u32)> {
+        if !self.current.is_empty() {
+            return None;
+        }
+        let slot = self.next_occupied()?;
+        if let Some(Reverse((key, _))) = self.overflow.peek()
+            && key.time >> SLOT_SHIFT <= slot
+        {
+            return None;
+        }
+        let index = slot as usize % SLOTS;
+        let at = self.heads[index];
+        let link = self.links[at as usize];
+        if link.next != NIL || link.key.time >= end {
+            return None;
+        }
+        self.heads[index] = NIL;
+        self.occupied[index / 64] &= !(1 << (index % 64));
+        self.slot = slot;
+        Some((link.key, at))
+    }
+
+    /// Takes the next event of the active slot, or of the next one.
+    #[inline]
+    fn pop_current(&mut self, end: u64) -> Option<(EventKey, u32)> {
+        if self.current.is_empty() && !self.activate() {
+            return None;
+        }
+        let (key, at) = *self.current.last()?;
+        if key.time >= end {
+            return None;
+        }
+        self.current.pop();
+        if let [.., (_, after), _] = self.current[..] {
+            prefetch(&self.items[after as usize]);
+        }
+        Some((key, at))
+    }
+
     /// What the next event of the active slot carries, if there is one: for fetching ahead.
     #[inline]
     pub fn upcoming(&self) -> Option<&T> {
@@ -206,8 +249,8 @@ fn sort_descending(events: &mut [(EventKey, u32)]) {
 }
 
 impl<T: Copy> EventQueue<T> for WheelQueue<T> {
-    #[inline]
-    fn push(&mut self, key: EventKey, item: T) {
+    #[inline(always)]
+    fn push(&mut self, key: EventKey, item: T) -> &mut T {
         let at = if self.free != NIL {
             let at = self.free;
             let link = &mut self.links[at as usize];
@@ -233,22 +276,16 @@ impl<T: Copy> EventQueue<T> for WheelQueue<T> {
         } else {
             self.overflow.push(Reverse((key, at)));
         }
+        &mut self.items[at as usize]
     }
 
     #[inline]
     fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)> {
-        if self.current.is_empty() && !self.activate() {
-            return None;
-        }
-        let (key, at) = *self.current.last()?;
-        if key.time >= end {
-            return None;
-        }
-        self.current.pop();
+        let (key, at) = match self.pop_single(end) {
+            Some(single) => single,
+            None => self.pop_current(end)?,
+        };
         self.len -= 1;
-        if let [.., (_, after), _] = self.current[..] {
-            prefetch(&self.items[after as usize]);
-        }
         self.links[at as usize].next = self.free;
         self.free = at;
         Some((key, self.items[at as usize]))
@@ -285,7 +322,7 @@ impl<T> Default for HeapQueue<T> {
 }
 
 impl<T: Copy> EventQueue<T> for HeapQueue<T> {
-    fn push(&mut self, key: EventKey, item: T) {
+    fn push(&mut self, key: EventKey, item: T) -> &mut T {
         let at = match self.free.pop() {
             Some(at) => {
                 self.items[at as usize] = item;
@@ -297,6 +334,7 @@ impl<T: Copy> EventQueue<T> for HeapQueue<T> {
             }
         };
         self.heap.push(Reverse((key, at)));
+        &mut self.items[at as usize]
     }
 
     fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)> {

@@ -91,10 +91,15 @@ pub struct Simulation<C: Component> {
 /// How many events a thread handles between two looks at the monitor.
 const LOOK_EVERY: u64 = 4096;
 
+/// A component with what the engine keeps of it.
+struct Cell<C: Component> {
+    account: Account,
+    routes: Box<[Route]>,
+    component: C,
+}
+
 struct Part<C: Component> {
-    components: Vec<C>,
-    accounts: Vec<Account>,
-    routes: Vec<Route>,
+    cells: Vec<Cell<C>>,
     lane: Lane<C::Payload>,
     events: u64,
     last: u64,
@@ -129,8 +134,6 @@ impl<C: Component> Simulation<C> {
                 local: 0,
                 sequence: 0,
                 digest: 0,
-                first_route: 0,
-                routes: wires[id as usize].len() as u16,
             })
             .collect();
         Simulation {
@@ -213,9 +216,7 @@ impl<C: Component> Simulation<C> {
         }
         let mut parts: Vec<Part<C>> = (0..division.parts)
             .map(|part| Part {
-                components: Vec::with_capacity(sizes[part] as usize),
-                accounts: Vec::with_capacity(sizes[part] as usize),
-                routes: Vec::new(),
+                cells: Vec::with_capacity(sizes[part] as usize),
                 lane: Lane {
                     queue: WheelQueue::default(),
                     outboxes: (0..division.parts).map(|_| Vec::new()).collect(),
@@ -231,15 +232,17 @@ impl<C: Component> Simulation<C> {
         for (id, (component, mut account)) in components.into_iter().zip(accounts).enumerate() {
             let part = &mut parts[division.part_of[id] as usize];
             account.local = local_of[id];
-            account.first_route = part.routes.len() as u32;
-            part.routes.extend(self.wires[id].iter().map(|wire| Route {
+            let routes = self.wires[id].iter().map(|wire| Route {
                 min_latency: wire.min_latency.0,
                 local: local_of[wire.peer.0 as usize],
                 partition: division.part_of[wire.peer.0 as usize],
                 port: wire.peer_port,
-            }));
-            part.components.push(component);
-            part.accounts.push(account);
+            });
+            part.cells.push(Cell {
+                account,
+                routes: routes.collect(),
+                component,
+            });
         }
         for (key, id, port, body) in std::mem::take(&mut self.pending) {
             let part = &mut parts[division.part_of[id as usize] as usize];
@@ -260,17 +263,17 @@ impl<C: Component> Simulation<C> {
         let mut iterators = Vec::with_capacity(parts.len());
         for mut part in parts {
             while let Some((key, envelope)) = part.lane.queue.pop_before(u64::MAX) {
-                let id = part.accounts[envelope.local as usize].id;
+                let id = part.cells[envelope.local as usize].account.id;
                 self.pending.push((key, id, envelope.port, envelope.body));
             }
             self.events += part.events;
             self.end = SimTime(self.end.0.max(part.last));
-            iterators.push(part.components.into_iter().zip(part.accounts));
+            iterators.push(part.cells.into_iter());
         }
         for part in &division.part_of {
-            if let Some((component, account)) = iterators[*part as usize].next() {
-                self.components.push(component);
-                self.accounts.push(account);
+            if let Some(cell) = iterators[*part as usize].next() {
+                self.components.push(cell.component);
+                self.accounts.push(cell.account);
             }
         }
     }
@@ -278,39 +281,33 @@ impl<C: Component> Simulation<C> {
 
 impl<C: Component> Part<C> {
     fn start(&mut self) {
-        for (component, account) in self.components.iter_mut().zip(&mut self.accounts) {
-            let first = account.first_route as usize;
-            let routes = &self.routes[first..first + account.routes as usize];
-            component.start(&mut Ctx {
+        for cell in &mut self.cells {
+            cell.component.start(&mut Ctx {
                 now: SimTime::ZERO,
-                account,
-                routes,
+                account: &mut cell.account,
+                routes: &cell.routes,
                 lane: &mut self.lane,
             });
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatch(&mut self, key: EventKey, envelope: &Envelope<C::Payload>) {
-        let index = envelope.local as usize;
-        let account = &mut self.accounts[index];
+        let cell = &mut self.cells[envelope.local as usize];
         let what = match &envelope.body {
             Body::Payload(payload) => payload.fingerprint() ^ u64::from(envelope.port) << 48,
             Body::Wake(token) => u64::from(*token) | 1 << 63,
         };
-        account.absorb(key, what);
-        let first = account.first_route as usize;
-        let routes = &self.routes[first..first + account.routes as usize];
-        let component = &mut self.components[index];
+        cell.account.absorb(key, what);
         let ctx = &mut Ctx {
             now: SimTime(key.time),
-            account,
-            routes,
+            account: &mut cell.account,
+            routes: &cell.routes,
             lane: &mut self.lane,
         };
         match &envelope.body {
-            Body::Payload(payload) => component.receive(ctx, envelope.port, payload),
-            Body::Wake(token) => component.wake(ctx, *token),
+            Body::Payload(payload) => cell.component.receive(ctx, envelope.port, payload),
+            Body::Wake(token) => cell.component.wake(ctx, *token),
         }
     }
 
@@ -323,8 +320,7 @@ impl<C: Component> Part<C> {
                 break;
             };
             if let Some(next) = self.lane.queue.upcoming() {
-                prefetch(&self.components[next.local as usize]);
-                prefetch(&self.accounts[next.local as usize]);
+                prefetch(&self.cells[next.local as usize]);
             }
             self.last = key.time;
             self.dispatch(key, &envelope);

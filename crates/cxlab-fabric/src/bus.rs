@@ -127,7 +127,7 @@ impl Bus {
             .filter_map(|class| {
                 let (message, arrived) = self.waiting[out][class].front()?;
                 let buffer = Buffer::of(message.channel(), message.vc);
-                (self.ports[out].transmitter.credits(buffer) > 0).then_some((*arrived, class))
+                (self.ports[out].credits(buffer) > 0).then_some((*arrived, class))
             })
             .min()
             .map(|(_, class)| class)
@@ -136,13 +136,13 @@ impl Bus {
     /// Sends one message; false when the link cannot take it yet.
     fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, out: usize, class: usize) -> bool {
         let now = ctx.now().0;
-        let Some((mut message, arrived)) = self.waiting[out][class].front().copied() else {
+        let Some((message, arrived)) = self.waiting[out][class].front() else {
             return false;
         };
-        message.stages.queue += now - arrived;
+        let note = |sent: &mut Message| sent.stages.queue += now - arrived;
         let buffer = Buffer::of(message.channel(), message.vc);
-        match self.ports[out].send(ctx, &mut message) {
-            Ok(()) => {
+        match self.ports[out].send(ctx, message, message.vc, ctx.now(), note) {
+            Ok(_) => {
                 self.waiting[out][class].pop_front();
                 self.count[out] -= 1;
                 self.sent = self.sent.saturating_add(1);

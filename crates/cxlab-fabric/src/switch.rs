@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
+use cxlab_link::{BUFFERS, Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::Message;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,11 +78,10 @@ pub struct SwitchConfig {
 const NIL: u32 = u32::MAX;
 const CHOICE: u16 = u16::MAX;
 
+/// A message as it arrived.
 #[derive(Clone, Copy)]
 struct Waiting {
     message: Message,
-    /// The virtual channel it arrived on; `message.vc` is that of its next link.
-    vc_in: u8,
     arrived: u64,
     next: u32,
 }
@@ -91,19 +90,27 @@ struct Waiting {
 #[derive(Clone, Copy)]
 struct Queue {
     input: u16,
+    /// The buffer at the far end of the output's link.
     buffer: Buffer,
+    vc: u8,
     head: u32,
     tail: u32,
 }
 
 /// An output and what waits for it.
 struct Output {
-    link: LinkPort,
-    /// Queues that hold something, in the order in which they may go.
-    queues: VecDeque<Queue>,
     waiting: u32,
     wake: SimTime,
     line_time: u64,
+    /// Queues that hold something, in the order in which they may go.
+    turns: VecDeque<u16>,
+    /// Queues that ever held something.
+    queues: Vec<Queue>,
+    /// By input and buffer: the queue's number plus one.
+    queue_of: Vec<u16>,
+    /// By buffer: messages that wait.
+    waiting_for: [u32; BUFFERS],
+    link: LinkPort,
 }
 
 /// The switch component.
@@ -116,6 +123,8 @@ pub struct Switch {
     only: Vec<u16>,
     /// Whether messages change their virtual channel at all.
     climbs: bool,
+    /// Buffers of a link.
+    buffers: usize,
     outputs: Vec<Output>,
     slab: Vec<Waiting>,
     free: u32,
@@ -128,12 +137,17 @@ pub struct Switch {
 impl Switch {
     /// Builds the component.
     pub fn new(config: SwitchConfig) -> Self {
+        let buffers = 8 * config.tables.virtual_channels() as usize;
+        let queues = config.ports.len() * buffers;
         let outputs = config.ports.into_iter().map(|link| Output {
-            line_time: link.transmitter.line_time_ps(),
-            link,
-            queues: VecDeque::with_capacity(8),
             waiting: 0,
             wake: SimTime::NEVER,
+            line_time: link.transmitter.line_time_ps(),
+            turns: VecDeque::with_capacity(8),
+            queues: Vec::with_capacity(8),
+            queue_of: vec![0; queues],
+            waiting_for: [0; BUFFERS],
+            link,
         });
         let only = (0..config.endpoints).map(|destination| {
             match config.tables.candidates(config.index, destination) {
@@ -144,6 +158,7 @@ impl Switch {
         Switch {
             only: only.collect(),
             climbs: config.tables.virtual_channels() > 1,
+            buffers,
             index: config.index,
             switching_ps: config.params.switching_time.0 as u32,
             arbitration: config.params.arbitration,
@@ -194,34 +209,30 @@ impl Switch {
     }
 
     fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, message: &Message) {
-        let mut message = *message;
         self.received += 1;
-        message.stages.switch += self.switching_ps;
-        message.hops += 1;
-        let vc_in = message.vc;
-        let output = self.choose(ctx.now(), &message);
+        let output = self.choose(ctx.now(), message);
+        let mut vc = message.vc;
         if self.climbs {
-            message.vc += u8::from(self.tables.vc_increment(self.index, input, output));
+            vc += u8::from(self.tables.vc_increment(self.index, input, output));
         }
         let out = &mut self.outputs[output as usize];
-        if out.queues.is_empty() {
-            match out.link.send(ctx, &mut message) {
-                Ok(()) => {
+        if out.waiting == 0 {
+            let note = crossed(self.switching_ps, 0);
+            match out.link.send(ctx, message, vc, ctx.now(), note) {
+                Ok(_) => {
                     self.forwarded += 1;
-                    let buffer = Buffer::of(message.channel(), vc_in);
+                    let buffer = Buffer::of(message.channel(), message.vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                     return;
                 }
                 Err(Blocked::Until(time)) => wake_output(ctx, out, output, time),
                 Err(Blocked::Credits) => {}
             }
-            let _ = self.enqueue(ctx.now(), input, output, vc_in, message);
-        } else {
-            // What waits already was tried, so only the first of its class and virtual channel
+            self.enqueue(ctx.now(), input, output, vc, message);
+        } else if self.enqueue(ctx.now(), input, output, vc, message) {
+            // What waited already was tried, so only the first of its class and virtual channel
             // can go past it.
-            if self.enqueue(ctx.now(), input, output, vc_in, message) {
-                self.transmit(ctx, output as usize);
-            }
+            self.transmit(ctx, output as usize);
         }
     }
 
@@ -251,12 +262,11 @@ impl Switch {
         now: SimTime,
         input: u16,
         output: u16,
-        vc_in: u8,
-        message: Message,
+        vc: u8,
+        message: &Message,
     ) -> bool {
         let waiting = Waiting {
-            message,
-            vc_in,
+            message: *message,
             arrived: now.0,
             next: NIL,
         };
@@ -265,31 +275,37 @@ impl Switch {
             (self.slab.len() - 1) as u32
         } else {
             let at = self.free;
-            self.free = self.slab[at as usize].next;
-            self.slab[at as usize] = waiting;
+            let place = &mut self.slab[at as usize];
+            self.free = place.next;
+            *place = waiting;
             at
         };
         let out = &mut self.outputs[output as usize];
         out.waiting += 1;
-        let buffer = Buffer::of(message.channel(), message.vc);
-        let mut first = true;
-        for queue in &mut out.queues {
-            if queue.buffer == buffer {
-                first = false;
-                if queue.input == input {
-                    self.slab[queue.tail as usize].next = at;
-                    queue.tail = at;
-                    return false;
-                }
-            }
+        let buffer = Buffer::of(message.channel(), vc);
+        let number = &mut out.queue_of[input as usize * self.buffers + buffer.0 as usize];
+        if *number == 0 {
+            out.queues.push(Queue {
+                input,
+                buffer,
+                vc,
+                head: NIL,
+                tail: NIL,
+            });
+            *number = out.queues.len() as u16;
         }
-        out.queues.push_back(Queue {
-            input,
-            buffer,
-            head: at,
-            tail: at,
-        });
-        first
+        let number = *number - 1;
+        let queue = &mut out.queues[number as usize];
+        if queue.head == NIL {
+            queue.head = at;
+            out.turns.push_back(number);
+        } else {
+            self.slab[queue.tail as usize].next = at;
+        }
+        queue.tail = at;
+        let waiting_for = &mut out.waiting_for[buffer.0 as usize % BUFFERS];
+        *waiting_for += 1;
+        *waiting_for == 1
     }
 
     /// Sends what waits for an output, as far as link and credits allow.
@@ -299,40 +315,44 @@ impl Switch {
         let mut closed = 0u64;
         let mut until = SimTime::NEVER;
         loop {
-            if let Some(time) = self.outputs[output].link.transmitter.closed_until(now) {
-                if !self.outputs[output].queues.is_empty() {
+            let out = &mut self.outputs[output];
+            if let Some(time) = out.link.transmitter.closed_until(now) {
+                if out.waiting > 0 {
                     until = until.min(time);
                 }
                 break;
             }
-            let Some(at) = self.pick(output, closed) else {
+            let Some(at) = pick(self.arbitration, &self.slab, out, closed) else {
                 break;
             };
-            let out = &mut self.outputs[output];
-            let queue = out.queues[at];
-            let head = &self.slab[queue.head as usize];
-            let (mut message, vc_in, next) = (head.message, head.vc_in, head.next);
-            message.stages.queue += now.0 - head.arrived;
-            match out.link.send(ctx, &mut message) {
-                Ok(()) => {
-                    out.waiting -= 1;
-                    self.forwarded += 1;
-                    self.slab[queue.head as usize].next = self.free;
-                    self.free = queue.head;
+            let number = out.turns[at];
+            let queue = &mut out.queues[number as usize];
+            let head = queue.head;
+            let Waiting {
+                message,
+                arrived,
+                next,
+            } = &self.slab[head as usize];
+            let note = crossed(self.switching_ps, now.0 - arrived);
+            match out.link.send(ctx, message, queue.vc, now, note) {
+                Ok(_) => {
                     // The queue goes to the end of the turn, or away when it is empty.
                     let _ = if at == 0 {
-                        out.queues.pop_front()
+                        out.turns.pop_front()
                     } else {
-                        out.queues.remove(at)
+                        out.turns.remove(at)
                     };
-                    if next != NIL {
-                        out.queues.push_back(Queue {
-                            head: next,
-                            ..queue
-                        });
+                    queue.head = *next;
+                    if *next != NIL {
+                        out.turns.push_back(number);
                     }
-                    let buffer = Buffer::of(message.channel(), vc_in);
-                    self.outputs[queue.input as usize].link.release(ctx, buffer);
+                    out.waiting -= 1;
+                    out.waiting_for[queue.buffer.0 as usize % BUFFERS] -= 1;
+                    let (input, buffer) = (queue.input, Buffer::of(message.channel(), message.vc));
+                    self.forwarded += 1;
+                    self.slab[head as usize].next = self.free;
+                    self.free = head;
+                    self.outputs[input as usize].link.release(ctx, buffer);
                 }
                 Err(Blocked::Credits) => closed |= 1 << queue.buffer.0,
                 Err(Blocked::Until(time)) => {
@@ -343,24 +363,33 @@ impl Switch {
         }
         wake_output(ctx, &mut self.outputs[output], output as u16, until);
     }
+}
 
-    /// The queue that goes next, among those whose class and virtual channel may go.
-    #[inline]
-    fn pick(&self, output: usize, closed: u64) -> Option<usize> {
-        let mut open = self.outputs[output]
-            .queues
-            .iter()
-            .enumerate()
-            .filter(|(_, queue)| closed >> queue.buffer.0 & 1 == 0);
-        match self.arbitration {
-            Arbitration::RoundRobin => open.next().map(|(at, _)| at),
-            Arbitration::Age => open
-                .min_by_key(|(_, queue)| {
-                    let head = &self.slab[queue.head as usize].message;
-                    (head.issued_ps, head.source, head.tag)
-                })
-                .map(|(at, _)| at),
-        }
+/// What a switch notes in a message that it forwards.
+#[inline]
+fn crossed(switching_ps: u32, waited_ps: u64) -> impl FnOnce(&mut Message) {
+    move |message| {
+        message.stages.switch += switching_ps;
+        message.stages.queue += waited_ps;
+        message.hops += 1;
+    }
+}
+
+/// The turn that goes next, among those whose class and virtual channel may go.
+#[inline]
+fn pick(arbitration: Arbitration, slab: &[Waiting], out: &Output, closed: u64) -> Option<usize> {
+    let mut open = out.turns.iter().enumerate().filter_map(|(at, number)| {
+        let queue = &out.queues[*number as usize];
+        (closed >> queue.buffer.0 & 1 == 0).then_some((at, queue))
+    });
+    match arbitration {
+        Arbitration::RoundRobin => open.next().map(|(at, _)| at),
+        Arbitration::Age => open
+            .min_by_key(|(_, queue)| {
+                let head = &slab[queue.head as usize].message;
+                (head.issued_ps, head.source, head.tag)
+            })
+            .map(|(at, _)| at),
     }
 }
 
@@ -368,7 +397,7 @@ impl Output {
     /// How long a line sent now would roughly wait, in picoseconds: what the wire is promised,
     /// what waits here, and what waits (or is on its way) at the far end.
     fn congestion(&self, now: SimTime) -> u64 {
-        let lines = u64::from(self.waiting) + u64::from(self.link.transmitter.unreturned());
+        let lines = u64::from(self.waiting) + u64::from(self.link.unreturned());
         self.link.transmitter.backlog_ps(now) + lines * self.line_time
     }
 }

@@ -50,6 +50,7 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
         packet: PacketHeader {
             header: Bytes(0),
             data_header: Bytes(0),
+            staging: Bytes(0),
         },
         bandwidth: Some(BytesPerSec(u64::MAX)),
         propagation: Picos(ATTACH),

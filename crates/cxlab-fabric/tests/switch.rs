@@ -321,10 +321,7 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
             for vc in 0..vcs {
                 let buffer = Buffer::of(class, vc);
                 let near = &fabric.stub(endpoint).link;
-                let (at_hand, waits) = (
-                    near.transmitter.credits(buffer),
-                    near.waiting_returns(buffer),
-                );
+                let (at_hand, waits) = (near.credits(buffer), near.waiting_returns(buffer));
                 let Node::Switch(switch) = fabric.simulation.component_mut(6 + switch) else {
                     panic!("a switch")
                 };
@@ -335,11 +332,7 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
                     all,
                     "{class:?} {vc} forth"
                 );
-                assert_eq!(
-                    far.transmitter.credits(buffer) + waits,
-                    all,
-                    "{class:?} {vc} back"
-                );
+                assert_eq!(far.credits(buffer) + waits, all, "{class:?} {vc} back");
             }
         }
     }

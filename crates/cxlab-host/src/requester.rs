@@ -6,13 +6,12 @@
 //! processing time lies in front of the link like a pipeline: constant, and nothing overtakes in
 //! it, so it is part of the wire's delay and costs no event.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, SimTime};
-use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
+use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_protocol::{LatencyStages, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
@@ -52,7 +51,6 @@ struct Slot {
     hpa: Hpa,
     issued: u64,
     id: u64,
-    device: PortId,
     write: bool,
     kind: SlotKind,
 }
@@ -75,6 +73,8 @@ pub struct Requester {
     port_id: PortId,
     first_device: u16,
     ports: Vec<LinkPort>,
+    /// What waits for a link, by root port.
+    outboxes: Vec<Outbox>,
     port_to: Vec<u16>,
     map: Arc<AddressMap>,
     source: Box<dyn OpSource>,
@@ -95,10 +95,6 @@ pub struct Requester {
     in_flight: u64,
     issued_sum: u128,
     issued: u64,
-    /// Requests that wait for a link, by root port: without data, with data.
-    waiting: Vec<[VecDeque<u32>; 2]>,
-    waiting_count: usize,
-    port_wake: Vec<SimTime>,
     /// A write-back that waits for a slot.
     writeback: Option<Hpa>,
     stats: RequesterStats,
@@ -114,15 +110,14 @@ impl Requester {
             hpa: Hpa(0),
             issued: 0,
             id: 0,
-            device: PortId(0),
             write: false,
             kind: SlotKind::Free,
         };
-        let ports = config.ports.len();
         Requester {
             number: config.number,
             port_id: config.port_id,
             first_device: config.first_device,
+            outboxes: vec![Outbox::default(); config.ports.len()],
             ports: config.ports,
             port_to: config.port_to,
             map: config.map,
@@ -143,11 +138,6 @@ impl Requester {
             in_flight: 0,
             issued_sum: 0,
             issued: 0,
-            waiting: (0..ports)
-                .map(|_| [VecDeque::with_capacity(16), VecDeque::with_capacity(16)])
-                .collect(),
-            waiting_count: 0,
-            port_wake: vec![SimTime::NEVER; ports],
             writeback: None,
             stats: RequesterStats::default(),
             rows: config.log.then(Vec::new),
@@ -214,8 +204,10 @@ impl Requester {
             self.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
             self.complete(ctx, &message);
         }
-        if credited && self.waiting_count > 0 {
-            self.transmit(ctx, port as usize);
+        if credited {
+            let number = port as usize;
+            let token = u32::from(port);
+            self.outboxes[number].pump(ctx, &mut self.ports[number], token, |_, _| {});
         }
         self.issue(ctx);
     }
@@ -229,8 +221,8 @@ impl Requester {
         } else if token >= HIT {
             self.complete_hit(ctx, token - HIT);
         } else {
-            self.port_wake[token as usize] = SimTime::NEVER;
-            self.transmit(ctx, token as usize);
+            let number = token as usize;
+            self.outboxes[number].wake(ctx, &mut self.ports[number], token, |_, _| {});
         }
         self.issue(ctx);
     }
@@ -240,7 +232,7 @@ impl Requester {
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         loop {
-            if self.free.is_empty() || self.waiting_count >= self.queue_limit {
+            if self.free.is_empty() || self.is_queue_full() {
                 return;
             }
             if let Some(hpa) = self.writeback.take() {
@@ -330,7 +322,6 @@ impl Requester {
             hpa,
             issued: now.0,
             id,
-            device: PortId(0),
             write,
             kind,
         };
@@ -356,7 +347,6 @@ impl Requester {
             hpa,
             issued: now.0,
             id: self.issued,
-            device,
             write,
             kind,
         };
@@ -364,18 +354,27 @@ impl Requester {
         if kind == SlotKind::Writeback {
             self.stats.writebacks += 1;
         }
+        let message = Message {
+            hpa,
+            issued_ps: now.0,
+            stages: LatencyStages::default(),
+            tag,
+            source: self.port_id,
+            destination: device,
+            opcode: if write { Opcode::MemWr } else { Opcode::MemRd },
+            vc: 0,
+            hops: 0,
+        };
         let port = self.port_towards(device);
-        // What waits for another root port or has no credit in the other class is no obstacle.
-        let class = usize::from(write);
-        if self.waiting[port][class].is_empty() {
-            match self.send(ctx, port, tag) {
-                Ok(()) => return,
-                Err(Blocked::Until(time)) => self.wake_port(ctx, port, time),
-                Err(Blocked::Credits) => {}
-            }
-        }
-        self.waiting[port][class].push_back(tag);
-        self.waiting_count += 1;
+        let (outbox, link) = (&mut self.outboxes[port], &mut self.ports[port]);
+        outbox.offer(ctx, link, port as u32, message, now, |_, _| {});
+    }
+
+    /// Whether as many requests wait for links as may.
+    #[inline]
+    fn is_queue_full(&self) -> bool {
+        let waiting: usize = self.outboxes.iter().map(Outbox::len).sum();
+        waiting >= self.queue_limit
     }
 
     #[inline]
@@ -383,62 +382,6 @@ impl Requester {
         self.port_to
             .get(device.0 as usize)
             .map_or(0, |port| *port as usize)
-    }
-
-    #[inline]
-    fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, port: usize, tag: u32) -> Result<(), Blocked> {
-        let slot = &self.slots[tag as usize];
-        let mut message = Message {
-            hpa: slot.hpa,
-            issued_ps: slot.issued,
-            stages: LatencyStages {
-                queue: ctx.now().0 - slot.issued,
-                ..LatencyStages::default()
-            },
-            tag,
-            source: self.port_id,
-            destination: slot.device,
-            opcode: if slot.write {
-                Opcode::MemWr
-            } else {
-                Opcode::MemRd
-            },
-            vc: 0,
-            hops: 0,
-        };
-        self.ports[port].send(ctx, &mut message)
-    }
-
-    fn wake_port(&mut self, ctx: &mut Ctx<'_, Parcel>, port: usize, time: SimTime) {
-        if time < self.port_wake[port] {
-            self.port_wake[port] = time;
-            ctx.wake_at(time, port as u32);
-        }
-    }
-
-    /// Sends waiting requests, the older class head first, as far as link and credits allow.
-    fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>, port: usize) {
-        let mut open = [true; 2];
-        loop {
-            let head = |class: usize| {
-                let tag = *self.waiting[port][class].front()?;
-                open[class].then(|| (self.slots[tag as usize].issued, class, tag))
-            };
-            let Some((_, class, tag)) = head(0).into_iter().chain(head(1)).min() else {
-                return;
-            };
-            match self.send(ctx, port, tag) {
-                Ok(()) => {
-                    self.waiting[port][class].pop_front();
-                    self.waiting_count -= 1;
-                }
-                Err(Blocked::Credits) => open[class] = false,
-                Err(Blocked::Until(time)) => {
-                    open[class] = false;
-                    self.wake_port(ctx, port, time);
-                }
-            }
-        }
     }
 
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {

@@ -26,6 +26,7 @@ fn link(credits: u8) -> LinkParams {
         packet: PacketHeader {
             header: Bytes(64),
             data_header: Bytes(0),
+            staging: Bytes(0),
         },
         propagation: Picos(1_000),
         port_delay: Picos(0),
@@ -65,11 +66,11 @@ struct Echo {
 
 impl Echo {
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let Some(mut message) = self.pending.front().copied() else {
+        let Some(message) = self.pending.front().copied() else {
             return;
         };
-        match self.link.send(ctx, &mut message) {
-            Ok(()) => drop(self.pending.pop_front()),
+        match self.link.send(ctx, &message, message.vc, ctx.now(), |_| {}) {
+            Ok(_) => drop(self.pending.pop_front()),
             Err(Blocked::Until(time)) => ctx.wake_at(time, 0),
             Err(Blocked::Credits) => panic!("the requester frees its buffers at once"),
         }

@@ -8,8 +8,9 @@ use crate::parcel::Credits;
 
 /// Virtual channels that a link can have.
 pub const MAX_VCS: usize = 8;
-/// Receive buffers of a link direction: one for each message class and virtual channel.
-pub const BUFFERS: usize = Channel::COUNT * MAX_VCS;
+/// Numbers of receive buffers of a link direction: one for each message class and virtual channel,
+/// eight classes reserved for each channel.
+pub const BUFFERS: usize = 8 * MAX_VCS;
 
 /// The number of a receive buffer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,7 +20,13 @@ impl Buffer {
     /// The buffer of a message class on a virtual channel.
     #[inline]
     pub fn of(channel: Channel, vc: u8) -> Buffer {
-        Buffer(vc * Channel::COUNT as u8 + channel as u8)
+        Buffer(vc << 3 | channel as u8)
+    }
+
+    /// Its place in a table of [`BUFFERS`]: the mask tells the compiler that it is one.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize % BUFFERS
     }
 }
 
@@ -81,53 +88,111 @@ impl CreditTable {
         let mut table = [0; BUFFERS];
         for vc in 0..vcs.min(MAX_VCS as u8) {
             for channel in Channel::ALL {
-                table[Buffer::of(channel, vc).0 as usize] = self.of(channel);
+                table[Buffer::of(channel, vc).index()] = self.of(channel);
             }
         }
         table
     }
 }
 
-/// The receiver's side: credits of freed buffers that wait for a ride back.
-#[derive(Clone, Debug)]
-pub(crate) struct Returns {
-    /// By buffer: credits that wait, and how many may wait.
-    waiting: [(u8, u8); BUFFERS],
-    /// Which buffers have credits waiting.
-    mask: u64,
+/// What a port knows of one buffer: that at the far end, which it sends to, and its own, which it
+/// receives in.
+#[derive(Clone, Copy, Default, Debug)]
+struct BufferState {
+    /// Credits at hand, of how many in all.
+    credits: u8,
+    capacity: u8,
+    /// Credits of freed places that have not gone back. A sixteenth of the buffer takes a ride,
+    /// an eighth goes alone.
+    waiting: u8,
+    sixteenth: u8,
 }
 
-impl Returns {
+/// The flow control of a port, both directions. The buffers of a virtual channel lie together.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub(crate) struct FlowControl {
+    /// Which buffers have enough credits waiting to take a ride.
+    mask: u64,
+    /// Messages sent whose credit has not come back.
+    unreturned: u32,
+    buffers: [BufferState; BUFFERS],
+}
+
+impl FlowControl {
+    /// Both ends of a link have buffers for as many messages.
     pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
-        Returns {
-            waiting: capacity.map(|credits| (0, (credits / 4).max(1))),
+        FlowControl {
             mask: 0,
+            unreturned: 0,
+            buffers: capacity.map(|capacity| BufferState {
+                credits: capacity,
+                capacity,
+                waiting: 0,
+                sixteenth: (capacity / 16).max(1),
+            }),
         }
+    }
+
+    /// Credits at hand for a buffer.
+    #[inline]
+    pub(crate) fn credits(&self, buffer: Buffer) -> u8 {
+        self.buffers[buffer.index()].credits
+    }
+
+    /// Messages sent whose credits have not come back.
+    #[inline]
+    pub(crate) fn unreturned(&self) -> u32 {
+        self.unreturned
+    }
+
+    /// A message goes to a buffer for which a credit is at hand.
+    #[inline]
+    pub(crate) fn spend(&mut self, buffer: Buffer) {
+        self.buffers[buffer.index()].credits -= 1;
+        self.unreturned += 1;
+    }
+
+    /// Takes credits that came back.
+    ///
+    /// # Panics
+    /// If more come back than were used: credits are conserved.
+    #[inline]
+    pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
+        let state = &mut self.buffers[buffer.index()];
+        assert!(
+            count <= state.capacity - state.credits,
+            "more credits than buffers"
+        );
+        state.credits += count;
+        self.unreturned -= u32::from(count);
     }
 
     /// A place in `buffer` became free. True when so many credits wait that they should not wait
     /// for a ride any longer.
     #[inline]
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
-        let (waiting, threshold) = &mut self.waiting[buffer.0 as usize];
-        *waiting += 1;
+        let state = &mut self.buffers[buffer.index()];
+        state.waiting += 1;
+        if state.waiting < state.sixteenth {
+            return false;
+        }
         self.mask |= 1 << buffer.0;
-        *waiting >= *threshold
+        state.waiting >= (state.capacity / 8).max(1)
     }
 
     /// Takes the credits of `first` along, and those of up to three other buffers. A buffer that
     /// reached its threshold must go at once: its transmitter may have no credit left to send
     /// anything that would remind us.
-    #[inline]
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
-        let mine = std::mem::take(&mut self.waiting[first.0 as usize].0);
+        let mine = std::mem::take(&mut self.buffers[first.index()].waiting);
         self.mask &= !(1 << first.0);
         let mut credits = self.take();
         let entries = &mut credits.entries;
         if entries[Credits::PLACES - 1].1 > 0 {
             // All places are taken: the last one waits again.
             let (at, count) = entries[Credits::PLACES - 1];
-            self.waiting[at as usize].0 = count;
+            self.buffers[Buffer(at).index()].waiting = count;
             self.mask |= 1 << at;
         }
         entries.rotate_right(1);
@@ -143,19 +208,20 @@ impl Returns {
             return credits;
         }
         for entry in &mut credits.entries {
+            let buffer = Buffer(self.mask.trailing_zeros() as u8);
+            self.mask &= self.mask - 1;
+            let waiting = &mut self.buffers[buffer.index()].waiting;
+            *entry = (buffer.0, std::mem::take(waiting));
             if self.mask == 0 {
                 break;
             }
-            let at = self.mask.trailing_zeros() as usize;
-            self.mask &= self.mask - 1;
-            *entry = (at as u8, std::mem::take(&mut self.waiting[at].0));
         }
         credits
     }
 
-    /// Credits waiting for a ride, by buffer, for conservation checks.
+    /// Credits waiting for a ride, for conservation checks.
     pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
-        self.waiting[buffer.0 as usize].0
+        self.buffers[buffer.index()].waiting
     }
 }
 
@@ -173,13 +239,16 @@ mod tests {
             s2m_bisnp: 4,
             m2s_birsp: 4,
         };
-        let mut returns = Returns::new(&table.by_buffer(2));
+        let mut returns = FlowControl::new(&table.by_buffer(2));
         // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
-        for buffer in 0..12 {
-            assert!(returns.free(Buffer(buffer)));
+        for vc in 0..2 {
+            for channel in Channel::ALL {
+                assert!(returns.free(Buffer::of(channel, vc)));
+            }
         }
-        let credits = returns.take_first(Buffer(11));
-        assert_eq!(credits.entries, [(11, 1), (0, 1), (1, 1), (2, 1)]);
+        let last = Buffer::of(Channel::M2sBirsp, 1);
+        let credits = returns.take_first(last);
+        assert_eq!(credits.entries, [(last.0, 1), (0, 1), (1, 1), (2, 1)]);
         let mut seen = 4;
         while returns.mask != 0 {
             seen += returns

@@ -7,7 +7,7 @@
 //! ([`cxlab_protocol::flit`]) or sends them as packets with a header of configurable size. The
 //! receiver's buffers are counted by message class and virtual channel, in messages; a credit
 //! travels back in the header of whatever message goes the other way, or in a message of its own
-//! when a quarter of a buffer's credits has gathered.
+//! when an eighth of a buffer's credits has gathered.
 //!
 //! # What is left out
 //! Explicit credit returns take time but no slots. Link training, lane margining, L-states and
@@ -20,14 +20,19 @@
 //! time of arrival of a message is final when it is sent.
 
 mod credit;
+mod errors;
+mod flits;
+mod outbox;
 mod params;
 mod parcel;
 mod port;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod transmitter;
 
 pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS};
+pub use outbox::Outbox;
 pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission};
 pub use parcel::{Credits, Parcel};
 pub use port::{LinkPort, PortConfig};

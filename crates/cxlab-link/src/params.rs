@@ -77,6 +77,11 @@ pub struct PacketHeader {
     /// Header of a message with data, before its 64 B. Default 16 B. ESF's figures 16 and 17
     /// follow with 0 B (the payload packet has no header of its own).
     pub data_header: Bytes,
+    /// What the transmitter holds ready for the wire: while fewer bytes than these are on the
+    /// wire or before it, the next message may join them, and arbitration is over for it. A
+    /// transmitter that is full takes more when the wire is free. Default 256 B, as much as a
+    /// 256 B flit holds; 0 B arbitrates for each packet anew.
+    pub staging: Bytes,
 }
 
 impl Default for PacketHeader {
@@ -84,7 +89,15 @@ impl Default for PacketHeader {
         PacketHeader {
             header: Bytes(16),
             data_header: Bytes(16),
+            staging: Bytes(256),
         }
+    }
+}
+
+impl PacketHeader {
+    /// Bytes of a message without and with data.
+    pub fn sizes(&self) -> [u64; 2] {
+        [self.header.0, self.data_header.0 + 64]
     }
 }
 
@@ -187,7 +200,7 @@ impl LinkParams {
     pub fn unit_bytes(&self) -> u64 {
         match self.transmission {
             Transmission::Flit => self.flit_format().bytes(),
-            Transmission::Packet => self.packet.header.0.max(self.packet.data_header.0 + 64),
+            Transmission::Packet => self.packet.sizes().into_iter().fold(0, u64::max),
         }
     }
 

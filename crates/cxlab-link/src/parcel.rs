@@ -18,6 +18,12 @@ impl Credits {
     pub const NONE: Credits = Credits {
         entries: [(0, 0); Credits::PLACES],
     };
+
+    /// Whether there are none: places are used from the first on.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.entries[0].1 == 0
+    }
 }
 
 /// The payload of every event between components of a CXL system.

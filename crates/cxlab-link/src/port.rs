@@ -4,9 +4,9 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_protocol::Message;
 
-use crate::credit::{Buffer, Returns};
+use crate::credit::{Buffer, FlowControl};
 use crate::params::LinkParams;
-use crate::parcel::Parcel;
+use crate::parcel::{Credits, Parcel};
 use crate::transmitter::{Blocked, Transmitter};
 
 /// What a port needs to know besides its link's parameters.
@@ -30,28 +30,28 @@ pub struct PortConfig<'a> {
 
 /// One end of a link.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct LinkPort {
     /// What is sent when.
     pub transmitter: Transmitter,
-    returns: Returns,
-    port: u16,
     /// Everything between a message's departure and its handling by the receiver.
     fixed: u64,
     propagation: u32,
     ports: u32,
+    flow: FlowControl,
+    port: u16,
 }
 
 impl LinkPort {
     /// One end of a link with these parameters.
     pub fn new(params: &LinkParams, config: &PortConfig<'_>) -> Self {
-        let capacity = params.credits.by_buffer(config.vcs);
         LinkPort {
-            transmitter: Transmitter::new(params, capacity, config.seed, config.name),
-            returns: Returns::new(&capacity),
-            port: config.port,
+            transmitter: Transmitter::new(params, config.seed, config.name),
             fixed: Self::min_latency(params, config.egress, config.ingress).0,
             propagation: params.propagation.0 as u32,
             ports: 2 * params.port_delay.0 as u32,
+            flow: FlowControl::new(&params.credits.by_buffer(config.vcs)),
+            port: config.port,
         }
     }
 
@@ -60,8 +60,11 @@ impl LinkPort {
         Picos(params.crossing_ps()) + egress + ingress
     }
 
-    /// Sends a message on its virtual channel if it can go now; credits ride along. The time
-    /// until its arrival is noted in its stages.
+    /// Sends a message on virtual channel `vc` if it can go at `at`, now or later; returns when
+    /// it leaves. `note` completes what is sent; the time until its arrival is noted in its
+    /// stages. (Changing the message first and copying it afterwards would cost more: the copy
+    /// would wait for the changes to reach the cache.) Credits ride along with a message that
+    /// goes now; one that is sent ahead of its time would delay them.
     ///
     /// # Errors
     /// [`Blocked`] says what it waits for; nothing has changed then.
@@ -69,46 +72,62 @@ impl LinkPort {
     pub fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        message: &mut Message,
-    ) -> Result<(), Blocked> {
-        let now = ctx.now();
-        let buffer = Buffer::of(message.channel(), message.vc);
-        let departure = self.transmitter.send(now, message.channel(), buffer)?;
-        Transmitter::charge(message, now, departure);
-        message.stages.link += self.propagation;
-        message.stages.port += self.ports;
-        let at = SimTime(departure.end.0 + self.fixed);
-        ctx.send(
-            self.port,
-            at,
-            Parcel {
-                message: Some(*message),
-                credits: self.returns.take(),
-            },
-        );
-        Ok(())
+        message: &Message,
+        vc: u8,
+        at: SimTime,
+        note: impl FnOnce(&mut Message),
+    ) -> Result<SimTime, Blocked> {
+        let channel = message.channel();
+        let buffer = Buffer::of(channel, vc);
+        if self.flow.credits(buffer) == 0 {
+            return Err(Blocked::Credits);
+        }
+        let departure = match self.transmitter.send(at, channel) {
+            Ok(departure) => departure,
+            Err(time) => return Err(Blocked::Until(time)),
+        };
+        self.flow.spend(buffer);
+        let arrival = SimTime(departure.end.0 + self.fixed);
+        let credits = if at == ctx.now() {
+            self.flow.take()
+        } else {
+            Credits::NONE
+        };
+        let parcel = Parcel {
+            message: Some(*message),
+            credits,
+        };
+        if let Some(sent) = &mut ctx.send(self.port, arrival, parcel).message {
+            sent.vc = vc;
+            sent.stages.queue += departure.start.0 - at.0;
+            sent.stages.link += (departure.end.0 - departure.start.0) as u32 + self.propagation;
+            sent.stages.port += self.ports;
+            note(sent);
+        }
+        Ok(departure.start)
     }
 
     /// Books a parcel's credits. True when there were any.
     #[inline]
     pub fn receive(&mut self, parcel: &Parcel) -> bool {
-        let mut credited = false;
+        if parcel.credits.is_empty() {
+            return false;
+        }
         for (buffer, count) in parcel.credits.entries {
             if count == 0 {
                 break;
             }
-            self.transmitter.credit(buffer, count);
-            credited = true;
+            self.flow.credit(Buffer(buffer), count);
         }
-        credited
+        true
     }
 
     /// A received message has left its buffer. Its credit waits for a ride, or goes alone when
     /// many wait.
     #[inline]
     pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
-        if self.returns.free(buffer) {
-            let credits = self.returns.take_first(buffer);
+        if self.flow.free(buffer) {
+            let credits = self.flow.take_first(buffer);
             let at = SimTime(ctx.now().0 + self.fixed);
             ctx.send(
                 self.port,
@@ -121,8 +140,20 @@ impl LinkPort {
         }
     }
 
+    /// Credits at hand for a buffer at the far end.
+    pub fn credits(&self, buffer: Buffer) -> u8 {
+        self.flow.credits(buffer)
+    }
+
+    /// Messages sent whose credits have not come back: what waits at the far end or is on its
+    /// way.
+    #[inline]
+    pub fn unreturned(&self) -> u32 {
+        self.flow.unreturned()
+    }
+
     /// Credits that wait for a ride, for conservation checks.
     pub fn waiting_returns(&self, buffer: Buffer) -> u8 {
-        self.returns.waiting(buffer)
+        self.flow.waiting(buffer)
     }
 }

@@ -81,6 +81,8 @@ impl Medium for FixedParams {
             bank_free: vec![0; self.banks as usize],
             bus_free: 0,
             capacity: self.queue as usize,
+            in_order: self.bank_cycle.0 == 0
+                && self.write_latency.is_none_or(|write| write == self.latency),
             pending: VecDeque::with_capacity(self.queue as usize),
         })
     }
@@ -98,16 +100,23 @@ struct FixedMemory {
     bank_free: Vec<u64>,
     bus_free: u64,
     capacity: usize,
+    /// No request overtakes another, so each knows its end from the beginning.
+    in_order: bool,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
 }
 
 impl MemoryBackend for FixedMemory {
-    fn can_accept(&self, _write: bool) -> bool {
+    fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
+        if self.in_order {
+            while self.pending.front().is_some_and(|first| first.at <= now) {
+                self.pending.pop_front();
+            }
+        }
         self.pending.len() < self.capacity
     }
 
-    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) {
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         let mut start = now.0;
         if self.cycle_ps > 0 {
             let bank = (request.dpa.line().0 % self.bank_free.len() as u64) as usize;
@@ -127,6 +136,10 @@ impl MemoryBackend for FixedMemory {
             id: request.id,
             at: SimTime(start + latency),
         };
+        if self.in_order {
+            self.pending.push_back(done);
+            return Some(done.at);
+        }
         let place = match self.pending.back() {
             Some(last) if last.at > done.at => {
                 self.pending.partition_point(|other| other.at <= done.at)
@@ -134,13 +147,20 @@ impl MemoryBackend for FixedMemory {
             _ => self.pending.len(),
         };
         self.pending.insert(place, done);
+        None
     }
 
     fn next_event(&self) -> Option<SimTime> {
+        if self.in_order && self.pending.len() < self.capacity {
+            return None;
+        }
         self.pending.front().map(|first| first.at)
     }
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        if self.in_order {
+            return;
+        }
         while let Some(first) = self.pending.front() {
             if first.at > now {
                 break;
@@ -159,8 +179,8 @@ mod tests {
         let mut backend = params.backend();
         let mut done = Vec::new();
         for (id, (at, line, write)) in arrivals.iter().enumerate() {
-            assert!(backend.can_accept(*write));
-            backend.enqueue(
+            assert!(backend.can_accept(SimTime(*at), *write));
+            let known = backend.enqueue(
                 SimTime(*at),
                 MemoryRequest {
                     id: id as u32,
@@ -168,6 +188,7 @@ mod tests {
                     write: *write,
                 },
             );
+            done.extend(known.map(|at| Completion { id: id as u32, at }));
         }
         while let Some(at) = backend.next_event() {
             backend.advance(at, &mut done);

@@ -43,7 +43,7 @@ impl Node {
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         match self {
             Node::Host(host) => &mut host.ports_mut()[port as usize],
-            Node::Device(device) => &mut device.ports_mut()[port as usize],
+            Node::Device(device) => device.port_mut(port),
             Node::Switch(switch) => switch.port_mut(port),
             Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
         }
@@ -303,6 +303,7 @@ impl Builder<'_> {
             packet: PacketHeader {
                 header: Bytes(0),
                 data_header: Bytes(0),
+                staging: Bytes(0),
             },
             bandwidth: Some(BytesPerSec(u64::MAX)),
             propagation: Picos(1),

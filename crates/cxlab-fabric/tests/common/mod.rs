@@ -18,6 +18,7 @@ pub fn link(data: u64) -> LinkParams {
         packet: PacketHeader {
             header: Bytes(64),
             data_header: Bytes(64 * data - 64),
+            staging: Bytes(0),
         },
         propagation: Picos(1_000),
         port_delay: Picos(0),
@@ -96,8 +97,8 @@ impl Stub {
                 ctx.wake_at(SimTime(*at), 0);
                 return;
             }
-            match self.link.send(ctx, message) {
-                Ok(()) => drop(self.script.pop_front()),
+            match self.link.send(ctx, message, message.vc, ctx.now(), |_| {}) {
+                Ok(_) => drop(self.script.pop_front()),
                 Err(Blocked::Until(time)) => return ctx.wake_at(time, 0),
                 Err(Blocked::Credits) => return,
             }

@@ -3,7 +3,7 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::*;
-use crate::credit::Returns;
+use crate::credit::{BUFFERS, Buffer, FlowControl};
 use crate::parcel::Credits;
 
 fn capacities(of: &[(u8, u8)]) -> [u8; BUFFERS] {
@@ -21,47 +21,45 @@ fn named(credits: Credits) -> Vec<(u8, u8)> {
         .collect()
 }
 
+/// Whether a message can go to a buffer; it goes then.
+fn goes(flow: &mut FlowControl, buffer: Buffer) -> bool {
+    let can = flow.credits(buffer) > 0;
+    if can {
+        flow.spend(buffer);
+    }
+    can
+}
+
 #[test]
-fn a_transmitter_sends_as_many_as_it_has_credits_and_one_more_for_each_that_comes_back() {
-    let capacity = capacities(&[(0, 3), (1, 1)]);
-    let mut link = Transmitter::new(&params(1 << 50, None), capacity, 1, "test");
+fn as_many_go_as_there_are_credits_and_one_more_for_each_that_comes_back() {
+    let mut flow = FlowControl::new(&capacities(&[(0, 3), (1, 1)]));
     let request = Buffer::of(Channel::M2sReq, 0);
     for left in [2, 1, 0] {
-        assert!(send(&mut link, 1_000 - left, Channel::M2sReq, 0).is_ok());
-        assert_eq!(u64::from(link.credits(request)), left);
+        assert!(goes(&mut flow, request));
+        assert_eq!(flow.credits(request), left);
     }
-    assert_eq!(
-        send(&mut link, 2_000, Channel::M2sReq, 0),
-        Err(Blocked::Credits)
-    );
+    assert!(!goes(&mut flow, request));
     assert!(
-        send(&mut link, 2_000, Channel::M2sRwd, 0).is_ok(),
+        goes(&mut flow, Buffer::of(Channel::M2sRwd, 0)),
         "another class has its own"
     );
-    assert_eq!(link.unreturned(), 4);
-    link.credit(request.0, 1);
-    assert_eq!(link.unreturned(), 3);
-    assert!(send(&mut link, 3_000, Channel::M2sReq, 0).is_ok());
-    assert_eq!(
-        send(&mut link, 4_000, Channel::M2sReq, 0),
-        Err(Blocked::Credits)
-    );
+    assert_eq!(flow.unreturned(), 4);
+    flow.credit(request, 1);
+    assert_eq!(flow.unreturned(), 3);
+    assert!(goes(&mut flow, request));
+    assert!(!goes(&mut flow, request));
 }
 
 #[test]
 fn a_virtual_channel_without_buffers_never_goes() {
-    let mut link = Transmitter::new(&params(1 << 50, None), capacities(&[(0, 1)]), 1, "test");
-    assert_eq!(
-        send(&mut link, 0, Channel::M2sReq, 1),
-        Err(Blocked::Credits)
-    );
+    let mut flow = FlowControl::new(&capacities(&[(0, 1)]));
+    assert!(!goes(&mut flow, Buffer::of(Channel::M2sReq, 1)));
 }
 
 #[test]
 #[should_panic(expected = "more credits than buffers")]
 fn more_credits_than_buffers_are_our_mistake() {
-    let mut link = Transmitter::new(&params(1 << 50, None), capacities(&[(0, 2)]), 1, "test");
-    link.credit(0, 1);
+    FlowControl::new(&capacities(&[(0, 2)])).credit(Buffer(0), 1);
 }
 
 #[test]
@@ -74,17 +72,16 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
         ..Default::default()
     };
     let capacity = table.by_buffer(vcs);
-    let mut link = Transmitter::new(&params(1 << 50, None), capacity, 1, "test");
-    let mut returns = Returns::new(&capacity);
+    let mut sender = FlowControl::new(&capacity);
+    let mut returns = FlowControl::new(&capacity);
     let (mut buffered, mut on_their_way): (Vec<Buffer>, Vec<Credits>) = Default::default();
     let mut rng = StreamRng::new(1, "credits");
-    for now in 0..100_000u64 {
+    for step in 0..100_000 {
         let (channel, vc) = (Channel::ALL[rng.below(6) as usize], rng.below(3) as u8);
+        let buffer = Buffer::of(channel, vc);
         match rng.below(3) {
-            0 => match send(&mut link, now * 1_000, channel, vc) {
-                Ok(_) => buffered.push(Buffer::of(channel, vc)),
-                Err(blocked) => assert_eq!(blocked, Blocked::Credits),
-            },
+            0 if goes(&mut sender, buffer) => buffered.push(buffer),
+            0 => assert_eq!(sender.credits(buffer), 0),
             1 if !buffered.is_empty() => {
                 let at = rng.below(buffered.len() as u64) as usize;
                 if returns.free(buffered.swap_remove(at)) {
@@ -96,12 +93,12 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
                 let at = rng.below(on_their_way.len().max(1) as u64) as usize;
                 if at < on_their_way.len() {
                     for (buffer, count) in named(on_their_way.swap_remove(at)) {
-                        link.credit(buffer, count);
+                        sender.credit(Buffer(buffer), count);
                     }
                 }
             }
         }
-        if now % 64 > 0 {
+        if step % 64 > 0 {
             continue;
         }
         let all = (0..vcs).flat_map(|vc| Channel::ALL.map(|class| (class, Buffer::of(class, vc))));
@@ -112,7 +109,7 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
                 .map(|(_, count)| u32::from(count))
                 .sum();
             let held = buffered.iter().filter(|other| **other == buffer).count() as u32;
-            let here = u32::from(link.credits(buffer)) + u32::from(returns.waiting(buffer));
+            let here = u32::from(sender.credits(buffer)) + u32::from(returns.waiting(buffer));
             assert_eq!(
                 here + held + returning,
                 u32::from(table.of(channel)),
@@ -123,14 +120,14 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
 }
 
 #[test]
-fn a_quarter_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
-    for (capacity, quarter) in [(1, 1), (3, 1), (7, 1), (8, 2), (128, 32), (255, 63)] {
-        let mut returns = Returns::new(&capacities(&[(3, capacity)]));
-        for freed in 1..quarter {
+fn an_eighth_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
+    for (capacity, eighth) in [(1, 1), (3, 1), (15, 1), (16, 2), (128, 16), (255, 31)] {
+        let mut returns = FlowControl::new(&capacities(&[(3, capacity)]));
+        for freed in 1..eighth {
             assert!(!returns.free(Buffer(3)), "{freed} of {capacity} wait");
         }
-        assert!(returns.free(Buffer(3)), "{quarter} of {capacity} do not");
-        assert_eq!(named(returns.take()), [(3, quarter)]);
+        assert!(returns.free(Buffer(3)), "{eighth} of {capacity} do not");
+        assert_eq!(named(returns.take()), [(3, eighth)]);
         assert_eq!(
             (returns.waiting(Buffer(3)), named(returns.take())),
             (0, vec![])
@@ -139,21 +136,30 @@ fn a_quarter_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
 }
 
 #[test]
-fn one_ride_takes_credits_of_several_buffers() {
-    let mut returns = Returns::new(&capacities(&[(0, 128), (1, 128), (9, 128)]));
-    for buffer in [0, 9, 9, 1, 9] {
-        assert!(!returns.free(Buffer(buffer)));
+fn one_ride_takes_credits_of_every_buffer_that_has_a_sixteenth_waiting() {
+    let mut returns = FlowControl::new(&capacities(&[(0, 128), (1, 128), (2, 128), (9, 15)]));
+    for (buffer, freed) in [(0, 8), (1, 7), (2, 11)] {
+        for _ in 0..freed {
+            assert!(!returns.free(Buffer(buffer)));
+        }
     }
-    let mut taken = named(returns.take());
-    taken.sort_unstable();
-    assert_eq!(taken, [(0, 1), (1, 1), (9, 3)]);
+    assert_eq!(named(returns.take()), [(0, 8), (2, 11)]);
+    assert_eq!(returns.waiting(Buffer(1)), 7);
+    assert!(!returns.free(Buffer(1)));
+    assert_eq!(named(returns.take()), [(1, 8)]);
+    returns.free(Buffer(9));
+    assert_eq!(
+        named(returns.take()),
+        [(9, 1)],
+        "less than sixteen never wait"
+    );
 }
 
 #[test]
 fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     // Four buffers have credits that may wait; the fifth has room for one message, so a
     // transmitter waits for this very credit, and nothing else need ever go back.
-    let mut returns = Returns::new(&capacities(&[
+    let mut returns = FlowControl::new(&capacities(&[
         (0, 128),
         (1, 128),
         (2, 128),
@@ -163,7 +169,7 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     for buffer in 0..4 {
         assert!(!returns.free(Buffer(buffer)));
     }
-    assert!(returns.free(Buffer(7)), "one of one is more than a quarter");
+    assert!(returns.free(Buffer(7)), "one of one is more than an eighth");
     let taken = named(returns.take_first(Buffer(7)));
     assert!(
         taken.contains(&(7, 1)),

@@ -8,7 +8,6 @@ use cxlab_engine::units::{BytesPerSec, Picos, SimTime};
 use cxlab_protocol::Channel;
 use cxlab_protocol::flit::FlitFormat;
 
-use crate::credit::{BUFFERS, Buffer};
 use crate::params::{FlitErrorRate, LinkParams, PacketHeader, Transmission};
 use crate::transmitter::{Blocked, Departure, Transmitter};
 
@@ -26,23 +25,19 @@ fn params(bytes_per_second: u64, format: Option<FlitFormat>) -> LinkParams {
     }
 }
 
-/// Sends on a virtual channel, if the transmitter takes it.
-fn send(link: &mut Transmitter, now: u64, channel: Channel, vc: u8) -> Result<Departure, Blocked> {
-    link.send(SimTime(now), channel, Buffer::of(channel, vc))
-}
-
-/// Its transmitter, to a receiver that seems never to fill: credits come back at once.
+/// A transmitter to a receiver that never fills.
 struct Free(Transmitter);
 
 impl Free {
     fn new(params: &LinkParams) -> Self {
-        Free(Transmitter::new(params, [255; BUFFERS], 1, "test"))
+        Free(Transmitter::new(params, 1, "test"))
     }
 
     fn send(&mut self, now: u64, channel: Channel) -> Result<(u64, u64), Blocked> {
-        let Departure { start, end } = send(&mut self.0, now, channel, 0)?;
-        self.0.credit(Buffer::of(channel, 0).0, 1);
-        Ok((start.0, end.0))
+        match self.0.send(SimTime(now), channel) {
+            Ok(Departure { start, end }) => Ok((start.0, end.0)),
+            Err(time) => Err(Blocked::Until(time)),
+        }
     }
 
     /// Waits as long as it takes; the time of sending comes first.

@@ -35,6 +35,7 @@ fn a_packet_without_size_takes_no_time_and_one_with_data_its_bytes() {
     let packet = PacketHeader {
         header: Bytes(0),
         data_header: Bytes(6),
+        staging: Bytes(0),
     };
     let mut link = Free::new(&LinkParams {
         packet,
@@ -208,7 +209,9 @@ fn every_schedule_is_that_of_the_packer_alone() {
 #[test]
 fn blocked_until_is_honest() {
     for format in [None, Some(FlitFormat::B68), Some(FlitFormat::B256)] {
-        let mut link = Free::new(&params(63_015_384_615, format));
+        let mut params = params(63_015_384_615, format);
+        params.packet.staging = Bytes(0);
+        let mut link = Free::new(&params);
         let mut rng = StreamRng::new(5, "honest");
         let (mut now, mut blocked) = (0, 0);
         for _ in 0..20_000 {
@@ -231,4 +234,17 @@ fn blocked_until_is_honest() {
         }
         assert!(blocked > 1_000, "{blocked} were blocked");
     }
+}
+
+#[test]
+fn packets_join_while_less_than_the_staging_is_promised() {
+    // 80 ns a line, 16 ns a request: 256 bytes are four packets on the wire or before it.
+    let mut link = Free::new(&params(1_000_000_000, None));
+    for line in 0..4 {
+        assert_eq!(link.send(0, Drs), Ok((line * 80_000, (line + 1) * 80_000)));
+    }
+    let full = Err(Blocked::Until(SimTime(320_000)));
+    assert_eq!(link.send(0, Ndr), full, "it is woken when all has gone");
+    assert_eq!(link.send(64_000, Ndr), full);
+    assert_eq!(link.send(64_001, Ndr), Ok((320_000, 336_000)));
 }

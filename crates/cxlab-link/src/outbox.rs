@@ -1,0 +1,179 @@
+//! What an endpoint has to send through one port, and what of it waits.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::SimTime;
+use cxlab_protocol::{Channel, Message};
+
+use crate::parcel::Parcel;
+use crate::port::LinkPort;
+use crate::transmitter::Blocked;
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    message: Message,
+    /// When it could have gone if the link had been free.
+    ready: SimTime,
+}
+
+/// The outgoing queue of an endpoint's port: messages keep their order within a class, and of
+/// several classes the head that was ready first goes first, among those that have a credit.
+///
+/// A message whose time is known before it comes (the answer of a medium with a fixed latency)
+/// is sent ahead of that time if nothing waits: it takes its place on the wire, and no event
+/// marks the moment. Messages of one port must be offered in the order of their times.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    queues: [VecDeque<Waiting>; Channel::COUNT],
+    /// Classes that have something waiting.
+    occupied: u8,
+    len: u32,
+    /// The wake-up that is pending, to ask for no second one.
+    wake: Option<SimTime>,
+}
+
+impl Outbox {
+    /// How many messages wait.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether none waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sends a message that is ready at `ready` (now or later), or keeps it until it can go. Its
+    /// wait is noted in its stages. When the link alone is missing, the owner is woken with
+    /// `token` and calls [`Outbox::wake`]; when credits are missing, it calls [`Outbox::pump`]
+    /// on their arrival. `sent` is told of each message that goes, and when it leaves.
+    #[inline]
+    pub fn offer(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        port: &mut LinkPort,
+        token: u32,
+        message: Message,
+        ready: SimTime,
+        mut sent: impl FnMut(&Message, SimTime),
+    ) {
+        if self.len > 0 {
+            self.keep(message, ready);
+            self.pump_waiting(ctx, port, token, sent);
+            return;
+        }
+        match port.send(ctx, &message, message.vc, ready, |_| {}) {
+            Ok(leaves) => sent(&message, leaves),
+            Err(why) => {
+                self.keep(message, ready);
+                if let Blocked::Until(time) = why {
+                    self.wake_at(ctx, token, time);
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, message: Message, ready: SimTime) {
+        let class = message.channel().index();
+        self.queues[class].push_back(Waiting { message, ready });
+        self.occupied |= 1 << class;
+        self.len += 1;
+    }
+
+    /// The wake-up that was asked for has come: sends what can go.
+    #[inline]
+    pub fn wake(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        port: &mut LinkPort,
+        token: u32,
+        sent: impl FnMut(&Message, SimTime),
+    ) {
+        if self.wake == Some(ctx.now()) {
+            self.wake = None;
+        }
+        self.pump(ctx, port, token, sent);
+    }
+
+    /// Sends what can go now, and tells of each message that went.
+    #[inline]
+    pub fn pump(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        port: &mut LinkPort,
+        token: u32,
+        sent: impl FnMut(&Message, SimTime),
+    ) {
+        if self.len > 0 {
+            self.pump_waiting(ctx, port, token, sent);
+        }
+    }
+
+    fn pump_waiting(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        port: &mut LinkPort,
+        token: u32,
+        mut sent: impl FnMut(&Message, SimTime),
+    ) {
+        let now = ctx.now();
+        let mut open = self.occupied;
+        let mut until = SimTime::NEVER;
+        while let Some((ready, class)) = self.oldest(open) {
+            if ready > now {
+                until = until.min(ready);
+                break;
+            }
+            let Some(waiting) = self.queues[class].front() else {
+                break;
+            };
+            let message = &waiting.message;
+            let note = |sent: &mut Message| sent.stages.queue += (now - ready).0;
+            match port.send(ctx, message, message.vc, now, note) {
+                Ok(leaves) => {
+                    sent(message, leaves);
+                    self.queues[class].pop_front();
+                    self.len -= 1;
+                    if self.queues[class].is_empty() {
+                        self.occupied &= !(1 << class);
+                        open &= !(1 << class);
+                    }
+                }
+                Err(Blocked::Credits) => open &= !(1 << class),
+                Err(Blocked::Until(time)) => {
+                    open &= !(1 << class);
+                    until = until.min(time);
+                }
+            }
+        }
+        if until < SimTime::NEVER {
+            self.wake_at(ctx, token, until);
+        }
+    }
+
+    /// Among these classes, the one whose head was ready first.
+    #[inline]
+    fn oldest(&self, mut classes: u8) -> Option<(SimTime, usize)> {
+        let mut oldest = None;
+        while classes != 0 {
+            let class = classes.trailing_zeros() as usize;
+            classes &= classes - 1;
+            if let Some(head) = self.queues[class].front()
+                && oldest.is_none_or(|(ready, _)| head.ready < ready)
+            {
+                oldest = Some((head.ready, class));
+            }
+        }
+        oldest
+    }
+
+    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, time: SimTime) {
+        if self.wake.is_none_or(|pending| time < pending) {
+            self.wake = Some(time);
+            ctx.wake_at(time.max(ctx.now()), token);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The time that a wire is promised.
+
+/// Times of a transmitter are kept to 2^-16 ps so that rates are exact in the long run.
+const FRACTION: u32 = 16;
+
+/// Until when a wire is promised, and how long it was busy.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub(crate) struct Timeline {
+    /// In picoseconds.
+    free: u64,
+    /// And in 2^-16 ps beyond them.
+    fraction: u32,
+    /// While less than so much is promised (picoseconds), the next packet may join.
+    pub(crate) staging: u32,
+    /// Busy since measurement began, in picoseconds.
+    busy: u64,
+}
+
+impl Timeline {
+    pub(crate) fn new(staging: u32) -> Self {
+        Timeline {
+            free: 0,
+            fraction: 0,
+            staging,
+            busy: 0,
+        }
+    }
+
+    /// The time of so many bytes at a rate (bytes per second), in 2^-16 ps.
+    pub(crate) fn of(bytes: u64, rate: u64) -> u64 {
+        let time = (u128::from(bytes) * 1_000_000_000_000) << FRACTION;
+        u64::try_from(time.div_ceil(u128::from(rate.max(1)))).unwrap_or(u64::MAX >> 1)
+    }
+
+    /// Such a time in whole picoseconds.
+    #[inline]
+    pub(crate) fn picos(time: u64) -> u64 {
+        time >> FRACTION
+    }
+
+    /// The wire is promised until then, in picoseconds.
+    #[inline]
+    pub(crate) fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Whole picoseconds after [`Timeline::free`] when so much more (2^-16 ps) has passed.
+    #[inline]
+    pub(crate) fn elapsed(&self, time: u64) -> u64 {
+        (u64::from(self.fraction) + time) >> FRACTION
+    }
+
+    /// Where the wire is free before `now`, nothing is promised up to `now`.
+    #[inline]
+    pub(crate) fn idle_until(&mut self, now: u64) {
+        if self.free < now {
+            self.free = now;
+            self.fraction = 0;
+        }
+    }
+
+    /// The wire is busy for so much more, in 2^-16 ps.
+    #[inline]
+    pub(crate) fn spend(&mut self, time: u64) {
+        let elapsed = u64::from(self.fraction) + time;
+        self.free += elapsed >> FRACTION;
+        self.busy += elapsed >> FRACTION;
+        self.fraction = elapsed as u32 & ((1 << FRACTION) - 1);
+    }
+
+    /// The wire is held for so many picoseconds more, for what was sent before.
+    pub(crate) fn hold(&mut self, picos: u64) {
+        self.free += picos;
+    }
+
+    /// Busy since measurement began, in picoseconds.
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    /// Measurement begins.
+    pub(crate) fn reset(&mut self) {
+        self.busy = 0;
+    }
+}
