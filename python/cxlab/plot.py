@@ -32,6 +32,7 @@ _STAGES = {
     "port": "#56B4E9",
     "switch": "#009E73",
     "device": "#CC79A7",
+    "coherence": "#882255",
     "media": "#E69F00",
 }
 #: From idle over blue to saturated: the colours of `topology.svg`.

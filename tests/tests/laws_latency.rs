@@ -7,7 +7,7 @@ use cxlab_tests::{report, shipped};
 /// Asserts that every request took exactly the sum of these stages (picoseconds), and the mean
 /// stages of the report are these.
 #[track_caller]
-fn assert_stages(report: &Report, expected: [(&str, u64); 8]) {
+fn assert_stages(report: &Report, expected: [(&str, u64); 9]) {
     assert!(report.requests.completed >= 300);
     assert_eq!(report.stages_ns.len(), expected.len());
     for (stage, picos) in expected {
@@ -57,6 +57,7 @@ fn a_direct_read_or_write_takes_its_stages() {
                 ("port", 2 * PORTS),
                 ("switch", 0),
                 ("device", 40_000),
+                ("coherence", 0),
                 ("media", 46_000),
             ],
         );
@@ -85,6 +86,7 @@ fn a_path_over_three_switches_takes_its_stages() {
                 ("port", 8 * PORTS),
                 ("switch", 6 * 20_000),
                 ("device", 40_000),
+                ("coherence", 0),
                 ("media", 46_000),
             ],
         );
@@ -113,6 +115,7 @@ fn the_validation_system_of_esf_takes_its_stages() {
             ("port", 4 * PORTS),
             ("switch", 2 * 20_000),
             ("device", 40_000),
+            ("coherence", 0),
             ("media", 46_000),
         ],
     );
@@ -137,6 +140,7 @@ fn the_validation_system_of_esf_takes_its_stages() {
             ("port", 4 * PORTS),
             ("switch", 2 * 20_000),
             ("device", 40_000),
+            ("coherence", 0),
             ("media", 46_000),
         ],
     );

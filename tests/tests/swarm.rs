@@ -502,6 +502,7 @@ impl Idle {
                 path.iter().map(|link| 4 * link.params.port_delay.0).sum(),
                 2 * switches * plan.scenario.fabric.switch.switching_time.0,
                 group.controller.process_time.0,
+                0,
                 if write {
                     time("write_latency").unwrap_or(read)
                 } else {

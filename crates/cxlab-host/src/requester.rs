@@ -12,13 +12,13 @@ use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
-use cxlab_protocol::{LatencyStages, Message, Opcode, PortId};
+use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 use crate::address_map::AddressMap;
 use crate::cache::PrivateCache;
 use crate::params::RequesterParams;
-use crate::stats::{RequestRow, RequesterStats, Stages};
+use crate::stats::{RequestRow, RequesterStats, STAGE_NAMES, Stages};
 
 /// What a requester is built from.
 pub struct RequesterConfig {
@@ -331,7 +331,7 @@ impl Requester {
 
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
-        let mut stages: Stages = [0; 8];
+        let mut stages: Stages = [0; STAGE_NAMES.len()];
         stages[1] = self.cache_ps;
         self.log(ctx, slot, stages, 0, u16::MAX, true);
     }
@@ -364,6 +364,9 @@ impl Requester {
             opcode: if write { Opcode::MemWr } else { Opcode::MemRd },
             vc: 0,
             hops: 0,
+            meta: MemMeta::NONE,
+            lines: 1,
+            data: 0,
         };
         let port = self.port_towards(device);
         let (outbox, link) = (&mut self.outboxes[port], &mut self.ports[port]);
@@ -402,6 +405,7 @@ impl Requester {
             u64::from(own.port),
             u64::from(own.switch),
             u64::from(own.device),
+            own.coherence,
             own.media,
         ];
         let total: u64 = stages.iter().sum();

@@ -3,8 +3,16 @@
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
 
 /// Names of the latency stages, in the order of [`Stages`].
-pub const STAGE_NAMES: [&str; 8] = [
-    "process", "cache", "queue", "link", "port", "switch", "device", "media",
+pub const STAGE_NAMES: [&str; 9] = [
+    "process",
+    "cache",
+    "queue",
+    "link",
+    "port",
+    "switch",
+    "device",
+    "coherence",
+    "media",
 ];
 
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].

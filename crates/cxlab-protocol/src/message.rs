@@ -3,6 +3,7 @@
 
 use cxlab_engine::units::{Hpa, Picos};
 
+use crate::coherence::fields::{MetaField, MetaValue, SnpType};
 use crate::opcode::{Channel, Opcode};
 
 /// The 12-bit identifier of an edge port of a PBR fabric (SPID and DPID of CXL 3.x, section
@@ -26,6 +27,9 @@ pub struct LatencyStages {
     pub queue: u64,
     /// The medium: from acceptance by the memory backend to its data, waiting for banks included.
     pub media: u64,
+    /// In the coherence agent of a device: waiting for the line, for an entry of the snoop filter
+    /// and for the answers to back-invalidation snoops.
+    pub coherence: u64,
     /// On the wires: serialization (flit or packet) and propagation, retries included.
     pub link: u32,
     /// Port delays (PHY and link layer of transmitter and receiver).
@@ -43,6 +47,7 @@ impl LatencyStages {
         Picos(
             self.queue
                 + self.media
+                + self.coherence
                 + u64::from(self.link)
                 + u64::from(self.port)
                 + u64::from(self.switch)
@@ -51,7 +56,27 @@ impl LatencyStages {
     }
 }
 
-/// A CXL.mem message. 64 bytes: it is copied once or twice a hop.
+/// MetaField, MetaValue and SnpType of a message, as coded in it (CXL 3.1, tables 3-36 to 3-38).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MemMeta {
+    /// Which metadata it carries.
+    pub field: MetaField,
+    /// The state the requester will hold the line in.
+    pub value: MetaValue,
+    /// What other copies must become.
+    pub snoop: SnpType,
+}
+
+impl MemMeta {
+    /// No metadata and no snoop: all there is in HDM-H memory.
+    pub const NONE: MemMeta = MemMeta {
+        field: MetaField::NoOp,
+        value: MetaValue::Invalid,
+        snoop: SnpType::NoOp,
+    };
+}
+
+/// A CXL.mem message. 72 bytes: it is copied once or twice a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
     /// The host physical address of the line.
@@ -68,6 +93,14 @@ pub struct Message {
     pub destination: PortId,
     /// What it says.
     pub opcode: Opcode,
+    /// What it says about cached copies.
+    pub meta: MemMeta,
+    /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
+    /// a block. 1 in every other message.
+    pub lines: u8,
+    /// A stand-in for the line's 64 bytes where a message carries them: whoever stores draws a new
+    /// one, so that a test can see which store a load returns. Without a checker it stays 0.
+    pub data: u16,
     /// The virtual channel of its next or current link.
     pub vc: u8,
     /// Links crossed so far in this direction of the transaction.
