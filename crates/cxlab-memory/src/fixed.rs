@@ -106,12 +106,19 @@ struct FixedMemory {
     pending: VecDeque<Completion>,
 }
 
+impl FixedMemory {
+    /// Requests that were told of at once leave the queue when they are done.
+    fn forget(&mut self, now: SimTime) {
+        while self.pending.front().is_some_and(|first| first.at <= now) {
+            self.pending.pop_front();
+        }
+    }
+}
+
 impl MemoryBackend for FixedMemory {
     fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
         if self.in_order {
-            while self.pending.front().is_some_and(|first| first.at <= now) {
-                self.pending.pop_front();
-            }
+            self.forget(now);
         }
         self.pending.len() < self.capacity
     }
@@ -159,6 +166,7 @@ impl MemoryBackend for FixedMemory {
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         if self.in_order {
+            self.forget(now);
             return;
         }
         while let Some(first) = self.pending.front() {
@@ -232,5 +240,27 @@ mod tests {
             run(params, &[(0, 0, false), (0, 2, false), (0, 1, false)]),
             [10_000, 60_000, 10_000]
         );
+    }
+
+    #[test]
+    fn a_full_queue_asks_to_be_woken_once_for_each_place_that_becomes_free() {
+        let params = FixedParams {
+            latency: Picos(10_000),
+            queue: 1,
+            ..Default::default()
+        };
+        let mut backend = params.backend();
+        let request = MemoryRequest {
+            id: 0,
+            dpa: Dpa(0),
+            write: false,
+        };
+        assert!(backend.can_accept(SimTime(0), false));
+        assert_eq!(backend.enqueue(SimTime(0), request), Some(SimTime(10_000)));
+        assert!(!backend.can_accept(SimTime(9_999), false));
+        assert_eq!(backend.next_event(), Some(SimTime(10_000)));
+        backend.advance(SimTime(10_000), &mut Vec::new());
+        assert_eq!(backend.next_event(), None);
+        assert!(backend.can_accept(SimTime(10_000), false));
     }
 }
