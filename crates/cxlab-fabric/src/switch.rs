@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_link::{BUFFERS, Blocked, Buffer, LinkPort, Parcel};
+use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::Message;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,7 +109,7 @@ struct Output {
     /// By input and buffer: the queue's number plus one.
     queue_of: Vec<u16>,
     /// By buffer: messages that wait.
-    waiting_for: [u32; BUFFERS],
+    waiting_for: Vec<u32>,
     link: LinkPort,
 }
 
@@ -146,7 +146,7 @@ impl Switch {
             turns: VecDeque::with_capacity(8),
             queues: Vec::with_capacity(8),
             queue_of: vec![0; queues],
-            waiting_for: [0; BUFFERS],
+            waiting_for: vec![0; buffers],
             link,
         });
         let only = (0..config.endpoints).map(|destination| {
@@ -303,7 +303,7 @@ impl Switch {
             self.slab[queue.tail as usize].next = at;
         }
         queue.tail = at;
-        let waiting_for = &mut out.waiting_for[buffer.0 as usize % BUFFERS];
+        let waiting_for = &mut out.waiting_for[buffer.0 as usize];
         *waiting_for += 1;
         *waiting_for == 1
     }
@@ -347,7 +347,7 @@ impl Switch {
                         out.turns.push_back(number);
                     }
                     out.waiting -= 1;
-                    out.waiting_for[queue.buffer.0 as usize % BUFFERS] -= 1;
+                    out.waiting_for[queue.buffer.0 as usize] -= 1;
                     let (input, buffer) = (queue.input, Buffer::of(message.channel(), message.vc));
                     self.forwarded += 1;
                     self.slab[head as usize].next = self.free;

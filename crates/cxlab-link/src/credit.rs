@@ -116,28 +116,68 @@ pub(crate) struct FlowControl {
     mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
-    buffers: [BufferState; BUFFERS],
+    /// The buffers of virtual channel 0, and those of the others: few links have any, and what
+    /// is touched for every message should lie close together.
+    first: [BufferState; CLASSES],
+    more: Vec<[BufferState; CLASSES]>,
 }
+
+/// Buffers that a virtual channel has room for.
+const CLASSES: usize = BUFFERS / MAX_VCS;
 
 impl FlowControl {
     /// Both ends of a link have buffers for as many messages.
     pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
+        let mut channels = capacity.chunks_exact(CLASSES).map(|channel| {
+            std::array::from_fn(|class| BufferState {
+                credits: channel[class],
+                capacity: channel[class],
+                waiting: 0,
+                sixteenth: (channel[class] / 16).max(1),
+            })
+        });
+        let first = channels.next().unwrap_or_default();
+        let mut more: Vec<[BufferState; CLASSES]> = channels.collect();
+        while more
+            .pop_if(|last| last.iter().all(|buffer| buffer.capacity == 0))
+            .is_some()
+        {}
+        more.shrink_to_fit();
         FlowControl {
             mask: 0,
             unreturned: 0,
-            buffers: capacity.map(|capacity| BufferState {
-                credits: capacity,
-                capacity,
-                waiting: 0,
-                sixteenth: (capacity / 16).max(1),
-            }),
+            first,
+            more,
+        }
+    }
+
+    /// What is known of a buffer that the link has.
+    #[inline]
+    fn state(&mut self, buffer: Buffer) -> &mut BufferState {
+        let (vc, class) = (buffer.index() / CLASSES, buffer.index() % CLASSES);
+        match vc {
+            0 => &mut self.first[class],
+            _ => &mut self.more[vc - 1][class],
+        }
+    }
+
+    /// What is known of a buffer.
+    #[inline]
+    fn get(&self, buffer: Buffer) -> BufferState {
+        let (vc, class) = (buffer.index() / CLASSES, buffer.index() % CLASSES);
+        match vc {
+            0 => self.first[class],
+            _ => self
+                .more
+                .get(vc - 1)
+                .map_or_else(BufferState::default, |of| of[class]),
         }
     }
 
     /// Credits at hand for a buffer.
     #[inline]
     pub(crate) fn credits(&self, buffer: Buffer) -> u8 {
-        self.buffers[buffer.index()].credits
+        self.get(buffer).credits
     }
 
     /// Messages sent whose credits have not come back.
@@ -149,7 +189,7 @@ impl FlowControl {
     /// A message goes to a buffer for which a credit is at hand.
     #[inline]
     pub(crate) fn spend(&mut self, buffer: Buffer) {
-        self.buffers[buffer.index()].credits -= 1;
+        self.state(buffer).credits -= 1;
         self.unreturned += 1;
     }
 
@@ -159,7 +199,7 @@ impl FlowControl {
     /// If more come back than were used: credits are conserved.
     #[inline]
     pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
-        let state = &mut self.buffers[buffer.index()];
+        let state = self.state(buffer);
         assert!(
             count <= state.capacity - state.credits,
             "more credits than buffers"
@@ -172,27 +212,28 @@ impl FlowControl {
     /// for a ride any longer.
     #[inline]
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
-        let state = &mut self.buffers[buffer.index()];
+        let state = self.state(buffer);
         state.waiting += 1;
         if state.waiting < state.sixteenth {
             return false;
         }
+        let alone = state.waiting >= (state.capacity / 8).max(1);
         self.mask |= 1 << buffer.0;
-        state.waiting >= (state.capacity / 8).max(1)
+        alone
     }
 
     /// Takes the credits of `first` along, and those of up to three other buffers. A buffer that
     /// reached its threshold must go at once: its transmitter may have no credit left to send
     /// anything that would remind us.
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
-        let mine = std::mem::take(&mut self.buffers[first.index()].waiting);
+        let mine = std::mem::take(&mut self.state(first).waiting);
         self.mask &= !(1 << first.0);
         let mut credits = self.take();
         let entries = &mut credits.entries;
         if entries[Credits::PLACES - 1].1 > 0 {
             // All places are taken: the last one waits again.
             let (at, count) = entries[Credits::PLACES - 1];
-            self.buffers[Buffer(at).index()].waiting = count;
+            self.state(Buffer(at)).waiting = count;
             self.mask |= 1 << at;
         }
         entries.rotate_right(1);
@@ -210,8 +251,7 @@ impl FlowControl {
         for entry in &mut credits.entries {
             let buffer = Buffer(self.mask.trailing_zeros() as u8);
             self.mask &= self.mask - 1;
-            let waiting = &mut self.buffers[buffer.index()].waiting;
-            *entry = (buffer.0, std::mem::take(waiting));
+            *entry = (buffer.0, std::mem::take(&mut self.state(buffer).waiting));
             if self.mask == 0 {
                 break;
             }
@@ -221,7 +261,7 @@ impl FlowControl {
 
     /// Credits waiting for a ride, for conservation checks.
     pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
-        self.buffers[buffer.index()].waiting
+        self.get(buffer).waiting
     }
 }
 

@@ -38,8 +38,8 @@ pub struct LinkPort {
     fixed: u64,
     propagation: u32,
     ports: u32,
-    flow: FlowControl,
     port: u16,
+    flow: FlowControl,
 }
 
 impl LinkPort {
@@ -50,8 +50,8 @@ impl LinkPort {
             fixed: Self::min_latency(params, config.egress, config.ingress).0,
             propagation: params.propagation.0 as u32,
             ports: 2 * params.port_delay.0 as u32,
-            flow: FlowControl::new(&params.credits.by_buffer(config.vcs)),
             port: config.port,
+            flow: FlowControl::new(&params.credits.by_buffer(config.vcs)),
         }
     }
 
