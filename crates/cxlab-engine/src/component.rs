@@ -26,6 +26,12 @@ pub trait Component: Send {
     fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: &Self::Payload);
     /// A wake-up that the component asked for.
     fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
+    /// A payload will arrive soon: the component may [`prefetch`](crate::prefetch()) what it will
+    /// look at. Nothing may depend on whether it is called.
+    #[inline]
+    fn fetch(&self, port: u16, payload: &Self::Payload) {
+        let _ = (port, payload);
+    }
 }
 
 /// One direction of a wire as its sender sees it.

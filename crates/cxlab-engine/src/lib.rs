@@ -22,4 +22,5 @@ pub mod units;
 
 pub use component::{Component, ComponentId, Ctx, Payload, Wire};
 pub use partition::{Partition, partition};
+pub use prefetch::prefetch;
 pub use simulation::{Monitor, Outcome, Simulation, Stop};

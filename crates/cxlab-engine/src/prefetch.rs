@@ -1,18 +1,23 @@
 //! A hint to the processor. In large systems the events and components in use do not fit the
 //! caches, but which come next is known one or two events ahead.
 
+/// How many bytes of a value are fetched at most.
+const REACH: usize = 256;
+
 /// Begins to fetch the start of a value into the caches; changes nothing else.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub(crate) fn prefetch<T>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of every x86-64 processor, and a prefetch of any address, let alone
     // that of a live reference, neither faults nor reads or writes for the program.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast());
-        if size_of::<T>() > 64 {
-            _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast::<i8>().wrapping_add(64));
+        let start = std::ptr::from_ref(value).cast::<i8>();
+        let mut offset = 0;
+        while offset < size_of::<T>() && offset < REACH {
+            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset));
+            offset += 64;
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -8,8 +8,6 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use crate::prefetch::prefetch;
-
 /// Position of an event in the total order: its time in picoseconds, then the source component
 /// and the source's own sequence number packed into one word (24 and 40 bits).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -217,16 +215,15 @@ impl<T: Copy> WheelQueue<T> {
             return None;
         }
         self.current.pop();
-        if let [.., (_, after), _] = self.current[..] {
-            prefetch(&self.items[after as usize]);
-        }
         Some((key, at))
     }
 
-    /// What the next event of the active slot carries, if there is one: for fetching ahead.
+    /// What the event `ahead` places after the next one carries, if the active slot has it: for
+    /// fetching ahead.
     #[inline]
-    pub fn upcoming(&self) -> Option<&T> {
-        self.current.last().map(|(_, at)| &self.items[*at as usize])
+    pub fn upcoming(&self, ahead: usize) -> Option<&T> {
+        let place = self.current.len().checked_sub(1 + ahead)?;
+        Some(&self.items[self.current[place].1 as usize])
     }
 }
 

@@ -15,9 +15,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::Message;
 use schemars::JsonSchema;
@@ -98,6 +98,7 @@ struct Queue {
 }
 
 /// An output and what waits for it.
+#[repr(C)]
 struct Output {
     waiting: u32,
     wake: SimTime,
@@ -186,6 +187,18 @@ impl Switch {
     pub fn begin_measurement(&mut self, now: SimTime) {
         for output in &mut self.outputs {
             output.link.transmitter.reset_stats(now);
+        }
+    }
+
+    /// A parcel will arrive soon.
+    #[inline]
+    pub fn fetch(&self, port: u16, parcel: &Parcel) {
+        prefetch(&self.outputs[port as usize]);
+        if let Some(message) = &parcel.message
+            && let Some(output) = self.only.get(message.destination.0 as usize)
+            && let Some(output) = self.outputs.get(*output as usize)
+        {
+            prefetch(output);
         }
     }
 

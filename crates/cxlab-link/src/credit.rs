@@ -103,7 +103,7 @@ struct BufferState {
     credits: u8,
     capacity: u8,
     /// Credits of freed places that have not gone back. A sixteenth of the buffer takes a ride,
-    /// an eighth goes alone.
+    /// a quarter goes alone.
     waiting: u8,
     sixteenth: u8,
 }
@@ -217,7 +217,7 @@ impl FlowControl {
         if state.waiting < state.sixteenth {
             return false;
         }
-        let alone = state.waiting >= (state.capacity / 8).max(1);
+        let alone = state.waiting >= (state.capacity / 4).max(1);
         self.mask |= 1 << buffer.0;
         alone
     }

@@ -38,6 +38,7 @@ static ALONE: LazyLock<[[Option<Alone>; Channel::COUNT]; FlitFormat::ALL.len()]>
 
 /// What a transmitter of flits keeps besides the wire's timeline.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Flits {
     /// Time of a flit, in 2^-16 ps.
     flit_time: u64,
@@ -95,7 +96,7 @@ impl Flits {
     pub(crate) fn send(
         &mut self,
         line: &mut Timeline,
-        errors: &mut Option<Errors>,
+        errors: &mut Option<Box<Errors>>,
         now: u64,
         channel: Channel,
     ) -> Result<Departure, SimTime> {
@@ -127,7 +128,7 @@ impl Flits {
     fn send_alone(
         &mut self,
         line: &mut Timeline,
-        errors: &Option<Errors>,
+        errors: &Option<Box<Errors>>,
         now: u64,
         channel: Channel,
     ) -> Option<Placement> {
@@ -145,7 +146,7 @@ impl Flits {
     fn place(
         &mut self,
         line: &mut Timeline,
-        errors: &mut Option<Errors>,
+        errors: &mut Option<Box<Errors>>,
         now: u64,
         channel: Channel,
     ) -> Result<Placement, SimTime> {
@@ -187,7 +188,7 @@ impl Flits {
     pub(crate) fn begin_until(
         &mut self,
         line: &mut Timeline,
-        errors: &mut Option<Errors>,
+        errors: &mut Option<Box<Errors>>,
         now: u64,
     ) {
         if self.alone.is_some() {
@@ -217,7 +218,7 @@ impl Flits {
     }
 
     /// The open flit begins.
-    fn close(&mut self, line: &mut Timeline, errors: &mut Option<Errors>) {
+    fn close(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
         let flits = u64::from(self.packer.close());
         line.spend(flits * self.flit_time);
         self.begun += flits;

@@ -7,7 +7,7 @@
 //! ([`cxlab_protocol::flit`]) or sends them as packets with a header of configurable size. The
 //! receiver's buffers are counted by message class and virtual channel, in messages; a credit
 //! travels back in the header of whatever message goes the other way, or in a message of its own
-//! when an eighth of a buffer's credits has gathered.
+//! when a quarter of a buffer's credits has gathered.
 //!
 //! # What is left out
 //! Explicit credit returns take time but no slots. Link training, lane margining, L-states and

@@ -32,14 +32,14 @@ pub struct PortConfig<'a> {
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct LinkPort {
-    /// What is sent when.
-    pub transmitter: Transmitter,
     /// Everything between a message's departure and its handling by the receiver.
     fixed: u64,
     propagation: u32,
     ports: u32,
     port: u16,
     flow: FlowControl,
+    /// What is sent when.
+    pub transmitter: Transmitter,
 }
 
 impl LinkPort {

@@ -48,26 +48,20 @@ pub struct DirectionStats {
     pub retries: u64,
 }
 
-/// What only transmitters of flits or with errors have.
-#[derive(Clone, Debug)]
-struct Extra {
-    flits: Option<Flits>,
-    errors: Option<Errors>,
-}
-
 /// The transmitting side of one direction of a link. What a packet link needs to send lies
-/// together; the rest is apart.
+/// together, before what only flits need.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Transmitter {
     line: Timeline,
-    extra: Option<Box<Extra>>,
+    errors: Option<Box<Errors>>,
     /// Time of a packet without and with data, in 2^-16 ps.
     time: [u64; 2],
     /// Messages without and with data sent since measurement began.
     sent: [u64; 2],
     /// Bytes of a packet without and with data.
     bytes: [u64; 2],
+    flits: Option<Flits>,
 }
 
 impl Transmitter {
@@ -79,15 +73,15 @@ impl Transmitter {
             let format = params.flit_format();
             Flits::new(format, Timeline::of(format.bytes(), rate))
         });
-        let errors = Errors::of(params, seed, name);
         let staging = Timeline::picos(Timeline::of(params.packet.staging.0, rate));
         let bytes = params.packet.sizes();
         Transmitter {
             line: Timeline::new(u32::try_from(staging).unwrap_or(u32::MAX)),
-            extra: (flits.is_some() || errors.is_some()).then(|| Box::new(Extra { flits, errors })),
+            errors: Errors::of(params, seed, name).map(Box::new),
             time: bytes.map(|bytes| Timeline::of(bytes, rate)),
             sent: [0, 0],
             bytes,
+            flits,
         }
     }
 
@@ -98,10 +92,10 @@ impl Transmitter {
     #[inline(always)]
     pub(crate) fn send(&mut self, now: SimTime, channel: Channel) -> Result<Departure, SimTime> {
         let class = usize::from(channel.carries_data());
-        let departure = if self.extra.is_none() {
-            self.send_packet(now.0, class)?
+        let departure = if let Some(flits) = &mut self.flits {
+            flits.send(&mut self.line, &mut self.errors, now.0, channel)?
         } else {
-            self.send_otherwise(now.0, channel)?
+            self.send_packet(now.0, class)?
         };
         self.sent[class] += 1;
         Ok(departure)
@@ -116,30 +110,15 @@ impl Transmitter {
         self.line.idle_until(now);
         let start = self.line.free();
         self.line.spend(self.time[class]);
+        if let Some(errors) = &mut self.errors {
+            let broken = errors.begin(1);
+            self.line
+                .hold(errors.delay(broken, Timeline::picos(self.time[class])));
+        }
         Ok(Departure {
             start: SimTime(start),
             end: SimTime(self.line.free()),
         })
-    }
-
-    /// Sends on a link of flits or with errors.
-    fn send_otherwise(&mut self, now: u64, channel: Channel) -> Result<Departure, SimTime> {
-        if let Some(extra) = &mut self.extra
-            && let Some(flits) = &mut extra.flits
-        {
-            return flits.send(&mut self.line, &mut extra.errors, now, channel);
-        }
-        let class = usize::from(channel.carries_data());
-        let mut departure = self.send_packet(now, class)?;
-        if let Some(extra) = &mut self.extra
-            && let Some(errors) = &mut extra.errors
-        {
-            let broken = errors.begin(1);
-            self.line
-                .hold(errors.delay(broken, Timeline::picos(self.time[class])));
-            departure.end = SimTime(self.line.free());
-        }
-        Ok(departure)
     }
 
     /// Until when nothing at all can be sent; `None` when some class may have room. A packet link
@@ -150,11 +129,7 @@ impl Transmitter {
         if free <= now.0 || free - now.0 < u64::from(self.line.staging) {
             return None;
         }
-        let flits = self
-            .extra
-            .as_ref()
-            .is_some_and(|extra| extra.flits.is_some());
-        (!flits).then_some(SimTime(free))
+        self.flits.is_none().then_some(SimTime(free))
     }
 
     /// How far the wire is promised beyond `now`, in picoseconds.
@@ -165,8 +140,7 @@ impl Transmitter {
 
     /// Time a line with its header roughly takes, in picoseconds: for congestion estimates.
     pub fn line_time_ps(&self) -> u64 {
-        let flits = self.extra.as_ref().and_then(|extra| extra.flits.as_ref());
-        match flits {
+        match &self.flits {
             Some(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
             None => Timeline::picos(self.time[1]).max(1),
         }
@@ -174,10 +148,8 @@ impl Transmitter {
 
     /// Lets every flit begin whose time has come before `now`.
     fn begin_flits(&mut self, now: SimTime) {
-        if let Some(extra) = &mut self.extra
-            && let Some(flits) = &mut extra.flits
-        {
-            flits.begin_until(&mut self.line, &mut extra.errors, now.0);
+        if let Some(flits) = &mut self.flits {
+            flits.begin_until(&mut self.line, &mut self.errors, now.0);
         }
     }
 
@@ -185,19 +157,17 @@ impl Transmitter {
     pub fn stats(&mut self, now: SimTime) -> DirectionStats {
         self.begin_flits(now);
         let [short, long] = self.sent;
-        let extra = self.extra.as_ref();
-        let (flits, bytes) = match extra.and_then(|extra| extra.flits.as_ref()) {
+        let (flits, bytes) = match &self.flits {
             Some(flits) => (flits.begun(), flits.begun() * flits.bytes()),
             None => (short + long, short * self.bytes[0] + long * self.bytes[1]),
         };
-        let errors = extra.and_then(|extra| extra.errors.as_ref());
         DirectionStats {
             messages: short + long,
             flits,
             bytes,
             payload_bytes: 64 * long,
             busy_ps: self.line.busy(),
-            retries: errors.map_or(0, Errors::retries),
+            retries: self.errors.as_deref().map_or(0, Errors::retries),
         }
     }
 
@@ -206,9 +176,9 @@ impl Transmitter {
         self.begin_flits(now);
         self.line.reset();
         self.sent = [0, 0];
-        if let Some(extra) = &mut self.extra {
-            extra.flits.iter_mut().for_each(Flits::reset);
-            extra.errors.iter_mut().for_each(Errors::reset);
+        self.flits.iter_mut().for_each(Flits::reset);
+        if let Some(errors) = &mut self.errors {
+            errors.reset();
         }
     }
 }

@@ -80,6 +80,13 @@ impl Component for Node {
     }
 
     #[inline]
+    fn fetch(&self, port: u16, parcel: &Parcel) {
+        if let Node::Switch(switch) = self {
+            switch.fetch(port, parcel);
+        }
+    }
+
+    #[inline]
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match self {
             Node::Switch(switch) => switch.wake(ctx, token),

@@ -120,14 +120,14 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
 }
 
 #[test]
-fn an_eighth_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
-    for (capacity, eighth) in [(1, 1), (3, 1), (15, 1), (16, 2), (128, 16), (255, 31)] {
+fn a_quarter_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
+    for (capacity, quarter) in [(1, 1), (3, 1), (7, 1), (8, 2), (128, 32), (255, 63)] {
         let mut returns = FlowControl::new(&capacities(&[(3, capacity)]));
-        for freed in 1..eighth {
+        for freed in 1..quarter {
             assert!(!returns.free(Buffer(3)), "{freed} of {capacity} wait");
         }
-        assert!(returns.free(Buffer(3)), "{eighth} of {capacity} do not");
-        assert_eq!(named(returns.take()), [(3, eighth)]);
+        assert!(returns.free(Buffer(3)), "{quarter} of {capacity} do not");
+        assert_eq!(named(returns.take()), [(3, quarter)]);
         assert_eq!(
             (returns.waiting(Buffer(3)), named(returns.take())),
             (0, vec![])
@@ -169,7 +169,7 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     for buffer in 0..4 {
         assert!(!returns.free(Buffer(buffer)));
     }
-    assert!(returns.free(Buffer(7)), "one of one is more than an eighth");
+    assert!(returns.free(Buffer(7)), "one of one is more than a quarter");
     let taken = named(returns.take_first(Buffer(7)));
     assert!(
         taken.contains(&(7, 1)),
