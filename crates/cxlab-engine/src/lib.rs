@@ -18,6 +18,7 @@ pub mod probe;
 pub mod queue;
 pub mod rng;
 mod simulation;
+pub mod state;
 pub mod units;
 
 pub use component::{Component, ComponentId, Ctx, Payload, Wire};

@@ -4,6 +4,8 @@
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::state::{SaveState, StateError, StateReader, StateWriter};
+
 /// A component's own stream of random numbers.
 ///
 /// The key is FNV-1a over the name, mixed with the seed by one SplitMix64 step, and expanded into
@@ -45,6 +47,17 @@ impl StreamRng {
     #[inline]
     pub fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl SaveState for StreamRng {
+    fn save(&self, out: &mut StateWriter) {
+        out.value("rng", &self.0);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.0 = from.value("rng")?;
+        Ok(())
     }
 }
 

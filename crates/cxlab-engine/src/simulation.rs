@@ -8,6 +8,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::component::{
     Account, Body, Component, ComponentId, Ctx, Envelope, Lane, Letter, Payload, Route, Wire,
     combine_digests,
@@ -15,6 +18,7 @@ use crate::component::{
 use crate::partition::{Partition, partition};
 use crate::prefetch::prefetch;
 use crate::queue::{EventKey, EventQueue, WheelQueue};
+use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
 
 /// Why a run ended.
@@ -279,6 +283,68 @@ impl<C: Component> Simulation<C> {
     }
 }
 
+impl<C: Component + SaveState> Simulation<C>
+where
+    C::Payload: Serialize + DeserializeOwned,
+{
+    /// Writes the state between two runs.
+    pub fn save(&self, out: &mut StateWriter) {
+        out.value("components", &(self.components.len() as u64));
+        out.value("clock", &(self.started, self.events, self.end.0));
+        for (component, account) in self.components.iter().zip(&self.accounts) {
+            out.value("account", &(account.sequence, account.digest));
+            component.save(out);
+        }
+        // In the order of events, whatever the division was that ran last.
+        let mut pending: Vec<_> = self.pending.iter().collect();
+        pending.sort_unstable_by_key(|(key, ..)| *key);
+        out.value("pending", &(pending.len() as u64));
+        for (key, id, port, body) in pending {
+            let (payload, token) = match body {
+                Body::Payload(payload) => (Some(payload), 0),
+                Body::Wake(token) => (None, *token),
+            };
+            out.value("event", &(key.time, key.order, id, port, payload, token));
+        }
+    }
+
+    /// Fills this simulation, freshly made from the same plan, with a saved state.
+    ///
+    /// # Errors
+    /// The state is of another system.
+    pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let count: u64 = from.value("components")?;
+        if count != self.components.len() as u64 {
+            return Err(StateError::new(format!(
+                "the state is of {count} components, this system has {}",
+                self.components.len()
+            )));
+        }
+        let end;
+        (self.started, self.events, end) = from.value("clock")?;
+        self.end = SimTime(end);
+        for (component, account) in self.components.iter_mut().zip(&mut self.accounts) {
+            (account.sequence, account.digest) = from.value("account")?;
+            component.restore(from)?;
+        }
+        self.pending.clear();
+        for _ in 0..from.value::<u64>("pending")? {
+            type Event<P> = (u64, u64, u32, u16, Option<P>, u32);
+            let (time, order, id, port, payload, token): Event<C::Payload> = from.value("event")?;
+            let ports = self.wires.get(id as usize).map_or(0, Vec::len);
+            if time < end || usize::from(port) >= ports.max(1) {
+                return Err(StateError::new(
+                    "an event in the state does not fit this system",
+                ));
+            }
+            let body = payload.map_or(Body::Wake(token), Body::Payload);
+            self.pending
+                .push((EventKey { time, order }, id, port, body));
+        }
+        Ok(())
+    }
+}
+
 impl<C: Component> Part<C> {
     fn start(&mut self) {
         for cell in &mut self.cells {
@@ -532,7 +598,7 @@ mod tests {
     use super::*;
     use crate::rng::StreamRng;
 
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
     struct Ball(u64);
 
     impl Payload for Ball {
@@ -567,6 +633,61 @@ mod tests {
             let at = SimTime(ctx.now().0 + self.latency);
             ctx.send(0, at, Ball(u64::from(token)));
         }
+    }
+
+    impl SaveState for Juggler {
+        fn save(&self, out: &mut StateWriter) {
+            self.rng.save(out);
+            out.value("seen", &self.seen);
+        }
+        fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+            self.rng.restore(from)?;
+            self.seen = from.value("seen")?;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_restored_run_ends_as_the_run_that_was_never_saved() {
+        let monitor = Monitor::default();
+        let mut whole = jugglers(12, 1_000);
+        let expected = whole.run(1, SimTime(400_000), &monitor);
+        for (before, after) in [(1, 1), (1, 3), (3, 1)] {
+            let mut first = jugglers(12, 1_000);
+            first.run(before, SimTime(150_000), &monitor);
+            let mut out = StateWriter::default();
+            first.save(&mut out);
+            let bytes = out.finish();
+            drop(first);
+            let mut second = jugglers(12, 1_000);
+            let mut from = StateReader::open(&bytes).expect("it was just written");
+            second.restore(&mut from).expect("it is of the same system");
+            from.finish().expect("all of it was read");
+            let found = second.run(after, SimTime(400_000), &monitor);
+            assert_eq!(
+                (found.digest, found.events, found.end),
+                (expected.digest, expected.events, expected.end)
+            );
+            for (a, b) in whole.components().iter().zip(second.components()) {
+                assert_eq!(a.seen, b.seen);
+            }
+        }
+    }
+
+    #[test]
+    fn the_saved_state_does_not_depend_on_threads_and_fits_no_other_system() {
+        let monitor = Monitor::default();
+        let states = [1, 4].map(|threads| {
+            let mut simulation = jugglers(12, 1_000);
+            simulation.run(threads, SimTime(100_000), &monitor);
+            let mut out = StateWriter::default();
+            simulation.save(&mut out);
+            out.finish()
+        });
+        assert_eq!(states[0], states[1]);
+        let mut from = StateReader::open(&states[0]).expect("it was just written");
+        let error = jugglers(11, 1_000).restore(&mut from);
+        assert!(error.is_err_and(|error| error.to_string().contains("12 components")));
     }
 
     fn jugglers(count: usize, latency: u64) -> Simulation<Juggler> {

@@ -1,0 +1,212 @@
+//! Saving and restoring the state of a run between two calls of
+//! [`Simulation::run`](crate::Simulation::run).
+//!
+//! A plan builds a system; a state fills it. What was built from parameters is not saved, so a
+//! state is restored into a system that was freshly built from the same plan and seed, and says
+//! so when it is not: every value stands in a section with a name, and a reader that expects
+//! another section reports both names.
+//!
+//! The state does not depend on how components were divided among threads.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Something whose state can be saved, and restored into a fresh copy of it.
+///
+/// The trait is safe for objects, so that media and workloads behind a box are saved by their
+/// owner. What follows from parameters is left out; everything that a later event can see is in.
+/// After `restore`, the copy behaves as the original would have.
+pub trait SaveState {
+    /// Writes the state.
+    fn save(&self, out: &mut StateWriter);
+    /// Reads it back, in the same order.
+    ///
+    /// # Errors
+    /// The state is not one of this kind of thing.
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError>;
+}
+
+/// Why a state cannot be restored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StateError(String);
+
+impl StateError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        StateError(message.into())
+    }
+}
+
+impl std::fmt::Display for StateError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+const MAGIC: &[u8; 8] = b"CXLSTATE";
+/// Raised when the meaning of a saved state changes.
+const VERSION: u32 = 1;
+const HEADER: usize = MAGIC.len() + size_of::<u32>();
+const CHECKSUM: usize = size_of::<u64>();
+
+/// FNV-1a.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A state that is being written.
+pub struct StateWriter(Vec<u8>);
+
+impl Default for StateWriter {
+    fn default() -> Self {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION.to_le_bytes());
+        StateWriter(bytes)
+    }
+}
+
+impl StateWriter {
+    /// Writes a value.
+    pub fn value<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        let bytes = match postcard::to_stdvec(value) {
+            Ok(bytes) => bytes,
+            Err(error) => unreachable!("plain values can be written: {error}"),
+        };
+        self.0.push(name.len() as u8);
+        self.0.extend(name.as_bytes());
+        self.0.extend((bytes.len() as u64).to_le_bytes());
+        self.0.extend(bytes);
+    }
+
+    /// The state as bytes, with a checksum.
+    pub fn finish(mut self) -> Vec<u8> {
+        let sum = checksum(&self.0);
+        self.0.extend(sum.to_le_bytes());
+        self.0
+    }
+}
+
+/// A state that is being read.
+pub struct StateReader<'a>(&'a [u8]);
+
+impl<'a> StateReader<'a> {
+    /// Opens what [`StateWriter::finish`] made.
+    ///
+    /// # Errors
+    /// The bytes are not a state, are of another version, or are damaged.
+    pub fn open(bytes: &'a [u8]) -> Result<Self, StateError> {
+        if bytes.len() < HEADER + CHECKSUM || !bytes.starts_with(MAGIC) {
+            return Err(StateError::new("this is not a saved state of cxlab"));
+        }
+        let version = &bytes[MAGIC.len()..HEADER];
+        if version != VERSION.to_le_bytes() {
+            let found = version
+                .iter()
+                .rev()
+                .fold(0u32, |all, byte| all << 8 | u32::from(*byte));
+            return Err(StateError::new(format!(
+                "the state has format {found}; this version reads format {VERSION}"
+            )));
+        }
+        let (body, sum) = bytes.split_at(bytes.len() - CHECKSUM);
+        if sum != checksum(body).to_le_bytes() {
+            return Err(StateError::new(
+                "the state is damaged: its checksum differs",
+            ));
+        }
+        Ok(StateReader(&body[HEADER..]))
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], StateError> {
+        match self.0.split_at_checked(count) {
+            Some((taken, rest)) => {
+                self.0 = rest;
+                Ok(taken)
+            }
+            None => Err(StateError::new("the state ends too soon")),
+        }
+    }
+
+    /// Reads the value of that name.
+    ///
+    /// # Errors
+    /// The next value has another name or another type.
+    pub fn value<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, StateError> {
+        let length = usize::from(self.take(1)?[0]);
+        let found = String::from_utf8_lossy(self.take(length)?);
+        if found != name {
+            return Err(StateError::new(format!(
+                "expected `{name}` in the state, found `{found}`: it is of another system"
+            )));
+        }
+        let length = self.take(size_of::<u64>())?;
+        let length = length
+            .iter()
+            .rev()
+            .fold(0u64, |all, byte| all << 8 | u64::from(*byte));
+        let bytes = self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
+        postcard::from_bytes(bytes)
+            .map_err(|error| StateError::new(format!("`{name}` in the state: {error}")))
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// Something is left.
+    pub fn finish(self) -> Result<(), StateError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(StateError::new("the state goes on where it should end"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> Vec<u8> {
+        let mut out = StateWriter::default();
+        out.value("count", &7u64);
+        out.value("names", &vec!["a", "b"]);
+        out.finish()
+    }
+
+    #[test]
+    fn values_come_back_by_name_and_in_order() {
+        let bytes = written();
+        let mut from = StateReader::open(&bytes).expect("it was just written");
+        assert_eq!(from.value::<u64>("count"), Ok(7));
+        let names = from.value::<Vec<String>>("names");
+        assert_eq!(names, Ok(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(from.finish(), Ok(()));
+    }
+
+    #[test]
+    fn another_name_and_what_is_left_are_told() {
+        let bytes = written();
+        let mut from = StateReader::open(&bytes).expect("it was just written");
+        let error = from.value::<u64>("names").expect_err("`count` comes first");
+        assert!(error.to_string().contains("expected `names`"), "{error}");
+        let from = StateReader::open(&bytes).expect("it was just written");
+        assert!(from.finish().is_err());
+    }
+
+    #[test]
+    fn no_damage_goes_unseen_and_none_panics() {
+        let bytes = written();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(StateReader::open(&damaged).is_err(), "byte {at}, bit {bit}");
+            }
+            assert!(StateReader::open(&bytes[..at]).is_err(), "{at} bytes of it");
+        }
+    }
+}
