@@ -179,45 +179,6 @@ impl<T: Copy> WheelQueue<T> {
 }
 
 impl<T: Copy> WheelQueue<T> {
-    /// Takes the next event where it is alone in its slot, as it is in small systems, without
-    /// making the slot the active one.
-    #[inline]
-    fn pop_single(&mut self, end: u64) -> Option<(EventKey, u32)> {
-        if !self.current.is_empty() {
-            return None;
-        }
-        let slot = self.next_occupied()?;
-        if let Some(Reverse((key, _))) = self.overflow.peek()
-            && key.time >> SLOT_SHIFT <= slot
-        {
-            return None;
-        }
-        let index = slot as usize % SLOTS;
-        let at = self.heads[index];
-        let link = self.links[at as usize];
-        if link.next != NIL || link.key.time >= end {
-            return None;
-        }
-        self.heads[index] = NIL;
-        self.occupied[index / 64] &= !(1 << (index % 64));
-        self.slot = slot;
-        Some((link.key, at))
-    }
-
-    /// Takes the next event of the active slot, or of the next one.
-    #[inline]
-    fn pop_current(&mut self, end: u64) -> Option<(EventKey, u32)> {
-        if self.current.is_empty() && !self.activate() {
-            return None;
-        }
-        let (key, at) = *self.current.last()?;
-        if key.time >= end {
-            return None;
-        }
-        self.current.pop();
-        Some((key, at))
-    }
-
     /// What the event `ahead` places after the next one carries, if the active slot has it: for
     /// fetching ahead.
     #[inline]
@@ -276,12 +237,16 @@ impl<T: Copy> EventQueue<T> for WheelQueue<T> {
         &mut self.items[at as usize]
     }
 
-    #[inline]
+    #[inline(always)]
     fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)> {
-        let (key, at) = match self.pop_single(end) {
-            Some(single) => single,
-            None => self.pop_current(end)?,
-        };
+        if self.current.is_empty() && !self.activate() {
+            return None;
+        }
+        let (key, at) = *self.current.last()?;
+        if key.time >= end {
+            return None;
+        }
+        self.current.pop();
         self.len -= 1;
         self.links[at as usize].next = self.free;
         self.free = at;

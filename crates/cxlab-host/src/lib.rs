@@ -2,8 +2,11 @@
 
 mod address_map;
 mod cache;
+mod issuer;
+mod ledger;
 mod params;
 mod requester;
+mod root_ports;
 mod stats;
 
 pub use address_map::{AddressMap, Window};

@@ -11,14 +11,17 @@ use std::sync::Arc;
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, SimTime};
-use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
+use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
-use cxlab_workload::{MemOp, OpKind, OpSource};
+use cxlab_workload::{OpKind, OpSource};
 
 use crate::address_map::AddressMap;
 use crate::cache::PrivateCache;
+use crate::issuer::{ISSUE, Issuer};
+use crate::ledger::Ledger;
 use crate::params::RequesterParams;
-use crate::stats::{RequestRow, RequesterStats, STAGE_NAMES, Stages};
+use crate::root_ports::RootPorts;
+use crate::stats::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
 
 /// What a requester is built from.
 pub struct RequesterConfig {
@@ -63,42 +66,24 @@ enum SlotKind {
     Writeback,
 }
 
-/// Wake-up tokens: ports use their number, cache hits `HIT` plus their slot.
-const ISSUE: u32 = u32::MAX;
+/// Wake-up tokens: ports use their number, issuing `ISSUE`, cache hits `HIT` plus their slot.
 const HIT: u32 = 1 << 24;
 
 /// The requester component.
 pub struct Requester {
-    number: u16,
     port_id: PortId,
     first_device: u16,
-    ports: Vec<LinkPort>,
-    /// What waits for a link, by root port.
-    outboxes: Vec<Outbox>,
-    port_to: Vec<u16>,
+    roots: RootPorts,
     map: Arc<AddressMap>,
-    source: Box<dyn OpSource>,
-    rng: StreamRng,
-    left: u64,
+    issuer: Issuer,
     cache: Option<PrivateCache>,
     process_ps: u64,
     cache_ps: u64,
-    interval_ps: u64,
-    queue_limit: usize,
-    /// An operation taken from the source that could not be issued yet.
-    held: Option<MemOp>,
-    exhausted: bool,
-    next_issue: u64,
-    issue_wake: SimTime,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    in_flight: u64,
-    issued_sum: u128,
-    issued: u64,
     /// A write-back that waits for a slot.
     writeback: Option<Hpa>,
-    stats: RequesterStats,
-    rows: Option<Vec<RequestRow>>,
+    ledger: Ledger,
 }
 
 impl Requester {
@@ -113,40 +98,31 @@ impl Requester {
             write: false,
             kind: SlotKind::Free,
         };
+        let limit = params.queue.unwrap_or(params.outstanding) as usize;
         Requester {
-            number: config.number,
             port_id: config.port_id,
             first_device: config.first_device,
-            outboxes: vec![Outbox::default(); config.ports.len()],
-            ports: config.ports,
-            port_to: config.port_to,
+            roots: RootPorts::new(config.ports, config.port_to, limit),
             map: config.map,
-            source: config.source,
-            rng: config.rng,
-            left: config.limit.unwrap_or(u64::MAX),
+            issuer: Issuer::new(
+                config.source,
+                config.rng,
+                config.limit,
+                params.interval_ps(),
+            ),
             cache: params.cache.as_ref().map(PrivateCache::new),
             process_ps: params.process_time.0,
             cache_ps: params.cache.as_ref().map_or(0, |cache| cache.access_time.0),
-            interval_ps: params.interval_ps(),
-            queue_limit: params.queue.unwrap_or(params.outstanding) as usize,
-            held: None,
-            exhausted: false,
-            next_issue: 0,
-            issue_wake: SimTime::NEVER,
             slots: vec![empty; outstanding],
             free: (0..outstanding as u32).rev().collect(),
-            in_flight: 0,
-            issued_sum: 0,
-            issued: 0,
             writeback: None,
-            stats: RequesterStats::default(),
-            rows: config.log.then(Vec::new),
+            ledger: Ledger::new(config.number, config.log),
         }
     }
 
     /// What was measured.
     pub fn stats(&self) -> &RequesterStats {
-        &self.stats
+        &self.ledger.stats
     }
 
     /// Requests in flight, write-backs included.
@@ -156,38 +132,33 @@ impl Requester {
 
     /// Requests in flight that count as requests.
     pub fn requests_in_flight(&self) -> u64 {
-        self.in_flight
+        self.ledger.in_flight()
     }
 
     /// Summed age, at `now`, of the requests in flight that count as requests.
     pub fn age_ps(&self, now: SimTime) -> u128 {
-        u128::from(now.0) * u128::from(self.in_flight) - self.issued_sum
+        self.ledger.age_ps(now)
     }
 
     /// Whether its source has finished and everything has completed.
     pub fn is_done(&self) -> bool {
-        self.exhausted && self.held.is_none() && self.free.len() == self.slots.len()
+        self.issuer.is_done() && self.free.len() == self.slots.len()
     }
 
     /// Its ports, for link statistics.
     pub fn ports_mut(&mut self) -> &mut [LinkPort] {
-        &mut self.ports
+        &mut self.roots.ports
     }
 
     /// Takes the rows logged since the last call.
     pub fn take_rows(&mut self) -> Vec<RequestRow> {
-        self.rows.as_mut().map(std::mem::take).unwrap_or_default()
+        self.ledger.take_rows()
     }
 
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
-        self.stats.begin(now.0, self.in_flight, self.issued_sum);
-        if let Some(rows) = &mut self.rows {
-            rows.clear();
-        }
-        for port in &mut self.ports {
-            port.transmitter.reset_stats(now);
-        }
+        self.ledger.begin_measurement(now);
+        self.roots.begin_measurement(now);
     }
 
     /// The run begins.
@@ -198,16 +169,15 @@ impl Requester {
     /// A parcel arrives from a link.
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let credited = self.ports[port as usize].receive(parcel);
+        let link = &mut self.roots.ports[port as usize];
+        let credited = link.receive(parcel);
         if let Some(mut message) = parcel.message {
             message.hops += 1;
-            self.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
+            link.release(ctx, Buffer::of(message.channel(), message.vc));
             self.complete(ctx, &message);
         }
         if credited {
-            let number = port as usize;
-            let token = u32::from(port);
-            self.outboxes[number].pump(ctx, &mut self.ports[number], token, |_, _| {});
+            self.roots.pump(ctx, port);
         }
         self.issue(ctx);
     }
@@ -215,14 +185,11 @@ impl Requester {
     /// A wake-up: to issue, for a port, or for a cache hit.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == ISSUE {
-            if ctx.now() == self.issue_wake {
-                self.issue_wake = SimTime::NEVER;
-            }
+            self.issuer.woken(ctx.now());
         } else if token >= HIT {
             self.complete_hit(ctx, token - HIT);
         } else {
-            let number = token as usize;
-            self.outboxes[number].wake(ctx, &mut self.ports[number], token, |_, _| {});
+            self.roots.wake(ctx, token);
         }
         self.issue(ctx);
     }
@@ -230,38 +197,17 @@ impl Requester {
     /// Issues as much as the source offers and limits allow, and asks to be woken when only time
     /// is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let now = ctx.now();
         loop {
-            if self.free.is_empty() || self.is_queue_full() {
+            if self.free.is_empty() || self.roots.is_full() {
                 return;
             }
             if let Some(hpa) = self.writeback.take() {
                 self.enter(ctx, hpa, true, SlotKind::Writeback);
                 continue;
             }
-            if self.held.is_none() && !self.exhausted {
-                self.held = if self.left == 0 {
-                    None
-                } else {
-                    self.source.next_op(&mut self.rng)
-                };
-                self.left = self.left.saturating_sub(1);
-                self.exhausted = self.held.is_none();
-            }
-            let Some(op) = self.held else { return };
-            if op.dependent && self.in_flight > 0 {
+            let Some(op) = self.issuer.next(ctx, self.ledger.in_flight()) else {
                 return;
-            }
-            let due = self.next_issue.max(op.not_before.0);
-            if due > now.0 {
-                if due < self.issue_wake.0 {
-                    self.issue_wake = SimTime(due);
-                    ctx.wake_at(SimTime(due), ISSUE);
-                }
-                return;
-            }
-            self.held = None;
-            self.next_issue = now.0 + self.interval_ps;
+            };
             let write = op.kind == OpKind::Write;
             let line = Hpa(op.hpa.0 & !63);
             let access = self
@@ -287,12 +233,7 @@ impl Requester {
             None => unreachable!("issue looked for a free slot"),
         };
         if slot.kind != SlotKind::Writeback {
-            self.in_flight += 1;
-            self.issued_sum += u128::from(now.0);
-            self.stats.in_flight.set(now.0, self.in_flight);
-            self.stats.issued += 1;
-            self.stats.issued_ever += 1;
-            self.issued += 1;
+            self.ledger.enter(now);
         }
         self.slots[tag as usize] = slot;
         tag
@@ -307,16 +248,14 @@ impl Requester {
         self.slots[tag as usize].kind = SlotKind::Free;
         self.free.push(tag);
         if slot.kind != SlotKind::Writeback {
-            self.in_flight -= 1;
-            self.issued_sum -= u128::from(slot.issued);
-            self.stats.in_flight.set(now.0, self.in_flight);
+            self.ledger.leave(now, slot.issued);
         }
         slot
     }
 
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool) {
         let now = ctx.now();
-        let id = self.issued;
+        let id = self.ledger.issued();
         let kind = SlotKind::Hit;
         let slot = Slot {
             hpa,
@@ -332,7 +271,7 @@ impl Requester {
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
         let mut stages: Stages = [0; STAGE_NAMES.len()];
-        stages[1] = self.cache_ps;
+        stages[CACHE] = self.cache_ps;
         self.log(ctx, slot, stages, 0, u16::MAX, true);
     }
 
@@ -346,13 +285,13 @@ impl Requester {
         let slot = Slot {
             hpa,
             issued: now.0,
-            id: self.issued,
+            id: self.ledger.issued(),
             write,
             kind,
         };
         let tag = self.take_slot(now, slot);
         if kind == SlotKind::Writeback {
-            self.stats.writebacks += 1;
+            self.ledger.stats.writebacks += 1;
         }
         let message = Message {
             hpa,
@@ -368,23 +307,7 @@ impl Requester {
             lines: 1,
             data: 0,
         };
-        let port = self.port_towards(device);
-        let (outbox, link) = (&mut self.outboxes[port], &mut self.ports[port]);
-        outbox.offer(ctx, link, port as u32, message, now, |_, _| {});
-    }
-
-    /// Whether as many requests wait for links as may.
-    #[inline]
-    fn is_queue_full(&self) -> bool {
-        let waiting: usize = self.outboxes.iter().map(Outbox::len).sum();
-        waiting >= self.queue_limit
-    }
-
-    #[inline]
-    fn port_towards(&self, device: PortId) -> usize {
-        self.port_to
-            .get(device.0 as usize)
-            .map_or(0, |port| *port as usize)
+        self.roots.send(ctx, message);
     }
 
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
@@ -396,18 +319,7 @@ impl Requester {
         if slot.kind == SlotKind::Writeback {
             return;
         }
-        let own = &message.stages;
-        let stages: Stages = [
-            self.process_ps,
-            self.cache_ps,
-            own.queue,
-            u64::from(own.link),
-            u64::from(own.port),
-            u64::from(own.switch),
-            u64::from(own.device),
-            own.coherence,
-            own.media,
-        ];
+        let stages = stages_of(&message.stages, self.process_ps, self.cache_ps);
         let total: u64 = stages.iter().sum();
         assert_eq!(
             total,
@@ -428,7 +340,7 @@ impl Requester {
         hit: bool,
     ) {
         let row = RequestRow {
-            requester: self.number,
+            requester: 0,
             device,
             id: slot.id,
             write: slot.write,
@@ -438,10 +350,6 @@ impl Requester {
             hops,
             stages,
         };
-        self.stats.complete(&row, hit);
-        ctx.count_work(1);
-        if let Some(rows) = &mut self.rows {
-            rows.push(row);
-        }
+        self.ledger.complete(ctx, row, hit);
     }
 }

@@ -1,6 +1,7 @@
 //! What a requester measures.
 
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
+use cxlab_protocol::LatencyStages;
 
 /// Names of the latency stages, in the order of [`Stages`].
 pub const STAGE_NAMES: [&str; 9] = [
@@ -18,8 +19,26 @@ pub const STAGE_NAMES: [&str; 9] = [
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
 pub type Stages = [u64; STAGE_NAMES.len()];
 
+/// Position of `cache` in [`Stages`].
+pub(crate) const CACHE: usize = 1;
 /// Position of `queue` in [`Stages`].
 pub(crate) const QUEUE: usize = 2;
+
+/// The stages that a message gathered, and those before the link.
+#[inline]
+pub(crate) fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages {
+    [
+        process_ps,
+        cache_ps,
+        own.queue,
+        u64::from(own.link),
+        u64::from(own.port),
+        u64::from(own.switch),
+        u64::from(own.device),
+        own.coherence,
+        own.media,
+    ]
+}
 
 /// Requests that crossed the same number of links on their way back.
 #[derive(Clone, Copy, Default, Debug)]
