@@ -44,6 +44,10 @@ impl Offered {
 }
 
 impl Workload for Offered {
+    fn is_finite(&self) -> bool {
+        true
+    }
+
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         let made = Python::attach(|py| {
             let arguments = (ctx.requester, ctx.requesters, ctx.span.0);

@@ -171,7 +171,7 @@ impl Plan {
         let devices = endpoints.devices(maps.decoders);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
-        let hash = hash(&scenario, &files);
+        let hash = hash(&scenario, &workloads, &files);
         let notes = notes(&scenario, &graph, &devices);
         let plan = Plan {
             scenario,
@@ -255,8 +255,14 @@ impl Plan {
 
     /// Whether a host's workload ends by itself.
     pub(crate) fn is_finite(&self, host: &PlannedHost) -> bool {
-        let kind = self.scenario.hosts[host.group].workload.kind.as_str();
-        kind == "trace" || kind == External::KIND
+        self.workloads[host.group].is_finite()
+    }
+
+    /// Whether any workload replays a file.
+    pub(crate) fn has_trace(&self) -> bool {
+        let trace = self.files.trace_override.as_deref();
+        let mut workloads = self.workloads.iter();
+        workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())
     }
 
     /// The sum of the devices' capacities.
@@ -312,7 +318,7 @@ fn build_choices<G, B>(
 
 /// Everything that can change a result but the seed: version, scenario without its name and
 /// execution, and the content of trace files.
-fn hash(scenario: &Scenario, files: &Files) -> String {
+fn hash(scenario: &Scenario, workloads: &[Box<dyn Workload>], files: &Files) -> String {
     let mut value = serde_json::to_value(scenario).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
         for key in ["name", "description", "seed", "execution"] {
@@ -322,18 +328,9 @@ fn hash(scenario: &Scenario, files: &Files) -> String {
     let mut hasher = Sha256::new();
     hasher.update(env!("CARGO_PKG_VERSION"));
     hasher.update(value.to_string());
-    for group in &scenario.hosts {
-        if group.workload.kind == "trace" {
-            let named = group
-                .workload
-                .params
-                .get("path")
-                .and_then(|path| path.as_str());
-            let path = match (&files.trace_override, named) {
-                (Some(path), _) => path.clone(),
-                (None, Some(path)) => files.scenario_dir.join(path),
-                (None, None) => continue,
-            };
+    for workload in workloads {
+        let trace = files.trace_override.as_deref();
+        if let Some(path) = workload.file(&files.scenario_dir, trace) {
             hash_file(&mut hasher, &path);
         }
     }

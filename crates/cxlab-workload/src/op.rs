@@ -4,7 +4,7 @@
 //! system is built, and every problem with its parameters or files is reported there. A source
 //! then only hands out operations: it knows no latency, no host and no device.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
@@ -62,10 +62,30 @@ pub trait Workload: Send + Sync {
     /// # Errors
     /// A parameter that does not fit the system, or a file that cannot be used.
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError>;
+
+    /// Whether its sources end by themselves.
+    fn is_finite(&self) -> bool {
+        false
+    }
+
+    /// The file that its operations come from, if there is one: its content is part of what a
+    /// plan is.
+    fn file(&self, scenario_dir: &Path, trace_override: Option<&Path>) -> Option<PathBuf> {
+        let _ = (scenario_dir, trace_override);
+        None
+    }
 }
 
 impl<W: Workload + ?Sized> Workload for Arc<W> {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         self.as_ref().source(ctx)
+    }
+
+    fn is_finite(&self) -> bool {
+        self.as_ref().is_finite()
+    }
+
+    fn file(&self, scenario_dir: &Path, trace_override: Option<&Path>) -> Option<PathBuf> {
+        self.as_ref().file(scenario_dir, trace_override)
     }
 }

@@ -97,12 +97,7 @@ pub(super) fn load(args: &ScenarioArgs) -> Result<Result<Loaded, Mistakes>, Fail
     let loaded = load::resolve(document, files, &Externals::new());
     if let Ok(loaded) = &loaded
         && args.trace_file.is_some()
-        && !loaded
-            .plan
-            .scenario
-            .hosts
-            .iter()
-            .any(|group| group.workload.kind == "trace")
+        && !loaded.plan.has_trace()
     {
         return Err(Failure::mistake(
             "--trace-file: found no host with a workload of kind \"trace\" in the scenario; allowed: \

@@ -119,11 +119,10 @@ impl Trace {
         Ok(())
     }
 
-    fn file(&self, ctx: &SourceContext) -> Result<PathBuf, ParamError> {
-        match (ctx.trace_override, &self.path) {
-            (Some(path), _) => Ok(path.to_owned()),
-            (None, Some(path)) => Ok(ctx.scenario_dir.join(path)),
-            (None, None) => Err(ParamError::new("path", "found none; allowed: a trace file")),
+    fn file(&self, scenario_dir: &Path, trace_override: Option<&Path>) -> Option<PathBuf> {
+        match (trace_override, &self.path) {
+            (Some(path), _) => Some(path.to_owned()),
+            (None, path) => path.as_ref().map(|path| scenario_dir.join(path)),
         }
     }
 }
@@ -152,8 +151,18 @@ impl TraceWorkload {
 impl Workload for TraceWorkload {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         self.params.check()?;
-        let path = self.params.file(ctx)?;
+        let path = self
+            .file(ctx.scenario_dir, ctx.trace_override)
+            .ok_or_else(|| ParamError::new("path", "found none; allowed: a trace file"))?;
         let survey = self.survey(&path, ctx.span.0)?;
         Ok(Box::new(Replay::new(path, survey, &self.params, ctx)?))
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+
+    fn file(&self, scenario_dir: &Path, trace_override: Option<&Path>) -> Option<PathBuf> {
+        self.params.file(scenario_dir, trace_override)
     }
 }
