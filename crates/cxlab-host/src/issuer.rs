@@ -1,0 +1,88 @@
+//! What decides when a requester issues its next operation: its source, the least time between
+//! two issues, the time an operation asks for, and dependence.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::SimTime;
+use cxlab_link::Parcel;
+use cxlab_workload::{MemOp, OpSource};
+
+/// The wake-up token of issuing.
+pub(crate) const ISSUE: u32 = u32::MAX;
+
+/// Operations from a source, each at its time.
+pub(crate) struct Issuer {
+    source: Box<dyn OpSource>,
+    rng: StreamRng,
+    left: u64,
+    interval_ps: u64,
+    /// An operation taken from the source that could not be issued yet.
+    held: Option<MemOp>,
+    exhausted: bool,
+    next_issue: u64,
+    wake: SimTime,
+}
+
+impl Issuer {
+    pub(crate) fn new(
+        source: Box<dyn OpSource>,
+        rng: StreamRng,
+        limit: Option<u64>,
+        interval_ps: u64,
+    ) -> Self {
+        Issuer {
+            source,
+            rng,
+            left: limit.unwrap_or(u64::MAX),
+            interval_ps,
+            held: None,
+            exhausted: false,
+            next_issue: 0,
+            wake: SimTime::NEVER,
+        }
+    }
+
+    /// Whether every operation has been issued and no more will come.
+    pub(crate) fn is_done(&self) -> bool {
+        self.exhausted && self.held.is_none()
+    }
+
+    /// The wake-up to issue has come.
+    #[inline]
+    pub(crate) fn woken(&mut self, now: SimTime) {
+        if now == self.wake {
+            self.wake = SimTime::NEVER;
+        }
+    }
+
+    /// The operation to issue now, with `in_flight` before it. Asks for a wake-up when only time
+    /// is missing.
+    #[inline]
+    pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
+        let now = ctx.now();
+        if self.held.is_none() && !self.exhausted {
+            self.held = if self.left == 0 {
+                None
+            } else {
+                self.source.next_op(&mut self.rng)
+            };
+            self.left = self.left.saturating_sub(1);
+            self.exhausted = self.held.is_none();
+        }
+        let op = self.held?;
+        if op.dependent && in_flight > 0 {
+            return None;
+        }
+        let due = self.next_issue.max(op.not_before.0);
+        if due > now.0 {
+            if due < self.wake.0 {
+                self.wake = SimTime(due);
+                ctx.wake_at(SimTime(due), ISSUE);
+            }
+            return None;
+        }
+        self.held = None;
+        self.next_issue = now.0 + self.interval_ps;
+        Some(op)
+    }
+}

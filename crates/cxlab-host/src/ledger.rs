@@ -1,0 +1,91 @@
+//! The books of a requester: what is in flight and since when, what completed, and rows of it.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::SimTime;
+use cxlab_link::Parcel;
+
+use crate::stats::{RequestRow, RequesterStats};
+
+/// Requests in flight and completed.
+pub(crate) struct Ledger {
+    number: u16,
+    in_flight: u64,
+    issued_sum: u128,
+    issued: u64,
+    pub(crate) stats: RequesterStats,
+    rows: Option<Vec<RequestRow>>,
+}
+
+impl Ledger {
+    pub(crate) fn new(number: u16, log: bool) -> Self {
+        Ledger {
+            number,
+            in_flight: 0,
+            issued_sum: 0,
+            issued: 0,
+            stats: RequesterStats::default(),
+            rows: log.then(Vec::new),
+        }
+    }
+
+    /// Requests in flight.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Requests issued, ever: the number of the next one.
+    #[inline]
+    pub(crate) fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Summed age, at `now`, of the requests in flight.
+    pub(crate) fn age_ps(&self, now: SimTime) -> u128 {
+        u128::from(now.0) * u128::from(self.in_flight) - self.issued_sum
+    }
+
+    pub(crate) fn take_rows(&mut self) -> Vec<RequestRow> {
+        self.rows.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn begin_measurement(&mut self, now: SimTime) {
+        self.stats.begin(now.0, self.in_flight, self.issued_sum);
+        if let Some(rows) = &mut self.rows {
+            rows.clear();
+        }
+    }
+
+    /// A request begins.
+    #[inline]
+    pub(crate) fn enter(&mut self, now: SimTime) {
+        self.in_flight += 1;
+        self.issued_sum += u128::from(now.0);
+        self.stats.in_flight.set(now.0, self.in_flight);
+        self.stats.issued += 1;
+        self.stats.issued_ever += 1;
+        self.issued += 1;
+    }
+
+    /// A request that was issued then is no longer in flight.
+    #[inline]
+    pub(crate) fn leave(&mut self, now: SimTime, issued: u64) {
+        self.in_flight -= 1;
+        self.issued_sum -= u128::from(issued);
+        self.stats.in_flight.set(now.0, self.in_flight);
+    }
+
+    /// A request has completed; the row's requester is filled in here.
+    #[inline]
+    pub(crate) fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, row: RequestRow, hit: bool) {
+        let row = RequestRow {
+            requester: self.number,
+            ..row
+        };
+        self.stats.complete(&row, hit);
+        ctx.count_work(1);
+        if let Some(rows) = &mut self.rows {
+            rows.push(row);
+        }
+    }
+}
