@@ -95,9 +95,9 @@ mod tests {
     #[test]
     fn the_least_recently_used_line_goes_and_only_a_dirty_one_is_written_back() {
         let params = CacheParams {
-            size: Bytes(128),
             ways: 2,
             access_time: Picos(0),
+            ..CacheParams::of_size(Bytes(128))
         };
         let mut cache = PrivateCache::new(&params);
         let mut access = |line, write| {

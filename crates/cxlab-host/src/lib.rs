@@ -2,6 +2,7 @@
 
 mod address_map;
 mod cache;
+mod coherent;
 mod issuer;
 mod ledger;
 mod params;
@@ -11,6 +12,7 @@ mod stats;
 
 pub use address_map::{AddressMap, Window};
 pub use cache::PrivateCache;
+pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
 pub use params::{CacheParams, RequesterParams};
 pub use requester::{Requester, RequesterConfig};
 pub use stats::{HopStats, RequestRow, RequesterStats, STAGE_NAMES, Stages};

@@ -17,6 +17,32 @@ pub struct CacheParams {
     /// Time of an access, hit or miss. Default 12 ns (ESF Table III, cache access time).
     #[serde(default = "default_access_time")]
     pub access_time: Picos,
+    /// Requests for absent or shared lines under way at once (MSHRs), where the cache is
+    /// coherent. 1 to 1048576. Default: as `outstanding`.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1048576))]
+    pub mshrs: Option<u32>,
+    /// Whether a clean line of HDM-DB memory that makes room is announced with `MemClnEvct`,
+    /// which keeps the device's snoop filter exact, or dropped silently. Default true.
+    #[serde(default = "default_clean_evict")]
+    pub clean_evict: bool,
+}
+
+impl CacheParams {
+    /// A cache of this size, the rest as by default.
+    pub fn of_size(size: Bytes) -> CacheParams {
+        CacheParams {
+            size,
+            ways: default_ways(),
+            access_time: default_access_time(),
+            mshrs: None,
+            clean_evict: default_clean_evict(),
+        }
+    }
+}
+
+fn default_clean_evict() -> bool {
+    true
 }
 
 fn default_ways() -> u32 {

@@ -339,9 +339,9 @@ fn a_dependent_operation_waits_for_all_before_it() {
 #[test]
 fn a_hit_takes_the_access_time_and_a_miss_that_and_the_way() {
     let cache = CacheParams {
-        size: Bytes(64 * 8),
         ways: 8,
         access_time: Picos(12_000),
+        ..CacheParams::of_size(Bytes(64 * 8))
     };
     let params = RequesterParams {
         cache: Some(cache),
@@ -371,9 +371,9 @@ fn a_hit_takes_the_access_time_and_a_miss_that_and_the_way() {
 #[test]
 fn a_dirty_line_that_makes_room_is_written_back_and_a_clean_one_is_not() {
     let cache = CacheParams {
-        size: Bytes(64),
         ways: 1,
         access_time: Picos(0),
+        ..CacheParams::of_size(Bytes(64))
     };
     let params = RequesterParams {
         cache: Some(cache),

@@ -1,0 +1,551 @@
+//! A caching requester: a host or an accelerator whose cache holds lines of HDM-DB memory, which
+//! the devices keep coherent by back-invalidation, and of HDM-H memory, which only it uses.
+//!
+//! The cache is set-associative, write-back and write-allocate, with the states of MESI. What is
+//! done about a line is decided by the table [`cxlab_protocol::coherence::requester`]; this is the
+//! time and the room around it. Lines of HDM-H memory take the same way without completions,
+//! metadata and snoops: a line that arrives is exclusive, or modified by a store.
+//!
+//! # What waits for what
+//! An access that misses takes an MSHR and a way of its set; the line that leaves takes an entry
+//! for evictions until its completion comes. Accesses to a line that has something under way wait
+//! for it, in order. An access that finds no room waits in front of the cache, and those behind it
+//! wait too; this counts as `queue`, as does waiting for another access's line. The latency stages
+//! of an access are those of the message that completes it; a lost upgrade's second request goes
+//! on with the stages of its first.
+//!
+//! Responses are always taken: everything they cause has its entry, and the outgoing queues hold
+//! a request, a `MemWr`, a `BIConflict` and an answer for each. A snoop waits for an entry only if
+//! the line is modified, and then only for completions of write-backs that other snoops asked for;
+//! it keeps its place in the link's buffer meanwhile. Whatever leaves passes the cache's access
+//! time and the processing time, as constant pipelines in front of the link.
+//!
+//! # Left out
+//! Hits under a stalled access; loads that do not cache; flushes.
+
+mod entries;
+mod respond;
+mod snoop;
+mod stats;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, LineAddr, SimTime};
+use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_memory::{Geometry, GeometryError, Room, Slot, TagArray, VictimPolicy, victim};
+use cxlab_protocol::coherence::fields::CoherenceClass;
+use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
+use cxlab_protocol::{Channel, Message, PortId};
+use cxlab_workload::OpKind;
+
+use crate::address_map::AddressMap;
+use crate::issuer::{ISSUE, Issuer};
+use crate::ledger::Ledger;
+use crate::params::CacheParams;
+use crate::requester::RequesterConfig;
+use crate::root_ports::RootPorts;
+use crate::stats::{CACHE, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
+use entries::{Accesses, Entries, Entry, Kind, NONE};
+use snoop::Jobs;
+
+pub use stats::{CoherenceStats, Found, Stall};
+
+/// Accesses that may wait for one line, the first included: 20, the `tgts_per_mshr` of the L1
+/// caches in gem5's `configs/common/Caches.py`.
+const TARGETS: u32 = 20;
+
+/// Snoops of modified lines that are worked on at once: as many as the link's buffers hold by
+/// default. *Assumed*.
+const SNOOP_ENTRIES: u32 = 32;
+
+/// Wake-up tokens: ports use their number, issuing `ISSUE`, cache hits `HIT` plus their place.
+const HIT: u32 = 1 << 24;
+
+/// What a caching requester is built from.
+pub struct CachingConfig {
+    /// What every requester is built from; its `params.cache` is not looked at. The ports' egress
+    /// is the processing time and the cache's access time.
+    pub requester: RequesterConfig,
+    /// The cache.
+    pub cache: CacheParams,
+    /// Who keeps the memory of each device coherent, by device.
+    pub classes: Vec<CoherenceClass>,
+    /// Which line of a full set leaves; least recently used if `None`.
+    pub policy: Option<Box<dyn VictimPolicy>>,
+    /// The random stream of the policy.
+    pub policy_rng: StreamRng,
+    /// Whether stores draw values and every access is noted with its value, for checkers.
+    pub observe: bool,
+}
+
+/// What an access saw or left in its line, at the moment when it took effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Observation {
+    /// When.
+    pub time: SimTime,
+    /// Where.
+    pub line: LineAddr,
+    /// Whether it stored.
+    pub write: bool,
+    /// The value; 0 before any store.
+    pub value: u16,
+}
+
+/// A line in the cache.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    /// What is under way, or `NONE`; the entry has the state then.
+    entry: u32,
+    device: PortId,
+    data: u16,
+    line: Line,
+}
+
+/// The caching requester component.
+pub struct CachingRequester {
+    number: u16,
+    port_id: PortId,
+    first_device: u16,
+    roots: RootPorts,
+    map: Arc<AddressMap>,
+    classes: Vec<CoherenceClass>,
+    issuer: Issuer,
+    ledger: Ledger,
+    cache: TagArray<Way>,
+    process_ps: u64,
+    cache_ps: u64,
+    clean_evict: bool,
+    accesses: Accesses,
+    entries: Entries,
+    jobs: Jobs,
+    /// Snoops that wait for an entry, and the port whose buffer they occupy.
+    delayed: VecDeque<(Message, u16)>,
+    /// The access that waits in front of the cache.
+    stalled: u32,
+    coherence: CoherenceStats,
+    stores: u16,
+    observations: Option<Vec<Observation>>,
+}
+
+impl CachingRequester {
+    /// Builds the component.
+    ///
+    /// # Errors
+    /// A cache of more lines than a tag array holds.
+    pub fn new(config: CachingConfig) -> Result<Self, GeometryError> {
+        let CachingConfig {
+            requester, cache, ..
+        } = config;
+        let params = requester.params;
+        let ways = u64::from(cache.ways.max(1));
+        let sets = (cache.size.0 / 64 / ways).max(1);
+        let geometry = Geometry::set_associative(sets * ways, ways)?;
+        let policy = config.policy.or_else(|| victim::build("lru"));
+        let Some(policy) = policy else {
+            unreachable!("the catalog of victim policies has lru")
+        };
+        let mshrs = cache.mshrs.unwrap_or(params.outstanding).max(1);
+        let entries = Entries::new([mshrs, mshrs, SNOOP_ENTRIES]);
+        let limit = params.queue.unwrap_or(params.outstanding) as usize;
+        let interval = params.interval_ps();
+        Ok(CachingRequester {
+            number: requester.number,
+            port_id: requester.port_id,
+            first_device: requester.first_device,
+            roots: RootPorts::new(requester.ports, requester.port_to, limit),
+            map: requester.map,
+            classes: config.classes,
+            issuer: Issuer::new(requester.source, requester.rng, requester.limit, interval),
+            ledger: Ledger::new(requester.number, requester.log),
+            cache: TagArray::new(geometry, policy.as_ref(), config.policy_rng),
+            process_ps: params.process_time.0,
+            cache_ps: cache.access_time.0,
+            clean_evict: cache.clean_evict,
+            accesses: Accesses::new(params.outstanding),
+            jobs: Jobs::new(entries.capacity() + 1),
+            entries,
+            delayed: VecDeque::new(),
+            stalled: NONE,
+            coherence: CoherenceStats::default(),
+            stores: 0,
+            observations: config.observe.then(Vec::new),
+        })
+    }
+
+    /// What was measured.
+    pub fn stats(&self) -> &RequesterStats {
+        &self.ledger.stats
+    }
+
+    /// What its cache did.
+    pub fn coherence(&self) -> &CoherenceStats {
+        &self.coherence
+    }
+
+    /// Accesses in flight, evictions and snoops under way.
+    pub fn in_flight(&self) -> u64 {
+        self.accesses.len() + self.entries.len() + self.delayed.len() as u64
+    }
+
+    /// Accesses in flight.
+    pub fn requests_in_flight(&self) -> u64 {
+        self.ledger.in_flight()
+    }
+
+    /// Summed age, at `now`, of the accesses in flight.
+    pub fn age_ps(&self, now: SimTime) -> u128 {
+        self.ledger.age_ps(now)
+    }
+
+    /// Whether its source has finished and nothing is under way. Another requester's access may
+    /// still snoop it.
+    pub fn is_done(&self) -> bool {
+        self.issuer.is_done() && self.in_flight() == 0
+    }
+
+    /// Its ports, for link statistics.
+    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
+        &mut self.roots.ports
+    }
+
+    /// Takes the rows logged since the last call.
+    pub fn take_rows(&mut self) -> Vec<RequestRow> {
+        self.ledger.take_rows()
+    }
+
+    /// Takes what was observed since the last call, in the order in which it took effect.
+    pub fn take_observations(&mut self) -> Vec<Observation> {
+        self.observations
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// The copy of a line, or what is under way.
+    pub fn line(&self, line: LineAddr) -> Line {
+        match self.cache.find(line) {
+            Some(slot) if self.cache[slot].entry == NONE => self.cache[slot].line,
+            Some(slot) => self.entries.get(self.cache[slot].entry).state.line,
+            None => self
+                .entries
+                .leaving(line)
+                .map_or(Line::I, |number| self.entries.get(number).state.line),
+        }
+    }
+
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        self.ledger.begin_measurement(now);
+        self.roots.begin_measurement(now);
+        self.coherence = CoherenceStats::default();
+    }
+
+    /// The run begins.
+    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issue(ctx);
+    }
+
+    /// A parcel arrives from a link.
+    #[inline]
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let link = &mut self.roots.ports[port as usize];
+        let credited = link.receive(parcel);
+        if let Some(mut message) = parcel.message {
+            message.hops += 1;
+            if message.channel() == Channel::S2mBisnp {
+                self.snoop(ctx, message, port);
+            } else {
+                link.release(ctx, Buffer::of(message.channel(), message.vc));
+                self.respond(ctx, &message);
+            }
+        }
+        if credited {
+            self.roots.pump(ctx, port);
+        }
+        self.proceed(ctx);
+    }
+
+    /// A wake-up: to issue, for a port, or for a cache hit.
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        if token == ISSUE {
+            self.issuer.woken(ctx.now());
+        } else if token >= HIT {
+            self.complete_hit(ctx, token - HIT);
+        } else {
+            self.roots.wake(ctx, token);
+        }
+        self.proceed(ctx);
+    }
+
+    /// Does what may be possible now. Snoops come first; issuing can free an entry for them.
+    fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.take_delayed(ctx);
+        self.issue(ctx);
+        self.take_delayed(ctx);
+    }
+
+    /// Issues as much as the source offers and limits allow.
+    fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        loop {
+            if self.roots.is_full() {
+                return;
+            }
+            if self.stalled != NONE {
+                if self.begin(ctx, self.stalled).is_err() {
+                    return;
+                }
+                self.stalled = NONE;
+            }
+            if self.accesses.is_full() {
+                return;
+            }
+            let Some(op) = self.issuer.next(ctx, self.ledger.in_flight()) else {
+                return;
+            };
+            let now = ctx.now();
+            let id = self.ledger.issued();
+            let write = op.kind == OpKind::Write;
+            let access = self.accesses.take(op.hpa.line(), now.0, id, write);
+            self.ledger.enter(now);
+            if let Err(stall) = self.begin(ctx, access) {
+                self.coherence.stalls[stall as usize] += 1;
+                self.stalled = access;
+                return;
+            }
+        }
+    }
+
+    /// An access looks into the cache: it hits, waits for its line, or begins a request. On error
+    /// nothing has changed.
+    fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32) -> Result<(), Stall> {
+        let line = self.accesses.get(access).line;
+        match self.cache.find(line) {
+            Some(slot) if self.cache[slot].entry != NONE => self.join(access, slot),
+            Some(slot) => self.use_copy(ctx, access, slot),
+            None => self.miss(ctx, access, line),
+        }
+    }
+
+    /// The line has something under way: the access waits for it.
+    fn join(&mut self, access: u32, slot: Slot) -> Result<(), Stall> {
+        let number = self.cache[slot].entry;
+        if self.entries.get(number).waiting >= TARGETS {
+            return Err(Stall::Targets);
+        }
+        // It may need a request when the line is stable, so it must not hold a snoop's entry.
+        if !self.entries.turn_into_miss(number) {
+            return Err(Stall::Mshrs);
+        }
+        self.cache.touch(slot);
+        self.accesses.append(self.entries.get_mut(number), access);
+        self.coherence.merged += 1;
+        Ok(())
+    }
+
+    /// The line is there: a hit, unless a store finds it shared.
+    fn use_copy(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: u32,
+        slot: Slot,
+    ) -> Result<(), Stall> {
+        let write = self.accesses.get(access).write;
+        let way = self.cache[slot];
+        if write && way.line == Line::S {
+            if self.entries.room(Kind::Miss) == 0 {
+                return Err(Stall::Mshrs);
+            }
+            self.cache.touch(slot);
+            self.open(ctx, access, slot);
+            return Ok(());
+        }
+        let (next, _) = local_step(LineState::stable(way.line), access_event(write));
+        self.cache[slot].line = next.line;
+        self.cache.touch(slot);
+        self.coherence.hits += 1;
+        self.take_effect(ctx.now(), slot, write);
+        ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), HIT + access);
+        Ok(())
+    }
+
+    /// The line is absent: it gets a way and is asked for, and another may have to leave.
+    fn miss(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: u32,
+        line: LineAddr,
+    ) -> Result<(), Stall> {
+        if self.entries.leaving(line).is_some() {
+            return Err(Stall::Leaving);
+        }
+        if self.entries.room(Kind::Miss) == 0 {
+            return Err(Stall::Mshrs);
+        }
+        let evicted = self.make_room(line)?;
+        let hpa = Hpa(line.0 * 64);
+        let Some((device, _)) = self.map.locate(hpa) else {
+            panic!("{hpa:?} lies outside the memory that the plan gave the workload")
+        };
+        let slot = self.cache.insert(
+            line,
+            Way {
+                entry: NONE,
+                device,
+                data: 0,
+                line: Line::I,
+            },
+        );
+        self.coherence.misses += 1;
+        self.open(ctx, access, slot);
+        if let Some((victim, way, event)) = evicted {
+            self.evict(ctx, victim, way, event);
+        }
+        Ok(())
+    }
+
+    /// Takes an MSHR for a line that has a way, and sends what its first access needs.
+    fn open(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32, slot: Slot) {
+        let way = self.cache[slot];
+        let number = self.entries.take(Entry {
+            slot: Some(slot),
+            ..self.entry(self.cache.line(slot), way, Kind::Miss)
+        });
+        self.cache[slot].entry = number;
+        self.cache.pin(slot);
+        self.accesses.append(self.entries.get_mut(number), access);
+        self.request(ctx, number, None);
+    }
+
+    /// An entry for a line that was settled.
+    fn entry(&self, line: LineAddr, way: Way, kind: Kind) -> Entry {
+        let class = self.class_of(way.device);
+        Entry::new(line, LineState::stable(way.line), kind, class, way.device)
+    }
+
+    #[inline]
+    fn class_of(&self, device: PortId) -> CoherenceClass {
+        self.classes[usize::from(device.0 - self.first_device)]
+    }
+
+    /// Takes a line out of the set of another that needs a way; the line's end is told.
+    fn make_room(&mut self, line: LineAddr) -> Result<Option<(LineAddr, Way, Event)>, Stall> {
+        let block = match self.cache.room(line) {
+            Room::Free => return Ok(None),
+            Room::Pinned => return Err(Stall::Set),
+            Room::Evict(block) => block,
+        };
+        let Some(slot) = self.cache.find(block.victim) else {
+            unreachable!("a victim is present")
+        };
+        let way = self.cache[slot];
+        let told = self.clean_evict && self.class_of(way.device) == CoherenceClass::HdmDb;
+        let event = if way.line == Line::M || told {
+            Event::Evict
+        } else {
+            Event::EvictSilently
+        };
+        if event == Event::Evict && self.entries.room(Kind::Evict) == 0 {
+            return Err(Stall::Evictions);
+        }
+        self.cache.remove(slot);
+        Ok(Some((block.victim, way, event)))
+    }
+
+    /// A line has left its way.
+    fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, way: Way, event: Event) {
+        let (next, actions) = local_step(LineState::stable(way.line), event);
+        if next.is_settled() {
+            self.coherence.silent_evictions += 1;
+            return;
+        }
+        if way.line == Line::M {
+            self.coherence.dirty_evictions += 1;
+        } else {
+            self.coherence.clean_evictions += 1;
+        }
+        let number = self.entries.take(Entry {
+            state: next,
+            data: way.data,
+            ..self.entry(line, way, Kind::Evict)
+        });
+        self.perform(ctx, number, &actions, None);
+    }
+
+    /// An access reads or writes the copy in a way.
+    #[inline]
+    fn take_effect(&mut self, time: SimTime, slot: Slot, write: bool) {
+        let Some(observations) = &mut self.observations else {
+            return;
+        };
+        if write {
+            self.stores = self.stores.wrapping_add(1);
+            self.cache[slot].data = self.stores.wrapping_mul(64) | (self.number % 64);
+        }
+        observations.push(Observation {
+            time,
+            line: self.cache.line(slot),
+            write,
+            value: self.cache[slot].data,
+        });
+    }
+
+    fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        let now = ctx.now();
+        let access = self.accesses.give_back(number);
+        let mut stages: Stages = [0; STAGE_NAMES.len()];
+        stages[CACHE] = self.cache_ps;
+        stages[QUEUE] = now.0 - access.issued - self.cache_ps;
+        self.close(ctx, &access, stages, 0, u16::MAX);
+    }
+
+    /// An access is complete; a device of `u16::MAX` says that the cache answered it.
+    fn close(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: &entries::Access,
+        stages: Stages,
+        hops: u16,
+        device: u16,
+    ) {
+        let now = ctx.now();
+        let total: u64 = stages.iter().sum();
+        assert_eq!(
+            total,
+            now.0 - access.issued,
+            "latency stages sum to the latency"
+        );
+        self.ledger.leave(now, access.issued);
+        let row = RequestRow {
+            requester: self.number,
+            device,
+            id: access.id,
+            write: access.write,
+            hpa: access.line.0 * 64,
+            issued_ps: access.issued,
+            completed_ps: now.0,
+            hops,
+            stages,
+        };
+        self.ledger.complete(ctx, row, device == u16::MAX);
+    }
+}
+
+/// What an access asks of the table.
+const fn access_event(write: bool) -> Event {
+    if write { Event::Store } else { Event::Load }
+}
+
+/// A step that the processor or the cache takes; it is asked only where the table has a row.
+#[inline]
+fn local_step(
+    state: LineState,
+    event: Event,
+) -> (LineState, cxlab_protocol::coherence::requester::Actions) {
+    match step(state, event) {
+        Some(stepped) => stepped,
+        None => unreachable!("a stable line takes every access and eviction"),
+    }
+}

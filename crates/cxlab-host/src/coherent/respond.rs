@@ -1,0 +1,275 @@
+//! Responses, and what the table says to do about a line.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::Hpa;
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::fields::CoherenceClass;
+use cxlab_protocol::coherence::message::{M2s, S2m};
+use cxlab_protocol::coherence::requester::{Action, Actions, Event, Line, LineState, step};
+use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode};
+
+use super::entries::{Kind, NONE};
+use super::{CachingRequester, access_event, local_step};
+use crate::stats::{QUEUE, STAGE_NAMES, Stages, stages_of};
+
+impl CachingRequester {
+    /// A response on NDR or DRS.
+    pub(super) fn respond(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let number = message.tag;
+        assert!(
+            self.entries.is_in_use(number),
+            "a response to a request that was never made"
+        );
+        let entry = self.entries.get_mut(number);
+        assert_eq!(
+            Hpa(entry.line.0 * 64),
+            message.hpa,
+            "a response carries its request's address"
+        );
+        let Some(response) = S2m::from_opcode(message.opcode) else {
+            panic!("{:?} is no response to a requester", message.opcode)
+        };
+        if response == S2m::MemData {
+            entry.data = message.data;
+        }
+        let before = entry.state;
+        let Some((next, actions)) = step(before, Event::Response(response)) else {
+            panic!("{response:?} has no row in {before:?}")
+        };
+        entry.state = next;
+        if response == S2m::BiConflictAck && !before.line.is_stable() && !actions.is_empty() {
+            self.coherence.early_conflicts += 1;
+        }
+        self.perform(ctx, number, &actions, Some(message));
+        self.settle(ctx, number, message);
+    }
+
+    /// While the line is settled, the accesses that wait go on; when none waits the entry ends.
+    fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, message: &Message) {
+        while self.entries.get(number).state.is_settled() {
+            if self.entries.get(number).first == NONE {
+                self.release(number);
+                return;
+            }
+            self.request(ctx, number, Some(message));
+        }
+    }
+
+    /// The first access that waits for a settled line takes its turn: it completes, or sends a
+    /// request.
+    pub(super) fn request(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        message: Option<&Message>,
+    ) {
+        let entry = self.entries.get_mut(number);
+        let write = self.accesses.get(entry.first).write;
+        entry.begun = ctx.now().0;
+        entry.trips = 0;
+        if entry.class == CoherenceClass::HdmH && entry.state.line == Line::I {
+            // Data alone will come, and nobody else holds the line.
+            let line = if write { Line::MD } else { Line::ED };
+            entry.state = LineState::stable(line);
+            self.send_request(ctx, number, Opcode::MemRd, MemMeta::NONE, None);
+            return;
+        }
+        let (next, actions) = local_step(entry.state, access_event(write));
+        entry.state = next;
+        self.perform(ctx, number, &actions, message);
+    }
+
+    /// The line is settled and nobody waits for it.
+    fn release(&mut self, number: u32) {
+        let entry = self.entries.get(number);
+        let line = entry.state.line;
+        if let Some(slot) = entry.slot {
+            if line == Line::I {
+                self.cache.remove(slot);
+            } else {
+                let way = &mut self.cache[slot];
+                way.line = line;
+                way.entry = NONE;
+                self.cache.unpin(slot);
+            }
+        }
+        self.entries.give_back(number);
+    }
+
+    /// Does what the table says, after the entry has got its new state. `message` is the response
+    /// that led to it.
+    pub(super) fn perform(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        actions: &Actions,
+        message: Option<&Message>,
+    ) {
+        for action in actions.iter() {
+            match action {
+                Action::Send(what) => self.send(ctx, number, what, message),
+                Action::Fill => {
+                    let entry = self.entries.get(number);
+                    if let Some(slot) = entry.slot {
+                        self.cache[slot].data = entry.data;
+                    }
+                }
+                Action::Drop => {
+                    let snooped = self.entries.get(number).snoop != NONE;
+                    self.coherence.invalidated += u64::from(snooped);
+                }
+                Action::CompleteLoad => self.complete(ctx, number, false, message),
+                Action::CompleteStore => self.complete(ctx, number, true, message),
+                Action::CompleteLoadOnce | Action::CompleteFlush => {
+                    unreachable!("neither is asked for")
+                }
+            }
+        }
+    }
+
+    /// The first access is done, and those behind it that the copy serves as it is: loads, and
+    /// stores when it is modified.
+    fn complete(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        modified: bool,
+        message: Option<&Message>,
+    ) {
+        let now = ctx.now();
+        loop {
+            let entry = self.entries.get_mut(number);
+            let (begun, trips, device) = (entry.begun, entry.trips, entry.device);
+            let Some(slot) = entry.slot else {
+                unreachable!("an access waits only for a line that has a way")
+            };
+            entry.trips = 0;
+            let access = self.accesses.pop(entry);
+            let mut stages: Stages = [0; STAGE_NAMES.len()];
+            let mut waited = now.0 - access.issued;
+            if let (1.., Some(message)) = (trips, message) {
+                let trips = u64::from(trips);
+                stages = stages_of(
+                    &message.stages,
+                    trips * self.process_ps,
+                    trips * self.cache_ps,
+                );
+                waited = begun - access.issued;
+            }
+            stages[QUEUE] += waited;
+            let hops = message.map_or(0, |message| message.hops);
+            self.take_effect(now, slot, access.write);
+            self.close(ctx, &access, stages, hops, device.0 - self.first_device);
+            let next = self.entries.get(number).first;
+            if next == NONE || (self.accesses.get(next).write && !modified) {
+                return;
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        what: M2s,
+        message: Option<&Message>,
+    ) {
+        let (field, value, snoop) = what.fields();
+        let meta = MemMeta {
+            field,
+            value,
+            snoop,
+        };
+        match what {
+            M2s::BiRsp(kept) => self.answer(ctx, number, kept),
+            M2s::BiConflict => {
+                self.coherence.conflicts += 1;
+                self.answer_singly(ctx, number);
+                let conflict = self.message(ctx, number, what.opcode(), meta);
+                self.roots.send(ctx, conflict);
+            }
+            M2s::MemWr(_) => self.write_back(ctx, number, meta),
+            M2s::MemClnEvct => {
+                let notice = self.message(ctx, number, what.opcode(), meta);
+                self.roots.send(ctx, notice);
+            }
+            M2s::MemInvOwn => {
+                self.coherence.upgrades += 1;
+                self.send_request(ctx, number, what.opcode(), meta, message);
+            }
+            M2s::MemRdData
+            | M2s::MemRdShared
+            | M2s::MemRdOwn
+            | M2s::MemRdCur
+            | M2s::MemInvFlush => self.send_request(ctx, number, what.opcode(), meta, message),
+        }
+    }
+
+    /// Sends a request for the first access that waits: its first, or one that goes on from the
+    /// response to the one before.
+    fn send_request(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        opcode: Opcode,
+        meta: MemMeta,
+        message: Option<&Message>,
+    ) {
+        let entry = self.entries.get_mut(number);
+        let mut stages = LatencyStages::default();
+        if let (1.., Some(message)) = (entry.trips, message) {
+            stages = message.stages;
+            self.coherence.upgrades_lost += 1;
+        }
+        entry.trips += 1;
+        let issued_ps = self.accesses.get(entry.first).issued;
+        let request = Message {
+            issued_ps,
+            stages,
+            ..self.message(ctx, number, opcode, meta)
+        };
+        self.roots.send(ctx, request);
+    }
+
+    /// Writes a modified line to its device.
+    fn write_back(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, meta: MemMeta) {
+        let entry = self.entries.get(number);
+        let data = entry.slot.map_or(entry.data, |slot| self.cache[slot].data);
+        let meta = match entry.class {
+            CoherenceClass::HdmDb => meta,
+            CoherenceClass::HdmH => MemMeta::NONE,
+        };
+        self.ledger.stats.writebacks += 1;
+        self.coherence.snoop_writebacks += u64::from(entry.kind != Kind::Evict);
+        let write = Message {
+            data,
+            ..self.message(ctx, number, Opcode::MemWr, meta)
+        };
+        self.roots.send(ctx, write);
+    }
+
+    /// A message about an entry's line that begins its way now.
+    fn message(
+        &self,
+        ctx: &Ctx<'_, Parcel>,
+        number: u32,
+        opcode: Opcode,
+        meta: MemMeta,
+    ) -> Message {
+        let entry = self.entries.get(number);
+        Message {
+            hpa: Hpa(entry.line.0 * 64),
+            issued_ps: ctx.now().0,
+            stages: LatencyStages::default(),
+            tag: number,
+            source: self.port_id,
+            destination: entry.device,
+            opcode,
+            vc: 0,
+            hops: 0,
+            meta,
+            lines: 1,
+            data: 0,
+        }
+    }
+}

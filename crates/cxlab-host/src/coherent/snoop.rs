@@ -1,0 +1,247 @@
+//! Back-invalidation snoops and their answers.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LineAddr};
+use cxlab_link::{Buffer, Parcel};
+use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
+use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
+use cxlab_protocol::{MemMeta, Message};
+
+use super::CachingRequester;
+use super::entries::{Entry, Kind, NONE};
+use super::stats::Found;
+
+/// A snoop that was taken and is not answered for all its lines.
+#[derive(Clone, Copy)]
+struct Job {
+    message: Message,
+    lines: BlockSnoop,
+    /// Whether it came as `BISnp*Blk`.
+    is_block: bool,
+}
+
+/// The snoops worked on.
+pub(super) struct Jobs {
+    slab: Vec<Option<Job>>,
+    free: Vec<u32>,
+}
+
+impl Jobs {
+    pub(super) fn new(count: usize) -> Self {
+        Jobs {
+            slab: vec![None; count],
+            free: (0..count as u32).rev().collect(),
+        }
+    }
+
+    fn take(&mut self, job: Job) -> u32 {
+        match self.free.pop() {
+            Some(number) => {
+                self.slab[number as usize] = Some(job);
+                number
+            }
+            None => unreachable!("every snoop but the newest has a line with an entry"),
+        }
+    }
+
+    fn get_mut(&mut self, number: u32) -> &mut Job {
+        match &mut self.slab[number as usize] {
+            Some(job) => job,
+            None => unreachable!("an entry names a snoop that is worked on"),
+        }
+    }
+
+    fn give_back(&mut self, number: u32) {
+        self.slab[number as usize] = None;
+        self.free.push(number);
+    }
+}
+
+/// What a snoop asks, of how many lines.
+fn parse(message: &Message) -> (Snoop, BlockSnoop, bool) {
+    let Some((kind, is_block)) = Snoop::from_opcode(message.opcode) else {
+        panic!("{:?} is no snoop", message.opcode)
+    };
+    let count = if is_block { message.lines } else { 1 };
+    match BlockSnoop::new(kind, count) {
+        Some(lines) => (kind, lines, is_block),
+        None => panic!(
+            "a snoop of {count} lines; allowed: 1 to {}",
+            BlockSnoop::MAX_LEN
+        ),
+    }
+}
+
+/// The line at a place of a snoop.
+fn line_at(message: &Message, place: u8) -> LineAddr {
+    LineAddr(message.hpa.line().0 + u64::from(place))
+}
+
+impl CachingRequester {
+    /// A snoop has come. It keeps its receive buffer until it is taken.
+    pub(super) fn snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message, port: u16) {
+        if self.delayed.is_empty() && self.can_take(&message) {
+            self.take(ctx, &message, port);
+        } else {
+            self.coherence.snoops_delayed += 1;
+            self.delayed.push_back((message, port));
+        }
+    }
+
+    /// Takes the snoops that waited and need wait no more.
+    #[inline]
+    pub(super) fn take_delayed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some((message, port)) = self.delayed.front().copied()
+            && self.can_take(&message)
+        {
+            self.delayed.pop_front();
+            self.take(ctx, &message, port);
+        }
+    }
+
+    /// Whether there is an entry for each modified line that the snoop asks for.
+    fn can_take(&self, message: &Message) -> bool {
+        let (_, lines, _) = parse(message);
+        let modified = (0..lines.len()).filter(|&place| {
+            let slot = self.cache.find(line_at(message, place));
+            slot.is_some_and(|slot| {
+                let way = &self.cache[slot];
+                way.entry == NONE && way.line == Line::M
+            })
+        });
+        modified.count() as u32 <= self.entries.room(Kind::Snoop)
+    }
+
+    fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message, port: u16) {
+        let (kind, lines, is_block) = parse(message);
+        self.coherence.block_snoops += u64::from(is_block);
+        let job = self.jobs.take(Job {
+            message: *message,
+            lines,
+            is_block,
+        });
+        for place in 0..lines.len() {
+            self.snoop_line(ctx, job, place, kind, line_at(message, place));
+        }
+        self.roots.ports[port as usize].release(ctx, Buffer::of(message.channel(), message.vc));
+    }
+
+    fn snoop_line(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        job: u32,
+        place: u8,
+        kind: Snoop,
+        line: LineAddr,
+    ) {
+        let slot = self.cache.find(line);
+        let mut number = match slot {
+            Some(slot) => self.cache[slot].entry,
+            None => self.entries.leaving(line).unwrap_or(NONE),
+        };
+        let state = match (number, slot) {
+            (NONE, Some(slot)) => LineState::stable(self.cache[slot].line),
+            (NONE, None) => LineState::stable(Line::I),
+            (number, _) => self.entries.get(number).state,
+        };
+        let found = if state.line.is_stable() && !state.is_settled() {
+            Found::Busy
+        } else {
+            Found::of(state.line)
+        };
+        self.coherence.snooped[kind as usize][found as usize] += 1;
+        let Some((next, actions)) = step(state, Event::BiSnp(kind)) else {
+            panic!("a snoop of {line:?}, {kind:?}, has no row in {state:?}")
+        };
+        if next.is_settled() && number == NONE {
+            for action in actions.iter() {
+                match action {
+                    Action::Send(M2s::BiRsp(kept)) => self.answer_job(ctx, job, place, kept),
+                    Action::Drop => self.coherence.invalidated += 1,
+                    Action::Send(_)
+                    | Action::Fill
+                    | Action::CompleteLoad
+                    | Action::CompleteLoadOnce
+                    | Action::CompleteStore
+                    | Action::CompleteFlush => {
+                        unreachable!("a clean stable line is answered at once")
+                    }
+                }
+            }
+            match slot {
+                Some(slot) if next.line == Line::I => {
+                    self.cache.remove(slot);
+                }
+                Some(slot) => self.cache[slot].line = next.line,
+                None => {}
+            }
+            return;
+        }
+        if let (NONE, Some(slot)) = (number, slot) {
+            number = self.entries.take(Entry {
+                slot: Some(slot),
+                ..self.entry(line, self.cache[slot], Kind::Snoop)
+            });
+            self.cache[slot].entry = number;
+            self.cache.pin(slot);
+        }
+        let entry = self.entries.get_mut(number);
+        entry.state = next;
+        entry.snoop = job;
+        entry.place = place;
+        self.perform(ctx, number, &actions, None);
+    }
+
+    /// The table has answered the snoop that an entry owes an answer.
+    pub(super) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, kept: Kept) {
+        let entry = self.entries.get_mut(number);
+        let job = std::mem::replace(&mut entry.snoop, NONE);
+        let place = entry.place;
+        self.answer_job(ctx, job, place, kept);
+    }
+
+    /// The line of an entry is in conflict, so its block is answered line by line.
+    pub(super) fn answer_singly(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        let job = self.entries.get(number).snoop;
+        let answers = self.jobs.get_mut(job).lines.conflict();
+        self.send_answers(ctx, job, &answers);
+    }
+
+    fn answer_job(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, place: u8, kept: Kept) {
+        let lines = &mut self.jobs.get_mut(job).lines;
+        let answers = lines.answer(place, kept);
+        let done = lines.is_done();
+        self.send_answers(ctx, job, &answers);
+        if done {
+            self.jobs.give_back(job);
+        }
+    }
+
+    /// Sends answers; they carry tag, time of issue and stages of their snoop back.
+    fn send_answers(&mut self, ctx: &mut Ctx<'_, Parcel>, job: u32, answers: &Answers) {
+        let Job {
+            message, is_block, ..
+        } = *self.jobs.get_mut(job);
+        for answer in answers.iter() {
+            let (place, lines, opcode) = match answer {
+                Answer::Line(place, kept) => (place, 1, kept.opcode()),
+                Answer::Block(kept) if is_block => (0, message.lines, kept.block_opcode()),
+                Answer::Block(kept) => (0, 1, kept.opcode()),
+            };
+            let response = Message {
+                hpa: Hpa(line_at(&message, place).0 * 64),
+                source: self.port_id,
+                destination: message.source,
+                opcode,
+                meta: MemMeta::NONE,
+                lines,
+                data: 0,
+                vc: 0,
+                hops: 0,
+                ..message
+            };
+            self.roots.send(ctx, response);
+        }
+    }
+}
