@@ -1,0 +1,358 @@
+//! A home that follows the table of the DCOH, with a filter smaller than what is used, random
+//! times, and either order of completion and data. It also answers for HDM-H memory.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cxlab_engine::Ctx;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
+use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
+use cxlab_protocol::coherence::dcoh::{
+    Action, Event, Filter, LineState, Operation, Peer, Phase, step,
+};
+use cxlab_protocol::coherence::host_only;
+use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
+use cxlab_protocol::{Channel, MemMeta, Message, Opcode, PortId};
+
+use crate::harness::{DEVICE, HDM_H, end, link};
+
+/// What happens later.
+enum Later {
+    Send(u16, Message),
+    Medium(u64),
+}
+
+pub struct Home {
+    links: Vec<LinkPort>,
+    outboxes: Vec<Outbox>,
+    rng: StreamRng,
+    slowness: u64,
+    capacity: usize,
+    /// Whether two neighbouring lines may be snooped by one message.
+    blocks: bool,
+    pub lines: BTreeMap<u64, LineState>,
+    pub memory: BTreeMap<u64, u16>,
+    /// Requests that have not been answered, by requester and line, and when they came.
+    asked: BTreeMap<(u16, u64), (Message, u64)>,
+    /// Requests that wait for their line or an entry, in order of arrival.
+    waiting: VecDeque<(u16, Message)>,
+    later: BTreeMap<(u64, u64), Later>,
+    count: u64,
+    /// No completion to a requester goes before the one before it.
+    last_ndr: Vec<u64>,
+    pub blocks_sent: u64,
+}
+
+const LATER: u32 = 1 << 20;
+
+fn peer(number: u16) -> Peer {
+    Peer::new(usize::from(number)).unwrap()
+}
+
+impl Home {
+    pub fn new(hosts: u16, credits: u8, seed: u64, capacity: usize, blocks: bool) -> Home {
+        let mut rng = StreamRng::new(seed, "home");
+        Home {
+            links: (0..hosts)
+                .map(|port| end(&link(credits), port, Picos::ZERO))
+                .collect(),
+            outboxes: vec![Outbox::default(); usize::from(hosts)],
+            slowness: [1, 5_000, 60_000][rng.below(3) as usize],
+            rng,
+            capacity,
+            blocks,
+            lines: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            later: BTreeMap::new(),
+            count: 0,
+            last_ndr: vec![0; usize::from(hosts)],
+            blocks_sent: 0,
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+            && self.later.is_empty()
+            && self.asked.is_empty()
+            && self.outboxes.iter().all(Outbox::is_empty)
+            && self.lines.values().all(|line| !line.is_busy())
+    }
+
+    pub fn filter(&self, line: u64) -> Filter {
+        self.lines
+            .get(&line)
+            .map_or(Filter::Invalid, |line| line.filter)
+    }
+
+    pub fn entries(&self) -> usize {
+        self.lines
+            .values()
+            .filter(|line| line.needs_entry())
+            .count()
+    }
+
+    fn at(&mut self, ctx: &mut Ctx<'_, Parcel>, time: u64, what: Later) {
+        self.later.insert((time, self.count), what);
+        self.count += 1;
+        ctx.wake_at(SimTime(time), LATER);
+    }
+
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let number = usize::from(port);
+        self.links[number].receive(parcel);
+        if let Some(message) = parcel.message {
+            self.links[number].release(ctx, Buffer::of(message.channel(), message.vc));
+            self.take(ctx, port, message);
+            self.retry(ctx);
+        }
+        self.outboxes[number].pump(ctx, &mut self.links[number], u32::from(port), |_, _| {});
+    }
+
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        if token != LATER {
+            let number = token as usize;
+            self.outboxes[number].wake(ctx, &mut self.links[number], token, |_, _| {});
+            return;
+        }
+        let now = ctx.now();
+        while let Some(entry) = self.later.first_entry()
+            && entry.key().0 <= now.0
+        {
+            match entry.remove() {
+                Later::Send(port, message) => {
+                    let number = usize::from(port);
+                    let link = &mut self.links[number];
+                    self.outboxes[number].offer(
+                        ctx,
+                        link,
+                        u32::from(port),
+                        message,
+                        now,
+                        |_, _| {},
+                    );
+                }
+                Later::Medium(line) => {
+                    self.step(ctx, line, Event::MediumData, None);
+                    self.retry(ctx);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: Message) {
+        let line = message.hpa.0 / 64;
+        assert_eq!(message.hpa.0 % 64, 0);
+        if line >= HDM_H {
+            assert_eq!(message.meta, MemMeta::NONE);
+            let row = host_only::step(message.opcode).unwrap();
+            if row.access == host_only::Access::Write {
+                self.memory.insert(line, message.data);
+            }
+            return self.reply(ctx, port, row.reply.unwrap(), &message, ctx.now().0);
+        }
+        if let Some((kept, true)) = Kept::from_opcode(message.opcode) {
+            assert_eq!((line % 2, message.lines), (0, 2));
+            for line in [line, line + 1] {
+                let event = Event::Message(peer(port), M2s::BiRsp(kept));
+                self.step(ctx, line, event, Some((port, message)));
+            }
+            return;
+        }
+        let meta = message.meta;
+        let m2s = M2s::from_fields(message.opcode, meta.field, meta.value, meta.snoop).unwrap();
+        match message.channel() {
+            Channel::M2sReq => {
+                let before = self.asked.insert((port, line), (message, ctx.now().0));
+                assert_eq!(before, None, "one request a line");
+                self.waiting.push_back((port, message));
+            }
+            Channel::M2sRwd | Channel::M2sBirsp => {
+                if m2s == M2s::BiConflict {
+                    let (request, _) =
+                        self.asked.get(&(port, line)).copied().unwrap_or_else(|| {
+                            (message, 0) // Answered, and the answer is on its way.
+                        });
+                    assert_eq!(request.tag, message.tag);
+                }
+                if matches!(m2s, M2s::BiRsp(_)) {
+                    assert_eq!(u64::from(message.tag) / 2, line / 2, "the snoop's tag");
+                }
+                let event = Event::Message(peer(port), m2s);
+                self.step(ctx, line, event, Some((port, message)));
+            }
+            Channel::S2mNdr | Channel::S2mDrs | Channel::S2mBisnp => panic!("{message:?}"),
+        }
+    }
+
+    /// Gives waiting requests to the table, in order of arrival by line.
+    fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let mut blocked: Vec<u64> = vec![];
+        let mut at = 0;
+        while at < self.waiting.len() {
+            let (port, message) = self.waiting[at];
+            let line = message.hpa.0 / 64;
+            if blocked.contains(&line) || !self.try_request(ctx, port, &message) {
+                blocked.push(line);
+                at += 1;
+            } else {
+                self.waiting.remove(at);
+            }
+        }
+    }
+
+    fn try_request(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) -> bool {
+        let line = message.hpa.0 / 64;
+        let meta = message.meta;
+        let m2s = M2s::from_fields(message.opcode, meta.field, meta.value, meta.snoop).unwrap();
+        let state = self.lines.entry(line).or_default();
+        if state.is_busy() {
+            return false;
+        }
+        let allocates = Operation::of(m2s).is_some_and(Operation::allocates);
+        if allocates && !state.needs_entry() && self.entries() >= self.capacity {
+            self.evict_one(ctx);
+            if self.entries() >= self.capacity {
+                return false;
+            }
+        }
+        let event = Event::Message(peer(port), m2s);
+        self.step(ctx, line, event, Some((port, *message)));
+        true
+    }
+
+    /// Asks the holders of some line that is not busy to give it up.
+    fn evict_one(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let held = |line: &LineState| !line.is_busy() && line.filter != Filter::Invalid;
+        let victims: Vec<u64> = self
+            .lines
+            .iter()
+            .filter(|(_, state)| held(state))
+            .map(|(line, _)| *line)
+            .collect();
+        if victims.is_empty() {
+            return;
+        }
+        let victim = victims[self.rng.below(victims.len() as u64) as usize];
+        let (first, buddy) = (victim & !1, victim ^ 1);
+        let same = self.filter(victim).holders() == self.filter(buddy).holders();
+        if self.blocks && same && victims.contains(&buddy) {
+            for line in [first, first + 1] {
+                let (next, _) = step(self.lines[&line], Event::EvictEntry).unwrap();
+                self.lines.insert(line, next);
+            }
+            self.blocks_sent += 1;
+            for holder in self.filter(victim).holders().iter() {
+                self.send_snoop(ctx, holder, Snoop::Inv.block_opcode(), first, 2);
+            }
+        } else {
+            self.step(ctx, victim, Event::EvictEntry, None);
+        }
+    }
+
+    fn send_snoop(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        holder: Peer,
+        opcode: Opcode,
+        line: u64,
+        lines: u8,
+    ) {
+        let snoop = Message {
+            hpa: Hpa(line * 64),
+            tag: line as u32,
+            destination: PortId(holder.index() as u16),
+            lines,
+            ..crate::harness::snoop(opcode, line, lines)
+        };
+        let time = ctx.now().0 + self.rng.below(self.slowness);
+        self.at(ctx, time, Later::Send(holder.index() as u16, snoop));
+    }
+
+    /// Steps a line's table and does what it says. `message` is what came, and from whom.
+    fn step(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        line: u64,
+        event: Event,
+        message: Option<(u16, Message)>,
+    ) {
+        let state = *self.lines.entry(line).or_default();
+        let (next, actions) =
+            step(state, event).unwrap_or_else(|| panic!("{line}: {event:?} in {state:?}"));
+        self.lines.insert(line, next);
+        for action in actions.iter() {
+            match action {
+                Action::Snoop(kind, peers) => {
+                    for holder in peers.iter() {
+                        self.send_snoop(ctx, holder, kind.opcode(), line, 1);
+                    }
+                }
+                Action::ReadMedium => {
+                    let time = ctx.now().0 + self.rng.below(self.slowness);
+                    self.at(ctx, time, Later::Medium(line));
+                }
+                Action::WriteMedium => {
+                    self.memory.insert(line, message.unwrap().1.data);
+                }
+                Action::Reply(to, reply) => {
+                    let to = to.index() as u16;
+                    let direct = message.filter(|(from, message)| {
+                        *from == to && message.channel() == Channel::M2sRwd
+                    });
+                    let (request, came) = match direct {
+                        Some((_, message)) => (message, ctx.now().0),
+                        None => self.asked[&(to, line)],
+                    };
+                    // Data come after the completion in the table's actions.
+                    if direct.is_none() && (reply == S2m::MemData || actions.len() == 1) {
+                        self.asked.remove(&(to, line));
+                    }
+                    self.reply(ctx, to, reply, &request, came);
+                }
+                Action::WriteLocal | Action::CompleteLocal => panic!("no local accesses"),
+            }
+        }
+        assert!(
+            next.phase == Phase::Idle || self.lines[&line].is_busy(),
+            "a phase is busy"
+        );
+    }
+
+    fn reply(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        to: u16,
+        reply: S2m,
+        request: &Message,
+        came: u64,
+    ) {
+        let line = request.hpa.0 / 64;
+        let mut time = ctx.now().0 + self.rng.below(self.slowness);
+        if reply != S2m::MemData {
+            time = time.max(self.last_ndr[usize::from(to)]);
+            self.last_ndr[usize::from(to)] = time;
+        }
+        let data = match reply {
+            S2m::MemData => self.memory.get(&line).copied().unwrap_or(0),
+            _ => 0,
+        };
+        let mut message = Message {
+            source: PortId(DEVICE + u16::from(line >= HDM_H)),
+            destination: PortId(to),
+            opcode: reply.opcode(),
+            meta: MemMeta::NONE,
+            hops: 0,
+            data,
+            ..*request
+        };
+        message.stages.coherence += time - came;
+        self.at(ctx, time, Later::Send(to, message));
+    }
+
+    /// The value of a line in memory.
+    pub fn value(&self, line: LineAddr) -> u16 {
+        self.memory.get(&line.0).copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,8 @@
+//! The caching requester against devices that say what a test wants, and against a home that
+//! follows the table of the DCOH.
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+mod home;
+mod random;
+mod scripted;

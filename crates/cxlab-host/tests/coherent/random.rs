@@ -1,0 +1,267 @@
+//! Several caching requesters and a home that follows the table, at random times: loads return
+//! the last store, one writes or many read, everything completes, and the books balance.
+
+use std::collections::BTreeMap;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{LineAddr, Picos, SimTime};
+use cxlab_engine::{Monitor, Simulation, Stop};
+use cxlab_host::{CachingRequester, CoherenceStats, Observation};
+use cxlab_protocol::coherence::dcoh::Peer;
+use cxlab_protocol::coherence::requester::Line;
+use cxlab_workload::MemOp;
+
+use crate::harness::{HDM_H, Node, cache, params, read, requester, wire, write};
+use crate::home::Home;
+
+const SEEDS: u64 = 400;
+
+fn host(simulation: &Simulation<Node>, number: usize) -> &CachingRequester {
+    match &simulation.components()[number] {
+        Node::Host(host) => host,
+        Node::Peer(_) | Node::Home(_) => panic!("component {number} is a host"),
+    }
+}
+
+fn home(simulation: &Simulation<Node>) -> &Home {
+    match simulation.components().last() {
+        Some(Node::Home(home)) => home,
+        _ => panic!("the last component is the home"),
+    }
+}
+
+/// What a line in this state lets its requester do: load, and store.
+fn rights(line: Line) -> (bool, bool) {
+    match line {
+        Line::S | Line::SmA => (true, false),
+        Line::E | Line::M | Line::MsA | Line::MeA => (true, true),
+        Line::I
+        | Line::IsAD
+        | Line::IsA
+        | Line::SD
+        | Line::ED
+        | Line::ImAD
+        | Line::ImA
+        | Line::MD
+        | Line::ImN
+        | Line::IcAD
+        | Line::IcA
+        | Line::IcD
+        | Line::IfA
+        | Line::CiA
+        | Line::MiA => (false, false),
+    }
+}
+
+/// At every moment: one may write or some may read, and the filter knows all of them.
+fn check_copies(simulation: &Simulation<Node>, hosts: usize, lines: u64) {
+    let home = home(simulation);
+    for line in 0..lines {
+        let rights: Vec<_> = (0..hosts)
+            .map(|number| rights(host(simulation, number).line(LineAddr(line))))
+            .collect();
+        let readers = rights.iter().filter(|(load, _)| *load).count();
+        let writers = rights.iter().filter(|(_, store)| *store).count();
+        assert!(
+            writers == 0 || (writers, readers) == (1, 1),
+            "line {line}: {rights:?}"
+        );
+        for (number, (load, _)) in rights.iter().enumerate() {
+            let known = home
+                .filter(line)
+                .holders()
+                .contains(Peer::new(number).unwrap());
+            assert!(!load || known, "line {line} of requester {number}");
+        }
+    }
+}
+
+/// Each load returns the last store before it; the last stores.
+fn check_values(mut observed: Vec<(usize, Observation)>) -> BTreeMap<LineAddr, u16> {
+    observed.sort_by_key(|(number, seen)| (seen.time, *number));
+    let mut last = BTreeMap::new();
+    for (number, seen) in observed {
+        if seen.write {
+            let before = last.insert(seen.line, seen.value);
+            assert_ne!(before, Some(seen.value), "stores draw new values");
+        } else {
+            let expected = last.get(&seen.line).copied().unwrap_or(0);
+            assert_eq!(seen.value, expected, "requester {number}: {seen:?}");
+        }
+    }
+    last
+}
+
+/// Little's law, exactly, from the beginning of measurement to now.
+fn check_books(host: &CachingRequester, now: SimTime) {
+    let stats = host.stats();
+    let integral = stats.in_flight.at(now.0) - stats.integral_before;
+    let completed = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
+    assert_eq!(
+        integral + stats.age_before_ps,
+        completed + host.age_ps(now),
+        "Little's law"
+    );
+    assert_eq!(
+        stats.issued_ever,
+        stats.completed_ever + host.requests_in_flight()
+    );
+}
+
+struct Totals {
+    coherence: Vec<CoherenceStats>,
+    blocks: u64,
+}
+
+fn run(seed: u64) -> Totals {
+    let mut rng = StreamRng::new(seed, "system");
+    let hosts = 2 + rng.below(2) as usize;
+    let lines = 2 + rng.below(9);
+    let operations = 80;
+    let credits = [1, 2, 8][rng.below(3) as usize];
+    let spread = [1, 2_000, 100_000][rng.below(3) as usize];
+    let store = [0.1, 0.5, 0.9][rng.below(3) as usize];
+    let mut nodes: Vec<Node> = (0..hosts)
+        .map(|number| {
+            let ways = 1 + rng.below(3) as u32;
+            let mut cache = cache(u64::from(ways) * (1 + rng.below(3)), ways);
+            cache.access_time = Picos(rng.below(10_000));
+            cache.mshrs = [None, Some(1), Some(2)][rng.below(3) as usize];
+            cache.clean_evict = rng.chance(0.5);
+            let mut params = params(1 + rng.below(30) as u32);
+            params.queue = [None, Some(1)][rng.below(2) as usize];
+            let mut time = 0;
+            let ops = (0..operations).map(|_| {
+                time += rng.below(spread);
+                let own = HDM_H + 16 * number as u64 + rng.below(5);
+                let line = if rng.chance(0.2) {
+                    own
+                } else {
+                    rng.below(lines)
+                };
+                let op = if rng.chance(store) {
+                    write(line)
+                } else {
+                    read(line)
+                };
+                MemOp {
+                    not_before: SimTime(time),
+                    dependent: rng.chance(0.05),
+                    ..op
+                }
+            });
+            let ops = ops.collect();
+            Node::Host(requester(number as u16, params, cache, credits, ops))
+        })
+        .collect();
+    let capacity = 1 + rng.below(lines) as usize;
+    let blocks = rng.chance(0.5);
+    nodes.push(Node::Home(Home::new(
+        hosts as u16,
+        credits,
+        seed,
+        capacity,
+        blocks,
+    )));
+    let wires = (0..hosts)
+        .map(|number| vec![wire(hosts, number)])
+        .chain([(0..hosts).map(|number| wire(number, 0)).collect()])
+        .collect();
+    let mut simulation = Simulation::new(nodes, wires);
+
+    let monitor = Monitor::default();
+    let mut time = 0;
+    let mut looks = 0;
+    loop {
+        time += 1_000 + rng.below(60_000);
+        looks += 1;
+        assert!(time < 1_000_000_000, "everything completes");
+        let outcome = simulation.run(1, SimTime(time), &monitor);
+        check_copies(&simulation, hosts, lines);
+        assert!(home(&simulation).entries() <= capacity, "the filter's size");
+        for number in 0..hosts {
+            check_books(host(&simulation, number), SimTime(time));
+        }
+        if outcome.stop == Stop::Exhausted {
+            break;
+        }
+        if looks == 3 {
+            for number in 0..hosts {
+                let Node::Host(host) = simulation.component_mut(number) else {
+                    panic!("a host")
+                };
+                host.begin_measurement(SimTime(time));
+            }
+        }
+    }
+
+    let mut observed = vec![];
+    let mut coherence = vec![];
+    for number in 0..hosts {
+        let Node::Host(host) = simulation.component_mut(number) else {
+            panic!("a host")
+        };
+        assert!(host.is_done(), "requester {number} has finished");
+        assert_eq!((host.in_flight(), host.requests_in_flight()), (0, 0));
+        assert_eq!(host.stats().completed_ever, operations);
+        let seen = host.take_observations();
+        assert_eq!(seen.len() as u64, operations, "each took effect once");
+        observed.extend(seen.into_iter().map(|seen| (number, seen)));
+        coherence.push(*host.coherence());
+    }
+    assert!(home(&simulation).is_idle(), "nothing is left at the home");
+    for (line, value) in check_values(observed) {
+        let modified = (0..hosts).any(|number| host(&simulation, number).line(line) == Line::M);
+        let memory = home(&simulation).value(line);
+        assert!(modified || memory == value, "{line:?} kept its last store");
+    }
+    Totals {
+        coherence,
+        blocks: home(&simulation).blocks_sent,
+    }
+}
+
+#[test]
+fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
+    let mut all = CoherenceStats::default();
+    let mut blocks = 0;
+    for seed in 0..SEEDS {
+        let totals = match std::panic::catch_unwind(|| run(seed)) {
+            Ok(totals) => totals,
+            Err(_) => panic!("seed {seed}"),
+        };
+        blocks += totals.blocks;
+        for one in totals.coherence {
+            all.hits += one.hits;
+            all.merged += one.merged;
+            all.upgrades += one.upgrades;
+            all.upgrades_lost += one.upgrades_lost;
+            all.clean_evictions += one.clean_evictions;
+            all.silent_evictions += one.silent_evictions;
+            all.dirty_evictions += one.dirty_evictions;
+            all.snoop_writebacks += one.snoop_writebacks;
+            all.conflicts += one.conflicts;
+            all.early_conflicts += one.early_conflicts;
+            all.block_snoops += one.block_snoops;
+            for (sum, stalls) in all.stalls.iter_mut().zip(one.stalls) {
+                *sum += stalls;
+            }
+        }
+    }
+    let met = [
+        all.hits,
+        all.merged,
+        all.upgrades,
+        all.upgrades_lost,
+        all.clean_evictions,
+        all.silent_evictions,
+        all.dirty_evictions,
+        all.snoop_writebacks,
+        all.conflicts - all.early_conflicts,
+        all.early_conflicts,
+        all.block_snoops,
+        blocks,
+    ];
+    assert!(met.iter().all(|&count| count > 20), "{all:?} {blocks}");
+    assert!(all.stalls.iter().all(|&count| count > 0), "{all:?}");
+}
