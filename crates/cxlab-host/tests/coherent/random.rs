@@ -14,7 +14,7 @@ use cxlab_workload::MemOp;
 use crate::harness::{HDM_H, Node, cache, params, read, requester, wire, write};
 use crate::home::Home;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 2_000;
 
 fn host(simulation: &Simulation<Node>, number: usize) -> &CachingRequester {
     match &simulation.components()[number] {

@@ -1,1 +1,585 @@
+//! One requester against a device that says what the test wants.
 
+use cxlab_host::{Found, STAGE_NAMES, Stall};
+use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
+use cxlab_protocol::coherence::message::Snoop;
+use cxlab_protocol::coherence::requester::Line;
+use cxlab_protocol::{MemMeta, Message, Opcode};
+
+use crate::harness::{
+    CACHE, HDM_H, PROCESS, Ran, Reply, Script, TRIP, at, cache, params, read, respond, run, snoop,
+    write,
+};
+
+/// Time of a message on the wire: a second answer at the same time waits so long.
+const MESSAGE: u64 = 1_000;
+
+/// Grants everything after `delay`, reads with `grant`, of the value 5; the data come `lag` after
+/// the completion, or before it if negative.
+fn device(grant: Opcode, delay: u64, lag: i64) -> Script {
+    Box::new(move |message| answers(message, grant, delay, lag))
+}
+
+fn answers(message: &Message, grant: Opcode, delay: u64, lag: i64) -> Vec<Reply> {
+    let reply = |after, opcode, data| Reply(after, respond(message, opcode, data));
+    let early = delay.saturating_add_signed(lag);
+    match message.opcode {
+        Opcode::MemRdData | Opcode::MemRd if message.hpa.0 >= 64 * HDM_H => {
+            vec![reply(delay, Opcode::MemData, 5)]
+        }
+        Opcode::MemRdData => vec![reply(delay, grant, 0), reply(early, Opcode::MemData, 5)],
+        Opcode::MemRd => vec![
+            reply(delay, Opcode::CmpE, 0),
+            reply(early, Opcode::MemData, 5),
+        ],
+        Opcode::MemInv => vec![reply(delay, Opcode::CmpE, 0)],
+        Opcode::MemWr | Opcode::MemClnEvct => vec![reply(delay, Opcode::Cmp, 0)],
+        Opcode::BiConflict => vec![reply(delay, Opcode::BiConflictAck, 0)],
+        Opcode::BiRspI
+        | Opcode::BiRspS
+        | Opcode::BiRspE
+        | Opcode::BiRspIBlk
+        | Opcode::BiRspSBlk
+        | Opcode::BiRspEBlk => vec![],
+        other => panic!("{other:?} was sent"),
+    }
+}
+
+fn stage(ran: &Ran, id: u64, name: &str) -> u64 {
+    let place = STAGE_NAMES.iter().position(|stage| *stage == name).unwrap();
+    ran.row(id).stages[place]
+}
+
+/// Snoop answers: opcode, line, count of lines.
+fn answered(ran: &Ran) -> Vec<(Opcode, u64, u8)> {
+    let seen = ran.seen().iter().map(|(_, message)| message);
+    seen.filter(|message| !message.opcode.channel().carries_data())
+        .filter(|message| message.opcode.name().starts_with("BiRsp"))
+        .map(|message| (message.opcode, message.hpa.0 / 64, message.lines))
+        .collect()
+}
+
+#[test]
+fn a_miss_takes_the_way_and_the_device_and_a_hit_the_access_time() {
+    // Completion and data are 1 ns apart on the wire if they are sent at once.
+    for (lag, last) in [(0, 40_000 + MESSAGE), (-9_000, 40_000), (9_000, 49_000)] {
+        let ops = [
+            read(1),
+            at(200, read(1)),
+            at(300, write(1)),
+            at(400, read(1)),
+        ];
+        let script = device(Opcode::CmpE, 40_000, lag);
+        let ran = run(params(4), cache(8, 2), &ops, &[], script);
+        assert_eq!(ran.latencies(), [TRIP + last, CACHE, CACHE, CACHE]);
+        assert_eq!(ran.sent(), [(Opcode::MemRdData, 1)]);
+        assert_eq!(ran.line(1), Line::M);
+        assert_eq!(stage(&ran, 0, "process"), PROCESS);
+        assert_eq!(stage(&ran, 0, "cache"), CACHE);
+        assert_eq!(stage(&ran, 0, "link"), 4_000);
+        assert_eq!(ran.row(0).device, 0);
+        assert_eq!((ran.row(1).device, ran.row(2).device), (u16::MAX, u16::MAX));
+        let values: Vec<(bool, u16)> = ran
+            .observed
+            .iter()
+            .map(|seen| (seen.write, seen.value))
+            .collect();
+        assert_eq!(values, [(false, 5), (false, 5), (true, 64), (false, 64)]);
+        let coherence = ran.host().coherence();
+        assert_eq!((coherence.misses, coherence.hits), (1, 3));
+        assert_eq!(ran.host().stats().cache_hits, 3);
+    }
+}
+
+#[test]
+fn a_store_that_misses_asks_to_own_the_line() {
+    for lag in [0, -5_000, 5_000] {
+        let script = device(Opcode::CmpE, 20_000, lag);
+        let ran = run(params(4), cache(8, 2), &[write(3)], &[], script);
+        let (_, message) = ran.seen()[0];
+        assert_eq!(message.opcode, Opcode::MemRd);
+        assert_eq!(message.meta.value, MetaValue::Any);
+        assert_eq!(ran.line(3), Line::M);
+    }
+}
+
+#[test]
+fn a_store_to_a_shared_line_waits_for_ownership_alone() {
+    let ops = [read(1), at(200, write(1))];
+    let script = device(Opcode::CmpS, 40_000, 0);
+    let ran = run(params(4), cache(8, 2), &ops, &[], script);
+    assert_eq!(ran.sent(), [(Opcode::MemRdData, 1), (Opcode::MemInv, 1)]);
+    assert_eq!(ran.latencies()[1], TRIP + 40_000);
+    assert_eq!(ran.line(1), Line::M);
+    let coherence = ran.host().coherence();
+    assert_eq!((coherence.upgrades, coherence.upgrades_lost), (1, 0));
+}
+
+#[test]
+fn an_upgrade_that_loses_its_copy_reads_and_its_stages_cover_both_trips() {
+    // The snoop comes first, then the handshake shows that the upgrade still waits.
+    let mut upgrade = None;
+    let script: Script = Box::new(move |message| match message.opcode {
+        Opcode::MemInv => {
+            upgrade = Some(*message);
+            vec![Reply(0, snoop(Opcode::BiSnpInv, 1, 1))]
+        }
+        Opcode::BiRspI => {
+            let mut grant = respond(&upgrade.unwrap(), Opcode::CmpE, 0);
+            // From the arrival of the upgrade: snoop, conflict, acknowledgement and answer.
+            grant.stages.coherence = 3 * (TRIP - 4_000) - PROCESS - CACHE + 8_000;
+            vec![Reply(0, grant)]
+        }
+        _ => answers(message, Opcode::CmpS, 0, -1),
+    });
+    let ops = [read(1), at(200, write(1))];
+    let ran = run(params(4), cache(8, 2), &ops, &[], script);
+    assert_eq!(
+        ran.sent(),
+        [
+            (Opcode::MemRdData, 1),
+            (Opcode::MemInv, 1),
+            (Opcode::BiConflict, 1),
+            (Opcode::BiRspI, 1),
+            (Opcode::MemRd, 1)
+        ]
+    );
+    assert_eq!(stage(&ran, 1, "process"), 2 * PROCESS);
+    assert_eq!(stage(&ran, 1, "cache"), 2 * CACHE);
+    assert_eq!(ran.latencies()[1], 4 * TRIP + MESSAGE);
+    assert_eq!(ran.line(1), Line::M);
+    let coherence = ran.host().coherence();
+    assert_eq!((coherence.upgrades, coherence.upgrades_lost), (1, 1));
+    assert_eq!((coherence.conflicts, coherence.early_conflicts), (1, 1));
+    assert_eq!(coherence.invalidated, 1);
+}
+
+#[test]
+fn dirty_data_go_first_and_the_answer_waits_for_their_completion() {
+    let cases = [
+        (
+            Opcode::BiSnpInv,
+            MetaValue::Invalid,
+            Opcode::BiRspI,
+            Line::I,
+        ),
+        (
+            Opcode::BiSnpData,
+            MetaValue::Shared,
+            Opcode::BiRspS,
+            Line::S,
+        ),
+        (Opcode::BiSnpCur, MetaValue::Any, Opcode::BiRspE, Line::E),
+    ];
+    for (opcode, value, answer, line) in cases {
+        let script = device(Opcode::CmpE, 30_000, 0);
+        let snoops = [(100, snoop(opcode, 1, 1))];
+        let ran = run(params(4), cache(8, 2), &[write(1)], &snoops, script);
+        assert_eq!(
+            ran.sent(),
+            [(Opcode::MemRd, 1), (Opcode::MemWr, 1), (answer, 1)]
+        );
+        let (wrote, message) = ran.seen()[1];
+        assert_eq!((message.meta.value, message.data), (value, 64));
+        assert_eq!(message.meta.field, MetaField::Meta0State);
+        // The snoop takes 2 ns, and what leaves passes the cache and the processing.
+        assert_eq!(wrote, 100_000 + TRIP);
+        assert_eq!(ran.seen()[2].0, wrote + 30_000 + TRIP);
+        assert_eq!(ran.seen()[2].1.tag, 7_001, "the snoop's tag");
+        assert_eq!(ran.line(1), line);
+        let coherence = ran.host().coherence();
+        assert_eq!(coherence.snoop_writebacks, 1);
+        let kind = Snoop::from_opcode(opcode).unwrap().0;
+        assert_eq!(
+            coherence.snooped[kind as usize][Found::Modified as usize],
+            1
+        );
+        assert_eq!(coherence.invalidated, u64::from(line == Line::I));
+    }
+}
+
+#[test]
+fn a_clean_line_answers_a_snoop_at_once() {
+    let cases = [
+        (Opcode::CmpE, Opcode::BiSnpInv, Opcode::BiRspI, Line::I),
+        (Opcode::CmpE, Opcode::BiSnpData, Opcode::BiRspS, Line::S),
+        (Opcode::CmpE, Opcode::BiSnpCur, Opcode::BiRspE, Line::E),
+        (Opcode::CmpS, Opcode::BiSnpInv, Opcode::BiRspI, Line::I),
+        (Opcode::CmpS, Opcode::BiSnpData, Opcode::BiRspS, Line::S),
+    ];
+    for (grant, opcode, answer, line) in cases {
+        let snoops = [(100, snoop(opcode, 1, 1)), (200, snoop(opcode, 2, 1))];
+        let script = device(grant, 10_000, 0);
+        let ran = run(params(4), cache(8, 2), &[read(1)], &snoops, script);
+        assert_eq!(ran.seen()[1].0, 100_000 + TRIP);
+        assert_eq!(answered(&ran), [(answer, 1, 1), (Opcode::BiRspI, 2, 1)]);
+        assert_eq!(ran.line(1), line);
+        assert_eq!(ran.line(2), Line::I);
+    }
+}
+
+/// Line 1 is taken, then line 2 needs its place while a snoop comes for line 1.
+fn eviction_crossing_a_snoop(first: bool) -> Ran {
+    let script: Script = Box::new(|message| match message.opcode {
+        Opcode::MemWr | Opcode::MemClnEvct => vec![
+            Reply(0, snoop(Opcode::BiSnpInv, 1, 1)),
+            Reply(50_000, respond(message, Opcode::Cmp, 0)),
+        ],
+        _ => answers(message, Opcode::CmpE, 10_000, 0),
+    });
+    let op = if first { write(1) } else { read(1) };
+    run(params(4), cache(1, 1), &[op, at(100, read(2))], &[], script)
+}
+
+#[test]
+fn a_snoop_that_crosses_a_write_back_waits_for_its_completion() {
+    let ran = eviction_crossing_a_snoop(true);
+    let sent: Vec<_> = ran.sent().split_off(1);
+    assert_eq!(
+        sent,
+        [
+            (Opcode::MemRdData, 2),
+            (Opcode::MemWr, 1),
+            (Opcode::BiRspI, 1)
+        ]
+    );
+    let answer = ran.time_of(Opcode::BiRspI);
+    assert_eq!(answer, ran.time_of(Opcode::MemWr) + 50_000 + TRIP);
+    assert_eq!((ran.line(1), ran.line(2)), (Line::I, Line::E));
+    assert_eq!(ran.host().coherence().dirty_evictions, 1);
+    assert_eq!(ran.host().stats().writebacks, 1);
+}
+
+#[test]
+fn a_snoop_that_crosses_a_clean_eviction_is_a_conflict() {
+    let ran = eviction_crossing_a_snoop(false);
+    let sent: Vec<_> = ran.sent().split_off(1);
+    assert_eq!(
+        sent,
+        [
+            (Opcode::MemRdData, 2),
+            (Opcode::MemClnEvct, 1),
+            (Opcode::BiConflict, 1),
+            (Opcode::BiRspI, 1)
+        ]
+    );
+    assert_eq!(ran.host().coherence().clean_evictions, 1);
+    assert_eq!(ran.host().coherence().early_conflicts, 1);
+}
+
+#[test]
+fn clean_lines_can_leave_silently() {
+    let mut cache = cache(1, 1);
+    cache.clean_evict = false;
+    let ops = [
+        read(1),
+        at(100, read(2)),
+        at(200, write(2)),
+        at(300, read(1)),
+    ];
+    let ran = run(params(4), cache, &ops, &[], device(Opcode::CmpE, 0, 0));
+    assert_eq!(
+        ran.sent(),
+        [
+            (Opcode::MemRdData, 1),
+            (Opcode::MemRdData, 2),
+            (Opcode::MemRdData, 1),
+            (Opcode::MemWr, 2)
+        ]
+    );
+    let coherence = ran.host().coherence();
+    assert_eq!(
+        (coherence.silent_evictions, coherence.dirty_evictions),
+        (1, 1)
+    );
+}
+
+#[test]
+fn in_an_early_conflict_the_snoop_is_answered_before_the_request_completes() {
+    let mut request = None;
+    let script: Script = Box::new(move |message| match message.opcode {
+        Opcode::MemRdData => {
+            request = Some(*message);
+            vec![Reply(0, snoop(Opcode::BiSnpInv, 1, 1))]
+        }
+        Opcode::BiRspI => {
+            let mut request = request.unwrap();
+            request.stages.coherence = 2 * TRIP;
+            vec![
+                Reply(0, respond(&request, Opcode::CmpE, 0)),
+                Reply(0, respond(&request, Opcode::MemData, 5)),
+            ]
+        }
+        _ => answers(message, Opcode::CmpE, 0, 0),
+    });
+    let ran = run(params(4), cache(8, 2), &[read(1)], &[], script);
+    assert_eq!(
+        ran.sent(),
+        [
+            (Opcode::MemRdData, 1),
+            (Opcode::BiConflict, 1),
+            (Opcode::BiRspI, 1)
+        ]
+    );
+    let tags: Vec<u32> = ran.seen().iter().map(|(_, message)| message.tag).collect();
+    assert_eq!(tags[0], tags[1], "the conflict has the request's tag");
+    assert_eq!(ran.latencies(), [3 * TRIP + MESSAGE]);
+    assert_eq!(ran.line(1), Line::E);
+    assert_eq!(ran.host().coherence().early_conflicts, 1);
+}
+
+#[test]
+fn in_a_late_conflict_the_access_completes_before_the_snoop_is_answered() {
+    for (op, lag) in [
+        (read(1), 30_000),
+        (write(1), 30_000),
+        (read(1), -1),
+        (write(1), -1),
+    ] {
+        // The completion comes just before the acknowledgement, the data with it or later.
+        let script: Script = Box::new(move |message| match message.opcode {
+            Opcode::MemRdData | Opcode::MemRd => {
+                let mut all = answers(message, Opcode::CmpE, TRIP, lag);
+                all.push(Reply(0, snoop(Opcode::BiSnpInv, 1, 1)));
+                all
+            }
+            Opcode::MemWr => vec![Reply(0, respond(message, Opcode::Cmp, 0))],
+            _ => answers(message, Opcode::CmpE, 2 * MESSAGE, 0),
+        });
+        let ran = run(params(4), cache(8, 2), &[op], &[], script);
+        let coherence = ran.host().coherence();
+        assert_eq!((coherence.conflicts, coherence.early_conflicts), (1, 0));
+        assert_eq!(ran.line(1), Line::I);
+        let completed = ran.row(0).completed_ps;
+        assert!(ran.time_of(Opcode::BiRspI) > completed);
+        let wrote = ran.sent().contains(&(Opcode::MemWr, 1));
+        assert_eq!(wrote, ran.row(0).write, "a store is not lost");
+    }
+}
+
+#[test]
+fn a_block_of_lines_that_answer_alike_gets_one_answer() {
+    for (lines, opcode) in [
+        (2, Opcode::BiRspIBlk),
+        (3, Opcode::BiRspIBlk),
+        (4, Opcode::BiRspIBlk),
+    ] {
+        // One exclusive, one modified, the rest absent.
+        let ops = [read(4), write(5)];
+        let snoops = [(100, snoop(Opcode::BiSnpInvBlk, 4, lines))];
+        let script = device(Opcode::CmpE, 10_000, 0);
+        let ran = run(params(4), cache(8, 2), &ops, &snoops, script);
+        assert_eq!(answered(&ran), [(opcode, 4, lines)]);
+        assert_eq!(
+            ran.time_of(opcode),
+            ran.time_of(Opcode::MemWr) + 10_000 + TRIP
+        );
+        assert_eq!((ran.line(4), ran.line(5)), (Line::I, Line::I));
+        let coherence = ran.host().coherence();
+        assert_eq!((coherence.block_snoops, coherence.invalidated), (1, 2));
+        let inv = coherence.snooped[Snoop::Inv as usize];
+        assert_eq!(inv, [u64::from(lines) - 2, 0, 1, 1, 0]);
+    }
+}
+
+#[test]
+fn a_block_of_lines_that_answer_differently_is_answered_line_by_line() {
+    let snoops = [(100, snoop(Opcode::BiSnpDataBlk, 4, 2))];
+    let script = device(Opcode::CmpE, 10_000, 0);
+    let ran = run(params(4), cache(8, 2), &[write(5)], &snoops, script);
+    assert_eq!(
+        answered(&ran),
+        [(Opcode::BiRspI, 4, 1), (Opcode::BiRspS, 5, 1)]
+    );
+}
+
+#[test]
+fn a_block_with_a_conflict_is_answered_line_by_line_as_soon_as_can_be() {
+    // Lines 4 and 7 are here, line 5 is asked for when the snoop comes, line 6 is absent.
+    let ops = [read(4), write(7), at(100, read(5))];
+    let snoops = [(105, snoop(Opcode::BiSnpInvBlk, 4, 4))];
+    let script = device(Opcode::CmpE, 40_000, 0);
+    let ran = run(params(4), cache(8, 2), &ops, &snoops, script);
+    let lines: Vec<u64> = answered(&ran).iter().map(|(_, line, _)| *line).collect();
+    assert_eq!(
+        lines[..2],
+        [4, 6],
+        "those without anything under way go at once"
+    );
+    assert_eq!(lines.len(), 4);
+    assert!(answered(&ran).iter().all(|answer| answer.2 == 1));
+    assert_eq!(ran.host().coherence().conflicts, 1);
+}
+
+#[test]
+fn accesses_to_a_line_under_way_wait_for_it_and_complete_in_order() {
+    let ops = [read(1), at(1, read(1)), at(2, write(1)), at(3, read(1))];
+    let last = TRIP + 40_000 + MESSAGE;
+    let script = device(Opcode::CmpE, 40_000, 0);
+    let ran = run(params(4), cache(8, 2), &ops, &[], script);
+    assert_eq!(ran.sent(), [(Opcode::MemRdData, 1)]);
+    assert_eq!(
+        ran.latencies(),
+        [last, last - 1_000, last - 2_000, last - 3_000]
+    );
+    let ids: Vec<u64> = ran.rows.iter().map(|row| row.id).collect();
+    assert_eq!(ids, [0, 1, 2, 3]);
+    assert_eq!(stage(&ran, 2, "queue"), last - 2_000);
+    assert_eq!(ran.host().coherence().merged, 3);
+
+    // A store that finds the line shared sends the upgrade then, and its wait is queueing.
+    let script = device(Opcode::CmpS, 40_000, 0);
+    let ran = run(params(4), cache(8, 2), &ops, &[], script);
+    assert_eq!(ran.sent(), [(Opcode::MemRdData, 1), (Opcode::MemInv, 1)]);
+    let upgraded = last + TRIP + 40_000;
+    assert_eq!(
+        ran.latencies(),
+        [last, last - 1_000, upgraded - 2_000, upgraded - 3_000]
+    );
+    assert_eq!(stage(&ran, 2, "queue"), last - 2_000);
+    assert_eq!(stage(&ran, 2, "process"), PROCESS);
+    assert_eq!(stage(&ran, 3, "queue"), upgraded - 3_000);
+}
+
+#[test]
+fn a_miss_without_a_free_mshr_or_way_waits_in_front_of_the_cache() {
+    let last = TRIP + 40_000 + MESSAGE;
+    let both = |cache, stall| {
+        let script = device(Opcode::CmpE, 40_000, 0);
+        let ran = run(params(8), cache, &[read(1), read(2), read(1)], &[], script);
+        assert_eq!(ran.latencies()[..2], [last, 2 * last]);
+        assert_eq!(stage(&ran, 1, "queue"), last + MESSAGE);
+        assert_eq!(ran.host().coherence().stalls[stall as usize], 1);
+        ran
+    };
+    let mut one = cache(8, 8);
+    one.mshrs = Some(1);
+    let ran = both(one, Stall::Mshrs);
+    // The third operation is taken when the second goes on.
+    assert_eq!(ran.row(2).issued_ps, last);
+    assert_eq!(ran.latencies()[2], CACHE);
+    both(cache(1, 1), Stall::Set);
+}
+
+#[test]
+fn so_many_accesses_wait_for_a_line_and_the_next_in_front_of_the_cache() {
+    let ops = [read(1); 30];
+    let script = device(Opcode::CmpE, 40_000, 0);
+    let ran = run(params(64), cache(8, 2), &ops, &[], script);
+    let last = TRIP + 40_000 + MESSAGE;
+    let mut latencies = vec![last; 20];
+    latencies.push(last + CACHE);
+    latencies.resize(30, CACHE);
+    assert_eq!(ran.latencies(), latencies);
+    assert_eq!(stage(&ran, 20, "queue"), last);
+    let coherence = ran.host().coherence();
+    assert_eq!(coherence.stalls[Stall::Targets as usize], 1);
+    assert_eq!((coherence.merged, coherence.hits), (19, 10));
+}
+
+#[test]
+fn memory_that_the_host_keeps_coherent_needs_neither_completions_nor_announcements() {
+    let ops = [
+        read(HDM_H),
+        at(100, write(HDM_H)),
+        at(200, read(HDM_H + 1)),
+        at(300, read(HDM_H + 2)),
+        at(400, write(HDM_H)),
+    ];
+    let script = device(Opcode::CmpE, 20_000, 0);
+    let ran = run(params(4), cache(1, 1), &ops, &[], script);
+    assert_eq!(
+        ran.sent(),
+        [
+            (Opcode::MemRd, HDM_H),
+            (Opcode::MemRd, HDM_H + 1),
+            (Opcode::MemWr, HDM_H),
+            (Opcode::MemRd, HDM_H + 2),
+            (Opcode::MemRd, HDM_H)
+        ]
+    );
+    assert!(
+        ran.seen()
+            .iter()
+            .all(|(_, message)| message.meta == MemMeta::NONE)
+    );
+    let miss = TRIP + 20_000;
+    assert_eq!(ran.latencies(), [miss, CACHE, miss, miss, miss]);
+    assert_eq!(ran.line(HDM_H), Line::M);
+    assert_eq!(ran.row(0).device, 1);
+    assert_eq!(ran.host().coherence().silent_evictions, 2);
+}
+
+#[test]
+fn snoops_of_modified_lines_wait_for_write_backs_and_never_for_requests() {
+    // 40 modified lines, all snooped; requests after them get no answer for a long time.
+    let lines = 40;
+    let mut ops: Vec<_> = (0..lines).map(write).collect();
+    ops.extend((lines..lines + 8).map(|line| at(1_000, read(line))));
+    let snoops: Vec<_> = (0..lines)
+        .map(|line| (2_000, snoop(Opcode::BiSnpInv, line, 1)))
+        .collect();
+    let script: Script = Box::new(|message| match message.opcode {
+        Opcode::MemRdData => answers(message, Opcode::CmpE, 100_000_000, 0),
+        Opcode::MemWr => answers(message, Opcode::CmpE, 5_000_000, 0),
+        _ => answers(message, Opcode::CmpE, 0, 0),
+    });
+    let mut cache = cache(64, 64);
+    cache.mshrs = Some(8);
+    let ran = run(params(64), cache, &ops, &snoops, script);
+    assert_eq!(answered(&ran).len(), lines as usize);
+    let coherence = ran.host().coherence();
+    assert_eq!(coherence.snoops_delayed, 8);
+    let written = ran
+        .seen()
+        .iter()
+        .map(|(time, message)| (*time, message.opcode));
+    let written = written.filter(|(_, opcode)| *opcode == Opcode::MemWr);
+    let times: Vec<u64> = written.map(|(time, _)| time).collect();
+    assert_eq!(times.len(), lines as usize);
+    assert!(times[31] < 3_000_000 && times[32] > 7_000_000);
+    assert!(ran.time_of(Opcode::BiRspI) < 100_000_000);
+}
+
+#[test]
+fn an_access_to_a_line_that_a_snoop_has_written_back_waits_and_goes_on() {
+    // Snooped to shared while a load and a store wait: the load hits, the store upgrades.
+    let script = device(Opcode::CmpE, 30_000, 0);
+    let ops = [write(1), at(110, read(1)), at(111, write(1))];
+    let snoops = [(100, snoop(Opcode::BiSnpData, 1, 1))];
+    let ran = run(params(4), cache(8, 2), &ops, &snoops, script);
+    assert_eq!(
+        ran.sent(),
+        [
+            (Opcode::MemRd, 1),
+            (Opcode::MemWr, 1),
+            (Opcode::BiRspS, 1),
+            (Opcode::MemInv, 1)
+        ]
+    );
+    let settled = ran.time_of(Opcode::MemWr) + 30_000 + 2_000;
+    assert_eq!(ran.row(1).completed_ps, settled);
+    assert_eq!(ran.line(1), Line::M);
+}
+
+#[test]
+fn a_line_on_its_way_out_is_asked_for_when_it_has_left() {
+    // Line 3 takes the place of line 1, which is wanted again while it is written back.
+    let ops = [write(1), at(100, read(3)), at(101, read(1))];
+    let script = device(Opcode::CmpE, 30_000, 0);
+    let ran = run(params(4), cache(2, 1), &ops, &[], script);
+    assert_eq!(
+        ran.sent(),
+        [
+            (Opcode::MemRd, 1),
+            (Opcode::MemRdData, 3),
+            (Opcode::MemWr, 1),
+            (Opcode::MemRdData, 1),
+            (Opcode::MemClnEvct, 3)
+        ]
+    );
+    // Its completion waits for the data of line 3, as its own data for their completion.
+    let left = ran.time_of(Opcode::MemWr) + 30_000 + 2_000 + MESSAGE;
+    assert_eq!(stage(&ran, 2, "queue"), left - 101_000 + MESSAGE);
+    assert_eq!(ran.host().coherence().stalls[Stall::Leaving as usize], 1);
+}
