@@ -583,3 +583,28 @@ fn a_line_on_its_way_out_is_asked_for_when_it_has_left() {
     assert_eq!(stage(&ran, 2, "queue"), left - 101_000 + MESSAGE);
     assert_eq!(ran.host().coherence().stalls[Stall::Leaving as usize], 1);
 }
+
+#[test]
+fn a_store_that_waits_for_a_snooped_line_leaves_the_entry_to_other_snoops() {
+    // 32 lines, as many as snoops have entries, are snooped and wanted again; the upgrades that
+    // follow take long, and snoops of four more modified lines do not wait for them.
+    let mut ops: Vec<_> = (0..36).map(write).collect();
+    ops.extend((0..32).map(|line| at(3_000, write(line))));
+    let mut snoops: Vec<_> = (0..32)
+        .map(|line| (2_000, snoop(Opcode::BiSnpData, line, 1)))
+        .collect();
+    snoops.extend((32..36).map(|line| (20_000, snoop(Opcode::BiSnpInv, line, 1))));
+    let script: Script = Box::new(|message| match message.opcode {
+        Opcode::MemInv => answers(message, Opcode::CmpE, 100_000_000, 0),
+        Opcode::MemWr => answers(message, Opcode::CmpE, 5_000_000, 0),
+        _ => answers(message, Opcode::CmpE, 0, 0),
+    });
+    let ran = run(params(64), cache(64, 64), &ops, &snoops, script);
+    let coherence = ran.host().coherence();
+    assert_eq!((coherence.upgrades, coherence.snoops_delayed), (32, 0));
+    let last = ran.seen().iter().map(|(time, _)| *time).max();
+    assert!(
+        last < Some(30_000_000),
+        "snoops were answered before upgrades"
+    );
+}
