@@ -44,6 +44,10 @@ pub(super) struct Entry {
     /// waits has no request of its own.
     pub(super) begun: u64,
     pub(super) trips: u32,
+    /// Of a line that leaves: the entry that asks for it when it has left.
+    pub(super) successor: u32,
+    /// Of an entry whose request waits until the line has left: the entry of the eviction.
+    pub(super) predecessor: u32,
     /// The snoop that it owes an answer, and its place in the block.
     pub(super) snoop: u32,
     pub(super) place: u8,
@@ -74,6 +78,8 @@ impl Entry {
             data: 0,
             begun: 0,
             trips: 0,
+            successor: NONE,
+            predecessor: NONE,
             snoop: NONE,
             place: 0,
             first: NONE,

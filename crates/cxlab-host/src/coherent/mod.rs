@@ -10,7 +10,8 @@
 //! An access that misses takes an MSHR and a way of its set; the line that leaves takes an entry
 //! for evictions until its completion comes. Accesses to a line that has something under way wait
 //! for it, in order. An access that finds no room waits in front of the cache, and those behind it
-//! wait too; this counts as `queue`, as does waiting for another access's line. The latency stages
+//! wait too; this counts as `queue`, as does waiting for another access's line, or for the eviction
+//! of the line itself. The latency stages
 //! of an access are those of the message that completes it; a lost upgrade's second request goes
 //! on with the stages of its first.
 //!
@@ -226,13 +227,26 @@ impl CachingRequester {
 
     /// The copy of a line, or what is under way.
     pub fn line(&self, line: LineAddr) -> Line {
-        match self.cache.find(line) {
-            Some(slot) if self.cache[slot].entry == NONE => self.cache[slot].line,
-            Some(slot) => self.entries.get(self.cache[slot].entry).state.line,
-            None => self
-                .entries
-                .leaving(line)
-                .map_or(Line::I, |number| self.entries.get(number).state.line),
+        let slot = self.cache.find(line);
+        match (self.under_way(line, slot), slot) {
+            (Some(number), _) => self.entries.get(number).state.line,
+            (None, Some(slot)) => self.cache[slot].line,
+            (None, None) => Line::I,
+        }
+    }
+
+    /// The entry that has the state of a line, which lies in that way, if any.
+    #[inline]
+    fn under_way(&self, line: LineAddr, slot: Option<Slot>) -> Option<u32> {
+        let Some(slot) = slot else {
+            return self.entries.leaving(line);
+        };
+        match self.cache[slot].entry {
+            NONE => None,
+            number => match self.entries.get(number).predecessor {
+                NONE => Some(number),
+                predecessor => Some(predecessor),
+            },
         }
     }
 
@@ -359,7 +373,8 @@ impl CachingRequester {
                 return Err(Stall::Mshrs);
             }
             self.cache.touch(slot);
-            self.open(ctx, access, slot);
+            let number = self.open(access, slot);
+            self.request(ctx, number, None);
             return Ok(());
         }
         let (next, _) = local_step(LineState::stable(way.line), access_event(write));
@@ -371,16 +386,14 @@ impl CachingRequester {
         Ok(())
     }
 
-    /// The line is absent: it gets a way and is asked for, and another may have to leave.
+    /// The line is absent: it gets a way and is asked for, at once or when its eviction has been
+    /// completed, and another may have to leave.
     fn miss(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         access: u32,
         line: LineAddr,
     ) -> Result<(), Stall> {
-        if self.entries.leaving(line).is_some() {
-            return Err(Stall::Leaving);
-        }
         if self.entries.room(Kind::Miss) == 0 {
             return Err(Stall::Mshrs);
         }
@@ -399,15 +412,23 @@ impl CachingRequester {
             },
         );
         self.coherence.misses += 1;
-        self.open(ctx, access, slot);
+        let number = self.open(access, slot);
+        match self.entries.leaving(line) {
+            Some(predecessor) => {
+                self.coherence.after_evictions += 1;
+                self.entries.get_mut(predecessor).successor = number;
+                self.entries.get_mut(number).predecessor = predecessor;
+            }
+            None => self.request(ctx, number, None),
+        }
         if let Some((victim, way, event)) = evicted {
             self.evict(ctx, victim, way, event);
         }
         Ok(())
     }
 
-    /// Takes an MSHR for a line that has a way, and sends what its first access needs.
-    fn open(&mut self, ctx: &mut Ctx<'_, Parcel>, access: u32, slot: Slot) {
+    /// Takes an MSHR for an access to a line that has a way.
+    fn open(&mut self, access: u32, slot: Slot) -> u32 {
         let way = self.cache[slot];
         let number = self.entries.take(Entry {
             slot: Some(slot),
@@ -416,7 +437,7 @@ impl CachingRequester {
         self.cache[slot].entry = number;
         self.cache.pin(slot);
         self.accesses.append(self.entries.get_mut(number), access);
-        self.request(ctx, number, None);
+        number
     }
 
     /// An entry for a line that was settled.

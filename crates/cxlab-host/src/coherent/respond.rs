@@ -48,7 +48,7 @@ impl CachingRequester {
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, message: &Message) {
         while self.entries.get(number).state.is_settled() {
             if self.entries.get(number).first == NONE {
-                self.release(number);
+                self.release(ctx, number);
                 return;
             }
             self.request(ctx, number, Some(message));
@@ -79,10 +79,10 @@ impl CachingRequester {
         self.perform(ctx, number, &actions, message);
     }
 
-    /// The line is settled and nobody waits for it.
-    fn release(&mut self, number: u32) {
+    /// The line is settled and nobody waits for it. If it has left, it may be asked for again.
+    fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
         let entry = self.entries.get(number);
-        let line = entry.state.line;
+        let (line, successor) = (entry.state.line, entry.successor);
         if let Some(slot) = entry.slot {
             if line == Line::I {
                 self.cache.remove(slot);
@@ -94,6 +94,10 @@ impl CachingRequester {
             }
         }
         self.entries.give_back(number);
+        if successor != NONE {
+            self.entries.get_mut(successor).predecessor = NONE;
+            self.request(ctx, successor, None);
+        }
     }
 
     /// Does what the table says, after the entry has got its new state. `message` is the response

@@ -136,14 +136,11 @@ impl CachingRequester {
         line: LineAddr,
     ) {
         let slot = self.cache.find(line);
-        let mut number = match slot {
-            Some(slot) => self.cache[slot].entry,
-            None => self.entries.leaving(line).unwrap_or(NONE),
-        };
+        let number = self.under_way(line, slot);
         let state = match (number, slot) {
-            (NONE, Some(slot)) => LineState::stable(self.cache[slot].line),
-            (NONE, None) => LineState::stable(Line::I),
-            (number, _) => self.entries.get(number).state,
+            (Some(number), _) => self.entries.get(number).state,
+            (None, Some(slot)) => LineState::stable(self.cache[slot].line),
+            (None, None) => LineState::stable(Line::I),
         };
         let found = if state.line.is_stable() && !state.is_settled() {
             Found::Busy
@@ -154,7 +151,7 @@ impl CachingRequester {
         let Some((next, actions)) = step(state, Event::BiSnp(kind)) else {
             panic!("a snoop of {line:?}, {kind:?}, has no row in {state:?}")
         };
-        if next.is_settled() && number == NONE {
+        if next.is_settled() && number.is_none() {
             for action in actions.iter() {
                 match action {
                     Action::Send(M2s::BiRsp(kept)) => self.answer_job(ctx, job, place, kept),
@@ -178,14 +175,19 @@ impl CachingRequester {
             }
             return;
         }
-        if let (NONE, Some(slot)) = (number, slot) {
-            number = self.entries.take(Entry {
-                slot: Some(slot),
-                ..self.entry(line, self.cache[slot], Kind::Snoop)
-            });
-            self.cache[slot].entry = number;
-            self.cache.pin(slot);
-        }
+        let number = match (number, slot) {
+            (Some(number), _) => number,
+            (None, Some(slot)) => {
+                let number = self.entries.take(Entry {
+                    slot: Some(slot),
+                    ..self.entry(line, self.cache[slot], Kind::Snoop)
+                });
+                self.cache[slot].entry = number;
+                self.cache.pin(slot);
+                number
+            }
+            (None, None) => unreachable!("an absent line is answered at once"),
+        };
         let entry = self.entries.get_mut(number);
         entry.state = next;
         entry.snoop = job;

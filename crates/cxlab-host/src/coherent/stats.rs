@@ -61,13 +61,11 @@ pub enum Stall {
     Set,
     /// Every entry for evictions is in use.
     Evictions,
-    /// The line itself is on its way out.
-    Leaving,
 }
 
 impl Stall {
     /// How many there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 4;
 }
 
 /// What a caching requester did, from the beginning of measurement.
@@ -77,6 +75,8 @@ pub struct CoherenceStats {
     pub hits: u64,
     /// Accesses that began a request for an absent line.
     pub misses: u64,
+    /// Misses that waited for the eviction of the same line.
+    pub after_evictions: u64,
     /// Accesses that waited for the request of another.
     pub merged: u64,
     /// Stores that began a request to own a shared line.

@@ -234,6 +234,7 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
         for one in totals.coherence {
             all.hits += one.hits;
             all.merged += one.merged;
+            all.after_evictions += one.after_evictions;
             all.upgrades += one.upgrades;
             all.upgrades_lost += one.upgrades_lost;
             all.clean_evictions += one.clean_evictions;
@@ -251,6 +252,7 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
     let met = [
         all.hits,
         all.merged,
+        all.after_evictions,
         all.upgrades,
         all.upgrades_lost,
         all.clean_evictions,

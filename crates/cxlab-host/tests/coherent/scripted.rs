@@ -444,21 +444,22 @@ fn accesses_to_a_line_under_way_wait_for_it_and_complete_in_order() {
 #[test]
 fn a_miss_without_a_free_mshr_or_way_waits_in_front_of_the_cache() {
     let last = TRIP + 40_000 + MESSAGE;
-    let both = |cache, stall| {
+    let both = |cache, stall, stalls| {
         let script = device(Opcode::CmpE, 40_000, 0);
         let ran = run(params(8), cache, &[read(1), read(2), read(1)], &[], script);
         assert_eq!(ran.latencies()[..2], [last, 2 * last]);
         assert_eq!(stage(&ran, 1, "queue"), last + MESSAGE);
-        assert_eq!(ran.host().coherence().stalls[stall as usize], 1);
+        assert_eq!(ran.host().coherence().stalls[stall as usize], stalls);
         ran
     };
     let mut one = cache(8, 8);
     one.mshrs = Some(1);
-    let ran = both(one, Stall::Mshrs);
+    let ran = both(one, Stall::Mshrs, 1);
     // The third operation is taken when the second goes on.
     assert_eq!(ran.row(2).issued_ps, last);
     assert_eq!(ran.latencies()[2], CACHE);
-    both(cache(1, 1), Stall::Set);
+    // With one way the third waits as well, for the second.
+    both(cache(1, 1), Stall::Set, 2);
 }
 
 #[test]
@@ -562,26 +563,55 @@ fn an_access_to_a_line_that_a_snoop_has_written_back_waits_and_goes_on() {
     assert_eq!(ran.line(1), Line::M);
 }
 
+/// Line 3 takes the place of line 1, which is wanted again while it is written back. What the
+/// device sends when the write comes is in `answer`.
+fn wanted_again(answer: fn(&Message) -> Vec<Reply>) -> Ran {
+    let script: Script = Box::new(move |message| match message.opcode {
+        Opcode::MemWr => answer(message),
+        _ => answers(message, Opcode::CmpE, 0, 0),
+    });
+    let ops = [
+        write(1),
+        at(40, read(2)),
+        at(60, read(5)),
+        at(100, read(3)),
+        at(101, read(1)),
+        at(102, read(4)),
+        at(103, write(1)),
+    ];
+    let ran = run(params(8), cache(3, 3), &ops, &[], script);
+    assert_eq!(ran.line(1), Line::M);
+    assert_eq!(ran.host().coherence().after_evictions, 1);
+    ran
+}
+
 #[test]
 fn a_line_on_its_way_out_is_asked_for_when_it_has_left() {
-    // Line 3 takes the place of line 1, which is wanted again while it is written back.
-    let ops = [write(1), at(100, read(3)), at(101, read(1))];
-    let script = device(Opcode::CmpE, 30_000, 0);
-    let ran = run(params(4), cache(2, 1), &ops, &[], script);
-    assert_eq!(
-        ran.sent(),
-        [
-            (Opcode::MemRd, 1),
-            (Opcode::MemRdData, 3),
-            (Opcode::MemWr, 1),
-            (Opcode::MemRdData, 1),
-            (Opcode::MemClnEvct, 3)
+    let ran = wanted_again(|message| answers(message, Opcode::CmpE, 30_000, 0));
+    let left = ran.time_of(Opcode::MemWr) + 30_000 + 2_000;
+    let (again, _) = *ran
+        .seen()
+        .iter()
+        .rfind(|(_, message)| message.opcode == Opcode::MemRdData && message.hpa.0 == 64)
+        .unwrap();
+    assert_eq!(again, left + TRIP - 2_000);
+    assert_eq!(ran.row(4).completed_ps, left + TRIP + MESSAGE);
+    assert_eq!(stage(&ran, 4, "queue"), left - 101_000 + MESSAGE);
+    assert_eq!(ran.row(6).completed_ps, ran.row(4).completed_ps);
+    assert!(ran.row(5).completed_ps < left, "others go on meanwhile");
+}
+
+#[test]
+fn a_snoop_of_a_line_that_leaves_and_is_wanted_again_is_about_the_copy_that_leaves() {
+    let ran = wanted_again(|message| {
+        vec![
+            Reply(0, snoop(Opcode::BiSnpInv, 1, 1)),
+            Reply(30_000, respond(message, Opcode::Cmp, 0)),
         ]
-    );
-    // Its completion waits for the data of line 3, as its own data for their completion.
-    let left = ran.time_of(Opcode::MemWr) + 30_000 + 2_000 + MESSAGE;
-    assert_eq!(stage(&ran, 2, "queue"), left - 101_000 + MESSAGE);
-    assert_eq!(ran.host().coherence().stalls[Stall::Leaving as usize], 1);
+    });
+    let answer = ran.time_of(Opcode::BiRspI);
+    assert_eq!(answer, ran.time_of(Opcode::MemWr) + 30_000 + TRIP);
+    assert_eq!(ran.host().coherence().conflicts, 0);
 }
 
 #[test]
