@@ -10,10 +10,9 @@
 //! An access that misses takes an MSHR and a way of its set; the line that leaves takes an entry
 //! for evictions until its completion comes. Accesses to a line that has something under way wait
 //! for it, in order. An access that finds no room waits in front of the cache, and those behind it
-//! wait too; this counts as `queue`, as does waiting for another access's line, or for the eviction
-//! of the line itself. The latency stages
-//! of an access are those of the message that completes it; a lost upgrade's second request goes
-//! on with the stages of its first.
+//! wait too; this counts as `queue`, as does waiting for another access's line, or for the
+//! eviction of the line itself. The latency stages of an access are those of the message that
+//! completes it; a lost upgrade's second request goes on with the stages of its first.
 //!
 //! Responses are always taken: everything they cause has its entry, and the outgoing queues hold
 //! a request, a `MemWr`, a `BIConflict` and an answer for each. A snoop waits for an entry only if
