@@ -111,9 +111,10 @@ fn check_books(host: &CachingRequester, now: SimTime) {
 struct Totals {
     coherence: Vec<CoherenceStats>,
     blocks: u64,
+    digest: u64,
 }
 
-fn run(seed: u64) -> Totals {
+fn run(seed: u64, threads: usize) -> Totals {
     let mut rng = StreamRng::new(seed, "system");
     let hosts = 2 + rng.below(2) as usize;
     let lines = 2 + rng.below(9);
@@ -172,18 +173,18 @@ fn run(seed: u64) -> Totals {
     let monitor = Monitor::default();
     let mut time = 0;
     let mut looks = 0;
-    loop {
+    let digest = loop {
         time += 1_000 + rng.below(60_000);
         looks += 1;
         assert!(time < 1_000_000_000, "everything completes");
-        let outcome = simulation.run(1, SimTime(time), &monitor);
+        let outcome = simulation.run(threads, SimTime(time), &monitor);
         check_copies(&simulation, hosts, lines);
         assert!(home(&simulation).entries() <= capacity, "the filter's size");
         for number in 0..hosts {
             check_books(host(&simulation, number), SimTime(time));
         }
         if outcome.stop == Stop::Exhausted {
-            break;
+            break outcome.digest;
         }
         if looks == 3 {
             for number in 0..hosts {
@@ -193,7 +194,7 @@ fn run(seed: u64) -> Totals {
                 host.begin_measurement(SimTime(time));
             }
         }
-    }
+    };
 
     let mut observed = vec![];
     let mut coherence = vec![];
@@ -218,6 +219,7 @@ fn run(seed: u64) -> Totals {
     Totals {
         coherence,
         blocks: home(&simulation).blocks_sent,
+        digest,
     }
 }
 
@@ -226,7 +228,7 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
     let mut all = CoherenceStats::default();
     let mut blocks = 0;
     for seed in 0..SEEDS {
-        let totals = match std::panic::catch_unwind(|| run(seed)) {
+        let totals = match std::panic::catch_unwind(|| run(seed, 1)) {
             Ok(totals) => totals,
             Err(_) => panic!("seed {seed}"),
         };
@@ -266,4 +268,13 @@ fn requesters_at_random_keep_the_laws_and_meet_every_situation() {
     ];
     assert!(met.iter().all(|&count| count > 20), "{all:?} {blocks}");
     assert!(all.stalls.iter().all(|&count| count > 0), "{all:?}");
+}
+
+#[test]
+fn threads_change_nothing() {
+    for seed in 0..20 {
+        let (alone, together) = (run(seed, 1), run(seed, 3));
+        assert_eq!(alone.digest, together.digest, "seed {seed}");
+        assert_eq!(alone.coherence, together.coherence, "seed {seed}");
+    }
 }
