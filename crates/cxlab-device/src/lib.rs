@@ -1,5 +1,10 @@
-//! CXL devices. So far: the Type 3 memory expander with host-managed coherence (HDM-H).
+//! CXL devices: Type 3 memory whose host keeps it coherent (HDM-H), and Type 3 memory that the
+//! device keeps coherent by back-invalidation (HDM-DB).
 
+mod coherent_device;
 mod memory_device;
 
+pub use coherent_device::{
+    CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,
+};
 pub use memory_device::{DeviceConfig, DeviceParams, DeviceStats, MemoryDevice};

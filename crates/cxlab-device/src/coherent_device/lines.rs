@@ -1,0 +1,292 @@
+//! Lines with an operation under way, and requests in the device.
+
+use cxlab_engine::units::{LineAddr, SimTime};
+use cxlab_memory::Slot;
+use cxlab_protocol::Message;
+use cxlab_protocol::coherence::dcoh::{LineState, Peer};
+use cxlab_protocol::coherence::message::M2s;
+
+/// No line and no request.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A request in the device, from its acceptance until its responses have been sent.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub(super) message: Message,
+    pub(super) what: M2s,
+    pub(super) peer: Peer,
+    /// The port it came through and is answered through.
+    pub(super) port: u16,
+    /// Its time is in a stage up to here.
+    pub(super) since: SimTime,
+    /// The busy line it is about.
+    pub(super) line: u32,
+    /// What the medium read.
+    pub(super) data: u16,
+    /// Responses that have not been sent.
+    pub(super) replies: u8,
+    /// The next that waits for the same line.
+    pub(super) next: u32,
+}
+
+/// The requests in the device.
+pub(super) struct Contexts {
+    slab: Vec<Request>,
+    free: Vec<u32>,
+    limit: u32,
+}
+
+impl Contexts {
+    pub(super) fn new(limit: u32) -> Self {
+        Contexts {
+            slab: Vec::new(),
+            free: Vec::new(),
+            limit,
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        (self.slab.len() - self.free.len()) as u32
+    }
+
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        !self.free.is_empty() || (self.slab.len() as u32) < self.limit
+    }
+
+    /// Takes a context; the caller looked for [`Contexts::has_room`].
+    #[inline]
+    pub(super) fn take(&mut self, request: Request) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self.slab[number as usize] = request;
+            return number;
+        }
+        assert!((self.slab.len() as u32) < self.limit, "a context is free");
+        self.slab.push(request);
+        self.slab.len() as u32 - 1
+    }
+
+    /// A response has been sent; true when it was the last.
+    #[inline]
+    pub(super) fn replied(&mut self, number: u32) -> bool {
+        let request = &mut self.slab[number as usize];
+        request.replies -= 1;
+        if request.replies > 0 {
+            return false;
+        }
+        self.free.push(number);
+        true
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &Request {
+        &self.slab[number as usize]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut Request {
+        &mut self.slab[number as usize]
+    }
+}
+
+/// A line with an operation under way, or with a request that waits for an entry of the filter.
+#[derive(Clone, Copy)]
+pub(super) struct BusyLine {
+    pub(super) line: LineAddr,
+    pub(super) state: LineState,
+    /// Its entry in the filter, which is pinned.
+    pub(super) slot: Option<Slot>,
+    /// Whether the filter takes the entry away.
+    pub(super) evicted: bool,
+    /// Whether the request whose turn it is waits for an entry.
+    pub(super) starved: bool,
+    /// The request whose turn it is.
+    pub(super) asker: u32,
+    /// Requests that wait behind it, in order, linked through themselves.
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// The next line that waits for an entry of the same set.
+    pub(super) next: u32,
+    /// The next line of its bucket.
+    chain: u32,
+    in_use: bool,
+}
+
+/// The busy lines: a slab, found through buckets by the low bits of the line's number. At most one
+/// for each request in the device and for each entry of the filter; the slab grows to what is
+/// needed.
+pub(super) struct BusyLines {
+    slab: Vec<BusyLine>,
+    free: Vec<u32>,
+    buckets: Vec<u32>,
+}
+
+impl BusyLines {
+    /// Buckets for so many lines; more only make them longer.
+    pub(super) fn new(usual: u32) -> Self {
+        BusyLines {
+            slab: Vec::with_capacity(usual.min(1024) as usize),
+            free: Vec::new(),
+            buckets: vec![NONE; (2 * usual as usize).next_power_of_two()],
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slab.len() - self.free.len()
+    }
+
+    #[inline]
+    fn bucket(&self, line: LineAddr) -> usize {
+        line.0 as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    pub(super) fn find(&self, line: LineAddr) -> Option<u32> {
+        let mut at = self.buckets[self.bucket(line)];
+        while at != NONE {
+            let busy = &self.slab[at as usize];
+            if busy.line == line {
+                return Some(at);
+            }
+            at = busy.chain;
+        }
+        None
+    }
+
+    /// Begins to keep a line that is not kept.
+    #[inline]
+    pub(super) fn take(&mut self, line: LineAddr, state: LineState, slot: Option<Slot>) -> u32 {
+        let bucket = self.bucket(line);
+        let busy = BusyLine {
+            line,
+            state,
+            slot,
+            evicted: false,
+            starved: false,
+            asker: NONE,
+            first: NONE,
+            last: NONE,
+            next: NONE,
+            chain: self.buckets[bucket],
+            in_use: true,
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.slab[number as usize] = busy;
+                number
+            }
+            None => {
+                self.slab.push(busy);
+                self.slab.len() as u32 - 1
+            }
+        };
+        self.buckets[bucket] = number;
+        number
+    }
+
+    /// Forgets a line.
+    #[inline]
+    pub(super) fn give_back(&mut self, number: u32) {
+        let busy = self.slab[number as usize];
+        assert!(busy.in_use && busy.first == NONE && !busy.starved);
+        let bucket = self.bucket(busy.line);
+        let mut at = self.buckets[bucket];
+        if at == number {
+            self.buckets[bucket] = busy.chain;
+        } else {
+            while self.slab[at as usize].chain != number {
+                at = self.slab[at as usize].chain;
+            }
+            self.slab[at as usize].chain = busy.chain;
+        }
+        self.slab[number as usize].in_use = false;
+        self.free.push(number);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &BusyLine {
+        &self.slab[number as usize]
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut BusyLine {
+        &mut self.slab[number as usize]
+    }
+
+    /// A request waits behind those that wait for this line.
+    #[inline]
+    pub(super) fn append(&mut self, number: u32, contexts: &mut Contexts, request: u32) {
+        let busy = &mut self.slab[number as usize];
+        contexts.get_mut(request).next = NONE;
+        if busy.first == NONE {
+            busy.first = request;
+        } else {
+            contexts.get_mut(busy.last).next = request;
+        }
+        busy.last = request;
+    }
+
+    /// It is the turn of the first request that waits for this line.
+    #[inline]
+    pub(super) fn next_asker(&mut self, number: u32, contexts: &Contexts) -> Option<u32> {
+        let busy = &mut self.slab[number as usize];
+        let request = busy.first;
+        if request == NONE {
+            return None;
+        }
+        busy.first = contexts.get(request).next;
+        busy.asker = request;
+        Some(request)
+    }
+}
+
+/// Lines of one set that wait for an entry, in order, and entries of it that are being taken away.
+#[derive(Clone, Copy)]
+pub(super) struct SetQueue {
+    pub(super) first: u32,
+    last: u32,
+    pub(super) waiting: u32,
+    pub(super) evicting: u32,
+}
+
+impl SetQueue {
+    pub(super) const EMPTY: SetQueue = SetQueue {
+        first: NONE,
+        last: NONE,
+        waiting: 0,
+        evicting: 0,
+    };
+
+    /// Whether more lines wait than entries will become free.
+    #[inline]
+    pub(super) fn needs_room(&self) -> bool {
+        self.waiting > self.evicting
+    }
+
+    #[inline]
+    pub(super) fn append(&mut self, lines: &mut BusyLines, number: u32) {
+        let busy = lines.get_mut(number);
+        busy.starved = true;
+        busy.next = NONE;
+        if self.first == NONE {
+            self.first = number;
+        } else {
+            lines.get_mut(self.last).next = number;
+        }
+        self.last = number;
+        self.waiting += 1;
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self, lines: &mut BusyLines) -> Option<u32> {
+        let number = self.first;
+        if number == NONE {
+            return None;
+        }
+        let busy = lines.get_mut(number);
+        busy.starved = false;
+        self.first = busy.next;
+        self.waiting -= 1;
+        Some(number)
+    }
+}

@@ -1,0 +1,69 @@
+//! Back-invalidation snoops that are out.
+
+use cxlab_engine::units::LineAddr;
+use cxlab_protocol::coherence::dcoh::Peer;
+
+/// A snoop message, until all its lines have been answered.
+#[derive(Clone, Copy)]
+struct Snooped {
+    peer: Peer,
+    first: LineAddr,
+    /// Lines that have not been answered, by their place; none when the tag is free.
+    missing: u8,
+}
+
+/// The snoops that are out, by tag: at most one for each holder of each busy line.
+pub(super) struct SnoopTags {
+    slab: Vec<Snooped>,
+    free: Vec<u32>,
+}
+
+impl SnoopTags {
+    pub(super) fn new() -> Self {
+        SnoopTags {
+            slab: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slab.len() - self.free.len()
+    }
+
+    /// The tag of a snoop of so many lines.
+    pub(super) fn take(&mut self, peer: Peer, first: LineAddr, lines: u8) -> u32 {
+        let snooped = Snooped {
+            peer,
+            first,
+            missing: (1 << lines) - 1,
+        };
+        if let Some(tag) = self.free.pop() {
+            self.slab[tag as usize] = snooped;
+            return tag;
+        }
+        self.slab.push(snooped);
+        self.slab.len() as u32 - 1
+    }
+
+    /// Lines have been answered.
+    ///
+    /// # Panics
+    /// If the answer belongs to no snoop.
+    pub(super) fn answered(&mut self, tag: u32, peer: Peer, first: LineAddr, lines: u8) {
+        let belongs = self.slab.get_mut(tag as usize).and_then(|snooped| {
+            let place = first.0.checked_sub(snooped.first.0)?;
+            let mask = ((1u16 << lines) - 1).checked_shl(u32::try_from(place).ok()?)?;
+            let mask = u8::try_from(mask).ok()?;
+            (snooped.peer == peer && snooped.missing & mask == mask).then_some((snooped, mask))
+        });
+        let Some((snooped, mask)) = belongs else {
+            panic!(
+                "an answer of {peer:?} for {lines} lines from {first:?} to snoop {tag}, which asked for none"
+            )
+        };
+        snooped.missing &= !mask;
+        if snooped.missing == 0 {
+            self.free.push(tag);
+        }
+    }
+}
