@@ -1,24 +1,40 @@
-//! A host as the system sees it: a requester, and what it completed over time.
-
-use std::ops::{Deref, DerefMut};
+//! A host as the system sees it: a requester of either kind, and what it completed over time.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
-use cxlab_host::Requester;
-use cxlab_link::Parcel;
+use cxlab_host::{CachingRequester, CoherenceStats, RequestRow, Requester, RequesterStats};
+use cxlab_link::{LinkPort, Parcel};
 
 use crate::series::Series;
 
+/// What issues.
+#[allow(clippy::large_enum_variant)]
+pub enum Agent {
+    /// All its memory is HDM-H.
+    Plain(Requester),
+    /// It keeps copies of memory that devices keep coherent.
+    Caching(CachingRequester),
+}
+
 /// A requester and its time series.
 pub struct Host {
-    requester: Requester,
+    agent: Agent,
     series: Series,
 }
 
+macro_rules! of_agent {
+    ($self:expr, $agent:ident => $what:expr) => {
+        match $self {
+            Agent::Plain($agent) => $what,
+            Agent::Caching($agent) => $what,
+        }
+    };
+}
+
 impl Host {
-    pub(crate) fn new(requester: Requester) -> Host {
+    pub(crate) fn new(agent: Agent) -> Host {
         Host {
-            requester,
+            agent,
             series: Series::new(SimTime::ZERO),
         }
     }
@@ -27,41 +43,74 @@ impl Host {
         &self.series
     }
 
+    /// What was measured.
+    pub fn stats(&self) -> &RequesterStats {
+        of_agent!(&self.agent, agent => agent.stats())
+    }
+
+    /// What its cache and the devices that own the lines said to each other.
+    pub fn coherence(&self) -> Option<&CoherenceStats> {
+        match &self.agent {
+            Agent::Plain(_) => None,
+            Agent::Caching(agent) => Some(agent.coherence()),
+        }
+    }
+
+    /// Requests in flight, write-backs included.
+    pub fn in_flight(&self) -> u64 {
+        of_agent!(&self.agent, agent => agent.in_flight())
+    }
+
+    /// Requests in flight that count as requests.
+    pub fn requests_in_flight(&self) -> u64 {
+        of_agent!(&self.agent, agent => agent.requests_in_flight())
+    }
+
+    /// Their summed age at `now`, in picoseconds.
+    pub fn age_ps(&self, now: SimTime) -> u128 {
+        of_agent!(&self.agent, agent => agent.age_ps(now))
+    }
+
+    /// Whether its source has finished and everything has completed.
+    pub fn is_done(&self) -> bool {
+        of_agent!(&self.agent, agent => agent.is_done())
+    }
+
+    /// Its ports, for link statistics.
+    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
+        of_agent!(&mut self.agent, agent => agent.ports_mut())
+    }
+
+    /// Takes the rows logged since the last call.
+    pub fn take_rows(&mut self) -> Vec<RequestRow> {
+        of_agent!(&mut self.agent, agent => agent.take_rows())
+    }
+
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {
-        self.requester.begin_measurement(now);
+        of_agent!(&mut self.agent, agent => agent.begin_measurement(now));
         self.series = Series::new(now);
+    }
+
+    pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        of_agent!(&mut self.agent, agent => agent.start(ctx));
     }
 
     #[inline]
     pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        self.requester.receive(ctx, port, parcel);
+        of_agent!(&mut self.agent, agent => agent.receive(ctx, port, parcel));
         self.observe(ctx.now());
     }
 
     #[inline]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        self.requester.wake(ctx, token);
+        of_agent!(&mut self.agent, agent => agent.wake(ctx, token));
         self.observe(ctx.now());
     }
 
     #[inline]
     fn observe(&mut self, now: SimTime) {
-        let stats = self.requester.stats();
+        let stats = of_agent!(&self.agent, agent => agent.stats());
         let latency = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
         self.series.tell(now, stats.reads, stats.writes, latency);
-    }
-}
-
-impl Deref for Host {
-    type Target = Requester;
-
-    fn deref(&self) -> &Requester {
-        &self.requester
-    }
-}
-
-impl DerefMut for Host {
-    fn deref_mut(&mut self) -> &mut Requester {
-        &mut self.requester
     }
 }

@@ -2,6 +2,7 @@
 //! with a system is found here, before any component exists.
 
 mod address;
+mod coherence;
 mod describe;
 mod endpoints;
 mod limits;
@@ -17,6 +18,7 @@ use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::AddressMap;
 use cxlab_memory::Medium;
+use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_workload::pattern::External;
 use cxlab_workload::{OpSource, SourceContext, Workload, WorkloadError};
@@ -171,6 +173,7 @@ impl Plan {
         let devices = endpoints.devices(maps.decoders);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
+        coherence::check(&scenario, &hosts, &devices, &reach, &links)?;
         let hash = hash(&scenario, &workloads, &files);
         let notes = notes(&scenario, &graph, &devices);
         let plan = Plan {
@@ -256,6 +259,20 @@ impl Plan {
     /// Whether a host's workload ends by itself.
     pub(crate) fn is_finite(&self, host: &PlannedHost) -> bool {
         self.workloads[host.group].is_finite()
+    }
+
+    /// Who keeps the memory of each device coherent.
+    pub(crate) fn classes(&self) -> Vec<CoherenceClass> {
+        let devices = self.devices.iter();
+        devices
+            .map(|device| {
+                if self.scenario.devices[device.group].is_hdm_db() {
+                    CoherenceClass::HdmDb
+                } else {
+                    CoherenceClass::HdmH
+                }
+            })
+            .collect()
     }
 
     /// Whether any workload replays a file.

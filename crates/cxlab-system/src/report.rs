@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use cxlab_device::DcohStats;
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
-use cxlab_engine::units::SimTime;
-use cxlab_host::{HopStats, RequesterStats, STAGE_NAMES};
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_host::{CoherenceStats, HopStats, RequesterStats, STAGE_NAMES};
 use cxlab_link::DirectionStats;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -166,6 +167,48 @@ pub struct HostReport {
     pub latency_ns: Latency,
     /// Mean requests in flight.
     pub in_flight: f64,
+    /// What its cache did, where it holds memory that devices keep coherent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<HostCoherence>,
+}
+
+/// What a coherent cache did.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct HostCoherence {
+    /// Accesses that found what they needed.
+    pub hits: u64,
+    /// Accesses that had to ask.
+    pub misses: u64,
+    /// Accesses that waited for another one's line.
+    pub merged: u64,
+    /// Stores to lines that were held shared.
+    pub upgrades: u64,
+    /// Clean lines that made room and were announced.
+    pub clean_evictions: u64,
+    /// Modified lines that made room.
+    pub dirty_evictions: u64,
+    /// Lines that snoops took.
+    pub invalidated: u64,
+    /// Modified lines that snoops wrote back.
+    pub snoop_writebacks: u64,
+    /// Snoops that met a request under way.
+    pub conflicts: u64,
+}
+
+impl From<&CoherenceStats> for HostCoherence {
+    fn from(stats: &CoherenceStats) -> Self {
+        HostCoherence {
+            hits: stats.hits,
+            misses: stats.misses,
+            merged: stats.merged,
+            upgrades: stats.upgrades,
+            clean_evictions: stats.clean_evictions,
+            dirty_evictions: stats.dirty_evictions,
+            invalidated: stats.invalidated,
+            snoop_writebacks: stats.snoop_writebacks,
+            conflicts: stats.conflicts,
+        }
+    }
 }
 
 /// What a device measured.
@@ -179,6 +222,61 @@ pub struct DeviceReport {
     pub writes: u64,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
+    /// What its DCOH did, where it keeps its memory coherent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coherence: Option<DeviceCoherence>,
+}
+
+/// What a DCOH and its snoop filter did.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct DeviceCoherence {
+    /// Requests on M2S Req.
+    pub requests: u64,
+    /// Requests that need an entry of the filter and found their line's.
+    pub filter_hits: u64,
+    /// Requests that need an entry and found none.
+    pub filter_misses: u64,
+    /// Entries evicted.
+    pub evictions: u64,
+    /// Snoop messages sent.
+    pub snoops: u64,
+    /// Those for several lines.
+    pub block_snoops: u64,
+    /// Copies that snoops took.
+    pub invalidated: u64,
+    /// Modified lines written back.
+    pub writebacks: u64,
+    /// Snoops that met a request under way.
+    pub conflicts: u64,
+    /// Most entries in use at once.
+    pub peak_entries: u32,
+    /// Time that requests waited for their line, in all.
+    pub line_wait_ns: f64,
+    /// For an entry.
+    pub entry_wait_ns: f64,
+    /// For snoops of their own line.
+    pub snoop_wait_ns: f64,
+}
+
+impl From<DcohStats> for DeviceCoherence {
+    fn from(stats: DcohStats) -> Self {
+        let nanos = |span: Picos| span.0 as f64 / 1e3;
+        DeviceCoherence {
+            requests: stats.requests(),
+            filter_hits: stats.filter_hits,
+            filter_misses: stats.filter_misses,
+            evictions: stats.evictions,
+            snoops: stats.snoops.iter().sum(),
+            block_snoops: stats.block_snoops,
+            invalidated: stats.invalidated,
+            writebacks: stats.writebacks,
+            conflicts: stats.conflicts,
+            peak_entries: stats.peak_entries,
+            line_wait_ns: nanos(stats.line_wait),
+            entry_wait_ns: nanos(stats.entry_wait),
+            snoop_wait_ns: nanos(stats.snoop_wait),
+        }
+    }
 }
 
 /// What a direction of a link carried.
@@ -302,21 +400,22 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             latency_ns: latency(&stats.latency()),
             in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
+            coherence: host.coherence().map(HostCoherence::from),
         });
     }
     let devices = (0..system.devices).filter_map(|number| {
         match &system.simulation.components()[system.hosts + number] {
-            Node::Device(device) => {
-                let stats = device.stats();
-                Some(DeviceReport {
-                    name: context.plan.devices[number].name.clone(),
-                    reads: stats.reads,
-                    writes: stats.writes,
-                    bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
-                })
-            }
-            _ => None,
+            Node::Device(device) => Some((device.stats(), None)),
+            Node::Coherent(device) => Some((device.stats(), Some(device.coherence_stats()))),
+            Node::Host(_) | Node::Switch(_) | Node::Bus(_) => None,
         }
+        .map(|(stats, coherence)| DeviceReport {
+            name: context.plan.devices[number].name.clone(),
+            reads: stats.reads,
+            writes: stats.writes,
+            bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+            coherence: coherence.map(DeviceCoherence::from),
+        })
     });
     let devices = devices.collect();
     let links = links(system, context);
@@ -361,7 +460,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
 /// The laws of a host: requests are conserved; its stages sum to its latency; and Little's law
 /// exactly: the integral of requests in flight over the window is the latency of those completed,
 /// plus the age at the end of those in flight, less the age at the beginning of those in flight.
-fn check_host(host: &cxlab_host::Requester, context: &Context<'_>) -> Result<u128, String> {
+fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
     let stats = host.stats();
     if stats.issued_ever != stats.completed_ever + host.requests_in_flight() {
         return Err(format!(

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use cxlab_device::{DeviceConfig, MemoryDevice};
+use cxlab_device::{CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Simulation, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
-use cxlab_host::{Requester, RequesterConfig};
+use cxlab_host::{CachingConfig, CachingRequester, Requester, RequesterConfig};
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_protocol::PortId;
+use cxlab_protocol::coherence::fields::CoherenceClass;
 
-use crate::host::Host;
+use crate::host::{Agent, Host};
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
 /// A component of a CXL system.
@@ -20,8 +21,10 @@ use crate::plan::{End, Plan, PlannedLink, Problem};
 pub enum Node {
     /// A host or accelerator.
     Host(Host),
-    /// A Type 3 device.
+    /// A Type 3 device whose memory the hosts keep coherent.
     Device(MemoryDevice),
+    /// A Type 3 device that keeps its memory coherent.
+    Coherent(CoherentDevice),
     /// A switch.
     Switch(Switch),
     /// A half-duplex bus.
@@ -34,6 +37,7 @@ impl Node {
         match self {
             Node::Host(host) => host.begin_measurement(now),
             Node::Device(device) => device.begin_measurement(now),
+            Node::Coherent(device) => device.begin_measurement(now),
             Node::Switch(switch) => switch.begin_measurement(now),
             Node::Bus(bus) => bus.begin_measurement(now),
         }
@@ -44,6 +48,7 @@ impl Node {
         match self {
             Node::Host(host) => &mut host.ports_mut()[port as usize],
             Node::Device(device) => device.port_mut(port),
+            Node::Coherent(device) => device.port_mut(port),
             Node::Switch(switch) => switch.port_mut(port),
             Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
         }
@@ -54,6 +59,7 @@ impl Node {
         match self {
             Node::Host(host) => host.in_flight(),
             Node::Device(device) => device.in_flight(),
+            Node::Coherent(device) => device.in_flight(),
             Node::Switch(switch) => switch.in_flight(),
             Node::Bus(bus) => bus.in_flight(),
         }
@@ -75,6 +81,7 @@ impl Component for Node {
             Node::Switch(switch) => switch.receive(ctx, port, parcel),
             Node::Host(host) => host.receive(ctx, port, parcel),
             Node::Device(device) => device.receive(ctx, port, parcel),
+            Node::Coherent(device) => device.receive(ctx, port, parcel),
             Node::Bus(bus) => bus.receive(ctx, port, parcel),
         }
     }
@@ -92,6 +99,7 @@ impl Component for Node {
             Node::Switch(switch) => switch.wake(ctx, token),
             Node::Host(host) => host.wake(ctx, token),
             Node::Device(device) => device.wake(ctx, token),
+            Node::Coherent(device) => device.wake(ctx, token),
             Node::Bus(bus) => bus.wake(ctx, token),
         }
     }
@@ -224,7 +232,11 @@ impl Builder<'_> {
             End::Host(..) => Picos::ZERO,
             End::Device(number, _) => {
                 let group = &self.plan.scenario.devices[self.plan.devices[number].group];
-                group.controller.process_time
+                if group.is_hdm_db() {
+                    group.coherence.filter.ingress(&group.controller)
+                } else {
+                    group.controller.process_time
+                }
             }
             End::Switch(..) => self.plan.scenario.fabric.switch.switching_time,
         }
@@ -354,7 +366,7 @@ impl Builder<'_> {
     ) -> Node {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
-        Node::Host(Host::new(Requester::new(RequesterConfig {
+        let requester = RequesterConfig {
             params: group.issue.clone(),
             number: number as u16,
             port_id: PortId(number as u16),
@@ -366,7 +378,27 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
             log,
-        })))
+        };
+        let classes = self.plan.classes();
+        let caching = classes.contains(&CoherenceClass::HdmDb);
+        let agent = match &group.issue.cache {
+            Some(cache) if caching => {
+                let made = CachingRequester::new(CachingConfig {
+                    requester,
+                    cache: cache.clone(),
+                    classes,
+                    policy: None,
+                    policy_rng: StreamRng::new(self.seed, &format!("{}/cache", host.name)),
+                    observe: false,
+                });
+                match made {
+                    Ok(agent) => Agent::Caching(agent),
+                    Err(error) => unreachable!("the plan checked the cache: {error}"),
+                }
+            }
+            _ => Agent::Plain(Requester::new(requester)),
+        };
+        Node::Host(Host::new(agent))
     }
 
     /// Which of a host's several root ports leads to each edge port, without a switch.
@@ -391,13 +423,39 @@ impl Builder<'_> {
             Some((decoder, target)) => (Some(decoder), target),
             None => (None, 0),
         };
-        Node::Device(MemoryDevice::new(DeviceConfig {
-            params: self.plan.scenario.devices[device.group].controller.clone(),
-            ports,
-            backend: self.plan.media[device.group].backend(),
-            decoder,
-            target,
-        }))
+        let group = &self.plan.scenario.devices[device.group];
+        let params = group.controller.clone();
+        let backend = self.plan.media[device.group].backend();
+        if !group.is_hdm_db() {
+            return Node::Device(MemoryDevice::new(DeviceConfig {
+                params,
+                ports,
+                backend,
+                decoder,
+                target,
+            }));
+        }
+        let hosts = self.plan.hosts.len();
+        let made = group.coherence.victim.build().map(|policy| {
+            CoherentDevice::new(CoherentConfig {
+                params,
+                filter: group.coherence.filter.clone(),
+                policy,
+                policy_rng: StreamRng::new(self.seed, &format!("{}/filter", device.name)),
+                ports,
+                backend,
+                decoder,
+                target,
+                port_id: PortId((hosts + number) as u16),
+                peers: (0..hosts as u16).map(PortId).collect(),
+                observe: false,
+            })
+        });
+        match made {
+            Ok(Ok(device)) => Node::Coherent(device),
+            Ok(Err(error)) => unreachable!("the plan checked the snoop filter: {error}"),
+            Err(error) => unreachable!("the plan checked the victim policy: {error}"),
+        }
     }
 
     fn switch(&self, number: usize, ports: Vec<LinkPort>) -> Node {

@@ -47,6 +47,11 @@ fn all() -> Vec<Listing> {
             cxlab_workload::pattern::CATALOG,
         ),
         listing("media", "devices[].memory.kind", cxlab_memory::CATALOG),
+        listing(
+            "victim-policies",
+            "devices[].coherence.victim.kind",
+            cxlab_memory::victim::CATALOG,
+        ),
     ];
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {

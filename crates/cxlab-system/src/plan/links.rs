@@ -87,6 +87,7 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
             for (field, size) in [
                 ("header", link.packet.header),
                 ("data_header", link.packet.data_header),
+                ("staging", link.packet.staging),
             ] {
                 if size.0 > 65536 {
                     let allowed = "allowed: at most 64 KiB";

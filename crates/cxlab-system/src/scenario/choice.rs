@@ -87,6 +87,22 @@ choice!(
     Box<dyn Medium>
 );
 
+choice!(
+    /// A victim policy from the catalog.
+    VictimChoice,
+    cxlab_memory::victim::CATALOG,
+    Box<dyn cxlab_memory::victim::VictimPolicy>
+);
+
+impl Default for VictimChoice {
+    fn default() -> Self {
+        VictimChoice {
+            kind: "lru".to_owned(),
+            params: Map::new(),
+        }
+    }
+}
+
 impl Default for MediumChoice {
     fn default() -> Self {
         MediumChoice {

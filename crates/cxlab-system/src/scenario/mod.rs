@@ -3,7 +3,7 @@
 
 mod choice;
 
-use cxlab_device::DeviceParams;
+use cxlab_device::{DeviceParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::switch::SwitchParams;
 use cxlab_host::RequesterParams;
@@ -11,7 +11,7 @@ use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, WorkloadChoice};
+pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
 
 /// A CXL system, what runs on it, and how it is measured.
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
@@ -162,6 +162,41 @@ pub struct DeviceGroup {
     /// The medium. Default: `{ kind = "fixed" }`.
     #[serde(default)]
     pub memory: MediumChoice,
+    /// Who keeps its memory coherent. Default: the hosts.
+    #[serde(default)]
+    pub coherence: CoherenceParams,
+}
+
+/// Who keeps a device's memory coherent (CXL 3.1 section 2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoherenceClassChoice {
+    /// Host-only coherent: the device answers and never snoops.
+    #[default]
+    HdmH,
+    /// Device-coherent using back-invalidation: the device's DCOH tracks who holds its lines in a
+    /// snoop filter. Hosts that reach it need a cache.
+    HdmDb,
+}
+
+/// A device's part in coherence.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct CoherenceParams {
+    /// `hdm-h` or `hdm-db`. Default `hdm-h`.
+    pub class: CoherenceClassChoice,
+    /// The snoop filter, with `hdm-db`.
+    pub filter: SnoopFilterParams,
+    /// Which line the snoop filter gives up when it is full, with `hdm-db`. Default
+    /// `{ kind = "lru" }`.
+    pub victim: VictimChoice,
+}
+
+impl DeviceGroup {
+    /// Whether its memory is kept coherent by back-invalidation.
+    pub fn is_hdm_db(&self) -> bool {
+        self.coherence.class == CoherenceClassChoice::HdmDb
+    }
 }
 
 fn default_capacity() -> Bytes {

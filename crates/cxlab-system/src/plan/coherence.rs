@@ -1,0 +1,98 @@
+//! What a system with device-coherent memory needs.
+
+use cxlab_engine::units::Picos;
+use cxlab_link::Transmission;
+use cxlab_protocol::Channel;
+use cxlab_protocol::coherence::dcoh::Peer;
+
+use super::{PlannedDevice, PlannedHost, PlannedLink, Problem};
+use crate::scenario::Scenario;
+
+/// Longest look into a snoop filter.
+const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);
+
+/// Checks hosts, devices and links of a system with HDM-DB memory.
+pub(super) fn check(
+    scenario: &Scenario,
+    hosts: &[PlannedHost],
+    devices: &[PlannedDevice],
+    reach: &[Vec<usize>],
+    links: &[PlannedLink],
+) -> Result<(), Vec<Problem>> {
+    let mut problems = Vec::new();
+    for (at, group) in scenario.devices.iter().enumerate() {
+        let path = format!("devices[{at}].coherence");
+        if group.is_hdm_db() {
+            if let Err(error) = group.coherence.victim.build() {
+                problems.push(Problem::of_param(&format!("{path}.victim"), error));
+            }
+            let filter = &group.coherence.filter;
+            if let Err(error) = filter.geometry() {
+                problems.push(Problem::new(
+                    format!("{path}.filter.lines"),
+                    error.to_string(),
+                ));
+            }
+            if filter.lookup_time > LONGEST_LOOKUP {
+                problems.push(Problem::new(
+                    format!("{path}.filter.lookup_time"),
+                    format!(
+                        "found {}; allowed: at most {LONGEST_LOOKUP}",
+                        filter.lookup_time
+                    ),
+                ));
+            }
+        }
+    }
+    let coherent = |device: &usize| scenario.devices[devices[*device].group].is_hdm_db();
+    let Some(first) = (0..devices.len()).find(|device| coherent(device)) else {
+        return if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems)
+        };
+    };
+    let class = format!("devices[{}].coherence.class", devices[first].group);
+    if hosts.len() > Peer::MAX_COUNT {
+        problems.push(Problem::new(
+            &class,
+            format!(
+                "found \"hdm-db\" in a system of {} hosts; allowed: at most {}, as many as a snoop \
+                 filter can tell apart",
+                hosts.len(),
+                Peer::MAX_COUNT
+            ),
+        ));
+    }
+    let narrow = links.iter().find(|link| {
+        link.params.transmission == Transmission::Flit
+            && !link.params.flit_format().carries(Channel::S2mBisnp)
+    });
+    if narrow.is_some() {
+        problems.push(Problem::new(
+            &class,
+            "found \"hdm-db\" over links with 68 B flits, which carry no back-invalidation (CXL 3.1 \
+             section 4.2); allowed: 256 B flits (generation 6 and 7) or packets",
+        ));
+    }
+    let mut told = vec![false; scenario.hosts.len()];
+    for (host, reached) in hosts.iter().zip(reach) {
+        let needs = reached.iter().any(|device| coherent(device));
+        if needs && scenario.hosts[host.group].issue.cache.is_none() && !told[host.group] {
+            told[host.group] = true;
+            problems.push(Problem::new(
+                &format!("hosts[{}].issue", host.group),
+                format!(
+                    "found no cache, but \"{}\" reaches memory of class hdm-db; allowed: with \
+                     cache = {{ size = ... }}",
+                    host.name
+                ),
+            ));
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
