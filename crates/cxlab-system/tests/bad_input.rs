@@ -529,6 +529,56 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[(
             "lanes = 16",
+            "transmission = \"packet\"\npacket = { staging = \"1 MiB\" }",
+        )],
+        "packet = ",
+        &["fabric.link.packet.staging", "found 1 MiB", "64 KiB"],
+    ),
+    one(
+        &[(
+            "capacity = ",
+            "coherence = { class = \"hdm-db\" }\ncapacity = ",
+        )],
+        "[hosts.issue]",
+        &["hosts[0].issue", "found no cache", "hdm-db", "cache = "],
+    ),
+    one(
+        &[
+            ("generation = \"6\"", "generation = \"5\""),
+            (
+                "outstanding = 16",
+                "outstanding = 16\ncache = { size = \"64 KiB\" }",
+            ),
+            ("capacity = ", "coherence.class = \"hdm-db\"\ncapacity = "),
+        ],
+        "coherence.class",
+        &["devices[0].coherence.class", "68 B flits", "256 B flits"],
+    ),
+    one(
+        &[
+            (
+                "outstanding = 16",
+                "outstanding = 16\ncache = { size = \"64 KiB\" }",
+            ),
+            (
+                "capacity = ",
+                "coherence = { class = \"hdm-db\", filter = { lines = 100, ways = 8 } }\ncapacity = ",
+            ),
+        ],
+        "coherence = ",
+        &["devices[0].coherence.filter.lines"],
+    ),
+    one(
+        &[(
+            "capacity = ",
+            "coherence = { class = \"hdm-db\", victim = { kind = \"lur\" } }\ncapacity = ",
+        )],
+        "coherence = ",
+        &["devices[0].coherence.victim", "lru"],
+    ),
+    one(
+        &[(
+            "lanes = 16",
             "transmission = \"packet\"\npacket = { header = \"1 MiB\" }",
         )],
         "packet = ",

@@ -77,11 +77,11 @@ pub(super) fn check(
     }
     let mut told = vec![false; scenario.hosts.len()];
     for (host, reached) in hosts.iter().zip(reach) {
-        let needs = reached.iter().any(|device| coherent(device));
+        let needs = reached.iter().any(&coherent);
         if needs && scenario.hosts[host.group].issue.cache.is_none() && !told[host.group] {
             told[host.group] = true;
             problems.push(Problem::new(
-                &format!("hosts[{}].issue", host.group),
+                format!("hosts[{}].issue", host.group),
                 format!(
                     "found no cache, but \"{}\" reaches memory of class hdm-db; allowed: with \
                      cache = {{ size = ... }}",
