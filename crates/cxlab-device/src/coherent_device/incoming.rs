@@ -1,0 +1,85 @@
+//! What is always taken: writes, conflicts and the answers to snoops.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::LineAddr;
+use cxlab_link::Parcel;
+use cxlab_protocol::Message;
+use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Peer};
+use cxlab_protocol::coherence::message::{Kept, M2s};
+
+use super::lines::NONE;
+use super::{Access, Arrived, CoherentDevice, parse, row};
+
+impl CoherentDevice {
+    /// A holder has answered a snoop.
+    pub(super) fn snoop_answered(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        peer: Peer,
+    ) {
+        let Some((kept, block)) = Kept::from_opcode(message.opcode) else {
+            panic!("{:?} is no answer to a snoop", message.opcode)
+        };
+        let count = if block { message.lines } else { 1 };
+        let first = self.dpa(message.hpa).line();
+        self.snoops.answered(message.tag, peer, first, count);
+        for line in (first.0..first.0 + u64::from(count)).map(LineAddr) {
+            let Some(number) = self.lines.find(line) else {
+                unreachable!("a line that is snooped is busy")
+            };
+            self.coherence.invalidated += u64::from(kept == Kept::Invalid);
+            self.step(ctx, number, Event::Message(peer, M2s::BiRsp(kept)));
+            self.settle(ctx, number);
+        }
+    }
+
+    /// A `MemWr` or a `BIConflict` is taken.
+    pub(super) fn write(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
+        self.release(ctx, arrived);
+        let mut message = arrived.message;
+        let what = parse(&message);
+        self.coherence.count(what);
+        self.stats.accepted += u64::from(what != M2s::BiConflict);
+        message.stages.queue += (ctx.now() - arrived.at).0;
+        let dpa = self.dpa(message.hpa);
+        let busy = self.lines.find(dpa.line());
+        let slot = match busy {
+            Some(number) => self.lines.get(number).slot,
+            None => self.filter.find(dpa.line()),
+        };
+        let state = match busy {
+            Some(number) => self.lines.get(number).state,
+            None => LineState::idle(self.filter_of(slot)),
+        };
+        let (next, actions) = row(state, Event::Message(self.peer(&message), what));
+        match (busy, slot) {
+            (Some(number), _) => self.lines.get_mut(number).state = next,
+            (None, Some(slot)) if next.filter == Filter::Invalid => {
+                self.filter.remove(slot);
+                self.entry_freed(ctx, self.set_of(dpa.line()));
+            }
+            (None, Some(slot)) if next.filter != state.filter => self.keep(slot, next.filter),
+            (None, _) => assert_eq!(next.filter, state.filter, "a holder has an entry"),
+        }
+        for action in actions.iter() {
+            match action {
+                Action::WriteMedium => {
+                    if let Some(values) = &mut self.values {
+                        values.insert(dpa.line(), message.data);
+                    }
+                    self.writes_queued += 1;
+                    self.accesses.push_back(Access { request: NONE, dpa });
+                }
+                Action::Reply(_, response) => {
+                    self.answers.waiting += 1;
+                    self.reply(ctx, &message, arrived.port, response, 0, NONE);
+                }
+                Action::Snoop(..)
+                | Action::ReadMedium
+                | Action::WriteLocal
+                | Action::CompleteLocal => unreachable!("no row of a write or a conflict does so"),
+            }
+        }
+    }
+}

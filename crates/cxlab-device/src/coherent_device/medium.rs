@@ -1,0 +1,56 @@
+//! The medium: reads and writes in the order of the table's actions.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::SimTime;
+use cxlab_link::Parcel;
+use cxlab_memory::MemoryRequest;
+use cxlab_protocol::coherence::dcoh::Event;
+
+use super::lines::NONE;
+use super::{Access, CoherentDevice};
+
+impl CoherentDevice {
+    /// Gives the medium what it accepts, in order.
+    pub(super) fn fill_medium(&mut self, now: SimTime) {
+        while let Some(Access { request, dpa }) = self.accesses.front().copied()
+            && self.backend.can_accept(now, request == NONE)
+        {
+            self.accesses.pop_front();
+            if request == NONE {
+                self.stats.writes += 1;
+                self.writes_queued -= 1;
+                let id = self.write_numbers.pop().unwrap_or_else(|| {
+                    self.next_write += 1;
+                    self.next_write - 1
+                });
+                let write = true;
+                if self
+                    .backend
+                    .enqueue(now, MemoryRequest { id, dpa, write })
+                    .is_some()
+                {
+                    self.write_numbers.push(id);
+                }
+            } else {
+                self.stats.reads += 1;
+                let reader = self.contexts.get_mut(request);
+                reader.message.stages.queue += (now - reader.since).0;
+                reader.since = now;
+                let (id, write) = (request, false);
+                if let Some(at) = self.backend.enqueue(now, MemoryRequest { id, dpa, write }) {
+                    self.ending.push_back((at, request));
+                }
+            }
+        }
+    }
+
+    /// The medium has read for a request.
+    pub(super) fn medium_read(&mut self, ctx: &mut Ctx<'_, Parcel>, request: u32) {
+        let reader = self.contexts.get_mut(request);
+        reader.message.stages.media += (ctx.now() - reader.since).0;
+        reader.since = ctx.now();
+        let number = reader.line;
+        self.step(ctx, number, Event::MediumData);
+        self.settle(ctx, number);
+    }
+}

@@ -1,0 +1,197 @@
+//! Requests: the operations on lines that are under way, and what waits for them.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_link::Parcel;
+use cxlab_memory::{Block, Room};
+use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState, Operation};
+use cxlab_protocol::coherence::message::{M2s, S2m};
+
+use super::lines::{NONE, Request};
+use super::{Access, Arrived, CoherentDevice, dpa_of, parse, row};
+
+impl CoherentDevice {
+    /// A request gets a context, and begins if its line is not busy.
+    pub(super) fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, arrived: &Arrived) {
+        self.release(ctx, arrived);
+        let now = ctx.now();
+        let mut message = arrived.message;
+        let what = parse(&message);
+        self.stats.accepted += 1;
+        self.coherence.count(what);
+        message.stages.queue += (now - arrived.at).0;
+        let line = self.dpa(message.hpa).line();
+        let busy = self.lines.find(line);
+        let request = self.contexts.take(Request {
+            message,
+            what,
+            peer: self.peer(&message),
+            port: arrived.port,
+            since: now,
+            line: NONE,
+            data: 0,
+            replies: replies(what),
+            next: NONE,
+        });
+        let number = match busy {
+            Some(number) => number,
+            None => {
+                let slot = self.filter.find(line);
+                if let Some(slot) = slot {
+                    self.filter.pin(slot);
+                }
+                let state = LineState::idle(self.filter_of(slot));
+                self.lines.take(line, state, slot)
+            }
+        };
+        self.contexts.get_mut(request).line = number;
+        self.lines.append(number, &mut self.contexts, request);
+        if busy.is_none() {
+            self.settle(ctx, number);
+        }
+    }
+
+    /// While a line is idle, the requests that wait for it go on; when none does, it is no longer
+    /// busy.
+    pub(super) fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        loop {
+            let busy = *self.lines.get(number);
+            if busy.state.is_busy() || busy.starved {
+                return;
+            }
+            if let Some(slot) = busy.slot {
+                let set = self.set_of(busy.line);
+                let last = busy.first == NONE;
+                if busy.evicted {
+                    self.sets[set].evicting -= 1;
+                    self.give_up_entry(ctx, number, slot);
+                } else if busy.state.filter == Filter::Invalid
+                    && (last || self.sets[set].waiting > 0)
+                {
+                    self.give_up_entry(ctx, number, slot);
+                } else if last {
+                    self.keep(slot, busy.state.filter);
+                    self.filter.unpin(slot);
+                    self.lines.give_back(number);
+                    self.make_room(ctx, set);
+                    return;
+                } else if self.sets[set].needs_room() && !self.make_room(ctx, set) {
+                    self.evict(ctx, Block::single(busy.line));
+                    return;
+                }
+            }
+            let Some(request) = self.lines.next_asker(number, &self.contexts) else {
+                self.lines.give_back(number);
+                return;
+            };
+            let waited = self.wait_ends(ctx.now(), request);
+            self.coherence.line_waits += u64::from(waited > Picos::ZERO);
+            self.coherence.line_wait.0 += waited.0;
+            self.begin(ctx, number);
+        }
+    }
+
+    /// The request whose turn it is gets an entry if it needs one, and goes on.
+    pub(super) fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        let busy = *self.lines.get(number);
+        let allocates =
+            Operation::of(self.contexts.get(busy.asker).what).is_some_and(Operation::allocates);
+        match busy.slot {
+            Some(slot) if allocates => {
+                self.coherence.filter_hits += 1;
+                self.filter.touch(slot);
+            }
+            None if allocates => {
+                self.coherence.filter_misses += 1;
+                let set = self.set_of(busy.line);
+                if self.sets[set].waiting > 0 || self.filter.room(busy.line) != Room::Free {
+                    self.sets[set].append(&mut self.lines, number);
+                    self.make_room(ctx, set);
+                    return;
+                }
+                self.take_entry(number);
+            }
+            _ => {}
+        }
+        self.request(ctx, number);
+    }
+
+    /// The request whose turn it is is given to the table.
+    pub(super) fn request(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        let asker = self.contexts.get(self.lines.get(number).asker);
+        let event = Event::Message(asker.peer, asker.what);
+        self.step(ctx, number, event);
+    }
+
+    /// Gives an event to the table and does what it says.
+    pub(super) fn step(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, event: Event) {
+        let busy = self.lines.get_mut(number);
+        let (next, actions) = row(busy.state, event);
+        busy.state = next;
+        self.perform(ctx, number, &actions);
+    }
+
+    /// Does what the table says about a busy line and the request whose turn it is.
+    pub(super) fn perform(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, actions: &Actions) {
+        for action in actions.iter() {
+            let busy = *self.lines.get(number);
+            match action {
+                Action::Snoop(kind, peers) => self.snoop(ctx, kind, busy.line, 1, peers),
+                Action::ReadMedium => {
+                    self.snoops_end(ctx.now(), busy.asker);
+                    let values = self.values.as_ref();
+                    let value = values.and_then(|values| values.get(&busy.line));
+                    self.contexts.get_mut(busy.asker).data = value.copied().unwrap_or(0);
+                    self.accesses.push_back(Access {
+                        request: busy.asker,
+                        dpa: dpa_of(busy.line),
+                    });
+                }
+                Action::Reply(_, response) => {
+                    self.snoops_end(ctx.now(), busy.asker);
+                    let request = *self.contexts.get(busy.asker);
+                    let data = match response {
+                        S2m::MemData => request.data,
+                        _ => 0,
+                    };
+                    let (port, owner) = (request.port, busy.asker);
+                    self.reply(ctx, &request.message, port, response, data, owner);
+                }
+                Action::WriteMedium | Action::WriteLocal | Action::CompleteLocal => {
+                    unreachable!("a write is no request, and the device has no agent")
+                }
+            }
+        }
+    }
+
+    /// What a request waited for snoops, if it did.
+    #[inline]
+    pub(super) fn snoops_end(&mut self, now: SimTime, request: u32) {
+        let waited = self.wait_ends(now, request);
+        self.coherence.snoop_waits += u64::from(waited > Picos::ZERO);
+        self.coherence.snoop_wait.0 += waited.0;
+    }
+
+    /// The time that a request waited in the coherence agent.
+    #[inline]
+    pub(super) fn wait_ends(&mut self, now: SimTime, request: u32) -> Picos {
+        let request = self.contexts.get_mut(request);
+        let waited = now - request.since;
+        request.message.stages.coherence += waited.0;
+        request.since = now;
+        waited
+    }
+}
+
+/// How many responses a request has.
+const fn replies(request: M2s) -> u8 {
+    match request {
+        M2s::MemRdData | M2s::MemRdShared | M2s::MemRdOwn | M2s::MemRdCur => 2,
+        M2s::MemInvOwn
+        | M2s::MemInvFlush
+        | M2s::MemClnEvct
+        | M2s::MemWr(_)
+        | M2s::BiConflict
+        | M2s::BiRsp(_) => 1,
+    }
+}

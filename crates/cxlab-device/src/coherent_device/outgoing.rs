@@ -1,0 +1,133 @@
+//! Responses and snoops on their way out.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::dcoh::Peers;
+use cxlab_protocol::coherence::message::{S2m, Snoop};
+use cxlab_protocol::{Channel, LatencyStages, MemMeta, Message};
+
+use super::lines::{Contexts, NONE};
+use super::{Answers, CoherentDevice, dpa_of};
+
+impl CoherentDevice {
+    /// Sends a response. `owner` is the request that it answers.
+    pub(super) fn reply(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        to: &Message,
+        port: u16,
+        response: S2m,
+        data: u16,
+        owner: u32,
+    ) {
+        let message = Message {
+            source: to.destination,
+            destination: to.source,
+            opcode: response.opcode(),
+            meta: MemMeta::NONE,
+            lines: 1,
+            data,
+            vc: 0,
+            hops: 0,
+            ..*to
+        };
+        let with_data = usize::from(response == S2m::MemData);
+        self.ports[port as usize].owners[with_data].push_back(owner);
+        self.offer(ctx, port, message);
+    }
+
+    pub(super) fn offer(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, message: Message) {
+        let now = ctx.now();
+        let port = &mut self.ports[number as usize];
+        let sent = sent(&mut port.owners, &mut self.contexts, &mut self.answers);
+        let (link, token) = (&mut port.link, u32::from(number));
+        port.outbox.offer(ctx, link, token, message, now, sent);
+    }
+
+    /// Sends what waits, as far as link and credits allow, and uses the room that it leaves.
+    pub(super) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, woken: bool) {
+        let port = &mut self.ports[number as usize];
+        let sent = sent(&mut port.owners, &mut self.contexts, &mut self.answers);
+        let (link, token) = (&mut port.link, u32::from(number));
+        if woken {
+            port.outbox.wake(ctx, link, token, sent);
+        } else {
+            port.outbox.pump(ctx, link, token, sent);
+        }
+        if !self.requests.is_empty() || !self.writes.is_empty() {
+            self.go_on(ctx);
+        }
+    }
+
+    /// Snoops these holders of some lines.
+    pub(super) fn snoop(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        kind: Snoop,
+        first: LineAddr,
+        lines: u8,
+        peers: Peers,
+    ) {
+        let hpa = self.hpa(first);
+        for peer in peers.iter() {
+            self.coherence.snoops[kind as usize] += 1;
+            self.coherence.block_snoops += u64::from(lines > 1);
+            let message = Message {
+                hpa,
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag: self.snoops.take(peer, first, lines),
+                source: self.port_id,
+                destination: self.peers[peer.index()],
+                opcode: if lines > 1 {
+                    kind.block_opcode()
+                } else {
+                    kind.opcode()
+                },
+                meta: MemMeta::NONE,
+                lines,
+                data: 0,
+                vc: 0,
+                hops: 0,
+            };
+            self.offer(ctx, self.peer_ports[peer.index()], message);
+        }
+    }
+
+    /// The address of a line of this device.
+    pub(super) fn hpa(&self, line: LineAddr) -> Hpa {
+        match &self.decoder {
+            Some(set) => set.encode(self.target, dpa_of(line)),
+            None => unreachable!("nobody addresses this device"),
+        }
+    }
+}
+
+/// What happens when a message has been given to the link: with the last response of a request its
+/// context is free.
+#[inline]
+fn sent<'a>(
+    owners: &'a mut [VecDeque<u32>; 2],
+    contexts: &'a mut Contexts,
+    answers: &'a mut Answers,
+) -> impl FnMut(&Message, SimTime) + 'a {
+    move |message, _| {
+        let class = match message.channel() {
+            Channel::S2mNdr => 0,
+            Channel::S2mDrs => 1,
+            Channel::S2mBisnp | Channel::M2sReq | Channel::M2sRwd | Channel::M2sBirsp => return,
+        };
+        match owners[class].pop_front() {
+            Some(NONE) => {
+                answers.waiting -= 1;
+                let ack = S2m::from_opcode(message.opcode) == Some(S2m::BiConflictAck);
+                answers.sent += u64::from(!ack);
+            }
+            Some(request) => answers.sent += u64::from(contexts.replied(request)),
+            None => unreachable!("every response has an owner"),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! A device with one link to each peer. A message takes 1 ns on the link and 1 ns on the wire.
+
+use std::collections::VecDeque;
+
+use cxlab_device::{CoherentConfig, CoherentDevice, DeviceParams, SnoopFilterParams};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
+use cxlab_link::{
+    Buffer, CreditTable, LinkParams, LinkPort, Outbox, PacketHeader, Parcel, PortConfig,
+    Transmission,
+};
+use cxlab_memory::fixed::FixedParams;
+use cxlab_memory::{Medium, VictimPolicy, victim};
+use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
+
+use crate::cache::Cache;
+
+/// A message on the link and the wire.
+pub const WAY: u64 = 2_000;
+/// The controller, and a look into the filter.
+pub const PROCESS: u64 = 5_000;
+pub const LOOKUP: u64 = 700;
+/// From a peer to the device's agent.
+pub const THERE: u64 = WAY + PROCESS + LOOKUP;
+/// The medium.
+pub const MEDIUM: u64 = 46_000;
+/// The device's edge port; peers have 20, 21 and so on.
+pub const DEVICE: PortId = PortId(7);
+
+pub fn peer_id(number: usize) -> PortId {
+    PortId(20 + number as u16)
+}
+
+pub fn link(credits: u8) -> LinkParams {
+    LinkParams {
+        transmission: Transmission::Packet,
+        bandwidth: Some(BytesPerSec(64_000_000_000)),
+        packet: PacketHeader {
+            header: Bytes(64),
+            data_header: Bytes(0),
+            staging: Bytes(0),
+        },
+        propagation: Picos(1_000),
+        port_delay: Picos(0),
+        credits: CreditTable {
+            m2s_req: credits,
+            m2s_rwd: credits,
+            s2m_ndr: credits,
+            s2m_drs: credits,
+            s2m_bisnp: credits,
+            m2s_birsp: credits,
+        },
+        ..LinkParams::default()
+    }
+}
+
+fn end(params: &LinkParams, port: u16, ingress: u64) -> LinkPort {
+    LinkPort::new(
+        params,
+        &PortConfig {
+            port,
+            egress: Picos::ZERO,
+            ingress: Picos(ingress),
+            vcs: 1,
+            seed: 1,
+            name: "test",
+        },
+    )
+}
+
+/// What a system is made of, besides its peers.
+pub struct Setup {
+    pub params: DeviceParams,
+    pub filter: SnoopFilterParams,
+    pub policy: Box<dyn VictimPolicy>,
+    pub medium: FixedParams,
+    pub credits: u8,
+    pub targets: u32,
+    pub seed: u64,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            params: DeviceParams {
+                process_time: Picos(PROCESS),
+                contexts: 16,
+            },
+            filter: SnoopFilterParams {
+                lines: 8,
+                lookup_time: Picos(LOOKUP),
+                ..SnoopFilterParams::default()
+            },
+            policy: victim::build("fifo").unwrap(),
+            medium: FixedParams {
+                latency: Picos(MEDIUM),
+                ..FixedParams::default()
+            },
+            credits: 32,
+            targets: 1,
+            seed: 1,
+        }
+    }
+}
+
+impl Setup {
+    /// The window; the device is its last target.
+    pub fn window(&self) -> InterleaveSet {
+        InterleaveSet::new(Hpa(0), Bytes(1 << 20), Bytes(256), self.targets).unwrap()
+    }
+}
+
+/// The system of a device, the last component, and a port for each peer.
+pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node) -> System {
+    let params = link(setup.credits);
+    let decoder = setup.window();
+    let ingress = setup.filter.ingress(&setup.params).0;
+    let mut nodes: Vec<Node> = (0..peers)
+        .map(|number| node(number, end(&params, 0, ingress)))
+        .collect();
+    let device = CoherentDevice::new(CoherentConfig {
+        params: setup.params,
+        filter: setup.filter,
+        policy: setup.policy,
+        policy_rng: StreamRng::new(setup.seed, "policy"),
+        ports: (0..peers as u16)
+            .map(|port| end(&params, port, 0))
+            .collect(),
+        backend: setup.medium.backend(),
+        decoder: Some(decoder),
+        target: setup.targets - 1,
+        port_id: DEVICE,
+        peers: (0..peers).map(peer_id).collect(),
+        observe: true,
+    });
+    nodes.push(Node::Device(Box::new(device.unwrap())));
+    let wire = |peer: usize, peer_port: usize| Wire {
+        peer: ComponentId::from(peer),
+        peer_port: peer_port as u16,
+        min_latency: Picos(1_000),
+    };
+    let mut wires: Vec<Vec<Wire>> = (0..peers).map(|port| vec![wire(peers, port)]).collect();
+    wires.push((0..peers).map(|peer| wire(peer, 0)).collect());
+    System {
+        simulation: Simulation::new(nodes, wires),
+    }
+}
+
+pub struct System {
+    pub simulation: Simulation<Node>,
+}
+
+impl System {
+    pub fn run(&mut self, until: SimTime) {
+        self.simulation.run(1, until, &Monitor::default());
+    }
+
+    pub fn device(&self) -> &CoherentDevice {
+        match self.simulation.components().last() {
+            Some(Node::Device(device)) => device,
+            _ => panic!("the last component is the device"),
+        }
+    }
+
+    /// What a scripted peer saw.
+    pub fn seen(&self, peer: usize) -> &[(u64, Message)] {
+        match &self.simulation.components()[peer] {
+            Node::Script(script) => &script.seen,
+            _ => panic!("a scripted peer"),
+        }
+    }
+
+    /// What scripted peers saw, in order of time: nanoseconds and fractions, peer, opcode, line,
+    /// lines.
+    pub fn chart(&self) -> Vec<(u64, usize, Opcode, u64, u8)> {
+        let peers = self.simulation.components().len() - 1;
+        let mut chart: Vec<_> = (0..peers)
+            .flat_map(|peer| {
+                self.seen(peer).iter().map(move |(at, message)| {
+                    (*at, peer, message.opcode, message.hpa.0 / 64, message.lines)
+                })
+            })
+            .collect();
+        chart.sort_by_key(|(at, peer, ..)| (*at, *peer));
+        chart
+    }
+}
+
+/// A component of a test.
+#[allow(clippy::large_enum_variant)]
+pub enum Node {
+    Script(Script),
+    Cache(Cache),
+    Device(Box<CoherentDevice>),
+}
+
+impl Component for Node {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        match self {
+            Node::Script(script) => script.start(ctx),
+            Node::Cache(cache) => cache.start(ctx),
+            Node::Device(_) => {}
+        }
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        match self {
+            Node::Script(script) => script.receive(ctx, parcel),
+            Node::Cache(cache) => cache.receive(ctx, parcel),
+            Node::Device(device) => device.receive(ctx, port, parcel),
+        }
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match self {
+            Node::Script(script) => script.wake(ctx, token),
+            Node::Cache(cache) => cache.wake(ctx, token),
+            Node::Device(device) => device.wake(ctx, token),
+        }
+    }
+}
+
+/// A peer's end of its link.
+pub struct Endpoint {
+    pub link: LinkPort,
+    pub outbox: Outbox,
+}
+
+/// The token of the link's wake-ups.
+pub const PORT: u32 = 0;
+
+impl Endpoint {
+    pub fn new(link: LinkPort) -> Self {
+        Endpoint {
+            link,
+            outbox: Outbox::default(),
+        }
+    }
+
+    pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
+        let now = ctx.now();
+        self.outbox
+            .offer(ctx, &mut self.link, PORT, message, now, |_, _| {});
+    }
+
+    pub fn credits(&mut self, ctx: &mut Ctx<'_, Parcel>, parcel: &Parcel) {
+        if self.link.receive(parcel) {
+            self.outbox.pump(ctx, &mut self.link, PORT, |_, _| {});
+        }
+    }
+
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.outbox.wake(ctx, &mut self.link, PORT, |_, _| {});
+    }
+
+    pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let buffer = Buffer::of(message.channel(), message.vc);
+        self.link.release(ctx, buffer);
+    }
+}
+
+/// What a scripted peer sends when it gets a message.
+pub type React = fn(&Message) -> Vec<Message>;
+
+/// Sends at given times, and reacts.
+pub struct Script {
+    number: usize,
+    endpoint: Endpoint,
+    plan: VecDeque<(u64, Message)>,
+    react: React,
+    seen: Vec<(u64, Message)>,
+}
+
+const PLAN: u32 = 1;
+
+impl Script {
+    pub fn new(number: usize, link: LinkPort, plan: &[(u64, Message)], react: React) -> Self {
+        Script {
+            number,
+            endpoint: Endpoint::new(link),
+            plan: plan.iter().copied().collect(),
+            react,
+            seen: vec![],
+        }
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for (at, _) in &self.plan {
+            ctx.wake_at(SimTime(*at), PLAN);
+        }
+    }
+
+    fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
+        let message = Message {
+            issued_ps: ctx.now().0,
+            source: peer_id(self.number),
+            ..message
+        };
+        self.endpoint.send(ctx, message);
+    }
+
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, parcel: &Parcel) {
+        self.endpoint.credits(ctx, parcel);
+        if let Some(message) = parcel.message {
+            self.endpoint.release(ctx, &message);
+            check_response(ctx.now(), &message);
+            self.seen.push((ctx.now().0, message));
+            for answer in (self.react)(&message) {
+                self.send(ctx, answer);
+            }
+        }
+    }
+
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        if token == PLAN {
+            let (_, message) = self.plan.pop_front().unwrap();
+            self.send(ctx, message);
+        } else {
+            self.endpoint.wake(ctx);
+        }
+    }
+}
+
+/// The stages of a message that goes back sum to the time since its transaction was issued, and
+/// it has come from the device.
+pub fn check_response(now: SimTime, message: &Message) {
+    assert_eq!(
+        message.stages.total(),
+        now - SimTime(message.issued_ps),
+        "{message:?}"
+    );
+    assert_eq!((message.source, message.vc), (DEVICE, 0));
+}
+
+/// A message of a peer, with the line's number as tag.
+pub fn message(what: M2s, line: u64) -> Message {
+    let (field, value, snoop) = what.fields();
+    Message {
+        hpa: Hpa(64 * line),
+        issued_ps: 0,
+        stages: LatencyStages::default(),
+        tag: line as u32,
+        source: PortId(0),
+        destination: DEVICE,
+        opcode: what.opcode(),
+        meta: MemMeta {
+            field,
+            value,
+            snoop,
+        },
+        lines: 1,
+        data: 0,
+        vc: 0,
+        hops: 0,
+    }
+}
+
+/// The answer to a snoop, in its own form.
+pub fn answer(snoop: &Message, kept: Kept) -> Message {
+    let block = Snoop::from_opcode(snoop.opcode).unwrap().1;
+    Message {
+        opcode: if block {
+            kept.block_opcode()
+        } else {
+            kept.opcode()
+        },
+        hpa: snoop.hpa,
+        tag: snoop.tag,
+        lines: snoop.lines,
+        ..message(M2s::BiRsp(kept), 0)
+    }
+}

@@ -1,0 +1,515 @@
+//! One thing at a time, to the picosecond.
+
+use cxlab_device::{
+    CoherentConfig, CoherentDevice, CoherentError, DeviceParams, SnoopFilterParams,
+};
+use cxlab_engine::catalog;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, Picos, SimTime};
+use cxlab_memory::fixed::FixedParams;
+use cxlab_memory::{Medium, VictimPolicy, victim};
+use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
+use cxlab_protocol::coherence::fields::MetaValue;
+use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
+use cxlab_protocol::{Message, Opcode};
+use serde_json::json;
+
+use crate::harness::{
+    DEVICE, LOOKUP, MEDIUM, Node, PROCESS, React, Script, Setup, System, THERE, WAY, answer,
+    message, peer_id, system,
+};
+
+const NS: u64 = 1_000;
+/// The second message of a response leaves behind the first.
+const SECOND: u64 = 1_000;
+
+type Plan = Vec<(u64, Message)>;
+
+fn run(setup: Setup, peers: &[(Plan, React)]) -> System {
+    let mut system = system(setup, peers.len(), |number, link| {
+        let (plan, react) = &peers[number];
+        Node::Script(Script::new(number, link, plan, *react))
+    });
+    system.run(SimTime::NEVER);
+    assert_eq!(system.device().in_flight(), 0, "nothing is left inside");
+    let stats = system.device().stats();
+    assert_eq!(stats.accepted, stats.answered);
+    system
+}
+
+fn filter_of(lines: u32) -> Setup {
+    let setup = Setup::default();
+    let filter = SnoopFilterParams {
+        lines,
+        ..setup.filter
+    };
+    Setup { filter, ..setup }
+}
+
+fn silent(_: &Message) -> Vec<Message> {
+    vec![]
+}
+
+/// Gives clean copies up, or stays as `kept` says.
+fn keep(message: &Message, kept: Kept) -> Vec<Message> {
+    match Snoop::from_opcode(message.opcode) {
+        Some(_) => vec![answer(message, kept)],
+        None => vec![],
+    }
+}
+
+fn obedient(message: &Message) -> Vec<Message> {
+    keep(message, Kept::Invalid)
+}
+
+/// Answers a snoop of its modified line: `MemWr`, and `BIRspI` when that is complete. The snoop's
+/// tag is 0, as it is the first.
+fn dirty(message: &Message) -> Vec<Message> {
+    let line = message.hpa.0 / 64;
+    match message.opcode {
+        Opcode::BiSnpInv if line == 0 => {
+            let write = crate::harness::message(M2s::MemWr(MetaValue::Invalid), line);
+            vec![Message { data: 77, ..write }]
+        }
+        Opcode::Cmp => vec![Message {
+            tag: 0,
+            ..crate::harness::message(M2s::BiRsp(Kept::Invalid), line)
+        }],
+        _ => obedient(message),
+    }
+}
+
+fn shared(peers: &[usize]) -> Option<Filter> {
+    let all = peers.iter().fold(Peers::NONE, |all, number| {
+        all.with(Peer::new(*number).unwrap())
+    });
+    Some(Filter::Shared(all))
+}
+
+fn owned(peer: usize) -> Option<Filter> {
+    Some(Filter::Any(Peer::new(peer).unwrap()))
+}
+
+#[test]
+fn an_idle_read_takes_two_ways_two_pipelines_and_the_medium() {
+    let plan = vec![(5 * NS, message(M2s::MemRdData, 3))];
+    let ran = run(Setup::default(), &[(plan, silent)]);
+    let done = 5 * NS + THERE + MEDIUM + WAY;
+    assert_eq!(
+        ran.chart(),
+        [
+            (done, 0, Opcode::CmpE, 3, 1),
+            (done + SECOND, 0, Opcode::MemData, 3, 1)
+        ]
+    );
+    for (place, (_, response)) in ran.seen(0).iter().enumerate() {
+        let stages = response.stages;
+        assert_eq!((stages.media, stages.coherence), (MEDIUM, 0));
+        assert_eq!(u64::from(stages.device), PROCESS + LOOKUP);
+        assert_eq!(u64::from(stages.link), 2 * WAY);
+        assert_eq!(stages.queue, SECOND * place as u64);
+        assert_eq!((response.tag, response.destination), (3, peer_id(0)));
+    }
+    let stats = ran.device().coherence_stats();
+    assert_eq!(
+        (stats.reads_data, stats.filter_misses, stats.entries),
+        (1, 1, 1)
+    );
+    assert_eq!(ran.device().holders(Hpa(3 * 64)), owned(0));
+}
+
+#[test]
+fn a_line_that_two_share_is_owned_when_the_other_has_given_it_up() {
+    let reader = vec![(100 * NS, message(M2s::MemRdShared, 0))];
+    let writer = vec![
+        (0, message(M2s::MemRdShared, 0)),
+        (200 * NS, message(M2s::MemInvOwn, 0)),
+    ];
+    let ran = run(Setup::default(), &[(writer, silent), (reader, obedient)]);
+    let (first, second) = (THERE + MEDIUM + WAY, 100 * NS + THERE + MEDIUM + WAY);
+    let snooped = 200 * NS + THERE + WAY;
+    assert_eq!(
+        ran.chart(),
+        [
+            (first, 0, Opcode::CmpS, 0, 1),
+            (first + SECOND, 0, Opcode::MemData, 0, 1),
+            (second, 1, Opcode::CmpS, 0, 1),
+            (second + SECOND, 1, Opcode::MemData, 0, 1),
+            (snooped, 1, Opcode::BiSnpInv, 0, 1),
+            (snooped + THERE + WAY, 0, Opcode::CmpE, 0, 1),
+        ]
+    );
+    let (_, granted) = ran.seen(0)[2];
+    assert_eq!(granted.stages.coherence, WAY + THERE, "the snoop");
+    assert_eq!(granted.stages.media, 0);
+    assert_eq!(ran.device().holders(Hpa(0)), owned(0));
+    let stats = ran.device().coherence_stats();
+    assert_eq!((stats.filter_hits, stats.filter_misses), (2, 1));
+    assert_eq!((stats.snoops, stats.invalidated), ([1, 0, 0], 1));
+    assert_eq!(
+        (stats.snoop_waits, stats.snoop_wait),
+        (1, Picos(WAY + THERE))
+    );
+}
+
+#[test]
+fn a_dirty_victim_is_written_before_its_entry_is_free() {
+    let owner = vec![(0, message(M2s::MemRdOwn, 0))];
+    let reader = vec![
+        (100 * NS, message(M2s::MemRdData, 1)),
+        (900 * NS, message(M2s::MemRdData, 0)),
+    ];
+    let ran = run(filter_of(1), &[(owner, dirty), (reader, obedient)]);
+    let snooped = 100 * NS + THERE + WAY;
+    let written = snooped + THERE + WAY;
+    let read = written + THERE + MEDIUM + WAY;
+    let chart = ran.chart();
+    assert_eq!(
+        chart[2..6],
+        [
+            (snooped, 0, Opcode::BiSnpInv, 0, 1),
+            (written, 0, Opcode::Cmp, 0, 1),
+            (read, 1, Opcode::CmpE, 1, 1),
+            (read + SECOND, 1, Opcode::MemData, 1, 1),
+        ]
+    );
+    let (_, granted) = ran.seen(1)[0];
+    assert_eq!(
+        granted.stages.coherence,
+        2 * (WAY + THERE),
+        "snoop and write"
+    );
+    let (_, reread) = ran.seen(1).last().unwrap();
+    assert_eq!((reread.opcode, reread.data), (Opcode::MemData, 77));
+    let stats = ran.device().coherence_stats();
+    assert_eq!(
+        (stats.writebacks, stats.evictions, stats.entry_waits),
+        (1, 2, 2)
+    );
+    assert_eq!(stats.entry_wait, Picos(3 * (WAY + THERE)));
+    assert_eq!((stats.entries, stats.peak_entries), (1, 1));
+    assert_eq!(ran.device().value(Hpa(0)), Some(77));
+    assert_eq!(ran.device().stats().writes, 1);
+}
+
+#[test]
+fn a_conflict_is_acknowledged_while_the_request_waits_for_its_line() {
+    fn conflicting(received: &Message) -> Vec<Message> {
+        match received.opcode {
+            Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
+            Opcode::BiConflictAck => vec![message(M2s::BiRsp(Kept::Invalid), 0)],
+            _ => vec![],
+        }
+    }
+    let upgrade = |share, own| {
+        vec![
+            (share, message(M2s::MemRdShared, 0)),
+            (own, message(M2s::MemInvOwn, 0)),
+        ]
+    };
+    let peers = [
+        (upgrade(0, 200 * NS), obedient as React),
+        (upgrade(100 * NS, 201 * NS), conflicting),
+    ];
+    let ran = run(Setup::default(), &peers);
+    let snooped = 200 * NS + THERE + WAY;
+    let acknowledged = snooped + THERE + WAY;
+    let first = acknowledged + THERE;
+    let second = first + WAY + SECOND + THERE;
+    assert_eq!(
+        ran.chart()[4..],
+        [
+            (snooped, 1, Opcode::BiSnpInv, 0, 1),
+            (acknowledged, 1, Opcode::BiConflictAck, 0, 1),
+            (first + WAY, 0, Opcode::CmpE, 0, 1),
+            (first + WAY + SECOND, 0, Opcode::BiSnpInv, 0, 1),
+            (second + WAY, 1, Opcode::CmpE, 0, 1),
+        ]
+    );
+    let stats = ran.device().coherence_stats();
+    assert_eq!(
+        (stats.conflicts, stats.line_waits, stats.snoop_waits),
+        (1, 1, 2)
+    );
+    let arrived = 201 * NS + THERE;
+    assert_eq!(stats.line_wait, Picos(first - arrived));
+    assert_eq!(ran.device().holders(Hpa(0)), owned(1));
+}
+
+#[test]
+fn an_entry_is_free_when_all_holders_have_given_the_line_up() {
+    let read = |at| vec![(at, message(M2s::MemRdShared, 0))];
+    let mut slow = read(100 * NS);
+    let late = Message {
+        tag: 1,
+        ..message(M2s::BiRsp(Kept::Invalid), 0)
+    };
+    slow.push((500 * NS, late));
+    let other = vec![(200 * NS, message(M2s::MemRdData, 1))];
+    let peers = [
+        (read(0), obedient as React),
+        (slow, silent),
+        (other, silent),
+    ];
+    let ran = run(filter_of(1), &peers);
+    let snooped = 200 * NS + THERE + WAY;
+    let read = 500 * NS + THERE + MEDIUM + WAY;
+    assert_eq!(
+        ran.chart()[4..],
+        [
+            (snooped, 0, Opcode::BiSnpInv, 0, 1),
+            (snooped, 1, Opcode::BiSnpInv, 0, 1),
+            (read, 2, Opcode::CmpE, 1, 1),
+            (read + SECOND, 2, Opcode::MemData, 1, 1),
+        ]
+    );
+    let stats = ran.device().coherence_stats();
+    assert_eq!(
+        (stats.snoops[0], stats.evictions, stats.invalidated),
+        (2, 1, 2)
+    );
+    assert_eq!(ran.device().holders(Hpa(0)), Some(Filter::Invalid));
+}
+
+fn block_length(params: serde_json::Value) -> Box<dyn VictimPolicy> {
+    let entry = catalog::find(victim::CATALOG, "block-length").unwrap();
+    (entry.build)(&params).unwrap()
+}
+
+/// Peer 0 reads `lines`, which fill the filter, and peer 1 then reads `other`.
+fn blocks(
+    lines: &[u64],
+    other: u64,
+    block: u8,
+    aligned: bool,
+    targets: u32,
+    react: React,
+) -> System {
+    let setup = Setup {
+        policy: block_length(json!({ "aligned": aligned })),
+        targets,
+        ..filter_of(lines.len() as u32)
+    };
+    let filter = SnoopFilterParams {
+        block,
+        ..setup.filter
+    };
+    let read = |line| message(M2s::MemRdData, line);
+    let holder = (0..)
+        .zip(lines)
+        .map(|(at, line)| (at * 100 * NS, read(*line)));
+    let peers = [
+        (holder.collect(), react),
+        (vec![(900 * NS, read(other))], silent as React),
+    ];
+    run(Setup { filter, ..setup }, &peers)
+}
+
+/// The snoops that peer 0 saw: opcode, first line, lines.
+fn snoops(system: &System) -> Vec<(Opcode, u64, u8)> {
+    let seen = system.seen(0).iter().map(|(_, message)| message);
+    let snoops = seen.filter(|message| Snoop::from_opcode(message.opcode).is_some());
+    snoops.map(|m| (m.opcode, m.hpa.0 / 64, m.lines)).collect()
+}
+
+#[test]
+fn one_snoop_clears_as_many_entries_as_a_block_may_have() {
+    for (block, aligned, expected) in [
+        (1, true, (Opcode::BiSnpInv, 3, 1)),
+        (2, true, (Opcode::BiSnpInvBlk, 2, 2)),
+        (3, false, (Opcode::BiSnpInvBlk, 1, 3)),
+        (4, true, (Opcode::BiSnpInvBlk, 0, 4)),
+        (4, false, (Opcode::BiSnpInvBlk, 0, 4)),
+    ] {
+        let ran = blocks(&[0, 1, 2, 3], 8, block, aligned, 1, obedient);
+        assert_eq!(snoops(&ran), [expected], "{block} {aligned}");
+        let stats = ran.device().coherence_stats();
+        assert_eq!(stats.evictions, u64::from(expected.2));
+        assert_eq!(stats.invalidated, stats.evictions);
+        assert_eq!(stats.entries, 4 - u32::from(expected.2) + 1);
+        assert_eq!(stats.block_snoops, u64::from(block > 1));
+    }
+}
+
+#[test]
+fn a_block_may_be_answered_line_by_line() {
+    fn singly(snoop: &Message) -> Vec<Message> {
+        if Snoop::from_opcode(snoop.opcode).is_none() {
+            return vec![];
+        }
+        let one = |place| Message {
+            tag: snoop.tag,
+            ..message(M2s::BiRsp(Kept::Invalid), snoop.hpa.0 / 64 + place)
+        };
+        [2, 0, 3, 1].map(one).to_vec()
+    }
+    let ran = blocks(&[0, 1, 2, 3], 8, 4, true, 1, singly);
+    assert_eq!(snoops(&ran), [(Opcode::BiSnpInvBlk, 0, 4)]);
+    let (at, _) = ran.seen(1)[0];
+    // The first answer frees an entry.
+    assert_eq!(at, 900 * NS + 2 * (THERE + WAY) + MEDIUM);
+    assert_eq!(ran.device().coherence_stats().entries, 1);
+}
+
+#[test]
+fn a_block_lies_together_for_the_requester_too() {
+    // The second of two targets has lines 4 to 7, 12 to 15 and so on.
+    let ran = blocks(&[4, 5, 6, 7], 12, 4, true, 2, obedient);
+    assert_eq!(snoops(&ran), [(Opcode::BiSnpInvBlk, 4, 4)]);
+    let ran = blocks(&[7, 12], 15, 4, false, 2, obedient);
+    assert_eq!(snoops(&ran), [(Opcode::BiSnpInv, 12, 1)]);
+}
+
+#[test]
+fn requests_wait_for_a_busy_line_in_the_order_of_their_arrival() {
+    fn share(message: &Message) -> Vec<Message> {
+        keep(message, Kept::Shared)
+    }
+    let read = |at| (vec![(at, message(M2s::MemRdShared, 0))], silent as React);
+    let owner = (vec![(0, message(M2s::MemRdOwn, 0))], share as React);
+    let peers = [owner, read(200 * NS), read(202 * NS), read(201 * NS)];
+    let ran = run(Setup::default(), &peers);
+    let first = 200 * NS + THERE + WAY + THERE + MEDIUM;
+    for (place, peer) in [1, 3, 2].into_iter().enumerate() {
+        let (at, granted) = ran.seen(peer)[0];
+        let place = place as u64;
+        assert_eq!(
+            (at, granted.opcode),
+            (first + place * MEDIUM + WAY, Opcode::CmpS)
+        );
+        let waited = first + place * MEDIUM - MEDIUM - (granted.issued_ps + THERE);
+        assert_eq!(
+            (granted.stages.coherence, granted.stages.media),
+            (waited, MEDIUM)
+        );
+    }
+    let stats = ran.device().coherence_stats();
+    assert_eq!(
+        (stats.line_waits, stats.snoop_waits, stats.snoops),
+        (2, 1, [0, 1, 0])
+    );
+    assert_eq!(ran.device().holders(Hpa(0)), shared(&[0, 1, 2, 3]));
+}
+
+#[test]
+fn writes_and_snoop_answers_are_taken_while_no_context_is_free() {
+    let owner = vec![(0, message(M2s::MemRdOwn, 0))];
+    let reader = vec![(100 * NS, message(M2s::MemRdData, 0))];
+    let other = vec![(101 * NS, message(M2s::MemRdCur, 5))];
+    fn downgrade(received: &Message) -> Vec<Message> {
+        match received.opcode {
+            Opcode::BiSnpData => vec![message(M2s::MemWr(MetaValue::Shared), 0)],
+            Opcode::Cmp => vec![message(M2s::BiRsp(Kept::Shared), 0)],
+            _ => vec![],
+        }
+    }
+    let setup = Setup {
+        params: DeviceParams {
+            process_time: Picos(PROCESS),
+            contexts: 1,
+        },
+        credits: 1,
+        ..Setup::default()
+    };
+    let peers = [
+        (owner, downgrade as React),
+        (reader, silent),
+        (other, silent),
+    ];
+    let ran = run(setup, &peers);
+    let read = 100 * NS + THERE + 2 * (WAY + THERE) + MEDIUM;
+    assert_eq!(ran.seen(1)[0].0, read + WAY);
+    // The context is free when the data are given to the link, behind the completion.
+    let began = read + SECOND;
+    let (at, current) = ran.seen(2)[0];
+    assert_eq!((at, current.opcode), (began + MEDIUM + WAY, Opcode::Cmp));
+    assert_eq!(current.stages.queue, began - (101 * NS + THERE));
+    assert_eq!(current.stages.coherence, 0);
+}
+
+#[test]
+fn a_full_set_of_busy_lines_gives_the_first_that_is_idle() {
+    let read = |at, line| (vec![(at, message(M2s::MemRdData, line))], obedient as React);
+    let ran = run(filter_of(1), &[read(0, 0), read(NS, 1)]);
+    let evicted = THERE + MEDIUM;
+    // The snoop leaves behind completion and data.
+    let second = evicted + 2 * SECOND + WAY + THERE + MEDIUM + WAY;
+    assert_eq!(ran.seen(1)[0].0, second);
+    let stats = ran.device().coherence_stats();
+    assert_eq!((stats.evictions, stats.entry_waits), (1, 1));
+}
+
+#[test]
+fn a_line_with_a_queue_gives_its_entry_to_one_that_waits() {
+    let read = |at, line| {
+        (
+            vec![(at, message(M2s::MemRdShared, line))],
+            obedient as React,
+        )
+    };
+    let peers = [read(0, 0), read(NS, 1), read(2 * NS, 0), read(3 * NS, 0)];
+    let ran = run(filter_of(1), &peers);
+    let order = ran.chart();
+    let grants = order
+        .iter()
+        .filter(|(_, _, opcode, ..)| *opcode == Opcode::CmpS);
+    let peers: Vec<usize> = grants.map(|(_, peer, ..)| *peer).collect();
+    assert_eq!(peers, [0, 1, 2, 3]);
+    assert_eq!(ran.device().holders(Hpa(0)), shared(&[2, 3]));
+}
+
+#[test]
+fn a_clean_eviction_and_a_flush_free_entries() {
+    let evicting = vec![
+        (0, message(M2s::MemRdData, 0)),
+        (100 * NS, message(M2s::MemClnEvct, 0)),
+        (200 * NS, message(M2s::MemRdData, 1)),
+    ];
+    let flushing = vec![(300 * NS, message(M2s::MemInvFlush, 1))];
+    let ran = run(filter_of(1), &[(evicting, obedient), (flushing, silent)]);
+    assert_eq!(snoops(&ran), [(Opcode::BiSnpInv, 1, 1)]);
+    let (at, flushed) = ran.seen(1)[0];
+    assert_eq!(flushed.opcode, Opcode::Cmp);
+    assert_eq!(at, 300 * NS + 2 * (THERE + WAY));
+    let stats = ran.device().coherence_stats();
+    assert_eq!(
+        (stats.clean_evictions, stats.flushes, stats.entries),
+        (1, 1, 0)
+    );
+    assert_eq!((stats.evictions, stats.entry_waits), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_built_is_told() {
+    let build = |filter: SnoopFilterParams, peers: usize| {
+        let setup = Setup::default();
+        let config = CoherentConfig {
+            params: DeviceParams::default(),
+            filter,
+            policy: setup.policy,
+            policy_rng: StreamRng::new(1, "policy"),
+            ports: vec![],
+            backend: FixedParams::default().backend(),
+            decoder: None,
+            target: 0,
+            port_id: DEVICE,
+            peers: (0..peers).map(peer_id).collect(),
+            observe: false,
+        };
+        CoherentDevice::new(config).err()
+    };
+    let filter = SnoopFilterParams::default();
+    assert_eq!(build(filter.clone(), 64), None);
+    assert_eq!(build(filter.clone(), 65), Some(CoherentError::Peers(65)));
+    let long = SnoopFilterParams {
+        block: 5,
+        ..filter.clone()
+    };
+    assert_eq!(build(long, 1), Some(CoherentError::Block(5)));
+    let odd = SnoopFilterParams {
+        lines: 10,
+        ways: Some(4),
+        ..filter
+    };
+    assert!(matches!(build(odd, 1), Some(CoherentError::Filter(_))));
+}
