@@ -428,6 +428,32 @@ fn writes_and_snoop_answers_are_taken_while_no_context_is_free() {
 }
 
 #[test]
+fn writes_are_completed_when_they_have_their_place_and_wait_for_one_in_the_link() {
+    let write = |place: u64| (place * NS, message(M2s::MemWr(MetaValue::Invalid), place));
+    let setup = Setup {
+        medium: FixedParams {
+            latency: Picos(MEDIUM),
+            queue: 1,
+            ..FixedParams::default()
+        },
+        ..Setup::default()
+    };
+    let filter = SnoopFilterParams {
+        writes: 1,
+        ..setup.filter
+    };
+    let plan: Plan = (0..4).map(write).collect();
+    let ran = run(Setup { filter, ..setup }, &[(plan, silent)]);
+    // The first is in the medium, the second waits for it, and the others for the second.
+    let placed = [THERE, THERE + NS, THERE + MEDIUM, THERE + 2 * MEDIUM];
+    for ((at, completed), (place, expected)) in ran.seen(0).iter().zip((0..).zip(placed)) {
+        assert_eq!((*at, completed.opcode), (expected + WAY, Opcode::Cmp));
+        assert_eq!(completed.stages.queue, expected - (place * NS + THERE));
+    }
+    assert_eq!(ran.seen(0).len(), 4);
+}
+
+#[test]
 fn a_full_set_of_busy_lines_gives_the_first_that_is_idle() {
     let read = |at, line| (vec![(at, message(M2s::MemRdData, line))], obedient as React);
     let ran = run(filter_of(1), &[read(0, 0), read(NS, 1)]);
