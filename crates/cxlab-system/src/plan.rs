@@ -94,6 +94,8 @@ pub struct Plan {
     pub(crate) media: Vec<Box<dyn Medium>>,
     /// Workloads, by host group.
     pub(crate) workloads: Vec<Box<dyn Workload>>,
+    /// By host: whether it reaches memory that devices keep coherent.
+    pub(crate) caching: Vec<bool>,
     /// Where relative paths start, and a trace from the command line.
     pub(crate) files: Files,
 }
@@ -173,7 +175,7 @@ impl Plan {
         let devices = endpoints.devices(maps.decoders);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
-        coherence::check(&scenario, &hosts, &devices, &reach, &links)?;
+        let caching = coherence::check(&scenario, &hosts, &devices, &reach, &links)?;
         let hash = hash(&scenario, &workloads, &files);
         let notes = notes(&scenario, &graph, &devices);
         let plan = Plan {
@@ -187,6 +189,7 @@ impl Plan {
             notes,
             media,
             workloads,
+            caching,
             files,
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;

@@ -11,7 +11,6 @@ use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{CachingConfig, CachingRequester, Requester, RequesterConfig};
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_protocol::PortId;
-use cxlab_protocol::coherence::fields::CoherenceClass;
 
 use crate::host::{Agent, Host};
 use crate::plan::{End, Plan, PlannedLink, Problem};
@@ -379,14 +378,12 @@ impl Builder<'_> {
             limit: group.requests,
             log,
         };
-        let classes = self.plan.classes();
-        let caching = classes.contains(&CoherenceClass::HdmDb);
         let agent = match &group.issue.cache {
-            Some(cache) if caching => {
+            Some(cache) if self.plan.caching[number] => {
                 let made = CachingRequester::new(CachingConfig {
                     requester,
                     cache: cache.clone(),
-                    classes,
+                    classes: self.plan.classes(),
                     policy: None,
                     policy_rng: StreamRng::new(self.seed, &format!("{}/cache", host.name)),
                     observe: false,

@@ -11,14 +11,14 @@ use crate::scenario::Scenario;
 /// Longest look into a snoop filter.
 const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);
 
-/// Checks hosts, devices and links of a system with HDM-DB memory.
+/// Checks hosts, devices and links of a system with HDM-DB memory; says which hosts reach such memory.
 pub(super) fn check(
     scenario: &Scenario,
     hosts: &[PlannedHost],
     devices: &[PlannedDevice],
     reach: &[Vec<usize>],
     links: &[PlannedLink],
-) -> Result<(), Vec<Problem>> {
+) -> Result<Vec<bool>, Vec<Problem>> {
     let mut problems = Vec::new();
     for (at, group) in scenario.devices.iter().enumerate() {
         let path = format!("devices[{at}].coherence");
@@ -47,7 +47,7 @@ pub(super) fn check(
     let coherent = |device: &usize| scenario.devices[devices[*device].group].is_hdm_db();
     let Some(first) = (0..devices.len()).find(|device| coherent(device)) else {
         return if problems.is_empty() {
-            Ok(())
+            Ok(vec![false; hosts.len()])
         } else {
             Err(problems)
         };
@@ -76,8 +76,10 @@ pub(super) fn check(
         ));
     }
     let mut told = vec![false; scenario.hosts.len()];
+    let mut caching = Vec::with_capacity(hosts.len());
     for (host, reached) in hosts.iter().zip(reach) {
         let needs = reached.iter().any(&coherent);
+        caching.push(needs);
         if needs && scenario.hosts[host.group].issue.cache.is_none() && !told[host.group] {
             told[host.group] = true;
             problems.push(Problem::new(
@@ -91,7 +93,7 @@ pub(super) fn check(
         }
     }
     if problems.is_empty() {
-        Ok(())
+        Ok(caching)
     } else {
         Err(problems)
     }
