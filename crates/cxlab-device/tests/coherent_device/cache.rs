@@ -137,7 +137,7 @@ impl Cache {
     }
 
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, parcel: &Parcel) {
-        self.endpoint.credits(ctx, parcel);
+        self.endpoint.credits(ctx, PORT, parcel);
         let Some(message) = parcel.message else {
             return;
         };
@@ -153,7 +153,7 @@ impl Cache {
 
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == PORT {
-            return self.endpoint.wake(ctx);
+            return self.endpoint.wake(ctx, PORT);
         }
         while let Some(entry) = self.later.first_entry()
             && entry.key().0 <= ctx.now().0
@@ -161,7 +161,7 @@ impl Cache {
             match entry.remove() {
                 Later::Send(mut message) => {
                     message.stages.queue += ctx.now().0 - message.issued_ps;
-                    self.endpoint.send(ctx, message);
+                    self.endpoint.send(ctx, PORT, message);
                 }
                 Later::Take(message) => {
                     self.endpoint.release(ctx, &message);

@@ -1,4 +1,5 @@
-//! A device with one link to each peer. A message takes 1 ns on the link and 1 ns on the wire.
+//! A device with one link to each peer, or one to a hub that has them. A message takes 1 ns on a link
+//! and 1 ns on its wire.
 
 use std::collections::VecDeque;
 
@@ -80,6 +81,8 @@ pub struct Setup {
     pub credits: u8,
     pub targets: u32,
     pub seed: u64,
+    /// Whether all share one link of the device.
+    pub hub: bool,
 }
 
 impl Default for Setup {
@@ -102,6 +105,7 @@ impl Default for Setup {
             credits: 32,
             targets: 1,
             seed: 1,
+            hub: false,
         }
     }
 }
@@ -118,15 +122,17 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
     let params = link(setup.credits);
     let decoder = setup.window();
     let ingress = setup.filter.ingress(&setup.params).0;
+    let far = if setup.hub { 0 } else { ingress };
     let mut nodes: Vec<Node> = (0..peers)
-        .map(|number| node(number, end(&params, 0, ingress)))
+        .map(|number| node(number, end(&params, 0, far)))
         .collect();
+    let ports = if setup.hub { 1 } else { peers };
     let device = CoherentDevice::new(CoherentConfig {
         params: setup.params,
         filter: setup.filter,
         policy: setup.policy,
         policy_rng: StreamRng::new(setup.seed, "policy"),
-        ports: (0..peers as u16)
+        ports: (0..ports as u16)
             .map(|port| end(&params, port, 0))
             .collect(),
         backend: setup.medium.backend(),
@@ -136,14 +142,24 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         peers: (0..peers).map(peer_id).collect(),
         observe: true,
     });
-    nodes.push(Node::Device(Box::new(device.unwrap())));
     let wire = |peer: usize, peer_port: usize| Wire {
         peer: ComponentId::from(peer),
         peer_port: peer_port as u16,
         min_latency: Picos(1_000),
     };
     let mut wires: Vec<Vec<Wire>> = (0..peers).map(|port| vec![wire(peers, port)]).collect();
-    wires.push((0..peers).map(|peer| wire(peer, 0)).collect());
+    let mut fan: Vec<Wire> = (0..peers).map(|peer| wire(peer, 0)).collect();
+    if setup.hub {
+        let ends = (0..peers as u16).map(|port| end(&params, port, 0));
+        let ends = ends.chain([end(&params, peers as u16, ingress)]);
+        nodes.push(Node::Hub(ends.map(Endpoint::new).collect()));
+        fan.push(wire(peers + 1, 0));
+        wires.push(fan);
+        wires.push(vec![wire(peers, peers)]);
+    } else {
+        wires.push(fan);
+    }
+    nodes.push(Node::Device(Box::new(device.unwrap())));
     System {
         simulation: Simulation::new(nodes, wires),
     }
@@ -195,6 +211,8 @@ pub enum Node {
     Script(Script),
     Cache(Cache),
     Device(Box<CoherentDevice>),
+    /// Forwards between its first ports and its last, as if it had buffers without end.
+    Hub(Vec<Endpoint>),
 }
 
 impl Component for Node {
@@ -203,7 +221,7 @@ impl Component for Node {
         match self {
             Node::Script(script) => script.start(ctx),
             Node::Cache(cache) => cache.start(ctx),
-            Node::Device(_) => {}
+            Node::Device(_) | Node::Hub(_) => {}
         }
     }
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
@@ -211,6 +229,7 @@ impl Component for Node {
             Node::Script(script) => script.receive(ctx, parcel),
             Node::Cache(cache) => cache.receive(ctx, parcel),
             Node::Device(device) => device.receive(ctx, port, parcel),
+            Node::Hub(ends) => forward(ends, ctx, port, parcel),
         }
     }
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
@@ -218,6 +237,7 @@ impl Component for Node {
             Node::Script(script) => script.wake(ctx, token),
             Node::Cache(cache) => cache.wake(ctx, token),
             Node::Device(device) => device.wake(ctx, token),
+            Node::Hub(ends) => ends[token as usize].wake(ctx, token),
         }
     }
 }
@@ -228,8 +248,23 @@ pub struct Endpoint {
     pub outbox: Outbox,
 }
 
-/// The token of the link's wake-ups.
+/// The token of the wake-ups of a peer's link.
 pub const PORT: u32 = 0;
+
+fn forward(ends: &mut [Endpoint], ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+    let device = ends.len() - 1;
+    ends[usize::from(port)].credits(ctx, u32::from(port), parcel);
+    if let Some(message) = parcel.message {
+        ends[usize::from(port)].release(ctx, &message);
+        let to = match usize::from(port) {
+            from if from < device => device,
+            _ => (0..device)
+                .find(|number| peer_id(*number) == message.destination)
+                .unwrap(),
+        };
+        ends[to].send(ctx, to as u32, message);
+    }
+}
 
 impl Endpoint {
     pub fn new(link: LinkPort) -> Self {
@@ -239,20 +274,20 @@ impl Endpoint {
         }
     }
 
-    pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
+    pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, message: Message) {
         let now = ctx.now();
         self.outbox
-            .offer(ctx, &mut self.link, PORT, message, now, |_, _| {});
+            .offer(ctx, &mut self.link, token, message, now, |_, _| {});
     }
 
-    pub fn credits(&mut self, ctx: &mut Ctx<'_, Parcel>, parcel: &Parcel) {
+    pub fn credits(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, parcel: &Parcel) {
         if self.link.receive(parcel) {
-            self.outbox.pump(ctx, &mut self.link, PORT, |_, _| {});
+            self.outbox.pump(ctx, &mut self.link, token, |_, _| {});
         }
     }
 
-    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.outbox.wake(ctx, &mut self.link, PORT, |_, _| {});
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        self.outbox.wake(ctx, &mut self.link, token, |_, _| {});
     }
 
     pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
@@ -298,11 +333,11 @@ impl Script {
             source: peer_id(self.number),
             ..message
         };
-        self.endpoint.send(ctx, message);
+        self.endpoint.send(ctx, PORT, message);
     }
 
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, parcel: &Parcel) {
-        self.endpoint.credits(ctx, parcel);
+        self.endpoint.credits(ctx, PORT, parcel);
         if let Some(message) = parcel.message {
             self.endpoint.release(ctx, &message);
             check_response(ctx.now(), &message);
@@ -318,7 +353,7 @@ impl Script {
             let (_, message) = self.plan.pop_front().unwrap();
             self.send(ctx, message);
         } else {
-            self.endpoint.wake(ctx);
+            self.endpoint.wake(ctx, PORT);
         }
     }
 }

@@ -99,6 +99,7 @@ fn run(seed: u64) -> Totals {
         credits: draw(6) as u8,
         targets: draw(2) as u32,
         seed,
+        hub: draw(2) == 1,
     };
     let window = setup.window();
     let target = setup.targets - 1;
