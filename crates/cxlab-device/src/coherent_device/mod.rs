@@ -225,8 +225,8 @@ impl CoherentDevice {
         }
     }
 
-    /// Requests and writes inside the device: buffered, under way, or waiting to be answered; and
-    /// the snoops that are out.
+    /// What is inside the device: messages buffered, requests under way, busy lines, snoops that are
+    /// out, writes before the medium, messages that wait to leave. 0 when nothing is left to do.
     pub fn in_flight(&self) -> u64 {
         let buffered = self.requests.len() + self.writes.len();
         let under_way = self.contexts.len() + self.answers.waiting + self.writes_queued;

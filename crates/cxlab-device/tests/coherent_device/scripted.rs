@@ -485,6 +485,33 @@ fn a_line_with_a_queue_gives_its_entry_to_one_that_waits() {
 }
 
 #[test]
+fn the_policy_hears_of_requests_that_find_their_entry() {
+    let read = |at, line| (at * NS, message(M2s::MemRdShared, line));
+    for (policy, victim) in [("fifo", 0), ("lru", 1)] {
+        let setup = Setup {
+            policy: victim::build(policy).unwrap(),
+            ..filter_of(2)
+        };
+        let holder = vec![read(0, 0), read(100, 1)];
+        let other = vec![read(200, 0), read(300, 2)];
+        let ran = run(setup, &[(holder, obedient), (other, obedient)]);
+        assert_eq!(snoops(&ran), [(Opcode::BiSnpInv, victim, 1)], "{policy}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "which asked for none")]
+fn an_answer_that_no_snoop_asked_for_is_not_taken() {
+    fn twice(snoop: &Message) -> Vec<Message> {
+        let once = obedient(snoop);
+        [once.clone(), once].concat()
+    }
+    let holder = vec![(0, message(M2s::MemRdOwn, 0))];
+    let other = vec![(100 * NS, message(M2s::MemRdOwn, 0))];
+    run(Setup::default(), &[(holder, twice), (other, silent)]);
+}
+
+#[test]
 fn a_clean_eviction_and_a_flush_free_entries() {
     let evicting = vec![
         (0, message(M2s::MemRdData, 0)),
