@@ -26,6 +26,32 @@ impl CoherentDevice {
         }
     }
 
+    /// A line takes a free entry; if there is none, it waits, and something is evicted for it.
+    pub(super) fn find_entry(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u32,
+        line: LineAddr,
+    ) -> bool {
+        let set = self.set_of(line);
+        if self.sets[set].waiting > 0 {
+            self.sets[set].append(&mut self.lines, number);
+            self.make_room(ctx, set);
+            return false;
+        }
+        let room = self.filter.room(line);
+        if room == Room::Free {
+            self.take_entry(number);
+            return true;
+        }
+        self.sets[set].append(&mut self.lines, number);
+        match room {
+            Room::Evict(block) if self.sets[set].needs_room() => self.evict(ctx, self.trim(block)),
+            _ => {}
+        }
+        false
+    }
+
     /// A line takes a free entry.
     pub(super) fn take_entry(&mut self, number: u32) {
         let busy = self.lines.get_mut(number);

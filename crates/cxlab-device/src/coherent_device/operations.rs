@@ -3,7 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Block, Room};
+use cxlab_memory::Block;
 use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState, Operation};
 use cxlab_protocol::coherence::message::{M2s, S2m};
 
@@ -93,25 +93,19 @@ impl CoherentDevice {
 
     /// The request whose turn it is gets an entry if it needs one, and goes on.
     pub(super) fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
-        let busy = *self.lines.get(number);
-        let allocates =
-            Operation::of(self.contexts.get(busy.asker).what).is_some_and(Operation::allocates);
-        match busy.slot {
-            Some(slot) if allocates => {
+        let busy = self.lines.get(number);
+        let (line, slot, asker) = (busy.line, busy.slot, busy.asker);
+        let operation = Operation::of(self.contexts.get(asker).what);
+        if operation.is_some_and(Operation::allocates) {
+            if let Some(slot) = slot {
                 self.coherence.filter_hits += 1;
                 self.filter.touch(slot);
-            }
-            None if allocates => {
+            } else {
                 self.coherence.filter_misses += 1;
-                let set = self.set_of(busy.line);
-                if self.sets[set].waiting > 0 || self.filter.room(busy.line) != Room::Free {
-                    self.sets[set].append(&mut self.lines, number);
-                    self.make_room(ctx, set);
+                if !self.find_entry(ctx, number, line) {
                     return;
                 }
-                self.take_entry(number);
             }
-            _ => {}
         }
         self.request(ctx, number);
     }
