@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
-use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{Channel, Message, Opcode};
 use schemars::JsonSchema;
@@ -148,6 +148,13 @@ impl MemoryDevice {
         (self.waiting.len() + self.contexts as usize - leaving) as u64
     }
 
+    /// What the medium kept about itself, up to `now`.
+    pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
+        let mut list = Vec::new();
+        self.backend.statistics(now, &mut list);
+        list
+    }
+
     /// One of its ports, for link statistics.
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         &mut self.ports[port as usize].link
@@ -155,6 +162,7 @@ impl MemoryDevice {
 
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
+        self.backend.begin_measurement(now);
         self.stats.reads = 0;
         self.stats.writes = 0;
         for port in &mut self.ports {
@@ -253,7 +261,15 @@ impl MemoryDevice {
             .last()
             .copied()
             .unwrap_or(self.requests.len() as u32);
-        match self.backend.enqueue(now, MemoryRequest { id, dpa, write }) {
+        match self.backend.enqueue(
+            now,
+            MemoryRequest {
+                id,
+                dpa,
+                lines: 1,
+                write,
+            },
+        ) {
             Some(at) => {
                 request.message.stages.media += (at - now).0;
                 self.answer(ctx, &request, at);

@@ -170,7 +170,10 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
             contexts,
         },
         ports: vec![end(&link)],
-        backend: medium.backend(),
+        backend: medium.backend(cxlab_memory::Site::alone(
+            cxlab_engine::units::Bytes(1 << 30),
+            1,
+        )),
         decoder: Some(set),
         target: 0,
     });

@@ -1,14 +1,17 @@
 //! The seam between a device's controller and its medium.
 
-use cxlab_engine::units::{Dpa, SimTime};
+use cxlab_engine::units::{Dpa, LINE_BYTES, SimTime};
 
-/// A request for one 64-byte line.
+/// A request for a line of 64 bytes, or for several in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryRequest {
     /// The owner's number of the request; it comes back in the completion.
     pub id: u32,
-    /// The line's address in the device.
+    /// Where it begins in the device.
     pub dpa: Dpa,
+    /// Lines of 64 bytes from there on. A CXL.mem request is for 1; a cache that fills a page
+    /// from a slow medium asks for all of it at once. 1 to 1,024 (64 KiB).
+    pub lines: u16,
     /// Whether it writes.
     pub write: bool,
 }
@@ -20,6 +23,16 @@ pub struct Completion {
     pub id: u32,
     /// When it was done.
     pub at: SimTime,
+}
+
+/// A figure that a medium kept about itself: hits, erased blocks, energy.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Statistic {
+    /// Its name with its unit, in snake case; the parts of a medium are set apart by dots
+    /// (`cache.hits`, `dram.energy_nj`).
+    pub name: String,
+    /// Its value since [`MemoryBackend::begin_measurement`].
+    pub value: f64,
 }
 
 /// A medium: passive, driven by its owner, which wakes it at [`MemoryBackend::next_event`]. The
@@ -39,4 +52,13 @@ pub trait MemoryBackend: Send {
     fn next_event(&self) -> Option<SimTime>;
     /// Brings the medium up to `now` and appends what is done, in order of time.
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>);
+    /// Bytes that the medium reads and writes as a whole; a shorter request costs as much, and a
+    /// shorter write may cost more. A power of two.
+    fn granule(&self) -> u32 {
+        LINE_BYTES as u32
+    }
+    /// Statistics begin here; the medium's state stays.
+    fn begin_measurement(&mut self, _now: SimTime) {}
+    /// Appends what the medium kept about itself, always in the same order.
+    fn statistics(&self, _now: SimTime, _out: &mut Vec<Statistic>) {}
 }

@@ -10,8 +10,8 @@ use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Medium;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest};
+use crate::{Medium, Site};
 
 /// Parameters of the fixed medium.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -70,7 +70,7 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for FixedParams {
-    fn backend(&self) -> Box<dyn MemoryBackend> {
+    fn backend(&self, _site: Site) -> Box<dyn MemoryBackend> {
         Box::new(FixedMemory {
             read_ps: self.latency.0,
             write_ps: self.write_latency.unwrap_or(self.latency).0,
@@ -132,7 +132,7 @@ impl MemoryBackend for FixedMemory {
         }
         if self.line_ps > 0 {
             start = start.max(self.bus_free);
-            self.bus_free = start + self.line_ps;
+            self.bus_free = start + self.line_ps * u64::from(request.lines);
         }
         let latency = if request.write {
             self.write_ps
@@ -184,7 +184,7 @@ mod tests {
     use cxlab_engine::units::Dpa;
 
     fn run(params: FixedParams, arrivals: &[(u64, u64, bool)]) -> Vec<u64> {
-        let mut backend = params.backend();
+        let mut backend = params.backend(Site::alone(Bytes(1 << 30), 1));
         let mut done = Vec::new();
         for (id, (at, line, write)) in arrivals.iter().enumerate() {
             assert!(backend.can_accept(SimTime(*at), *write));
@@ -193,6 +193,7 @@ mod tests {
                 MemoryRequest {
                     id: id as u32,
                     dpa: Dpa(line * 64),
+                    lines: 1,
                     write: *write,
                 },
             );
@@ -249,10 +250,11 @@ mod tests {
             queue: 1,
             ..Default::default()
         };
-        let mut backend = params.backend();
+        let mut backend = params.backend(Site::alone(Bytes(1 << 30), 1));
         let request = MemoryRequest {
             id: 0,
             dpa: Dpa(0),
+            lines: 1,
             write: false,
         };
         assert!(backend.can_accept(SimTime(0), false));

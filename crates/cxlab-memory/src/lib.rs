@@ -6,16 +6,43 @@ pub mod fixed;
 pub mod tag_array;
 pub mod victim;
 
-use cxlab_engine::catalog::Entry;
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Bytes;
 
-pub use backend::{Completion, MemoryBackend, MemoryRequest};
+pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 pub use tag_array::{Block, Filled, Geometry, GeometryError, Room, Slot, TagArray};
 pub use victim::VictimPolicy;
 
+/// Where a medium stands: what it needs to know of its device and its run.
+pub struct Site {
+    /// The device's capacity.
+    pub capacity: Bytes,
+    /// The medium's own stream of random numbers.
+    pub rng: StreamRng,
+}
+
+impl Site {
+    /// For tests and benchmarks of a medium by itself.
+    pub fn alone(capacity: Bytes, seed: u64) -> Site {
+        Site {
+            capacity,
+            rng: StreamRng::new(seed, "medium"),
+        }
+    }
+}
+
 /// What builds a backend for a device, from its parameters.
 pub trait Medium: Send + Sync {
-    /// A fresh backend.
-    fn backend(&self) -> Box<dyn MemoryBackend>;
+    /// Whether the medium can be built for a device of that capacity.
+    ///
+    /// # Errors
+    /// The parameter that does not go with the capacity, and what is allowed.
+    fn check(&self, _capacity: Bytes) -> Result<(), ParamError> {
+        Ok(())
+    }
+    /// A fresh backend. Only after [`Medium::check`] agreed.
+    fn backend(&self, site: Site) -> Box<dyn MemoryBackend>;
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
     fn idle_read_ps(&self) -> Option<u64>;
 }

@@ -141,7 +141,11 @@ impl Plan {
             "devices",
             "memory",
             &scenario.devices,
-            |group| group.memory.build(),
+            |group| {
+                let medium = group.memory.build()?;
+                medium.check(group.capacity)?;
+                Ok(medium)
+            },
         );
         let workloads = build_choices(
             &mut problems,

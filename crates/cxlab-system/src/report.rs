@@ -225,6 +225,9 @@ pub struct DeviceReport {
     /// What its DCOH did, where it keeps its memory coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<DeviceCoherence>,
+    /// What its medium kept about itself: name with unit, and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub medium: Map<String, Value>,
 }
 
 /// What a DCOH and its snoop filter did.
@@ -405,16 +408,26 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     }
     let devices = (0..system.devices).filter_map(|number| {
         match &system.simulation.components()[system.hosts + number] {
-            Node::Device(device) => Some((device.stats(), None)),
-            Node::Coherent(device) => Some((device.stats(), Some(device.coherence_stats()))),
+            Node::Device(device) => {
+                let medium = device.medium_statistics(context.end);
+                Some((device.stats(), None, medium))
+            }
+            Node::Coherent(device) => {
+                let medium = device.medium_statistics(context.end);
+                Some((device.stats(), Some(device.coherence_stats()), medium))
+            }
             Node::Host(_) | Node::Switch(_) | Node::Bus(_) => None,
         }
-        .map(|(stats, coherence)| DeviceReport {
+        .map(|(stats, coherence, medium)| DeviceReport {
             name: context.plan.devices[number].name.clone(),
             reads: stats.reads,
             writes: stats.writes,
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             coherence: coherence.map(DeviceCoherence::from),
+            medium: medium
+                .into_iter()
+                .map(|one| (one.name, one.value.into()))
+                .collect(),
         })
     });
     let devices = devices.collect();

@@ -10,6 +10,7 @@ use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{CachingConfig, CachingRequester, Requester, RequesterConfig};
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
+use cxlab_memory::Site;
 use cxlab_protocol::PortId;
 
 use crate::host::{Agent, Host};
@@ -422,7 +423,10 @@ impl Builder<'_> {
         };
         let group = &self.plan.scenario.devices[device.group];
         let params = group.controller.clone();
-        let backend = self.plan.media[device.group].backend();
+        let backend = self.plan.media[device.group].backend(Site {
+            capacity: group.capacity,
+            rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
+        });
         if !group.is_hdm_db() {
             return Node::Device(MemoryDevice::new(DeviceConfig {
                 params,

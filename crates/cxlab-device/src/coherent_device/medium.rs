@@ -26,7 +26,15 @@ impl CoherentDevice {
                 let write = true;
                 if self
                     .backend
-                    .enqueue(now, MemoryRequest { id, dpa, write })
+                    .enqueue(
+                        now,
+                        MemoryRequest {
+                            id,
+                            dpa,
+                            lines: 1,
+                            write,
+                        },
+                    )
                     .is_some()
                 {
                     self.write_numbers.push(id);
@@ -37,7 +45,15 @@ impl CoherentDevice {
                 reader.message.stages.queue += (now - reader.since).0;
                 reader.since = now;
                 let (id, write) = (request, false);
-                if let Some(at) = self.backend.enqueue(now, MemoryRequest { id, dpa, write }) {
+                if let Some(at) = self.backend.enqueue(
+                    now,
+                    MemoryRequest {
+                        id,
+                        dpa,
+                        lines: 1,
+                        write,
+                    },
+                ) {
                     self.ending.push_back((at, request));
                 }
             }

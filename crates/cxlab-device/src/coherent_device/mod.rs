@@ -59,7 +59,7 @@ use std::collections::{BTreeMap, VecDeque};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
-use cxlab_memory::{Completion, MemoryBackend, TagArray};
+use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
 use cxlab_protocol::coherence::message::M2s;
 use cxlab_protocol::hdm::InterleaveSet;
@@ -235,6 +235,13 @@ impl CoherentDevice {
         (inside + waiting) as u64
     }
 
+    /// What the medium kept about itself, up to `now`.
+    pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
+        let mut list = Vec::new();
+        self.backend.statistics(now, &mut list);
+        list
+    }
+
     /// One of its ports, for link statistics.
     pub fn port_mut(&mut self, port: u16) -> &mut LinkPort {
         &mut self.ports[port as usize].link
@@ -260,6 +267,7 @@ impl CoherentDevice {
 
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
+        self.backend.begin_measurement(now);
         self.stats.reads = 0;
         self.stats.writes = 0;
         self.coherence = DcohStats {

@@ -135,7 +135,10 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         ports: (0..ports as u16)
             .map(|port| end(&params, port, 0))
             .collect(),
-        backend: setup.medium.backend(),
+        backend: setup.medium.backend(cxlab_memory::Site::alone(
+            cxlab_engine::units::Bytes(1 << 30),
+            1,
+        )),
         decoder: Some(decoder),
         target: setup.targets - 1,
         port_id: DEVICE,

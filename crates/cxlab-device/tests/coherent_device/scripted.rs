@@ -542,7 +542,10 @@ fn what_cannot_be_built_is_told() {
             policy: setup.policy,
             policy_rng: StreamRng::new(1, "policy"),
             ports: vec![],
-            backend: FixedParams::default().backend(),
+            backend: FixedParams::default().backend(cxlab_memory::Site::alone(
+                cxlab_engine::units::Bytes(1 << 30),
+                1,
+            )),
             decoder: None,
             target: 0,
             port_id: DEVICE,
