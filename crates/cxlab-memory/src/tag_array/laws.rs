@@ -16,6 +16,7 @@ enum Step {
     Pin(u64),
     Unpin(u64),
     Own(u64, u64),
+    Dirty(u64, bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -25,7 +26,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => line.clone().prop_map(Step::Remove),
         1 => line.clone().prop_map(Step::Pin),
         1 => line.clone().prop_map(Step::Unpin),
-        1 => (line, 0u64..2).prop_map(|(line, owner)| Step::Own(line, owner)),
+        1 => (line.clone(), 0u64..2).prop_map(|(line, owner)| Step::Own(line, owner)),
+        2 => (line, any::<bool>()).prop_map(|(line, dirty)| Step::Dirty(line, dirty)),
     ]
 }
 
@@ -81,6 +83,11 @@ fn apply(tags: &mut TagArray<u64>, step: Step) -> Option<LineAddr> {
                 tags.set_owner(slot, owner);
             }
         }
+        Step::Dirty(line, dirty) => {
+            if let Some(slot) = tags.find(LineAddr(line)) {
+                tags.set_dirty(slot, dirty);
+            }
+        }
     }
     None
 }
@@ -106,6 +113,7 @@ fn apply_naive(naive: &mut Naive, step: Step) -> Option<LineAddr> {
             }
         }
         Step::Own(line, owner) => naive.set_owner(line, owner),
+        Step::Dirty(line, dirty) => naive.set_dirty(line, dirty),
     }
     None
 }
@@ -122,7 +130,22 @@ fn definitions() -> Vec<(Definition, Box<dyn VictimPolicy>)> {
         (Definition::Lifo, victim::build("lifo").unwrap()),
         (Definition::Mru, victim::build("mru").unwrap()),
         (Definition::Lfi, victim::build("lfi").unwrap()),
+        (Definition::Lfru, victim::build("lfru").unwrap()),
+        (Definition::Clock, victim::build("clock").unwrap()),
     ];
+    for (in_percent, out_percent) in [(25, 50), (50, 100), (100, 1)] {
+        let params = json!({ "in_percent": in_percent, "out_percent": out_percent });
+        let definition = Definition::TwoQueue {
+            in_percent,
+            out_percent,
+        };
+        all.push((definition, entry("2q", params)));
+    }
+    for window_percent in [1, 50, 100] {
+        let params = json!({ "window_percent": window_percent });
+        let definition = Definition::Cflru { window_percent };
+        all.push((definition, entry("cflru", params)));
+    }
     for (max_lines, aligned) in [
         (1, true),
         (2, true),
@@ -149,10 +172,10 @@ proptest! {
             let mut naive = Naive::new(geometry, definition);
             for step in &steps {
                 if let Step::Access(line) = step && naive.find(*line).is_none() {
-                    let expected = match (naive.is_full(*line), naive.victim(*line)) {
-                        (false, _) => Room::Free,
-                        (true, Some(block)) => Room::Evict(block),
-                        (true, None) => Room::Pinned,
+                    let expected = if naive.is_full(*line) {
+                        naive.victim(*line).map_or(Room::Pinned, Room::Evict)
+                    } else {
+                        Room::Free
                     };
                     prop_assert_eq!(tags.room(LineAddr(*line)), expected, "{:?}", definition);
                 }
@@ -309,6 +332,9 @@ fn wrong_parameters_say_what_is_allowed() {
         ("block-length", json!({ "max_lines": 0 })),
         ("block-length", json!({ "max_lines": 3 })),
         ("block-length", json!({ "max_lines": 5, "aligned": false })),
+        ("2q", json!({ "in_percent": 0 })),
+        ("2q", json!({ "out_percent": 401 })),
+        ("cflru", json!({ "window_percent": 101 })),
     ] {
         let entry = cxlab_engine::catalog::find(CATALOG, name).unwrap();
         let error = (entry.build)(&params).err().unwrap();
@@ -342,4 +368,37 @@ fn a_block_reaches_across_sets_but_not_across_owners_or_pins() {
     assert_eq!(block(&mut tags), (0, 0, 2));
     tags.unpin(slots[9]);
     assert_eq!(block(&mut tags), (8, 8, 4));
+}
+
+/// The lines that leave as these lines are accessed, in an array of one set.
+fn leaving(name: &str, ways: u64, accesses: &[u64]) -> Vec<u64> {
+    let policy = victim::build(name).unwrap();
+    let geometry = Geometry::fully_associative(ways).unwrap();
+    let mut tags = TagArray::new(geometry, policy.as_ref(), rng());
+    let steps = accesses.iter().map(|line| Step::Access(*line));
+    steps
+        .filter_map(|step| apply(&mut tags, step).map(|line| line.0))
+        .collect()
+}
+
+#[test]
+fn a_scan_does_not_drive_out_what_2q_found_worth_keeping() {
+    // 0 and 1 leave A1in (which may hold 2 of 8), come back while remembered, and join Am.
+    let mut accesses: Vec<u64> = (0..10).chain([0, 1]).collect();
+    accesses.extend(100..150);
+    let left = leaving("2q", 8, &accesses);
+    let since = left.len() - 50;
+    assert!(left[since..].iter().all(|line| *line > 1), "{left:?}");
+    assert!(leaving("lru", 8, &accesses)[since..].contains(&0));
+}
+
+#[test]
+fn clock_gives_a_used_line_another_round() {
+    // All are marked by insertion: 4 unmarks all and takes 0; then 1 is used and 2 leaves first.
+    assert_eq!(leaving("clock", 4, &[0, 1, 2, 3, 4, 1, 5]), [0, 2]);
+}
+
+#[test]
+fn lfru_keeps_what_was_used_more_often_however_long_ago() {
+    assert_eq!(leaving("lfru", 3, &[0, 0, 0, 1, 1, 2, 3, 4]), [2, 3]);
 }

@@ -209,6 +209,7 @@ impl<T: Copy + Default> TagArray<T> {
     /// Lets a line leave, pinned or not.
     #[inline]
     pub fn remove(&mut self, slot: Slot) -> (LineAddr, T) {
+        self.policy.leaving(&mut self.lines, slot);
         let line = self.lines.remove(slot);
         self.policy.changed(&mut self.lines, line);
         (line, self.payloads[slot.index()])
@@ -241,6 +242,13 @@ impl<T: Copy + Default> TagArray<T> {
     #[inline]
     pub fn set_owner(&mut self, slot: Slot, owner: u64) {
         self.policy.owned(&mut self.lines, slot, owner);
+    }
+
+    /// Says whether a line differs from what lies behind the array. A line comes in clean. Only
+    /// policies that prefer clean victims listen.
+    #[inline]
+    pub fn set_dirty(&mut self, slot: Slot, dirty: bool) {
+        self.policy.dirtied(&mut self.lines, slot, dirty);
     }
 
     /// Every line that is present, by slot.

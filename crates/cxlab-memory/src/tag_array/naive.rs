@@ -11,6 +11,12 @@ pub(super) struct NaiveLine {
     owner: u64,
     inserted: u64,
     used: u64,
+    uses: u64,
+    dirty: bool,
+    /// For CLOCK: used since the hand passed.
+    marked: bool,
+    /// For 2Q: in `Am`.
+    main: bool,
 }
 
 /// The definitions.
@@ -22,12 +28,18 @@ pub(super) enum Definition {
     Mru,
     Lfi,
     BlockLength { max_lines: u64, aligned: bool },
+    Lfru,
+    Clock,
+    TwoQueue { in_percent: u32, out_percent: u32 },
+    Cflru { window_percent: u32 },
 }
 
 /// A list of lines and the list of all insertions.
 pub(super) struct Naive {
     pub(super) lines: Vec<NaiveLine>,
     insertions: Vec<u64>,
+    /// For 2Q: lines that left `A1in`, the first first.
+    remembered: Vec<u64>,
     geometry: Geometry,
     definition: Definition,
     clock: u64,
@@ -38,6 +50,7 @@ impl Naive {
         Naive {
             lines: Vec::new(),
             insertions: Vec::new(),
+            remembered: Vec::new(),
             geometry,
             definition,
             clock: 0,
@@ -53,6 +66,14 @@ impl Naive {
         let clock = self.clock;
         if let Some(one) = self.find(line) {
             one.used = clock;
+            one.uses += 1;
+            one.marked = true;
+        }
+    }
+
+    pub(super) fn set_dirty(&mut self, line: u64, dirty: bool) {
+        if let Some(one) = self.find(line) {
+            one.dirty = dirty;
         }
     }
 
@@ -65,17 +86,39 @@ impl Naive {
     pub(super) fn insert(&mut self, line: u64) {
         self.clock += 1;
         self.insertions.push(line);
+        let main = self.remembered.contains(&line);
+        self.remembered.retain(|one| *one != line);
         self.lines.push(NaiveLine {
             line,
             pinned: false,
             owner: 0,
             inserted: self.clock,
             used: self.clock,
+            uses: 1,
+            dirty: false,
+            marked: true,
+            main,
         });
     }
 
     pub(super) fn remove(&mut self, line: u64) {
+        if let Definition::TwoQueue { out_percent, .. } = self.definition
+            && self.find(line).is_some_and(|one| !one.main)
+        {
+            self.remembered.push(line);
+            let set = self.geometry.set_of(LineAddr(line));
+            let same = |one: &u64| self.geometry.set_of(LineAddr(*one)) == set;
+            if self.remembered.iter().filter(|one| same(one)).count() > self.share(out_percent) {
+                let oldest = self.remembered.iter().position(same).unwrap();
+                self.remembered.remove(oldest);
+            }
+        }
         self.lines.retain(|one| one.line != line);
+    }
+
+    /// That many percent of a set's ways, one at least.
+    fn share(&self, percent: u32) -> usize {
+        (self.geometry.ways() as usize * percent as usize / 100).max(1)
     }
 
     pub(super) fn is_full(&self, line: u64) -> bool {
@@ -83,7 +126,10 @@ impl Naive {
     }
 
     /// The block that leaves for `line`; `None` when all of its set are pinned.
-    pub(super) fn victim(&self, line: u64) -> Option<Block> {
+    pub(super) fn victim(&mut self, line: u64) -> Option<Block> {
+        if self.definition == Definition::Clock {
+            self.turn(line);
+        }
         let candidates = self.of_set(line).filter(|one| !one.pinned);
         let victim = match self.definition {
             Definition::Fifo => candidates.min_by_key(|one| one.inserted),
@@ -97,8 +143,43 @@ impl Naive {
             Definition::BlockLength { .. } => {
                 candidates.max_by_key(|one| (self.block(one).lines, one.inserted))
             }
+            Definition::Lfru => candidates.min_by_key(|one| (one.uses, one.used)),
+            Definition::Clock => candidates.min_by_key(|one| one.inserted),
+            Definition::TwoQueue { in_percent, .. } => {
+                let waiting = self.of_set(line).filter(|one| !one.main).count();
+                let main_first = waiting <= self.share(in_percent);
+                candidates.min_by_key(|one| match one.main {
+                    true => (!main_first, one.used),
+                    false => (main_first, one.inserted),
+                })
+            }
+            Definition::Cflru { window_percent } => {
+                let mut by_use: Vec<u64> = self.of_set(line).map(|one| one.used).collect();
+                by_use.sort_unstable();
+                let inside = &by_use[..self.share(window_percent).min(by_use.len())];
+                candidates.min_by_key(|one| (one.dirty || !inside.contains(&one.used), one.used))
+            }
         };
         victim.map(|one| self.block(one))
+    }
+
+    /// Turns CLOCK's hand to a line that was not used: those that it passes go to the end.
+    fn turn(&mut self, line: u64) {
+        loop {
+            let candidates = self.of_set(line).filter(|one| !one.pinned);
+            let Some(first) = candidates
+                .min_by_key(|one| one.inserted)
+                .map(|one| one.line)
+            else {
+                return;
+            };
+            self.clock += 1;
+            let clock = self.clock;
+            match self.find(first) {
+                Some(one) if one.marked => (one.marked, one.inserted) = (false, clock),
+                _ => return,
+            }
+        }
     }
 
     fn of_set(&self, line: u64) -> impl Iterator<Item = &NaiveLine> {

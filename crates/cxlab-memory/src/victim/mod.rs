@@ -5,9 +5,14 @@
 //! chooses otherwise. Adding one is a new file, its `mod`, and its line in `policies!`.
 
 mod block_length;
+mod cflru;
+mod chain;
+mod clock;
 mod lfi;
+mod lfru;
 mod random;
 mod recency;
+mod two_queue;
 
 use cxlab_engine::catalog::{Entry, ParamError, find, read_params};
 use cxlab_engine::rng::StreamRng;
@@ -32,6 +37,10 @@ pub(crate) trait Policy {
     fn touched(&mut self, lines: &mut Lines, slot: Slot);
     /// A line was removed, pinned or unpinned.
     fn changed(&mut self, _lines: &mut Lines, _line: LineAddr) {}
+    /// A line is about to be removed, pinned or unpinned.
+    fn leaving(&mut self, _lines: &mut Lines, _slot: Slot) {}
+    /// A line became dirty or clean.
+    fn dirtied(&mut self, _lines: &mut Lines, _slot: Slot, _dirty: bool) {}
     /// A line got another owner.
     fn owned(&mut self, _lines: &mut Lines, _slot: Slot, _owner: u64) {}
     /// The unpinned line of a set that leaves next.
@@ -62,6 +71,14 @@ macro_rules! policies {
             #[inline]
             fn changed(&mut self, lines: &mut Lines, line: LineAddr) {
                 match &mut self.0 { $(State::$state(policy) => policy.changed(lines, line),)+ }
+            }
+            #[inline]
+            fn leaving(&mut self, lines: &mut Lines, slot: Slot) {
+                match &mut self.0 { $(State::$state(policy) => policy.leaving(lines, slot),)+ }
+            }
+            #[inline]
+            fn dirtied(&mut self, lines: &mut Lines, slot: Slot, dirty: bool) {
+                match &mut self.0 { $(State::$state(policy) => policy.dirtied(lines, slot, dirty),)+ }
             }
             #[inline]
             fn owned(&mut self, lines: &mut Lines, slot: Slot, owner: u64) {
@@ -96,6 +113,10 @@ policies! {
     Lfi in lfi: ENTRY;
     BlockLength in block_length: ENTRY;
     Random in random: ENTRY;
+    Lfru in lfru: ENTRY;
+    Clock in clock: ENTRY;
+    TwoQueue in two_queue: ENTRY;
+    Cflru in cflru: ENTRY;
 }
 
 /// The policy of that name with default parameters; `None` if there is none.

@@ -1,0 +1,179 @@
+//! Clean-first LRU (Park et al., CASES 2006): among the lines used longest ago, a clean one leaves
+//! before a dirty one, because writing back is dear.
+//!
+//! The lines of a set are in order of last use, pinned ones too. The oldest of them, as many as
+//! the window, are the clean-first region: its oldest clean line leaves, and, when all of its lines
+//! are dirty, the oldest of all. The owner says which lines are dirty; a line comes in clean.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::rng::StreamRng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::chain::{Chain, Links, NONE};
+use super::two_queue::share;
+use super::{Policy, PolicyState, VictimPolicy};
+use crate::tag_array::lines::Lines;
+use crate::tag_array::order::Rank;
+use crate::tag_array::{Geometry, Slot};
+
+pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
+    name: "cflru",
+    summary: "the least recently used clean line of a window of old lines; if none, of all lines",
+    schema: <CflruParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: CflruParams = read_params(params)?;
+        let found = params.window_percent;
+        if !(1..=100).contains(&found) {
+            let message = format!("found {found}; allowed: 1 to 100");
+            return Err(ParamError::new("window_percent", message));
+        }
+        Ok(Box::new(params))
+    },
+};
+
+/// Parameters of clean-first LRU.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+struct CflruParams {
+    /// The clean-first region, in percent of a set's ways, one line at least. 1 to 100. Default 50
+    /// (*assumed*; the best window depends on workload and costs, Park et al., section 3).
+    #[schemars(range(min = 1, max = 100))]
+    window_percent: u32,
+}
+
+impl Default for CflruParams {
+    fn default() -> Self {
+        CflruParams { window_percent: 50 }
+    }
+}
+
+impl VictimPolicy for CflruParams {
+    fn state(&self, geometry: Geometry, _: StreamRng) -> PolicyState {
+        PolicyState::from(Cflru {
+            window: share(geometry.ways(), self.window_percent),
+            geometry,
+            sets: vec![Set::default(); geometry.sets() as usize],
+            links: Links::new(geometry.lines()),
+            flags: vec![Flags::default(); geometry.lines() as usize],
+        })
+    }
+}
+
+/// A set's lines, oldest first, and the youngest of its clean-first region.
+#[derive(Clone, Copy)]
+struct Set {
+    lines: Chain,
+    last: u32,
+    inside: u32,
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Set {
+            lines: Chain::EMPTY,
+            last: NONE,
+            inside: 0,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    dirty: bool,
+    inside: bool,
+}
+
+/// A clean line of the clean-first region has rank class 0, any other 1; within a class the one
+/// used longest ago is first.
+pub(super) struct Cflru {
+    window: u32,
+    geometry: Geometry,
+    sets: Vec<Set>,
+    links: Links,
+    flags: Vec<Flags>,
+}
+
+impl Cflru {
+    fn rank(&self, lines: &mut Lines, slot: Slot) {
+        let Flags { dirty, inside } = self.flags[slot.index()];
+        let class = u32::from(dirty || !inside);
+        let rank = lines.order.rank(slot);
+        if rank.class != class {
+            lines.order.set_rank(slot, Rank { class, ..rank });
+        }
+    }
+
+    /// Takes a line out of the order; the region takes in the next.
+    fn unlink(&mut self, lines: &mut Lines, slot: Slot) {
+        let set = self.geometry.set_of(lines.line(slot)) as usize;
+        let Set {
+            lines: mut chain,
+            mut last,
+            mut inside,
+        } = self.sets[set];
+        if std::mem::take(&mut self.flags[slot.index()].inside) {
+            inside -= 1;
+            if last == slot.0 {
+                last = self.links.before(slot.0);
+            }
+        }
+        self.links.take(&mut chain, slot.0);
+        self.sets[set] = Set {
+            lines: chain,
+            last,
+            inside,
+        };
+        self.widen(lines, set);
+    }
+
+    /// Puts a line at the young end of the order.
+    fn link(&mut self, lines: &mut Lines, slot: Slot) {
+        let set = self.geometry.set_of(lines.line(slot)) as usize;
+        self.links.push(&mut self.sets[set].lines, slot.0);
+        let stamp = lines.order.tick();
+        lines.order.set_rank(slot, Rank { class: 1, stamp });
+        self.widen(lines, set);
+    }
+
+    /// Lets the region take in the next line, if there is one and room for it.
+    fn widen(&mut self, lines: &mut Lines, set: usize) {
+        let Set {
+            lines: chain,
+            last,
+            inside,
+        } = self.sets[set];
+        let next = match last {
+            NONE => chain.oldest,
+            last => self.links.after(last),
+        };
+        if inside < self.window && next != NONE {
+            self.sets[set].last = next;
+            self.sets[set].inside += 1;
+            self.flags[next as usize].inside = true;
+            self.rank(lines, Slot(next));
+        }
+    }
+}
+
+impl Policy for Cflru {
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+        self.flags[slot.index()] = Flags::default();
+        self.link(lines, slot);
+        lines.order.unpin(slot);
+    }
+
+    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+        self.unlink(lines, slot);
+        self.link(lines, slot);
+    }
+
+    fn leaving(&mut self, lines: &mut Lines, slot: Slot) {
+        self.unlink(lines, slot);
+    }
+
+    fn dirtied(&mut self, lines: &mut Lines, slot: Slot, dirty: bool) {
+        self.flags[slot.index()].dirty = dirty;
+        self.rank(lines, slot);
+    }
+}

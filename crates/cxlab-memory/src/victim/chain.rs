@@ -1,0 +1,82 @@
+//! Doubly linked lists over small numbers, several in one array, without allocation.
+
+/// No number.
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Link {
+    before: u32,
+    after: u32,
+}
+
+/// The links of all numbers; a number is in one list at most.
+pub(super) struct Links(Vec<Link>);
+
+/// One list, from the oldest number to the youngest.
+#[derive(Clone, Copy)]
+pub(super) struct Chain {
+    pub(super) oldest: u32,
+    youngest: u32,
+    pub(super) len: u32,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Chain = Chain {
+        oldest: NONE,
+        youngest: NONE,
+        len: 0,
+    };
+}
+
+impl Links {
+    /// Links of the numbers below `count`, each in no list.
+    pub(super) fn new(count: u32) -> Self {
+        let none = Link {
+            before: NONE,
+            after: NONE,
+        };
+        Links(vec![none; count as usize])
+    }
+
+    /// The next younger number of the same list; [`NONE`] after the youngest.
+    #[inline]
+    pub(super) fn after(&self, number: u32) -> u32 {
+        self.0[number as usize].after
+    }
+
+    /// The next older number of the same list; [`NONE`] before the oldest.
+    #[inline]
+    pub(super) fn before(&self, number: u32) -> u32 {
+        self.0[number as usize].before
+    }
+
+    /// Makes a number that is in no list the youngest of one.
+    #[inline]
+    pub(super) fn push(&mut self, chain: &mut Chain, number: u32) {
+        let before = std::mem::replace(&mut chain.youngest, number);
+        self.0[number as usize] = Link {
+            before,
+            after: NONE,
+        };
+        match before {
+            NONE => chain.oldest = number,
+            before => self.0[before as usize].after = number,
+        }
+        chain.len += 1;
+    }
+
+    /// Takes a number out of the list that it is in.
+    #[inline]
+    pub(super) fn take(&mut self, chain: &mut Chain, number: u32) {
+        let Link { before, after } = self.0[number as usize];
+        match before {
+            NONE => chain.oldest = after,
+            before => self.0[before as usize].after = after,
+        }
+        match after {
+            NONE => chain.youngest = before,
+            after => self.0[after as usize].before = before,
+        }
+        chain.len -= 1;
+    }
+}

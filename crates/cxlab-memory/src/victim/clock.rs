@@ -1,0 +1,72 @@
+//! CLOCK (Corbató 1968): lines leave in the order in which they came in, but one that was used
+//! since the hand last passed it stays for another round.
+//!
+//! The hand and its circle are kept as a queue: the line at its head leaves, or, if it was used,
+//! loses the mark and goes to the tail. Insertion is a use, as a page fault is, and is marked: a
+//! line stays for one round at least while others are unmarked. The hand passes over pinned lines.
+
+use cxlab_engine::catalog::Entry;
+use cxlab_engine::rng::StreamRng;
+use schemars::JsonSchema;
+
+use super::{NoParams, Policy, PolicyState, VictimPolicy};
+use crate::tag_array::lines::Lines;
+use crate::tag_array::order::Rank;
+use crate::tag_array::{Geometry, Slot};
+
+pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
+    name: "clock",
+    summary: "the line inserted first that was not used since the hand last passed it",
+    schema: <NoParams as JsonSchema>::json_schema,
+    build: |params| {
+        NoParams::check(params)?;
+        Ok(Box::new(ClockPolicy))
+    },
+};
+
+struct ClockPolicy;
+
+impl VictimPolicy for ClockPolicy {
+    fn state(&self, geometry: Geometry, _: StreamRng) -> PolicyState {
+        PolicyState::from(Clock {
+            used: vec![false; geometry.lines() as usize],
+        })
+    }
+}
+
+/// The rank is the place in the queue.
+pub(super) struct Clock {
+    used: Vec<bool>,
+}
+
+impl Clock {
+    #[inline]
+    fn to_tail(lines: &mut Lines, slot: Slot) {
+        let stamp = lines.order.tick();
+        lines.order.set_rank(slot, Rank { class: 0, stamp });
+    }
+}
+
+impl Policy for Clock {
+    #[inline]
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+        self.used[slot.index()] = true;
+        Clock::to_tail(lines, slot);
+        lines.order.unpin(slot);
+    }
+
+    #[inline]
+    fn touched(&mut self, _: &mut Lines, slot: Slot) {
+        self.used[slot.index()] = true;
+    }
+
+    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+        loop {
+            let slot = lines.order.least(set)?;
+            if !std::mem::take(&mut self.used[slot.index()]) {
+                return Some(slot);
+            }
+            Clock::to_tail(lines, slot);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Least frequently recently used: the line with the fewest uses; of equals the one used longest
+//! ago.
+//!
+//! Uses are counted while the line is resident, its insertion as the first; the count is forgotten
+//! when it leaves. CXL-SSD-Sim names the policy without defining it; this is what its public code
+//! does (`LFRUCache`: ordered by count, then by time of last use).
+
+use cxlab_engine::catalog::Entry;
+use cxlab_engine::rng::StreamRng;
+use schemars::JsonSchema;
+
+use super::{NoParams, Policy, PolicyState, VictimPolicy};
+use crate::tag_array::lines::Lines;
+use crate::tag_array::order::Rank;
+use crate::tag_array::{Geometry, Slot};
+
+pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
+    name: "lfru",
+    summary: "the line used least often since it came in; of equals the least recently used",
+    schema: <NoParams as JsonSchema>::json_schema,
+    build: |params| {
+        NoParams::check(params)?;
+        Ok(Box::new(Lfru))
+    },
+};
+
+/// The rank is the count of uses and the time of the last.
+#[derive(Clone, Copy)]
+pub(super) struct Lfru;
+
+impl VictimPolicy for Lfru {
+    fn state(&self, _: Geometry, _: StreamRng) -> PolicyState {
+        PolicyState::from(*self)
+    }
+}
+
+impl Policy for Lfru {
+    #[inline]
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+        let stamp = lines.order.tick();
+        lines.order.set_rank(slot, Rank { class: 1, stamp });
+        lines.order.unpin(slot);
+    }
+
+    #[inline]
+    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+        let class = lines.order.rank(slot).class.saturating_add(1);
+        let stamp = lines.order.tick();
+        lines.order.set_rank(slot, Rank { class, stamp });
+    }
+}

@@ -1,0 +1,221 @@
+//! 2Q, full version (Johnson and Shasha, VLDB 1994): lines prove themselves in a queue before they
+//! join the main one.
+//!
+//! A new line enters `A1in`, a first-in first-out queue, where hits change nothing. A line that
+//! leaves it is remembered by its address alone in `A1out`. A line that comes back while it is
+//! remembered enters `Am`, which is kept least recently used first. When room is needed, `A1in`
+//! gives up its first line if it holds more than its share, and else `Am` its least recently used;
+//! where that queue has no line that may leave, the other gives one. A line of `A1in` that its
+//! owner removes is remembered as one that was evicted. Each set has queues of its own.
+//!
+//! Lines are found by walking from the head of a queue past those that are pinned.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::LineAddr;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::chain::{Chain, Links, NONE};
+use super::{Policy, PolicyState, VictimPolicy};
+use crate::tag_array::line_table::LineTable;
+use crate::tag_array::lines::Lines;
+use crate::tag_array::{Geometry, Slot};
+
+/// Most remembered lines for a line of the array, in percent (*assumed*).
+const MAX_OUT_PERCENT: u32 = 400;
+
+pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
+    name: "2q",
+    summary: "2Q: lines used again after they left a first-in first-out queue are kept by recency",
+    schema: <TwoQueueParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: TwoQueueParams = read_params(params)?;
+        let checks = [
+            ("in_percent", params.in_percent, 100),
+            ("out_percent", params.out_percent, MAX_OUT_PERCENT),
+        ];
+        for (field, found, most) in checks {
+            if !(1..=most).contains(&found) {
+                let message = format!("found {found}; allowed: 1 to {most}");
+                return Err(ParamError::new(field, message));
+            }
+        }
+        Ok(Box::new(params))
+    },
+};
+
+/// Parameters of 2Q.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+struct TwoQueueParams {
+    /// Share of a set's ways that `A1in` may hold before it gives up lines first (`Kin`), in
+    /// percent, one line at least. 1 to 100. Default 25 (Johnson and Shasha, section 3.2).
+    #[schemars(range(min = 1, max = 100))]
+    in_percent: u32,
+    /// Lines remembered in `A1out` (`Kout`), in percent of a set's ways, one at least. 1 to 400.
+    /// Default 50 (Johnson and Shasha, section 3.2).
+    #[schemars(range(min = 1, max = 400))]
+    out_percent: u32,
+}
+
+impl Default for TwoQueueParams {
+    fn default() -> Self {
+        TwoQueueParams {
+            in_percent: 25,
+            out_percent: 50,
+        }
+    }
+}
+
+/// That share of a set's ways, at least one.
+pub(super) fn share(ways: u32, percent: u32) -> u32 {
+    ((u64::from(ways) * u64::from(percent) / 100) as u32).max(1)
+}
+
+impl VictimPolicy for TwoQueueParams {
+    fn state(&self, geometry: Geometry, _: StreamRng) -> PolicyState {
+        let remembered = share(geometry.ways(), self.out_percent);
+        let ghosts = geometry.sets() * remembered;
+        let mut state = TwoQueue {
+            most_in: share(geometry.ways(), self.in_percent),
+            geometry,
+            sets: vec![Set::default(); geometry.sets() as usize],
+            main: vec![false; geometry.lines() as usize],
+            slots: Links::new(geometry.lines()),
+            ghosts: Links::new(ghosts),
+            ghost_lines: vec![0; ghosts as usize],
+            table: LineTable::with_capacity(ghosts as usize),
+        };
+        for ghost in 0..ghosts {
+            let set = &mut state.sets[(ghost / remembered) as usize];
+            state.ghosts.push(&mut set.unused, ghost);
+        }
+        PolicyState::from(state)
+    }
+}
+
+/// The queues of one set: two of slots, then those of remembered lines and of room for more.
+#[derive(Clone, Copy)]
+struct Set {
+    a1_in: Chain,
+    main: Chain,
+    a1_out: Chain,
+    unused: Chain,
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Set {
+            a1_in: Chain::EMPTY,
+            main: Chain::EMPTY,
+            a1_out: Chain::EMPTY,
+            unused: Chain::EMPTY,
+        }
+    }
+}
+
+/// The queues. Ranks are not used.
+pub(super) struct TwoQueue {
+    most_in: u32,
+    geometry: Geometry,
+    sets: Vec<Set>,
+    /// By slot: in `Am` rather than in `A1in`.
+    main: Vec<bool>,
+    slots: Links,
+    ghosts: Links,
+    ghost_lines: Vec<u64>,
+    /// Where each remembered line is.
+    table: LineTable,
+}
+
+impl TwoQueue {
+    /// Remembers a line that left `A1in`; the oldest is forgotten when there are too many.
+    fn remember(&mut self, set: u32, line: LineAddr) {
+        let set = &mut self.sets[set as usize];
+        let mut ghost = set.unused.oldest;
+        if ghost == NONE {
+            ghost = set.a1_out.oldest;
+            self.ghosts.take(&mut set.a1_out, ghost);
+            self.table.remove(self.ghost_lines[ghost as usize]);
+        } else {
+            self.ghosts.take(&mut set.unused, ghost);
+        }
+        self.ghost_lines[ghost as usize] = line.0;
+        self.table.insert(line.0, ghost);
+        self.ghosts.push(&mut set.a1_out, ghost);
+    }
+
+    /// Whether a line was remembered; it no longer is.
+    fn recall(&mut self, set: u32, line: LineAddr) -> bool {
+        let Some(ghost) = self.table.get(line.0) else {
+            return false;
+        };
+        self.table.remove(line.0);
+        let set = &mut self.sets[set as usize];
+        self.ghosts.take(&mut set.a1_out, ghost);
+        self.ghosts.push(&mut set.unused, ghost);
+        true
+    }
+
+    /// The first line of a queue that may leave.
+    fn first(&self, lines: &Lines, queue: Chain) -> Option<Slot> {
+        let mut at = queue.oldest;
+        while at != NONE {
+            if !lines.order.is_pinned(Slot(at)) {
+                return Some(Slot(at));
+            }
+            at = self.slots.after(at);
+        }
+        None
+    }
+}
+
+impl Policy for TwoQueue {
+    fn inserted(&mut self, lines: &mut Lines, slot: Slot) {
+        let line = lines.line(slot);
+        let set = self.geometry.set_of(line);
+        let main = self.recall(set, line);
+        self.main[slot.index()] = main;
+        let set = &mut self.sets[set as usize];
+        let queue = if main { &mut set.main } else { &mut set.a1_in };
+        self.slots.push(queue, slot.0);
+        lines.order.unpin(slot);
+    }
+
+    #[inline]
+    fn touched(&mut self, lines: &mut Lines, slot: Slot) {
+        if self.main[slot.index()] {
+            let set = self.geometry.set_of(lines.line(slot));
+            let queue = &mut self.sets[set as usize].main;
+            self.slots.take(queue, slot.0);
+            self.slots.push(queue, slot.0);
+        }
+    }
+
+    fn leaving(&mut self, lines: &mut Lines, slot: Slot) {
+        let line = lines.line(slot);
+        let number = self.geometry.set_of(line);
+        let set = &mut self.sets[number as usize];
+        if self.main[slot.index()] {
+            self.slots.take(&mut set.main, slot.0);
+        } else {
+            self.slots.take(&mut set.a1_in, slot.0);
+            self.remember(number, line);
+        }
+    }
+
+    fn victim(&mut self, lines: &mut Lines, set: u32) -> Option<Slot> {
+        if lines.order.candidates(set) == 0 {
+            return None;
+        }
+        let Set { a1_in, main, .. } = self.sets[set as usize];
+        let (prefer, other) = if a1_in.len > self.most_in {
+            (a1_in, main)
+        } else {
+            (main, a1_in)
+        };
+        self.first(lines, prefer)
+            .or_else(|| self.first(lines, other))
+    }
+}
