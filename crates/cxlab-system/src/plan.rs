@@ -212,6 +212,7 @@ impl Plan {
             made[host.group] += 1;
             let context = SourceContext {
                 span: host.map.span(),
+                local: Bytes(0),
                 requester,
                 requesters: self.scenario.hosts[host.group].count as usize,
                 scenario_dir: &self.files.scenario_dir,

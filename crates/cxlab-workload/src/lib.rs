@@ -2,7 +2,7 @@
 //! programs. Knows no host and no device.
 //!
 //! [`op`] is the seam: a [`Workload`] makes one [`OpSource`] for each requester, and the requester
-//! asks it for the next [`MemOp`]. [`pattern::CATALOG`] lists the workloads a scenario can name.
+//! asks it for the next [`MemOp`]; [`program`] is the same for cores. [`pattern::CATALOG`] lists the workloads a scenario can name.
 //! [`trace`] reads and writes the `.cxlt` format (`docs/traces.md`), [`import`](mod@import) turns
 //! other formats into it, [`filter`] passes accesses through caches, and [`capture`](mod@capture)
 //! records an unmodified program.
@@ -15,6 +15,7 @@ pub mod op;
 mod page_map;
 mod partial_file;
 pub mod pattern;
+pub mod program;
 pub mod trace;
 
 pub use capture::{CaptureError, CaptureOptions, CaptureSummary, capture};
@@ -22,4 +23,5 @@ pub use error::{Place, TraceError, WorkloadError};
 pub use filter::Hierarchy;
 pub use import::{Summary, import};
 pub use op::{MemOp, OpKind, OpSource, SourceContext, Workload};
+pub use program::{Action, After, LOCAL_BASE, Lines, Phase, Program, Step};
 pub use trace::{Footprint, TraceInfo, head, info};

@@ -11,6 +11,9 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
 
 use crate::error::WorkloadError;
+#[cfg(doc)]
+use crate::program::LOCAL_BASE;
+use crate::program::{Lines, Program};
 
 /// What a memory operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,6 +48,8 @@ pub trait OpSource: Send {
 pub struct SourceContext<'a> {
     /// Bytes of memory addressable from [`Hpa`] 0: the workload's address space is `0..span`.
     pub span: Bytes,
+    /// Bytes of the host's own memory, from [`LOCAL_BASE`] on; 0 when it has none.
+    pub local: Bytes,
     /// The number of this requester, from 0.
     pub requester: usize,
     /// How many requesters share the workload.
@@ -63,6 +68,19 @@ pub trait Workload: Send + Sync {
     /// A parameter that does not fit the system, or a file that cannot be used.
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError>;
 
+    /// Makes the program of one core.
+    ///
+    /// # Errors
+    /// As [`Workload::source`].
+    fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
+        Ok(Box::new(Lines::new(self.source(ctx)?)))
+    }
+
+    /// Whether it runs only on a core.
+    fn needs_core(&self) -> bool {
+        false
+    }
+
     /// Whether its sources end by themselves.
     fn is_finite(&self) -> bool {
         false
@@ -79,6 +97,14 @@ pub trait Workload: Send + Sync {
 impl<W: Workload + ?Sized> Workload for Arc<W> {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         self.as_ref().source(ctx)
+    }
+
+    fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
+        self.as_ref().program(ctx)
+    }
+
+    fn needs_core(&self) -> bool {
+        self.as_ref().needs_core()
     }
 
     fn is_finite(&self) -> bool {

@@ -17,6 +17,7 @@ fn context(span: u64, requester: usize, requesters: usize) -> SourceContext<'sta
     let scenario_dir = Path::new(".");
     SourceContext {
         span: Bytes(span),
+        local: Bytes(0),
         requester,
         requesters,
         scenario_dir,

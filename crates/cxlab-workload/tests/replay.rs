@@ -35,6 +35,7 @@ fn replay(
         .map(|requester| {
             let ctx = SourceContext {
                 span: Bytes(span),
+                local: Bytes(0),
                 requester,
                 requesters,
                 scenario_dir: folder,
