@@ -2,6 +2,7 @@
 //! victim policies. Addresses and time; no messages.
 
 pub mod backend;
+pub mod dram;
 pub mod fixed;
 pub mod tag_array;
 pub mod victim;
@@ -48,4 +49,4 @@ pub trait Medium: Send + Sync {
 }
 
 /// Every medium that a scenario can name.
-pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[fixed::ENTRY];
+pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[fixed::ENTRY, dram::ENTRY];

@@ -1,0 +1,93 @@
+//! Requests inside, and completions that are known and not yet told.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::units::SimTime;
+
+use crate::Completion;
+
+#[derive(Clone, Copy)]
+struct Open {
+    id: u32,
+    /// Bursts that are not done.
+    left: u32,
+    /// When the last of those done was done.
+    last: u64,
+}
+
+/// Requests of one or several bursts; one is done when its last burst is.
+pub(super) struct Book {
+    open: Vec<Open>,
+    free: Vec<u32>,
+    /// In order of time.
+    known: VecDeque<Completion>,
+}
+
+impl Book {
+    pub(super) fn new(capacity: usize) -> Book {
+        Book {
+            open: Vec::with_capacity(capacity),
+            free: Vec::with_capacity(capacity),
+            known: VecDeque::with_capacity(capacity),
+        }
+    }
+
+    /// Opens a request and returns its number here.
+    #[inline]
+    pub(super) fn open(&mut self, id: u32, bursts: u32) -> u32 {
+        let request = Open {
+            id,
+            left: bursts,
+            last: 0,
+        };
+        match self.free.pop() {
+            Some(number) => {
+                self.open[number as usize] = request;
+                number
+            }
+            None => {
+                self.open.push(request);
+                self.open.len() as u32 - 1
+            }
+        }
+    }
+
+    /// One of its bursts is done, at `at`.
+    #[inline]
+    pub(super) fn done(&mut self, number: u32, at: u64) {
+        let request = &mut self.open[number as usize];
+        request.left -= 1;
+        request.last = request.last.max(at);
+        if request.left > 0 {
+            return;
+        }
+        let completion = Completion {
+            id: request.id,
+            at: SimTime(request.last),
+        };
+        self.free.push(number);
+        match self.known.back() {
+            Some(last) if last.at > completion.at => {
+                let place = self
+                    .known
+                    .partition_point(|other| other.at <= completion.at);
+                self.known.insert(place, completion);
+            }
+            _ => self.known.push_back(completion),
+        }
+    }
+
+    /// When the next known request is done.
+    #[inline]
+    pub(super) fn next(&self) -> Option<SimTime> {
+        self.known.front().map(|first| first.at)
+    }
+
+    /// Tells of what is done by `now`.
+    #[inline]
+    pub(super) fn tell(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        while self.known.front().is_some_and(|first| first.at <= now) {
+            done.extend(self.known.pop_front());
+        }
+    }
+}

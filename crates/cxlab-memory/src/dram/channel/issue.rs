@@ -1,0 +1,282 @@
+//! Commands and what follows from them.
+
+use super::super::book::Book;
+use super::super::observer::{CommandKind, Observer};
+use super::candidates::{ACTIVATE, OPENED, Plan, READ, What};
+use super::queues::Opening;
+use super::{CLOSED, Channel, NIL};
+
+impl<O: Observer> Channel<O> {
+    /// Sends the command that was planned.
+    pub(super) fn issue(&mut self, book: &mut Book) {
+        let Some(Plan { at, what, .. }) = self.plan.take() else {
+            unreachable!("a command is planned before it is sent")
+        };
+        // Commands of one tick on two buses are decided one after the other, and none goes back.
+        self.floor = self.floor.max(at);
+        match what {
+            What::Nothing => unreachable!("nothing is never sent"),
+            What::Refresh { rank } => self.issue_refresh(rank as usize, at),
+            What::Slot { list, index } => {
+                let slot = self.slots[list as usize][index as usize];
+                let bank = slot.bank as usize;
+                if self.config.bank_queue.is_some() {
+                    self.round_robin = bank;
+                }
+                match slot.kind {
+                    ACTIVATE => self.activate(bank, slot.entry, list as usize, at, book),
+                    kind if kind < ACTIVATE => {
+                        self.access(bank, slot.entry, list as usize, at, book);
+                    }
+                    _ => self.precharge(bank, slot.entry, at),
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn occupy(&mut self, column: bool, until: u64) {
+        if self.config.dual {
+            self.bus[usize::from(column)] = until;
+        } else {
+            self.bus = [until; 2];
+        }
+    }
+
+    fn activate(&mut self, index: usize, number: u16, list: usize, at: u64, book: &mut Book) {
+        let gaps = self.config.gaps;
+        self.occupy(false, at + gaps.act_ticks);
+        self.counters.activates += 1;
+        let entry = &mut self.entries[number as usize];
+        if entry.opening == Opening::Hit {
+            entry.opening = Opening::Miss;
+        }
+        let (row, column, write) = (entry.row, entry.column, entry.write);
+        let bank = &mut self.banks[index];
+        bank.row = row;
+        bank.hits = 0;
+        bank.next_rd = at + gaps.act_rd;
+        bank.next_wr = at + gaps.act_wr;
+        bank.next_pre = at + gaps.act_pre;
+        bank.next_act = at + gaps.act_act;
+        let (rank, gate) = (bank.rank as usize, bank.gate as usize);
+        let unit = &mut self.ranks[rank];
+        unit.window[unit.oldest] = at + gaps.faw;
+        unit.oldest = (unit.oldest + 1) & 3;
+        if unit.open == 0 {
+            unit.open_since = at;
+        }
+        unit.open += 1;
+        unit.next_fine = unit.next_fine.max(at + gaps.act_ref_other);
+        let window = unit.window[unit.oldest];
+        self.raise_activate(rank, window.max(at + gaps.act_act_s));
+        let own = &mut self.gates[2 * self.config.ranks * self.config.groups + gate];
+        *own = (*own).max(at + gaps.act_act_l);
+        self.tell(CommandKind::Activate, index, row, column, at);
+        if self.config.bank_queue.is_none() {
+            self.leave_bank(number, list);
+            self.waiting[usize::from(write)] -= 1;
+            self.banks[index].active = number;
+            self.propose_opened(index);
+            self.refill(at, book);
+            self.choose_direction();
+        }
+        self.propose_all(index);
+        self.plan = None;
+    }
+
+    /// No bank of the rank is activated before `tick`.
+    #[inline]
+    pub(super) fn raise_activate(&mut self, rank: usize, tick: u64) {
+        let groups = self.config.groups;
+        let first = 2 * self.config.gates() + rank * groups;
+        for gate in &mut self.gates[first..first + groups] {
+            *gate = (*gate).max(tick);
+        }
+    }
+
+    fn precharge(&mut self, index: usize, number: u16, at: u64) {
+        let gaps = self.config.gaps;
+        self.occupy(false, at + gaps.row_ticks);
+        if number != NIL {
+            self.entries[number as usize].opening = Opening::Conflict;
+        }
+        self.tell(CommandKind::Precharge, index, 0, 0, at);
+        self.close(index, at, at + gaps.pre_act);
+        self.after_precharge(self.banks[index].rank as usize, at);
+        self.plan = None;
+    }
+
+    /// A bank's row is closed at `at`; it can be opened again at `next`.
+    pub(super) fn close(&mut self, index: usize, at: u64, next: u64) {
+        self.counters.precharges += 1;
+        let bank = &mut self.banks[index];
+        bank.row = CLOSED;
+        bank.closing = false;
+        bank.next_act = bank.next_act.max(next);
+        let rank = &mut self.ranks[bank.rank as usize];
+        rank.open -= 1;
+        if rank.open == 0 {
+            self.counters.open += at.saturating_sub(rank.open_since);
+        }
+        self.propose_all(index);
+    }
+
+    /// The next precharge of the rank waits for tPPD.
+    pub(super) fn after_precharge(&mut self, rank: usize, at: u64) {
+        let next = at + self.config.gaps.pre_pre;
+        if self.config.gaps.pre_pre > 1 {
+            let groups = self.config.groups;
+            let first = 3 * self.config.gates() + rank * groups;
+            for gate in &mut self.gates[first..first + groups] {
+                *gate = (*gate).max(next);
+            }
+        }
+    }
+
+    fn access(&mut self, index: usize, number: u16, list: usize, at: u64, book: &mut Book) {
+        let gaps = self.config.gaps;
+        let entry = self.entries[number as usize];
+        let mut at = at;
+        if gaps.wck_post > 0 && at >= self.wck_until {
+            self.tell(CommandKind::Cas, index, 0, 0, at);
+            at += 1;
+        }
+        self.occupy(true, at + gaps.col_ticks);
+        self.counters.busy += gaps.burst;
+        match entry.opening {
+            Opening::Hit => self.counters.hits += 1,
+            Opening::Miss => self.counters.misses += 1,
+            Opening::Conflict => self.counters.conflicts += 1,
+        }
+        let bank = &mut self.banks[index];
+        bank.hits += 1;
+        bank.touched = at;
+        let (done, precharge) = if entry.write {
+            self.counters.writes += 1;
+            (at + gaps.write_done, at + gaps.wr_pre)
+        } else {
+            self.counters.reads += 1;
+            (at + gaps.read_done, at + gaps.rd_pre)
+        };
+        bank.next_pre = bank.next_pre.max(precharge);
+        if gaps.wck_post > 0 {
+            self.wck_until = self.wck_until.max(done + gaps.wck_post);
+        }
+        let (rank, gate) = (bank.rank as usize, bank.gate as usize);
+        self.raise_columns(rank, gate, at, entry.write);
+
+        // The request is done with the channel.
+        if !entry.write || self.config.written {
+            book.done(entry.request, self.config.time(done));
+        }
+        if list == OPENED {
+            self.banks[index].active = NIL;
+            self.propose_opened(index);
+        } else {
+            self.leave_bank(number, list);
+            if self.config.bank_queue.is_none() {
+                self.waiting[usize::from(entry.write)] -= 1;
+            } else {
+                self.banks[index].length -= 1;
+                self.in_bank_queues -= 1;
+                self.next_move = self.next_move.min(at.max(self.last_move + 1));
+            }
+        }
+        self.release(number);
+
+        let automatic = self.closes(index);
+        let kind = match (entry.write, automatic) {
+            (false, false) => CommandKind::Read,
+            (false, true) => CommandKind::ReadPrecharge,
+            (true, false) => CommandKind::Write,
+            (true, true) => CommandKind::WritePrecharge,
+        };
+        self.tell(kind, index, entry.row, entry.column, at);
+        if automatic {
+            let start = self.banks[index].next_pre;
+            self.close(index, start, start + gaps.pre_act);
+        } else {
+            if self.config.page.idle > 0 {
+                self.idle
+                    .push_back((at + self.config.page.idle, index as u16));
+            }
+            self.propose_all(index);
+        }
+        self.refill(at, book);
+        if self.config.bank_queue.is_none() {
+            self.choose_direction();
+        }
+        self.plan = None;
+    }
+
+    /// Whether the access just sent closes its row.
+    fn closes(&self, index: usize) -> bool {
+        let page = &self.config.page;
+        let bank = &self.banks[index];
+        if bank.active != NIL {
+            return false;
+        }
+        if bank.hits >= page.hits {
+            return true;
+        }
+        page.auto
+            && (0..2).all(|list| {
+                let mut next = bank.head[list];
+                while next != NIL && self.entries[next as usize].row != bank.row {
+                    next = self.entries[next as usize].next;
+                }
+                next == NIL
+            })
+    }
+
+    /// What an access at `at` leaves to the next ones: same bank group, same rank, other ranks on
+    /// the same data bus.
+    #[inline]
+    fn raise_columns(&mut self, rank: usize, own: usize, at: u64, write: bool) {
+        let gaps = self.config.gaps;
+        // To a read and to a write.
+        let (group, same, other) = if write {
+            (
+                [gaps.wr_rd_l, gaps.wr_wr_l],
+                [gaps.wr_rd_s, gaps.wr_wr_s],
+                [gaps.wr_rd_rank, gaps.wr_wr_rank],
+            )
+        } else {
+            (
+                [gaps.rd_rd_l, gaps.rd_wr],
+                [gaps.rd_rd_s, gaps.rd_wr],
+                [gaps.rd_rd_rank, gaps.rd_wr_rank],
+            )
+        };
+        let (groups, all) = (self.config.groups, self.config.gates());
+        let per_bus = self.config.ranks / self.config.pseudo_channels;
+        let first = rank / per_bus * per_bus;
+        for kind in [READ as usize, READ as usize + 1] {
+            for one in first..first + per_bus {
+                let next = at + if one == rank { same[kind] } else { other[kind] };
+                let from = kind * all + one * groups;
+                for gate in &mut self.gates[from..from + groups] {
+                    *gate = (*gate).max(next);
+                }
+            }
+            let gate = &mut self.gates[kind * all + own];
+            *gate = (*gate).max(at + group[kind]);
+        }
+    }
+
+    /// The row that was touched longest ago has been idle for too long, unless it was touched
+    /// since.
+    pub(super) fn close_idle(&mut self) {
+        let Some((tick, index)) = self.idle.pop_front() else {
+            return;
+        };
+        let index = index as usize;
+        let bank = &mut self.banks[index];
+        if bank.row != CLOSED && bank.touched + self.config.page.idle == tick {
+            bank.closing = true;
+            self.floor = self.floor.max(tick);
+            self.propose_idle(index);
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! One channel: its banks, its queues and its scheduler.
+//!
+//! Time is a number of ticks. The channel decides which command comes next and when, and then
+//! jumps to that tick; between commands nothing happens and nothing costs. Every candidate (for
+//! each bank with something to do: the oldest row hit, and the activate or precharge that its
+//! oldest request needs) lies in a flat list with the tick from which its bank allows it; what
+//! bank group, rank and bus allow lies in `gates`, one tick for each kind of command and bank
+//! group. One pass over the list finds the candidate that can go first, and among those the one
+//! that the scheduler prefers. Arrivals are compared with it; commands make a new pass.
+//!
+//! What was decided never depends on when the owner asks: commands are decided for the ticks up
+//! to `now`, and a request that arrives at `now` can get its first command at the next tick.
+
+mod candidates;
+mod issue;
+mod queues;
+mod refresh;
+
+use std::collections::VecDeque;
+
+use super::book::Book;
+use super::observer::{Command, CommandKind, Observer};
+use super::timing::Gaps;
+use candidates::{Plan, Slot};
+pub(super) use queues::Burst;
+use queues::Entry;
+use refresh::RefreshUnit;
+
+const NIL: u16 = u16::MAX;
+/// No row is open.
+const CLOSED: u32 = u32::MAX;
+const NEVER: u64 = u64::MAX;
+
+/// What a channel is made of; the same for all channels of a memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Config {
+    pub gaps: Gaps,
+    pub clock_ps: u64,
+    pub ticks_per_clock: u64,
+    /// Ranks of all pseudo channels.
+    pub ranks: usize,
+    pub pseudo_channels: usize,
+    pub groups: usize,
+    /// Banks in a group.
+    pub banks: usize,
+    pub dual: bool,
+    pub reads: usize,
+    pub writes: usize,
+    /// Writes are drained when more than this wait,
+    pub high: usize,
+    /// and until fewer than this do.
+    pub low: usize,
+    /// Depth of a queue for each bank, where there is one.
+    pub bank_queue: Option<usize>,
+    /// After so many accesses to a row an older request may close it ahead of younger hits,
+    pub yield_after: u32,
+    /// and after so many younger hits wait for it.
+    pub hit_cap: u32,
+    pub page: Page,
+    pub refresh: Refresh,
+    pub stagger: bool,
+    /// Whether a write is done when its data are written, not when it is queued.
+    pub written: bool,
+}
+
+/// When rows are closed without need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    /// With the last access that a queue has for it.
+    pub auto: bool,
+    /// With this access.
+    pub hits: u32,
+    /// So many ticks after its last access.
+    pub idle: u64,
+}
+
+/// What is refreshed at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refresh {
+    Off,
+    AllBank,
+    PerBank,
+    SameBank,
+}
+
+impl Config {
+    /// The time at which a tick begins.
+    #[inline]
+    pub(super) fn time(&self, tick: u64) -> u64 {
+        match self.ticks_per_clock {
+            1 => tick * self.clock_ps,
+            ticks => tick * self.clock_ps / ticks,
+        }
+    }
+
+    /// The last tick that has begun by `now`.
+    #[inline]
+    pub(super) fn tick(&self, now: u64) -> u64 {
+        match self.ticks_per_clock {
+            1 => now / self.clock_ps,
+            ticks => ((now + 1) * ticks - 1) / self.clock_ps,
+        }
+    }
+
+    fn rank_banks(&self) -> usize {
+        self.groups * self.banks
+    }
+
+    /// Gates of one kind of command.
+    fn gates(&self) -> usize {
+        self.ranks * self.groups
+    }
+}
+
+/// What a channel counted since measurement began.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counters {
+    pub activates: u64,
+    pub precharges: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub refreshes: u64,
+    pub fine_refreshes: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub conflicts: u64,
+    pub forwarded: u64,
+    pub coalesced: u64,
+    /// Ticks of data on the bus.
+    pub busy: u64,
+    /// Ticks, summed over ranks, with a row open.
+    pub open: u64,
+}
+
+struct Bank {
+    row: u32,
+    /// Accesses since the row was opened.
+    hits: u32,
+    next_act: u64,
+    next_pre: u64,
+    next_rd: u64,
+    next_wr: u64,
+    /// Requests for the bank, oldest first: reads and writes; with a queue for each bank, all
+    /// requests are in the first.
+    head: [u16; 2],
+    tail: [u16; 2],
+    length: u16,
+    /// The request for which the row was opened, until its access. It has left the queue.
+    active: u16,
+    /// Where its candidates lie in the lists.
+    place: [[u16; 3]; 3],
+    rank: u16,
+    /// Its bank group's gate, among those of one kind of command.
+    gate: u16,
+    /// A refresh waits for the bank.
+    blocked: bool,
+    /// The row is to be closed because it is idle.
+    closing: bool,
+    touched: u64,
+}
+
+struct Rank {
+    /// When each of the last four activates leaves the window of four.
+    window: [u64; 4],
+    oldest: usize,
+    open: u16,
+    open_since: u64,
+    /// From when on one more bank may be refreshed.
+    next_fine: u64,
+    refresh: RefreshUnit,
+}
+
+/// One channel.
+pub(super) struct Channel<O> {
+    config: Config,
+    number: u32,
+    banks: Vec<Bank>,
+    ranks: Vec<Rank>,
+    /// From when on bank groups allow a command: those of reads, writes, activates, precharges.
+    gates: Vec<u64>,
+    entries: Vec<Entry>,
+    free: Vec<u16>,
+    /// Candidates of reads, of writes, and of requests whose row was opened for them.
+    slots: [Vec<Slot>; 3],
+    plan: Option<Plan>,
+    /// From when on the row and column command buses are free.
+    bus: [u64; 2],
+    /// Before this tick all is decided.
+    floor: u64,
+    order: u64,
+    /// Reads and writes in the queues.
+    waiting: [usize; 2],
+    draining: bool,
+    /// Transactions before the queues of the banks, oldest first.
+    transactions: [(u16, u16); 2],
+    drain_left: usize,
+    next_move: u64,
+    last_move: u64,
+    round_robin: usize,
+    in_bank_queues: usize,
+    /// Bursts that found no room.
+    overflow: VecDeque<Burst>,
+    /// Bursts inside, of reads and in all.
+    live_reads: usize,
+    live: usize,
+    /// Queued writes by the low bits of their address, chained.
+    buckets: [u16; queues::BUCKETS],
+    next_due: u64,
+    pending: u32,
+    idle: VecDeque<(u64, u16)>,
+    wck_until: u64,
+    counters: Counters,
+    observer: O,
+}
+
+impl<O: Observer> Channel<O> {
+    pub(super) fn new(config: Config, number: u32, observer: O) -> Channel<O> {
+        let per_rank = config.rank_banks();
+        let count = config.ranks * per_rank;
+        let capacity = config.reads + config.writes + count * (1 + config.bank_queue.unwrap_or(0));
+        let bank = |index: usize| Bank {
+            row: CLOSED,
+            hits: 0,
+            next_act: 0,
+            next_pre: 0,
+            next_rd: 0,
+            next_wr: 0,
+            head: [NIL; 2],
+            tail: [NIL; 2],
+            length: 0,
+            active: NIL,
+            place: [[NIL; 3]; 3],
+            rank: (index / per_rank) as u16,
+            gate: (index / config.banks) as u16,
+            blocked: false,
+            closing: false,
+            touched: 0,
+        };
+        let ranks = (0..config.ranks)
+            .map(|rank| Rank {
+                window: [0; 4],
+                oldest: 0,
+                open: 0,
+                open_since: 0,
+                next_fine: 0,
+                refresh: RefreshUnit::new(&config, rank),
+            })
+            .collect();
+        let list = || Vec::with_capacity(count * 3);
+        let mut channel = Channel {
+            banks: (0..count).map(bank).collect(),
+            ranks,
+            gates: vec![0; 4 * config.gates()],
+            entries: vec![Entry::NONE; capacity],
+            free: (0..capacity as u16).rev().collect(),
+            slots: [list(), list(), list()],
+            plan: None,
+            bus: [0; 2],
+            floor: 0,
+            order: 0,
+            waiting: [0; 2],
+            draining: false,
+            transactions: [(NIL, NIL); 2],
+            drain_left: 0,
+            next_move: NEVER,
+            last_move: 0,
+            round_robin: count - 1,
+            in_bank_queues: 0,
+            overflow: VecDeque::with_capacity(64),
+            live_reads: 0,
+            live: 0,
+            buckets: [NIL; queues::BUCKETS],
+            next_due: NEVER,
+            pending: 0,
+            idle: VecDeque::with_capacity(if config.page.idle > 0 { 64 } else { 0 }),
+            wck_until: 0,
+            counters: Counters::default(),
+            config,
+            number,
+            observer,
+        };
+        channel.next_due = channel.first_due();
+        channel
+    }
+
+    /// Whether one more read or write finds room.
+    #[inline]
+    pub(super) fn has_room(&self, write: bool) -> bool {
+        let (waiting, most) = if write {
+            (self.waiting[1], self.config.writes)
+        } else {
+            (self.waiting[0], self.config.reads)
+        };
+        waiting < most
+    }
+
+    /// Bursts that found no room.
+    #[inline]
+    pub(super) fn waiting_outside(&self) -> usize {
+        self.overflow.len()
+    }
+
+    /// Decides and sends every command up to and with `tick`.
+    #[inline]
+    pub(super) fn run(&mut self, tick: u64, book: &mut Book) {
+        loop {
+            let command = self.planned();
+            let idle = self.idle.front().map_or(NEVER, |first| first.0);
+            let next = command.min(self.next_due).min(self.next_move).min(idle);
+            if next > tick {
+                return;
+            }
+            if next == self.next_due {
+                self.refresh_due(tick);
+            } else if next == idle {
+                self.close_idle();
+            } else if next == command {
+                self.issue(book);
+            } else {
+                self.move_transaction(book);
+            }
+        }
+    }
+
+    /// A tick before which no burst is done that is not known yet, and nothing finds room, if
+    /// `blocked` asks for that. Only after [`Channel::run`].
+    #[inline]
+    pub(super) fn wake(&self, blocked: bool) -> u64 {
+        if self.live == 0 {
+            return NEVER;
+        }
+        let command = self.plan.map_or(NEVER, |plan| plan.at);
+        if blocked || !self.overflow.is_empty() {
+            return command.min(self.next_move);
+        }
+        let gaps = &self.config.gaps;
+        let least = match (self.config.written, self.live_reads) {
+            (true, _) => gaps.read_done.min(gaps.write_done),
+            (false, 0) => return NEVER,
+            (false, _) => gaps.read_done,
+        };
+        let first = command.min(self.next_move.saturating_add(1));
+        first.saturating_add(least)
+    }
+
+    pub(super) fn begin_measurement(&mut self, tick: u64) {
+        self.counters = Counters::default();
+        for rank in &mut self.ranks {
+            rank.open_since = rank.open_since.max(tick);
+        }
+    }
+
+    pub(super) fn counters(&self, tick: u64) -> Counters {
+        let mut counters = self.counters;
+        for rank in self.ranks.iter().filter(|rank| rank.open > 0) {
+            counters.open += tick.saturating_sub(rank.open_since);
+        }
+        counters
+    }
+
+    pub(super) fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// Tells the observer, if there is one.
+    #[inline]
+    fn tell(&mut self, kind: CommandKind, bank: usize, row: u32, column: u32, tick: u64) {
+        if O::ON {
+            let config = &self.config;
+            self.observer.command(&Command {
+                kind,
+                channel: self.number,
+                rank: (bank / config.rank_banks()) as u32,
+                group: (bank / config.banks % config.groups) as u32,
+                bank: (bank % config.banks) as u32,
+                row,
+                column,
+                tick,
+                at: cxlab_engine::units::SimTime(config.time(tick)),
+            });
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Requests that wait: two queues for the whole channel, or a queue for each bank behind two of
+//! transactions.
+
+use super::super::book::Book;
+use super::super::mapping::Place;
+use super::super::observer::Observer;
+use super::{Channel, NEVER, NIL};
+
+/// Queued writes are found by the low bits of their address, as a small CAM would.
+pub(super) const BUCKETS: usize = 64;
+
+/// What happened to a request's row before its access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Opening {
+    /// It was open.
+    Hit,
+    /// It was opened.
+    Miss,
+    /// Another one was closed first.
+    Conflict,
+}
+
+/// A burst that wants to be read or written.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Burst {
+    /// Its address, in bursts.
+    pub address: u64,
+    pub place: Place,
+    pub write: bool,
+    /// Its request in the book.
+    pub request: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub address: u64,
+    /// Age: older ones have lower numbers.
+    pub order: u64,
+    pub row: u32,
+    pub column: u32,
+    pub request: u32,
+    pub bank: u16,
+    pub next: u16,
+    pub previous: u16,
+    /// The next write in its bucket.
+    pub chain: u16,
+    pub write: bool,
+    pub opening: Opening,
+}
+
+impl Entry {
+    pub const NONE: Entry = Entry {
+        address: 0,
+        order: 0,
+        row: 0,
+        column: 0,
+        request: 0,
+        bank: 0,
+        next: NIL,
+        previous: NIL,
+        chain: NIL,
+        write: false,
+        opening: Opening::Hit,
+    };
+}
+
+impl<O: Observer> Channel<O> {
+    /// A burst arrives after the commands of `tick` were decided.
+    #[inline]
+    pub(in super::super) fn arrive(&mut self, tick: u64, burst: Burst, book: &mut Book) {
+        if self.overflow.is_empty() && self.has_room(burst.write) {
+            self.admit(tick, burst, book);
+        } else {
+            self.live += 1;
+            self.live_reads += usize::from(!burst.write);
+            self.overflow.push_back(burst);
+        }
+    }
+
+    /// Takes in what found no room, now that there is some.
+    #[inline]
+    pub(super) fn refill(&mut self, tick: u64, book: &mut Book) {
+        while let Some(burst) = self.overflow.front().copied()
+            && self.has_room(burst.write)
+        {
+            self.overflow.pop_front();
+            self.live -= 1;
+            self.live_reads -= usize::from(!burst.write);
+            self.admit(tick, burst, book);
+        }
+    }
+
+    fn admit(&mut self, tick: u64, burst: Burst, book: &mut Book) {
+        let next = self.config.time(tick + 1);
+        // A queued write answers a read and absorbs a write to the same address.
+        if self.find_write(burst.address) {
+            if burst.write {
+                self.counters.coalesced += 1;
+            } else {
+                self.counters.forwarded += 1;
+            }
+            book.done(burst.request, next);
+            return;
+        }
+        if burst.write && !self.config.written {
+            book.done(burst.request, next);
+        }
+        let Some(number) = self.free.pop() else {
+            unreachable!("the queues have room, so there is an entry")
+        };
+        let bank = burst.place.bank as u16;
+        self.order += 1;
+        self.entries[number as usize] = Entry {
+            address: burst.address,
+            order: self.order,
+            row: burst.place.row,
+            column: burst.place.column,
+            request: burst.request,
+            bank,
+            write: burst.write,
+            ..Entry::NONE
+        };
+        self.live += 1;
+        self.live_reads += usize::from(!burst.write);
+        self.waiting[usize::from(burst.write)] += 1;
+        self.floor = self.floor.max(tick + 1);
+        if burst.write {
+            let bucket = &mut self.buckets[burst.address as usize % BUCKETS];
+            self.entries[number as usize].chain = *bucket;
+            *bucket = number;
+        }
+        if self.config.bank_queue.is_some() {
+            let ends = &mut self.transactions[usize::from(burst.write)];
+            append(&mut self.entries, ends, number);
+            self.next_move = self.next_move.min(tick.max(self.last_move + 1));
+        } else {
+            self.join_bank(number, usize::from(burst.write));
+            self.choose_direction();
+        }
+    }
+
+    /// Puts an entry at the end of a list of its bank.
+    #[inline]
+    pub(super) fn join_bank(&mut self, number: u16, list: usize) {
+        let Entry {
+            bank, row, write, ..
+        } = self.entries[number as usize];
+        let index = bank as usize;
+        let bank = &mut self.banks[index];
+        let mut ends = (bank.head[list], bank.tail[list]);
+        append(&mut self.entries, &mut ends, number);
+        (bank.head[list], bank.tail[list]) = ends;
+        let cell = usize::from(write);
+        if bank.head[list] == number || (bank.row == row && bank.place[list][cell] == NIL) {
+            self.propose(index, list);
+        }
+    }
+
+    /// Takes an entry out of a list of its bank.
+    #[inline]
+    pub(super) fn leave_bank(&mut self, number: u16, list: usize) {
+        let bank = &mut self.banks[self.entries[number as usize].bank as usize];
+        let mut ends = (bank.head[list], bank.tail[list]);
+        unlink(&mut self.entries, &mut ends, number);
+        (bank.head[list], bank.tail[list]) = ends;
+    }
+
+    /// Whether a queued write has that address.
+    #[inline]
+    fn find_write(&self, address: u64) -> bool {
+        let mut next = self.buckets[address as usize % BUCKETS];
+        while next != NIL {
+            let entry = &self.entries[next as usize];
+            if entry.address == address {
+                return true;
+            }
+            next = entry.chain;
+        }
+        false
+    }
+
+    /// An entry's access is sent: the entry is free.
+    #[inline]
+    pub(super) fn release(&mut self, number: u16) {
+        let Entry {
+            address,
+            write,
+            chain,
+            ..
+        } = self.entries[number as usize];
+        self.live -= 1;
+        if write {
+            let bucket = &mut self.buckets[address as usize % BUCKETS];
+            if *bucket == number {
+                *bucket = chain;
+            } else {
+                let mut before = *bucket as usize;
+                while self.entries[before].chain != number {
+                    before = self.entries[before].chain as usize;
+                }
+                self.entries[before].chain = chain;
+            }
+        } else {
+            self.live_reads -= 1;
+        }
+        self.free.push(number);
+    }
+
+    /// Writes are drained when many wait or no read does, and until few wait and a read does.
+    #[inline]
+    pub(super) fn choose_direction(&mut self) {
+        let [reads, writes] = self.waiting;
+        let drain = if self.draining {
+            writes >= self.config.low.max(1) || (reads == 0 && writes > 0)
+        } else {
+            writes > self.config.high || (reads == 0 && writes > 0)
+        };
+        if drain != self.draining {
+            self.draining = drain;
+            self.plan = None;
+        }
+    }
+
+    /// Moves the oldest transaction whose bank has room to the queue of the bank; one a tick.
+    pub(super) fn move_transaction(&mut self, book: &mut Book) {
+        let tick = self.next_move;
+        self.next_move = NEVER;
+        let depth = self.config.bank_queue.unwrap_or(0);
+        let writes = self.waiting[1];
+        if self.drain_left == 0
+            && (writes >= self.config.writes.min(self.config.high + 1)
+                || (self.in_bank_queues == 0
+                    && (writes > self.config.low
+                        || (self.config.written && writes > 0 && self.waiting[0] == 0))))
+        {
+            self.drain_left = writes;
+        }
+        let kind = usize::from(self.drain_left > 0);
+        let mut number = self.transactions[kind].0;
+        while number != NIL {
+            let Entry { bank, next, .. } = self.entries[number as usize];
+            if usize::from(self.banks[bank as usize].length) < depth {
+                break;
+            }
+            number = next;
+        }
+        if number == NIL {
+            return;
+        }
+        unlink(&mut self.entries, &mut self.transactions[kind], number);
+        self.waiting[kind] -= 1;
+        self.drain_left -= kind;
+        self.in_bank_queues += 1;
+        self.banks[self.entries[number as usize].bank as usize].length += 1;
+        self.last_move = tick;
+        self.floor = self.floor.max(tick + 1);
+        self.next_move = tick + 1;
+        self.join_bank(number, 0);
+        self.refill(tick, book);
+    }
+}
+
+#[inline]
+fn append(entries: &mut [Entry], ends: &mut (u16, u16), number: u16) {
+    entries[number as usize].next = NIL;
+    entries[number as usize].previous = ends.1;
+    if ends.1 == NIL {
+        ends.0 = number;
+    } else {
+        entries[ends.1 as usize].next = number;
+    }
+    ends.1 = number;
+}
+
+#[inline]
+fn unlink(entries: &mut [Entry], ends: &mut (u16, u16), number: u16) {
+    let Entry { next, previous, .. } = entries[number as usize];
+    if previous == NIL {
+        ends.0 = next;
+    } else {
+        entries[previous as usize].next = next;
+    }
+    if next == NIL {
+        ends.1 = previous;
+    } else {
+        entries[next as usize].previous = previous;
+    }
+}

@@ -1,0 +1,213 @@
+//! Refresh: each rank owes one at regular times and pays as soon as its banks allow. Banks that
+//! wait for one take no new requests; an access for which a row was just opened still goes first.
+//! Refreshes are not postponed or pulled in.
+
+use super::super::observer::{CommandKind, Observer};
+use super::{CLOSED, Channel, Config, NEVER, NIL, Refresh};
+
+/// When a rank is refreshed next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RefreshUnit {
+    pub due: u64,
+    pub pending: bool,
+    /// Which bank comes next, where they are refreshed one by one.
+    cursor: usize,
+}
+
+impl RefreshUnit {
+    pub(super) fn new(config: &Config, rank: usize) -> RefreshUnit {
+        let interval = interval(config);
+        let due = match config.refresh {
+            Refresh::Off => NEVER,
+            _ if config.stagger => interval * (rank as u64 + 1) / config.ranks as u64,
+            _ => interval,
+        };
+        RefreshUnit {
+            due: due.max(1),
+            pending: false,
+            cursor: 0,
+        }
+    }
+}
+
+/// Refreshes of a rank until each of its rows was refreshed by one.
+fn round(config: &Config) -> u64 {
+    match config.refresh {
+        Refresh::Off | Refresh::AllBank => 1,
+        Refresh::PerBank => config.rank_banks() as u64,
+        // Same-bank refresh belongs to fine granularity: each bank twice in tREFI.
+        Refresh::SameBank => 2 * config.banks as u64,
+    }
+}
+
+fn interval(config: &Config) -> u64 {
+    (config.gaps.refi / round(config)).max(1)
+}
+
+impl<O: Observer> Channel<O> {
+    pub(super) fn first_due(&self) -> u64 {
+        let due = |rank: &super::Rank| match rank.refresh.pending {
+            true => NEVER,
+            false => rank.refresh.due,
+        };
+        self.ranks.iter().map(due).min().unwrap_or(NEVER)
+    }
+
+    /// A refresh is due: its banks take no more requests.
+    pub(super) fn refresh_due(&mut self, until: u64) {
+        let now = self.next_due;
+        if !O::ON && self.live == 0 && self.skip_idle(until) {
+            return;
+        }
+        self.floor = self.floor.max(now);
+        for rank in 0..self.ranks.len() {
+            if self.ranks[rank].refresh.due == now && !self.ranks[rank].refresh.pending {
+                self.ranks[rank].refresh.pending = true;
+                self.pending += 1;
+                self.block(rank, true);
+            }
+        }
+        self.plan = None;
+        self.next_due = self.first_due();
+    }
+
+    /// While nothing happens, one round of refreshes is like the last: all but two are counted
+    /// at once.
+    fn skip_idle(&mut self, until: u64) -> bool {
+        let quiet = self.pending == 0 && self.ranks.iter().all(|rank| rank.open == 0);
+        let per_round = round(&self.config);
+        let length = interval(&self.config) * per_round;
+        let rounds = (until.saturating_sub(self.next_due) / length).saturating_sub(2);
+        if !quiet || rounds == 0 {
+            return false;
+        }
+        for rank in &mut self.ranks {
+            rank.refresh.due += rounds * length;
+        }
+        let count = rounds * per_round * self.ranks.len() as u64;
+        match self.config.refresh {
+            Refresh::AllBank => self.counters.refreshes += count,
+            _ => self.counters.fine_refreshes += count,
+        }
+        self.next_due = self.first_due();
+        true
+    }
+
+    /// First bank, distance and number of those that a rank's next refresh is for.
+    fn affected(&self, rank: usize) -> (usize, usize, usize) {
+        let config = &self.config;
+        let first = rank * config.rank_banks();
+        let cursor = self.ranks[rank].refresh.cursor;
+        match config.refresh {
+            Refresh::Off | Refresh::AllBank => (first, 1, config.rank_banks()),
+            // The banks of different groups one after the other.
+            Refresh::PerBank => {
+                let bank = cursor % config.groups * config.banks + cursor / config.groups;
+                (first + bank, 1, 1)
+            }
+            Refresh::SameBank => (first + cursor, config.banks, config.groups),
+        }
+    }
+
+    fn block(&mut self, rank: usize, blocked: bool) {
+        let (first, distance, count) = self.affected(rank);
+        for index in (first..).step_by(distance).take(count) {
+            self.banks[index].blocked = blocked;
+            self.propose_all(index);
+        }
+    }
+
+    /// The next command that a waiting refresh needs, and when its banks allow it.
+    pub(super) fn refresh_step(&self, rank: usize) -> (u64, CommandKind) {
+        let (first, distance, count) = self.affected(rank);
+        let (mut open, mut precharge, mut ready) = (false, 0, 0);
+        for bank in self.banks[first..].iter().step_by(distance).take(count) {
+            if bank.active != NIL {
+                return (NEVER, CommandKind::RefreshAll);
+            }
+            // A row that an access closes counts as open until it is closed.
+            precharge = precharge.max(bank.next_pre);
+            ready = ready.max(bank.next_act);
+            open |= bank.row != CLOSED;
+        }
+        if open {
+            let gate = 3 * self.config.gates() + rank * self.config.groups;
+            let kind = match self.config.refresh {
+                Refresh::PerBank => CommandKind::Precharge,
+                Refresh::SameBank => CommandKind::PrechargeSame,
+                _ => CommandKind::PrechargeAll,
+            };
+            return (precharge.max(self.gates[gate]), kind);
+        }
+        let ready = ready + self.config.gaps.ref_after_act;
+        match self.config.refresh {
+            Refresh::PerBank => (
+                ready.max(self.ranks[rank].next_fine),
+                CommandKind::RefreshBank,
+            ),
+            Refresh::SameBank => (
+                ready.max(self.ranks[rank].next_fine),
+                CommandKind::RefreshSame,
+            ),
+            _ => (ready, CommandKind::RefreshAll),
+        }
+    }
+
+    /// Sends that command.
+    pub(super) fn issue_refresh(&mut self, rank: usize, at: u64) {
+        let kind = self.refresh_step(rank).1;
+        let (first, distance, count) = self.affected(rank);
+        let gaps = self.config.gaps;
+        self.bus[0] = at + gaps.row_ticks;
+        if !self.config.dual {
+            self.bus[1] = self.bus[0];
+        }
+        self.tell(kind, first, 0, 0, at);
+        let affected = (first..).step_by(distance).take(count);
+        if matches!(
+            kind,
+            CommandKind::Precharge | CommandKind::PrechargeSame | CommandKind::PrechargeAll
+        ) {
+            let next = match kind {
+                CommandKind::Precharge => gaps.pre_act,
+                _ => gaps.pre_all_act,
+            };
+            for index in affected {
+                if self.banks[index].row != CLOSED {
+                    self.close(index, at, at + next);
+                }
+            }
+            self.after_precharge(rank, at);
+            self.plan = None;
+            return;
+        }
+        let (same, other) = match kind {
+            CommandKind::RefreshAll => (gaps.ref_act, 0),
+            _ => (gaps.pbr_same_act, gaps.pbr_other_act),
+        };
+        for index in affected {
+            let bank = &mut self.banks[index];
+            bank.next_act = bank.next_act.max(at + same);
+        }
+        if kind == CommandKind::RefreshAll {
+            self.counters.refreshes += 1;
+        } else {
+            self.counters.fine_refreshes += 1;
+            self.ranks[rank].next_fine = at + gaps.pbr_pbr;
+            self.raise_activate(rank, at + other);
+        }
+        self.block(rank, false);
+        let (interval, banks) = (interval(&self.config), self.config.rank_banks());
+        let unit = &mut self.ranks[rank].refresh;
+        unit.pending = false;
+        unit.due += interval;
+        unit.cursor = match self.config.refresh {
+            Refresh::PerBank => (unit.cursor + 1) % banks,
+            Refresh::SameBank => (unit.cursor + 1) % self.config.banks,
+            _ => 0,
+        };
+        self.pending -= 1;
+        self.next_due = self.first_due();
+        self.plan = None;
+    }
+}

@@ -1,0 +1,250 @@
+//! DRAM: channels, ranks, bank groups and banks with the timing rules of their standard.
+//!
+//! Modelled: command by command, on clock edges, what JEDEC standards constrain: activates,
+//! precharges, reads, writes and refreshes of all banks, of one, or of the same bank of each group;
+//! command and data buses, rank switches and bus turnaround; read and write queues with drain
+//! marks, forwarding and coalescing; first-ready, first-come scheduling with a cap on row hits;
+//! open, closed and capped pages; address mappings; energy from supply currents. It is driven by
+//! events: between commands nothing is computed, and an idle channel costs nothing.
+//!
+//! Left out: power-down and self-refresh, postponed refreshes, temperature, on-die ECC, stack IDs
+//! of HBM3, and data: requests to one line that its owner sends while another is inside may be
+//! served in either order, except that a read sees a write that is queued before it.
+//!
+//! [`standards`] holds the tables, [`params`] what a scenario can say, [`channel`] the scheduler.
+
+mod book;
+mod channel;
+mod energy;
+mod mapping;
+mod observer;
+mod params;
+mod standard;
+mod standards;
+mod timing;
+
+#[cfg(test)]
+mod tests;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
+use schemars::JsonSchema;
+
+use crate::{Completion, Medium, MemoryBackend, MemoryRequest, Site, Statistic};
+use book::Book;
+use channel::{Burst, Channel, Counters};
+pub use observer::{Command, CommandKind, Observer, Silent};
+pub use params::{CurrentOverrides, DramParams, PagePolicy, RefreshMode, WriteDone};
+use params::{Resolved, bursts_of_line};
+pub use standard::Currents;
+pub use timing::{TimingOverrides, Timings};
+
+pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
+    name: "dram",
+    summary: "DDR4, DDR5, LPDDR, HBM: banks, refresh, queues and scheduling, by command",
+    schema: <DramParams as JsonSchema>::json_schema,
+    build: |params| Ok(Box::new(DramParams::read(params)?)),
+};
+
+impl Medium for DramParams {
+    fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+        let resolved = self.resolve()?;
+        if capacity <= resolved.capacity {
+            return Ok(());
+        }
+        Err(ParamError::new(
+            "channels",
+            format!(
+                "{} channels of {} ranks of {} hold {}, and the device has {capacity}: more \
+                 channels, more ranks or another organization",
+                self.channels, self.ranks, resolved.standard, resolved.capacity
+            ),
+        ))
+    }
+
+    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+        match Dram::new(self, site.capacity, |_| Silent) {
+            Ok(dram) => Box::new(dram),
+            Err(error) => unreachable!("parameters are checked before they are used: {error}"),
+        }
+    }
+
+    fn idle_read_ps(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A memory of one or more channels.
+pub struct Dram<O = Silent> {
+    resolved: Resolved,
+    channels: Vec<Channel<O>>,
+    book: Book,
+    /// Someone was refused and waits for room.
+    refused: bool,
+    /// Where a burst's number begins in an address, and how many bursts a line is.
+    shift: u32,
+    bursts_of_line: u64,
+    since: SimTime,
+}
+
+impl<O: Observer> Dram<O> {
+    /// A memory whose channels tell their commands to the observers that `observer` makes, from
+    /// the number of the channel.
+    ///
+    /// # Errors
+    /// The parameter that cannot be accepted, or does not go with the capacity.
+    pub fn new(
+        params: &DramParams,
+        capacity: Bytes,
+        observer: impl Fn(u32) -> O,
+    ) -> Result<Dram<O>, ParamError> {
+        params.check(capacity)?;
+        let resolved = params.resolve()?;
+        let channels: Vec<_> = (0..resolved.channels)
+            .map(|number| Channel::new(resolved.config, number, observer(number)))
+            .collect();
+        let inside = resolved.config.reads + resolved.config.writes;
+        Ok(Dram {
+            channels,
+            book: Book::new(inside * 2 * resolved.channels as usize),
+            refused: false,
+            shift: resolved.burst_bytes.ilog2(),
+            bursts_of_line: bursts_of_line(resolved.burst_bytes),
+            since: SimTime::ZERO,
+            resolved,
+        })
+    }
+
+    /// What sees the commands of a channel.
+    pub fn observer(&self, channel: u32) -> &O {
+        self.channels[channel as usize].observer()
+    }
+
+    /// The timing parameters of every channel.
+    pub fn timings(&self) -> &Timings {
+        &self.resolved.timings
+    }
+
+    #[inline]
+    fn run(&mut self, now: SimTime) -> u64 {
+        let tick = self.resolved.config.tick(now.0);
+        for channel in &mut self.channels {
+            channel.run(tick, &mut self.book);
+        }
+        tick
+    }
+
+    fn sum(&self, tick: u64, of: impl Fn(&Counters) -> u64) -> f64 {
+        let counters = self.channels.iter().map(|channel| channel.counters(tick));
+        counters.map(|one| of(&one)).sum::<u64>() as f64
+    }
+}
+
+impl<O: Observer> MemoryBackend for Dram<O> {
+    fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
+        self.run(now);
+        let outside: usize = self.channels.iter().map(Channel::waiting_outside).sum();
+        let room = outside < self.resolved.input
+            || (outside == 0 && self.channels.iter().all(|channel| channel.has_room(write)));
+        self.refused = !room;
+        room
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        let tick = self.run(now);
+        let first = request.dpa.0 >> self.shift;
+        let bursts = if self.bursts_of_line > 1 {
+            // Whole lines, however the address lies in its first.
+            u64::from(request.lines) * self.bursts_of_line
+        } else {
+            let last = request.dpa.0 + u64::from(request.lines) * LINE_BYTES - 1;
+            (last >> self.shift) - first + 1
+        };
+        let number = self.book.open(request.id, bursts as u32);
+        for address in first..first + bursts {
+            let place = self.resolved.mapping.place(address);
+            let burst = Burst {
+                address,
+                place,
+                write: request.write,
+                request: number,
+            };
+            self.channels[place.channel as usize].arrive(tick, burst, &mut self.book);
+        }
+        // What arrived is planned for, so that the next event is known.
+        self.run(now);
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        let unknown = self
+            .channels
+            .iter()
+            .map(|channel| channel.wake(self.refused))
+            .min()
+            .filter(|tick| *tick != u64::MAX)
+            .map(|tick| SimTime(self.resolved.config.time(tick)));
+        match (self.book.next(), unknown) {
+            (Some(known), Some(unknown)) => Some(known.min(unknown)),
+            (known, unknown) => known.or(unknown),
+        }
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        self.run(now);
+        self.book.tell(now, done);
+    }
+
+    fn granule(&self) -> u32 {
+        self.resolved.burst_bytes.max(LINE_BYTES as u32)
+    }
+
+    fn begin_measurement(&mut self, now: SimTime) {
+        let tick = self.run(now);
+        self.since = now;
+        for channel in &mut self.channels {
+            channel.begin_measurement(tick);
+        }
+    }
+
+    fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
+        let config = &self.resolved.config;
+        let tick = config.tick(now.0);
+        let span = now.since(self.since).0;
+        let mut put = |name: &str, value: f64| {
+            out.push(Statistic {
+                name: format!("dram.{name}"),
+                value,
+            });
+        };
+        put("activates", self.sum(tick, |one| one.activates));
+        put("precharges", self.sum(tick, |one| one.precharges));
+        put("reads", self.sum(tick, |one| one.reads));
+        put("writes", self.sum(tick, |one| one.writes));
+        put("refreshes", self.sum(tick, |one| one.refreshes));
+        put("bank_refreshes", self.sum(tick, |one| one.fine_refreshes));
+        put("row_hits", self.sum(tick, |one| one.hits));
+        put("row_misses", self.sum(tick, |one| one.misses));
+        put("row_conflicts", self.sum(tick, |one| one.conflicts));
+        put("forwarded_reads", self.sum(tick, |one| one.forwarded));
+        put("coalesced_writes", self.sum(tick, |one| one.coalesced));
+        let buses = (self.channels.len() * config.pseudo_channels) as f64;
+        let ticks = span as f64 / config.clock_ps as f64 * config.ticks_per_clock as f64;
+        let busy = self.sum(tick, |one| one.busy) / buses;
+        put("bus_utilization", if span > 0 { busy / ticks } else { 0.0 });
+        let energy: Vec<_> = self
+            .channels
+            .iter()
+            .map(|channel| energy::energy(&self.resolved, &channel.counters(tick), span))
+            .collect();
+        let mut sum = |name: &str, of: fn(&energy::Energy) -> f64| {
+            put(name, energy.iter().map(of).sum());
+        };
+        sum("activate_energy_nj", |one| one.activate);
+        sum("read_energy_nj", |one| one.read);
+        sum("write_energy_nj", |one| one.write);
+        sum("refresh_energy_nj", |one| one.refresh);
+        sum("standby_energy_nj", |one| one.standby);
+        sum("energy_nj", energy::Energy::total);
+    }
+}

@@ -1,0 +1,72 @@
+//! The commands that a channel sends to its devices, for whoever wants to see them.
+
+use cxlab_engine::units::SimTime;
+
+/// What a command is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommandKind {
+    /// Opens a row.
+    Activate,
+    /// Closes the row of a bank.
+    Precharge,
+    /// Closes every row of a rank.
+    PrechargeAll,
+    /// Closes the row of the same bank in every bank group.
+    PrechargeSame,
+    /// Reads a burst.
+    Read,
+    /// Reads a burst and closes the row.
+    ReadPrecharge,
+    /// Writes a burst.
+    Write,
+    /// Writes a burst and closes the row.
+    WritePrecharge,
+    /// Refreshes all banks of a rank.
+    RefreshAll,
+    /// Refreshes one bank.
+    RefreshBank,
+    /// Refreshes the same bank in every bank group.
+    RefreshSame,
+    /// Synchronizes the write clock before an access (LPDDR5).
+    Cas,
+}
+
+/// A command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// What it is.
+    pub kind: CommandKind,
+    /// The channel.
+    pub channel: u32,
+    /// The rank in its channel; pseudo channels count as ranks, those of the first one first.
+    pub rank: u32,
+    /// The bank group in its rank; 0 for commands to a whole rank.
+    pub group: u32,
+    /// The bank in its bank group; 0 for commands to a whole rank.
+    pub bank: u32,
+    /// The row that is opened, read or written; 0 for other commands.
+    pub row: u32,
+    /// The burst in the row that is read or written; 0 for other commands.
+    pub column: u32,
+    /// The tick (a clock, or half of one) at which it begins.
+    pub tick: u64,
+    /// When it begins.
+    pub at: SimTime,
+}
+
+/// Sees every command in the order of time, channel by channel.
+pub trait Observer: Send {
+    /// Whether it looks at all; where it does not, nothing is told and nothing costs.
+    const ON: bool;
+    /// A command is sent.
+    fn command(&mut self, command: &Command);
+}
+
+/// Sees nothing.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Silent;
+
+impl Observer for Silent {
+    const ON: bool = false;
+    fn command(&mut self, _: &Command) {}
+}

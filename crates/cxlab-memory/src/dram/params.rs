@@ -1,0 +1,508 @@
+//! Parameters of the DRAM medium, as a scenario gives them.
+
+use cxlab_engine::catalog::{ParamError, read_params};
+use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use super::channel::{Config, Page, Refresh};
+use super::mapping::{Mapping, Widths};
+use super::standard::{Currents, FineRefresh, Grade, Organization, Standard};
+use super::standards;
+use super::timing::{Gaps, TimingOverrides, Timings};
+
+/// Parameters of the DRAM medium.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct DramParams {
+    /// Speed grade, which is also the standard. Default `DDR5-4800BN`. Sources of the values of
+    /// each are in `docs/dram.md`.
+    #[schemars(schema_with = "grade_names")]
+    pub grade: String,
+    /// Density and width of a device, as in `16Gb x8` (for HBM the density of a channel).
+    /// Default: the first of the standard: DDR4 `8Gb x8`, DDR5 `16Gb x8`, LPDDR4 `8Gb x16`,
+    /// LPDDR5 `8Gb x16`, HBM2 `8Gb`, HBM3 `4Gb`.
+    pub organization: Option<String>,
+    /// Channels, each with its own buses, queues and scheduler. A power of two, 1 to 64.
+    /// Default 2: the two subchannels of a DDR5 module.
+    #[schemars(range(min = 1, max = 64))]
+    pub channels: u32,
+    /// Ranks of a channel (of a pseudo channel). A power of two, 1 to 16. Default 1.
+    #[schemars(range(min = 1, max = 16))]
+    pub ranks: u32,
+    /// Data bits of a channel (of a pseudo channel). A power of two, and a multiple of the
+    /// device's. Default: DDR4 64, DDR5 32, LPDDR4 64, LPDDR5 16, HBM2 64, HBM3 32.
+    #[schemars(range(min = 4, max = 1024))]
+    pub width: Option<u32>,
+    /// Clock period. Default: the grade's, rounded down to a picosecond. 100 ps to 10 ns.
+    pub clock: Option<Picos>,
+    /// Address mapping: `RoBaRaCoCh` (default), `ChRaBaRoCo`, `MOP4CLXOR`, or fields from the most
+    /// significant bit to the least: `Ro` row, `Ba` bank, `Bg` bank group, `Ra` rank, `Pc` pseudo
+    /// channel, `Co` column, `Ch` channel, each with a number of bits if it is split
+    /// (`RoCo5BaBgRaCo2Ch`).
+    pub mapping: String,
+    /// Bursts of reads that a channel queues. 1 to 1024. Default 32 (Ramulator 2, DRAMsim3).
+    #[schemars(range(min = 1, max = 1024))]
+    pub read_queue: u32,
+    /// Bursts of writes that a channel queues. 1 to 1024. Default 32 (Ramulator 2, DRAMsim3).
+    #[schemars(range(min = 1, max = 1024))]
+    pub write_queue: u32,
+    /// Writes are drained when more than this part of their queue is full, in percent. 1 to 100
+    /// (100: when it is full). Default 80 (Ramulator 2).
+    #[schemars(range(min = 1, max = 100))]
+    pub drain_above: u32,
+    /// Writes are drained until less than this part of their queue is full, in percent. 0 to 100,
+    /// not above `drain_above`. Default 20 (Ramulator 2).
+    #[schemars(range(min = 0, max = 100))]
+    pub drain_below: u32,
+    /// Requests in a queue for each bank, behind the read and write queues, which then feed them
+    /// one burst a clock; banks are served in turn (as DRAMsim3 does). 1 to 64. Default: none; the
+    /// scheduler chooses from the read or the write queue, oldest first.
+    #[schemars(range(min = 1, max = 64))]
+    pub bank_queue: Option<u32>,
+    /// Requests that wait for a channel's queue, of all channels together. 0 to 4096. Default:
+    /// none for one channel (a request is accepted when the queue has room), 16 for each of
+    /// several (*assumed*), since a request's channel is not known before it is accepted.
+    #[schemars(range(min = 0, max = 4096))]
+    pub input_queue: Option<u32>,
+    /// Accesses to an open row after which younger requests that hit it wait for an older one that
+    /// needs another row. 1 to 1,000,000 (in effect no limit). Default 16 (gem5's
+    /// `max_accesses_per_row`).
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub row_hit_cap: u32,
+    /// Accesses to an open row after which such an older request may close it as soon as the
+    /// timings allow; younger hits go on until then. 0 to 1,000,000. Default 4 (DRAMsim3); 0 is
+    /// what Ramulator 2 does.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub yield_after: u32,
+    /// When rows are closed. Default `open`.
+    pub page: PagePolicy,
+    /// What is refreshed at a time. Default `all-bank`.
+    pub refresh: RefreshMode,
+    /// Whether the ranks of a channel are refreshed at different times, evenly spread. Default
+    /// true.
+    pub stagger: bool,
+    /// When a write is done. Default `queued`.
+    pub write_done: WriteDone,
+    /// Timing parameters that replace those of the grade, in clocks.
+    pub timing: TimingOverrides,
+    /// Currents that replace those of the grade.
+    pub currents: CurrentOverrides,
+}
+
+/// When rows are closed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
+pub enum PagePolicy {
+    /// When another row of the bank is needed.
+    #[default]
+    Open,
+    /// With the last access that the queues hold for it.
+    Closed,
+    /// After a number of accesses, after some idle time, or both.
+    Capped {
+        /// Accesses; the last of them closes the row. 1 to 1,000,000. Default: no limit.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        accesses: Option<u32>,
+        /// Time since the last access. More than 0, at most 1 ms. Default: no limit.
+        idle: Option<Picos>,
+    },
+}
+
+/// What is refreshed at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum RefreshMode {
+    /// Nothing.
+    None,
+    /// All banks of a rank, each tREFI.
+    #[default]
+    AllBank,
+    /// One bank (LPDDR5, HBM2, HBM3), each tREFI / banks.
+    PerBank,
+    /// The same bank of every bank group (DDR5), each tREFI / 2 / banks of a group.
+    SameBank,
+}
+
+/// When a write is done.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteDone {
+    /// A clock after it was queued: from then on reads see it.
+    #[default]
+    Queued,
+    /// When its data have been transferred to the device.
+    Written,
+}
+
+/// Supply voltage and currents of one device, as data sheets name them. Range of each: 0 to
+/// 100,000. Default of each: the grade's.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct CurrentOverrides {
+    /// Supply voltage, in millivolts.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub vdd_mv: Option<u32>,
+    /// One bank activated and precharged each tRC (IDD0), in milliamperes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub idd0_ma: Option<u32>,
+    /// Standby, all banks precharged (IDD2N), in milliamperes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub idd2n_ma: Option<u32>,
+    /// Standby, a bank active (IDD3N), in milliamperes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub idd3n_ma: Option<u32>,
+    /// Reading in bursts without gap (IDD4R), in milliamperes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub idd4r_ma: Option<u32>,
+    /// Writing in bursts without gap (IDD4W), in milliamperes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub idd4w_ma: Option<u32>,
+    /// Refreshing all banks without gap (IDD5B), in milliamperes.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub idd5b_ma: Option<u32>,
+}
+
+impl Default for DramParams {
+    fn default() -> Self {
+        DramParams {
+            grade: "DDR5-4800BN".to_owned(),
+            organization: None,
+            channels: 2,
+            ranks: 1,
+            width: None,
+            clock: None,
+            mapping: "RoBaRaCoCh".to_owned(),
+            read_queue: 32,
+            write_queue: 32,
+            drain_above: 80,
+            drain_below: 20,
+            bank_queue: None,
+            input_queue: None,
+            row_hit_cap: 16,
+            yield_after: 4,
+            page: PagePolicy::Open,
+            refresh: RefreshMode::AllBank,
+            stagger: true,
+            write_done: WriteDone::Queued,
+            timing: TimingOverrides::default(),
+            currents: CurrentOverrides::default(),
+        }
+    }
+}
+
+fn grade_names(_: &mut SchemaGenerator) -> Schema {
+    let names: Vec<&str> = standards::grades().map(|(_, grade)| grade.name).collect();
+    schemars::json_schema!({ "type": "string", "enum": names })
+}
+
+/// What the parameters come to, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Resolved {
+    pub standard: &'static str,
+    pub timings: Timings,
+    pub currents: Currents,
+    /// Devices of a rank, which work in step.
+    pub devices: u32,
+    pub config: Config,
+    pub channels: u32,
+    pub input: usize,
+    pub mapping: Mapping,
+    pub burst_bytes: u32,
+    pub capacity: Bytes,
+}
+
+impl DramParams {
+    /// Reads and checks parameters.
+    ///
+    /// # Errors
+    /// The first parameter that cannot be accepted, with what is allowed.
+    pub fn read(params: &serde_json::Value) -> Result<DramParams, ParamError> {
+        let params: DramParams = read_params(params)?;
+        params.resolve()?;
+        Ok(params)
+    }
+
+    pub(super) fn resolve(&self) -> Result<Resolved, ParamError> {
+        let (standard, grade) = standards::find(&self.grade).ok_or_else(|| {
+            let names: Vec<&str> = standards::grades().map(|(_, grade)| grade.name).collect();
+            let names = names.join(", ");
+            ParamError::new(
+                "grade",
+                format!("`{}` is not known; known are {names}", self.grade),
+            )
+        })?;
+        let organization = self.find_organization(standard)?;
+        power_of_two("channels", self.channels, 64)?;
+        power_of_two("ranks", self.ranks, 16)?;
+        let width = self.width.unwrap_or(standard.width);
+        if !width.is_power_of_two() || width > 1024 || !width.is_multiple_of(organization.pins) {
+            return Err(ParamError::new(
+                "width",
+                format!(
+                    "{width} bits: must be a power of two up to 1024 and a multiple of the {} of a \
+                     device",
+                    organization.pins
+                ),
+            ));
+        }
+        between("read_queue", self.read_queue, 1, 1024)?;
+        between("write_queue", self.write_queue, 1, 1024)?;
+        between("drain_above", self.drain_above, 1, 100)?;
+        between("drain_below", self.drain_below, 0, self.drain_above)?;
+        between("row_hit_cap", self.row_hit_cap, 1, 1_000_000)?;
+        between("yield_after", self.yield_after, 0, 1_000_000)?;
+        if let Some(depth) = self.bank_queue {
+            between("bank_queue", depth, 1, 64)?;
+        }
+        if let Some(input) = self.input_queue {
+            between("input_queue", input, 0, 4096)?;
+        }
+        let timings = self.timings(standard, grade, organization)?;
+        let clock_ps = self
+            .clock
+            .map_or(u64::from(grade.clock_ps), |clock| clock.0);
+        if !(100..=10_000).contains(&clock_ps) {
+            return Err(ParamError::new(
+                "clock",
+                format!("{}: must lie between 100 ps and 10 ns", Picos(clock_ps)),
+            ));
+        }
+        let gaps = Gaps::new(&timings, &standard.bus);
+        let pseudo = standard.pseudo_channels;
+        let burst_bytes = width * standard.beats / 8;
+        let columns = organization.columns / standard.beats;
+        let widths = Widths {
+            channel: self.channels.ilog2(),
+            pseudo: pseudo.ilog2(),
+            rank: self.ranks.ilog2(),
+            group: organization.groups.ilog2(),
+            bank: organization.banks.ilog2(),
+            column: columns.ilog2(),
+            row: organization.rows.ilog2(),
+            burst: burst_bytes.ilog2(),
+        };
+        let ranks = self.ranks * pseudo;
+        let banks = ranks * organization.groups * organization.banks;
+        let queued = self.read_queue + self.write_queue;
+        let entries = queued + banks * (1 + self.bank_queue.unwrap_or(0));
+        if entries > 60_000 {
+            return Err(ParamError::new(
+                "bank_queue",
+                format!(
+                    "{} for each of {banks} banks: a channel holds at most 60,000 requests",
+                    self.bank_queue.unwrap_or(0)
+                ),
+            ));
+        }
+        let part = |percent: u32| (self.write_queue * percent) as usize;
+        let config = Config {
+            clock_ps,
+            ticks_per_clock: u64::from(standard.bus.ticks_per_clock),
+            ranks: ranks as usize,
+            pseudo_channels: pseudo as usize,
+            groups: organization.groups as usize,
+            banks: organization.banks as usize,
+            dual: standard.bus.dual,
+            reads: self.read_queue as usize,
+            writes: self.write_queue as usize,
+            high: part(self.drain_above) / 100,
+            low: part(self.drain_below).div_ceil(100),
+            bank_queue: self.bank_queue.map(|depth| depth as usize),
+            yield_after: self.yield_after,
+            hit_cap: self.row_hit_cap,
+            page: self.page(clock_ps, &standard.bus)?,
+            refresh: self.refresh(standard, &gaps)?,
+            stagger: self.stagger,
+            written: self.write_done == WriteDone::Written,
+            gaps,
+        };
+        let several = if self.channels > 1 {
+            16 * self.channels
+        } else {
+            0
+        };
+        Ok(Resolved {
+            standard: standard.name,
+            timings,
+            currents: self.currents(&grade.currents),
+            devices: width / organization.pins,
+            config,
+            channels: self.channels,
+            input: self.input_queue.unwrap_or(several) as usize,
+            mapping: Mapping::new(&self.mapping, widths)?,
+            burst_bytes,
+            capacity: Bytes(1 << widths.total()),
+        })
+    }
+
+    fn find_organization(
+        &self,
+        standard: &'static Standard,
+    ) -> Result<&'static Organization, ParamError> {
+        let Some(name) = &self.organization else {
+            return Ok(&standard.organizations[0]);
+        };
+        let known = standard.organizations;
+        known.iter().find(|one| one.name == name).ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|one| one.name).collect();
+            ParamError::new(
+                "organization",
+                format!(
+                    "`{name}` is not one of {}; known are {}",
+                    standard.name,
+                    names.join(", ")
+                ),
+            )
+        })
+    }
+
+    fn timings(
+        &self,
+        standard: &Standard,
+        grade: &Grade,
+        organization: &Organization,
+    ) -> Result<Timings, ParamError> {
+        if let Some((name, value)) = self.timing.beyond(1_000_000) {
+            return Err(ParamError::new(
+                format!("timing.{name}"),
+                format!("{value}: must lie between 0 and 1000000 clocks"),
+            ));
+        }
+        let mut timings = (standard.resolve)(grade, organization);
+        self.timing.apply(&mut timings);
+        if self.timing.rc.is_none() && (self.timing.ras.is_some() || self.timing.rp.is_some()) {
+            timings.rc = timings.ras + timings.rp;
+        }
+        for (name, value) in [
+            ("burst", timings.burst),
+            ("cl", timings.cl),
+            ("rcd", timings.rcd),
+            ("rp", timings.rp),
+            ("rp_all", timings.rp_all),
+            ("ras", timings.ras),
+        ] {
+            if value == 0 {
+                return Err(ParamError::new(
+                    format!("timing.{name}"),
+                    "0: must be at least 1 clock",
+                ));
+            }
+        }
+        if timings.cl + timings.burst + timings.rtw_gap < timings.cwl {
+            return Err(ParamError::new(
+                "timing.cwl",
+                format!(
+                    "{}: must not exceed cl + burst + rtw_gap, {} clocks",
+                    timings.cwl,
+                    timings.cl + timings.burst + timings.rtw_gap
+                ),
+            ));
+        }
+        Ok(timings)
+    }
+
+    fn page(&self, clock_ps: u64, bus: &super::standard::CommandBus) -> Result<Page, ParamError> {
+        let never = Page {
+            auto: false,
+            hits: u32::MAX,
+            idle: 0,
+        };
+        match self.page {
+            PagePolicy::Open => Ok(never),
+            PagePolicy::Closed => Ok(Page {
+                auto: true,
+                ..never
+            }),
+            PagePolicy::Capped {
+                accesses: None,
+                idle: None,
+            } => Err(ParamError::new(
+                "page",
+                "capped needs `accesses`, `idle` or both",
+            )),
+            PagePolicy::Capped { accesses, idle } => {
+                if let Some(accesses) = accesses {
+                    between("page.accesses", accesses, 1, 1_000_000)?;
+                }
+                if let Some(idle) = idle.filter(|idle| !(1..=1_000_000_000).contains(&idle.0)) {
+                    return Err(ParamError::new(
+                        "page.idle",
+                        format!("{idle}: must lie between 1 ps and 1 ms"),
+                    ));
+                }
+                let ticks = u64::from(bus.ticks_per_clock);
+                Ok(Page {
+                    auto: false,
+                    hits: accesses.unwrap_or(u32::MAX),
+                    idle: idle.map_or(0, |idle| (idle.0 * ticks).div_ceil(clock_ps)),
+                })
+            }
+        }
+    }
+
+    fn refresh(&self, standard: &Standard, gaps: &Gaps) -> Result<Refresh, ParamError> {
+        let (mode, needs) = match self.refresh {
+            RefreshMode::None => return Ok(Refresh::Off),
+            RefreshMode::AllBank => (Refresh::AllBank, None),
+            RefreshMode::PerBank => (Refresh::PerBank, Some(FineRefresh::PerBank)),
+            RefreshMode::SameBank => (Refresh::SameBank, Some(FineRefresh::SameBank)),
+        };
+        if needs.is_some_and(|needs| needs != standard.refresh) {
+            let allowed = match standard.refresh {
+                FineRefresh::No => "none, all-bank",
+                FineRefresh::PerBank => "none, all-bank, per-bank",
+                FineRefresh::SameBank => "none, all-bank, same-bank",
+            };
+            return Err(ParamError::new(
+                "refresh",
+                format!("not known to {}; allowed are {allowed}", standard.name),
+            ));
+        }
+        if mode == Refresh::AllBank && gaps.refi <= gaps.ref_act {
+            return Err(ParamError::new(
+                "timing.refi",
+                format!("{} ticks: must exceed rfc, {}", gaps.refi, gaps.ref_act),
+            ));
+        }
+        Ok(mode)
+    }
+
+    fn currents(&self, grade: &Currents) -> Currents {
+        let own = &self.currents;
+        Currents {
+            vdd_mv: own.vdd_mv.unwrap_or(grade.vdd_mv),
+            idd0: own.idd0_ma.unwrap_or(grade.idd0),
+            idd2n: own.idd2n_ma.unwrap_or(grade.idd2n),
+            idd3n: own.idd3n_ma.unwrap_or(grade.idd3n),
+            idd4r: own.idd4r_ma.unwrap_or(grade.idd4r),
+            idd4w: own.idd4w_ma.unwrap_or(grade.idd4w),
+            idd5b: own.idd5b_ma.unwrap_or(grade.idd5b),
+        }
+    }
+}
+
+/// Whether requests of a line are whole bursts, or parts of one.
+pub(super) fn bursts_of_line(burst_bytes: u32) -> u64 {
+    (LINE_BYTES / u64::from(burst_bytes)).max(1)
+}
+
+fn between(name: &str, value: u32, least: u32, most: u32) -> Result<(), ParamError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(ParamError::new(
+        name,
+        format!("{value}: must lie between {least} and {most}"),
+    ))
+}
+
+fn power_of_two(name: &str, value: u32, most: u32) -> Result<(), ParamError> {
+    if value.is_power_of_two() && value <= most {
+        return Ok(());
+    }
+    Err(ParamError::new(
+        name,
+        format!("{value}: must be a power of two from 1 to {most}"),
+    ))
+}

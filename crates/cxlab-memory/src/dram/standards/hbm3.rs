@@ -1,0 +1,140 @@
+//! HBM3 (JEDEC JESD238).
+//!
+//! Values of 6400 are those of Ramulator 2.1 (`dram/hbm3.py`), which cites JESD238; 5200 takes
+//! their times in nanoseconds at its own clock (*assumed*). A channel has two pseudo channels of
+//! 32 bits that share a bus for row commands and one for column commands. Precharge and refresh
+//! take half a clock, an activate one and a half, so a tick is half a clock. Stack IDs (SID) are
+//! left out: organizations have one. Currents: *assumed*, those of HBM2 scaled with the rate.
+
+use super::super::standard::{
+    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+};
+use super::super::timing::Timings;
+
+pub(crate) static HBM3: Standard = Standard {
+    name: "HBM3",
+    bus: CommandBus {
+        ticks_per_clock: 2,
+        act: 3,
+        column: 2,
+        row: 1,
+        dual: true,
+        from_last: true,
+    },
+    beats: 8,
+    width: 32,
+    pseudo_channels: 2,
+    refresh: FineRefresh::PerBank,
+    organizations: &[
+        organization("4Gb", 4, 14),
+        organization("8Gb", 8, 15),
+        organization("16Gb", 16, 16),
+    ],
+    grades: &[
+        //    name         rate  tCK  CL CWL RCDRD RCDWR RP RAS WR RTP WTRS WTRL RTW
+        grade(
+            "HBM3-5200",
+            [5200, 769, 17, 8, 26, 13, 22, 37, 27, 8, 6, 9, 6],
+        ),
+        grade(
+            "HBM3-6400",
+            [6400, 625, 20, 10, 31, 15, 26, 45, 33, 9, 7, 10, 8],
+        ),
+    ],
+    resolve,
+};
+
+const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
+    Organization {
+        name,
+        density_mb: gigabits << 10,
+        pins: 32,
+        groups: 4,
+        banks: 4,
+        rows: 1 << row_bits,
+        columns: 1 << 8,
+    }
+}
+
+/// tRC is tRAS + tRP + 1 in the source's bin; the gap from read to write follows from its tRTW.
+const fn grade(
+    name: &'static str,
+    [
+        rate,
+        clock_ps,
+        cl,
+        cwl,
+        rcd,
+        rcd_wr,
+        rp,
+        ras,
+        wr,
+        rtp,
+        wtr_s,
+        wtr_l,
+        rtw_gap,
+    ]: [u32; 13],
+) -> Grade {
+    Grade {
+        name,
+        rate,
+        clock_ps,
+        timings: Timings {
+            burst: 2,
+            burst_group: 2,
+            cl,
+            cwl,
+            rcd,
+            rcd_wr,
+            rp,
+            rp_all: rp,
+            ras,
+            rc: ras + rp + 1,
+            wr,
+            rtp,
+            ccd_s: 2,
+            ccd_l: 4,
+            ccd_s_wr: 2,
+            ccd_l_wr: 4,
+            rrd_s: 4,
+            rrd_l: 5,
+            faw: 24,
+            wtr_s,
+            wtr_l,
+            rtw_gap,
+            rank_gap: 2,
+            ppd: 2,
+            refi: 0,
+            rfc: 0,
+            rfc_pb: 0,
+            pbr_pbr: 0,
+            pbr_act: 0,
+            wck_post: 0,
+        },
+        currents: Currents {
+            vdd_mv: 1100,
+            idd0: 40,
+            idd2n: 25,
+            idd3n: 35,
+            idd4r: 300,
+            idd4w: 320,
+            idd5b: 150,
+        },
+    }
+}
+
+fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+    let clock = grade.clock_ps;
+    let mut timings = grade.timings;
+    let rfc = match organization.density_mb {
+        0..=4096 => 260_000,
+        4097..=8192 => 350_000,
+        _ => 450_000,
+    };
+    timings.rfc = clocks(rfc, clock);
+    timings.rfc_pb = clocks(200_000, clock);
+    timings.pbr_pbr = clocks(5_000, clock).max(3);
+    timings.pbr_act = timings.pbr_pbr;
+    timings.refi = clocks(3_900_000, clock);
+    timings
+}

@@ -1,0 +1,140 @@
+//! LPDDR5 (JEDEC JESD209-5B), bank-group mode, CKR 4:1, bursts of 16.
+//!
+//! Values of 6400 and the refresh tables are those of Ramulator 2.1 (`dram/lpddr5.py`), which
+//! cites the tables of JESD209-5B. 5500 takes their times in nanoseconds at its own clock of
+//! 687.5 MHz and the latencies of the set of that rate (*assumed*: RL 15, WL 8).
+//! An activate is two commands of one clock, modelled as one of two. An access while the write
+//! clock is not synchronized is preceded by a CAS command. Currents: *assumed*, of the order of
+//! data sheets of 8 Gb x16 devices, all rails taken together at 1.05 V.
+
+use super::super::standard::{
+    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+};
+use super::super::timing::Timings;
+
+pub(crate) static LPDDR5: Standard = Standard {
+    name: "LPDDR5",
+    bus: CommandBus {
+        ticks_per_clock: 1,
+        act: 2,
+        column: 1,
+        row: 1,
+        dual: false,
+        from_last: false,
+    },
+    beats: 16,
+    width: 16,
+    pseudo_channels: 1,
+    refresh: FineRefresh::PerBank,
+    organizations: &[
+        organization("8Gb x16", 8, 15),
+        organization("16Gb x16", 16, 16),
+    ],
+    grades: &[
+        //    name          rate  tCK   CL CWL RCD RP RPab RAS WR RTP WTRS WTRL
+        grade(
+            "LPDDR5-5500",
+            [5500, 1454, 15, 8, 13, 13, 15, 29, 24, 7, 5, 9],
+        ),
+        grade(
+            "LPDDR5-6400",
+            [6400, 1250, 17, 9, 15, 15, 17, 34, 28, 8, 5, 10],
+        ),
+    ],
+    resolve,
+};
+
+const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
+    Organization {
+        name,
+        density_mb: gigabits << 10,
+        pins: 16,
+        groups: 4,
+        banks: 4,
+        rows: 1 << row_bits,
+        columns: 1 << 10,
+    }
+}
+
+const fn grade(
+    name: &'static str,
+    [
+        rate,
+        clock_ps,
+        cl,
+        cwl,
+        rcd,
+        rp,
+        rp_all,
+        ras,
+        wr,
+        rtp,
+        wtr_s,
+        wtr_l,
+    ]: [u32; 12],
+) -> Grade {
+    Grade {
+        name,
+        rate,
+        clock_ps,
+        timings: Timings {
+            burst: 2,
+            burst_group: 4,
+            cl,
+            cwl,
+            rcd,
+            rcd_wr: rcd,
+            rp,
+            rp_all,
+            ras,
+            rc: ras + rp,
+            wr,
+            rtp,
+            ccd_s: 2,
+            ccd_l: 4,
+            ccd_s_wr: 2,
+            ccd_l_wr: 4,
+            rrd_s: 0,
+            rrd_l: 0,
+            faw: 0,
+            wtr_s,
+            wtr_l,
+            rtw_gap: 2,
+            rank_gap: 2,
+            ppd: 2,
+            refi: 0,
+            rfc: 0,
+            rfc_pb: 0,
+            pbr_pbr: 0,
+            pbr_act: 0,
+            wck_post: 1,
+        },
+        currents: Currents {
+            vdd_mv: 1050,
+            idd0: 60,
+            idd2n: 25,
+            idd3n: 32,
+            idd4r: 260,
+            idd4w: 240,
+            idd5b: 150,
+        },
+    }
+}
+
+fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+    let clock = grade.clock_ps;
+    let mut timings = grade.timings;
+    timings.rrd_s = clocks(5_000, clock).max(4);
+    timings.rrd_l = timings.rrd_s;
+    timings.faw = clocks(20_000, clock).max(16);
+    let (rfc, rfc_pb) = match organization.density_mb {
+        0..=8192 => (210_000, 120_000),
+        _ => (280_000, 140_000),
+    };
+    timings.rfc = clocks(rfc, clock);
+    timings.rfc_pb = clocks(rfc_pb, clock);
+    timings.refi = clocks(3_906_000, clock);
+    timings.pbr_pbr = clocks(90_000, clock);
+    timings.pbr_act = clocks(7_500, clock);
+    timings
+}

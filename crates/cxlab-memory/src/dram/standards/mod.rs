@@ -1,0 +1,32 @@
+//! The standards, one file each. Every value has its source in the file.
+
+mod ddr4;
+mod ddr5;
+mod hbm2;
+mod hbm3;
+mod lpddr4;
+mod lpddr5;
+
+use super::standard::{Grade, Standard};
+
+/// All standards.
+pub(crate) static STANDARDS: &[&Standard] = &[
+    &ddr4::DDR4,
+    &ddr5::DDR5,
+    &lpddr4::LPDDR4,
+    &lpddr5::LPDDR5,
+    &hbm2::HBM2,
+    &hbm3::HBM3,
+];
+
+/// The standard and grade of that name.
+pub(crate) fn find(grade: &str) -> Option<(&'static Standard, &'static Grade)> {
+    grades().find(|(_, one)| one.name == grade)
+}
+
+/// Every grade with its standard.
+pub(crate) fn grades() -> impl Iterator<Item = (&'static Standard, &'static Grade)> {
+    STANDARDS
+        .iter()
+        .flat_map(|standard| standard.grades.iter().map(move |grade| (*standard, grade)))
+}

@@ -1,0 +1,102 @@
+//! An owner for tests: it sends requests at their times, waits where it is refused, wakes when it
+//! is asked to, and keeps what it hears.
+
+use cxlab_engine::units::{Dpa, SimTime};
+
+use crate::dram::{Command, Dram, DramParams, Observer};
+use crate::{Completion, MemoryBackend, MemoryRequest};
+
+/// Keeps every command.
+#[derive(Default)]
+pub struct Recorder(pub Vec<Command>);
+
+impl Observer for Recorder {
+    const ON: bool = true;
+    fn command(&mut self, command: &Command) {
+        self.0.push(*command);
+    }
+}
+
+/// A request and when it wants to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub at: u64,
+    pub dpa: u64,
+    pub lines: u16,
+    pub write: bool,
+}
+
+pub fn read(at: u64, dpa: u64) -> Wish {
+    let (lines, write) = (1, false);
+    Wish {
+        at,
+        dpa,
+        lines,
+        write,
+    }
+}
+
+pub fn write(at: u64, dpa: u64) -> Wish {
+    let write = true;
+    Wish {
+        write,
+        ..read(at, dpa)
+    }
+}
+
+pub fn params(text: &str) -> DramParams {
+    DramParams::read(&serde_json::from_str(text).unwrap()).unwrap()
+}
+
+pub fn memory(params: &DramParams) -> Dram<Recorder> {
+    let capacity = params.resolve().unwrap().capacity;
+    Dram::new(params, capacity, |_| Recorder::default()).unwrap()
+}
+
+/// When each request was sent and done.
+pub struct Heard {
+    pub sent: Vec<u64>,
+    pub done: Vec<u64>,
+}
+
+/// Sends every wish in order, each at its time or when there is room, and waits for all of them.
+pub fn drive(memory: &mut impl MemoryBackend, wishes: &[Wish]) -> Heard {
+    let mut heard = Heard {
+        sent: vec![u64::MAX; wishes.len()],
+        done: vec![u64::MAX; wishes.len()],
+    };
+    let mut now = 0;
+    let mut next = 0;
+    let mut list: Vec<Completion> = Vec::new();
+    loop {
+        memory.advance(SimTime(now), &mut list);
+        for one in list.drain(..) {
+            assert!(one.at.0 <= now, "told of at {now}, done at {}", one.at.0);
+            assert_eq!(heard.done[one.id as usize], u64::MAX, "done twice");
+            heard.done[one.id as usize] = one.at.0;
+        }
+        while let Some(wish) = wishes.get(next).filter(|wish| wish.at <= now)
+            && memory.can_accept(SimTime(now), wish.write)
+        {
+            let request = MemoryRequest {
+                id: next as u32,
+                dpa: Dpa(wish.dpa),
+                lines: wish.lines,
+                write: wish.write,
+            };
+            assert_eq!(memory.enqueue(SimTime(now), request), None);
+            heard.sent[next] = now;
+            next += 1;
+        }
+        let wish = wishes.get(next).map(|wish| wish.at).filter(|at| *at > now);
+        let event = memory.next_event().map(|at| at.0);
+        now = match (wish, event) {
+            (Some(wish), Some(event)) => wish.min(event.max(now)),
+            (Some(wish), None) => wish,
+            (None, Some(event)) => event.max(now),
+            (None, None) => break,
+        };
+    }
+    assert_eq!(next, wishes.len(), "a request was never accepted");
+    heard
+}

@@ -1,0 +1,161 @@
+//! What a scenario may say and what it may not.
+
+use cxlab_engine::catalog::find;
+use cxlab_engine::units::Bytes;
+
+use crate::CATALOG;
+use crate::dram::standards;
+
+fn build(text: &str) -> Result<(), String> {
+    let entry = find(CATALOG, "dram").unwrap();
+    let medium = (entry.build)(&serde_json::from_str(text).unwrap());
+    medium.map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn bad_parameters_are_refused_with_value_and_what_is_allowed() {
+    for (text, message) in [
+        (
+            r#"{"grade": "DDR9"}"#,
+            "`grade`: `DDR9` is not known; known are DDR4-2400P",
+        ),
+        (
+            r#"{"organization": "3Gb"}"#,
+            "`organization`: `3Gb` is not one of DDR5; known are 16Gb x8",
+        ),
+        (
+            r#"{"channels": 3}"#,
+            "`channels`: 3: must be a power of two from 1 to 64",
+        ),
+        (
+            r#"{"ranks": 32}"#,
+            "`ranks`: 32: must be a power of two from 1 to 16",
+        ),
+        (
+            r#"{"width": 12}"#,
+            "`width`: 12 bits: must be a power of two",
+        ),
+        (
+            r#"{"clock": "10 ps"}"#,
+            "`clock`: 10 ps: must lie between 100 ps and 10 ns",
+        ),
+        (
+            r#"{"mapping": "RoCo"}"#,
+            "`mapping`: `RoCo` places 0 of the 1 bits of `Ch`",
+        ),
+        (
+            r#"{"read_queue": 0}"#,
+            "`read_queue`: 0: must lie between 1 and 1024",
+        ),
+        (
+            r#"{"drain_above": 10}"#,
+            "`drain_below`: 20: must lie between 0 and 10",
+        ),
+        (
+            r#"{"bank_queue": 65}"#,
+            "`bank_queue`: 65: must lie between 1 and 64",
+        ),
+        (
+            r#"{"page": {"kind": "capped"}}"#,
+            "`page`: capped needs `accesses`, `idle` or both",
+        ),
+        (
+            r#"{"page": {"kind": "capped", "idle": "2 ms"}}"#,
+            "`page.idle`: 2 ms: must lie between 1 ps and 1 ms",
+        ),
+        (
+            r#"{"refresh": "per-bank"}"#,
+            "`refresh`: not known to DDR5; allowed are none, all-bank, same-bank",
+        ),
+        (
+            r#"{"timing": {"rcd": 0}}"#,
+            "`timing.rcd`: 0: must be at least 1 clock",
+        ),
+        (
+            r#"{"timing": {"rfc": 2000000}}"#,
+            "`timing.rfc`: 2000000: must lie between",
+        ),
+        (
+            r#"{"timing": {"refi": 100}}"#,
+            "`timing.refi`: 100 ticks: must exceed rfc",
+        ),
+        (
+            r#"{"timing": {"cwl": 99}}"#,
+            "`timing.cwl`: 99: must not exceed cl + burst + rtw_gap",
+        ),
+        (r#"{"timing": {"cas": 9}}"#, "unknown field `cas`"),
+        (r#"{"speed": 9}"#, "unknown field `speed`"),
+    ] {
+        let error = build(text).unwrap_err();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn the_default_holds_the_default_device_and_more_is_refused() {
+    let entry = find(CATALOG, "dram").unwrap();
+    let medium = (entry.build)(&serde_json::json!({})).unwrap();
+    assert!(medium.check(Bytes(16 << 30)).is_ok());
+    let error = medium.check(Bytes(17 << 30)).unwrap_err().to_string();
+    assert!(
+        error.contains("hold 16 GiB, and the device has 17 GiB"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_timing_can_be_replaced_alone() {
+    let text = r#"{"timing": {"ras": 70, "cl": 40}, "currents": {"idd0_ma": 99}}"#;
+    let params = super::owner::params(text);
+    let resolved = params.resolve().unwrap();
+    let of_grade = super::owner::params("{}").resolve().unwrap();
+    assert_eq!(resolved.timings.cl, 40);
+    assert_eq!(resolved.timings.rc, 70 + of_grade.timings.rp);
+    assert_eq!(resolved.timings.rcd, of_grade.timings.rcd);
+    assert_eq!(resolved.currents.idd0, 99);
+    assert_eq!(resolved.currents.idd3n, of_grade.currents.idd3n);
+}
+
+/// What a table must satisfy, whatever its values.
+#[test]
+fn the_tables_agree_with_themselves() {
+    for (standard, grade) in standards::grades() {
+        // The burst's beats at the data rate, and the clock's rounding down.
+        let burst_ps = grade.timings.burst * grade.clock_ps;
+        let beats_ps = standard.beats * 1_000_000 / grade.rate;
+        assert!(
+            burst_ps.abs_diff(beats_ps) * 200 < beats_ps,
+            "{}",
+            grade.name
+        );
+        for organization in standard.organizations {
+            let t = (standard.resolve)(grade, organization);
+            let name = format!("{} {}", grade.name, organization.name);
+            assert!(t.rc >= t.ras + t.rp, "{name}");
+            assert!(
+                t.ras >= t.rcd + t.rtp - 1 || standard.name != "DDR4",
+                "{name}"
+            );
+            assert!(t.faw >= 4 * t.rrd_s.min(t.faw / 4), "{name}");
+            assert!(
+                t.ccd_l >= t.ccd_s && t.rrd_l >= t.rrd_s.min(t.rrd_l),
+                "{name}"
+            );
+            assert!(t.rfc < t.refi && t.rfc > t.rc, "{name}");
+            assert!(
+                [t.rrd_s, t.rrd_l, t.faw, t.refi, t.rfc]
+                    .iter()
+                    .all(|v| *v > 0),
+                "{name}"
+            );
+            let devices = standard.width / organization.pins;
+            let bits = u64::from(organization.groups * organization.banks)
+                * u64::from(organization.rows)
+                * u64::from(organization.columns)
+                * u64::from(standard.width)
+                * u64::from(standard.pseudo_channels);
+            let density = u64::from(organization.density_mb) << 20;
+            assert_eq!(bits, density * u64::from(devices), "{name}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Queues: forwarding, coalescing, drain marks, caps, order; and that nothing depends on when
+//! the owner looks.
+
+use super::legality::traffic;
+use super::owner::{Wish, drive, memory, params, read, write};
+use crate::MemoryBackend;
+use crate::dram::{CommandKind, Dram, DramParams, Silent};
+use cxlab_engine::units::{Bytes, SimTime};
+
+fn quiet(rest: &str) -> DramParams {
+    params(&format!(
+        r#"{{"grade": "DDR4-3200AA", "channels": 1, "refresh": "none", {rest}}}"#
+    ))
+}
+
+fn statistic(memory: &impl MemoryBackend, now: u64, name: &str) -> f64 {
+    let mut list = Vec::new();
+    memory.statistics(SimTime(now), &mut list);
+    let name = format!("dram.{name}");
+    list.iter().find(|one| one.name == name).unwrap().value
+}
+
+const CLOCK: u64 = 625;
+
+#[test]
+fn a_read_of_a_queued_write_is_answered_from_the_queue() {
+    let mut memory = memory(&quiet(r#""row_hit_cap": 4"#));
+    // A read keeps the write waiting, another line is not answered.
+    let wishes = [read(0, 0), write(0, 4096), read(0, 4096), read(0, 8192)];
+    let heard = drive(&mut memory, &wishes);
+    assert_eq!(heard.done[2], CLOCK);
+    assert!(heard.done[3] > 40 * CLOCK);
+    assert_eq!(statistic(&memory, heard.done[3], "forwarded_reads"), 1.0);
+    assert_eq!(statistic(&memory, heard.done[3], "reads"), 2.0);
+}
+
+#[test]
+fn a_write_to_a_queued_write_is_absorbed() {
+    let mut memory = memory(&quiet(r#""row_hit_cap": 4"#));
+    let mut wishes = vec![write(0, 0); 10];
+    wishes.push(read(0, 1 << 20));
+    wishes.push(read(10_000_000, 0));
+    let heard = drive(&mut memory, &wishes);
+    assert!(heard.done[..10].iter().all(|at| *at == CLOCK));
+    let end = heard.done[11];
+    assert_eq!(statistic(&memory, end, "coalesced_writes"), 9.0);
+    assert_eq!(statistic(&memory, end, "writes"), 1.0);
+}
+
+#[test]
+fn writes_wait_for_the_high_mark_and_stop_at_the_low_one() {
+    let mut memory = memory(&quiet(
+        r#""write_queue": 20, "drain_above": 50, "drain_below": 20, "mapping": "RoBaRaCoBgCh""#,
+    ));
+    // Reads and writes of open rows, never without a read waiting; writes a tenth as often.
+    let mut wishes = Vec::new();
+    for index in 0..4_000u64 {
+        wishes.push(read(index * 4 * CLOCK, index % 256 * 64));
+        if index % 10 == 9 {
+            wishes.push(write(index * 4 * CLOCK, (1 << 20) + index / 10 % 256 * 64));
+        }
+    }
+    drive(&mut memory, &wishes);
+    let commands = &memory.observer(0).0;
+    let mut lengths = Vec::new();
+    let mut run = 0;
+    for command in commands {
+        match command.kind {
+            CommandKind::Write => run += 1,
+            CommandKind::Read if run > 0 => {
+                lengths.push(run);
+                run = 0;
+            }
+            _ => {}
+        }
+    }
+    // 11 waiting start a drain, 3 are left; the row's opening and arrivals move one or two.
+    lengths.pop();
+    assert!(lengths.len() > 20, "{lengths:?}");
+    let usual = lengths.iter().filter(|length| (7..=10).contains(*length));
+    assert!(usual.count() * 10 >= lengths.len() * 9, "{lengths:?}");
+}
+
+#[test]
+fn the_cap_ends_a_run_of_row_hits() {
+    let hits_before_the_conflict = |cap: u32, after: u32, rtp: u32| {
+        let mut memory = memory(&quiet(&format!(
+            r#""row_hit_cap": {cap}, "yield_after": {after}, "timing": {{"rtp": {rtp}}}"#
+        )));
+        let other_row = 1 << 17;
+        let mut wishes = vec![read(0, 0), read(0, other_row)];
+        wishes.extend((1..24).map(|index| read(0, index * 64)));
+        let heard = drive(&mut memory, &wishes);
+        heard.done.iter().filter(|at| **at < heard.done[1]).count()
+    };
+    let none = 1_000_000;
+    assert_eq!(hits_before_the_conflict(none, none, 12), 24);
+    for cap in [1, 4, 16] {
+        assert_eq!(hits_before_the_conflict(cap, none, 12), cap as usize);
+    }
+    // Without a cap an older request closes the row when tRAS and tRTP allow: here each hit comes
+    // before the tRTP of the last has passed,
+    assert_eq!(hits_before_the_conflict(none, 4, 12), 24);
+    // and here four go within tRAS.
+    assert_eq!(hits_before_the_conflict(none, 0, 6), 4);
+    assert_eq!(hits_before_the_conflict(none, 10, 6), 10);
+}
+
+#[test]
+fn pages_close_as_the_policy_says() {
+    let kinds = |rest: &str, wishes: &[Wish]| -> Vec<CommandKind> {
+        let mut memory = memory(&quiet(rest));
+        drive(&mut memory, wishes);
+        memory.advance(SimTime(50_000_000), &mut Vec::new());
+        memory.observer(0).0.iter().map(|one| one.kind).collect()
+    };
+    use CommandKind::{Activate, Precharge, Read, ReadPrecharge};
+    let two = [read(0, 0), read(0, 64), read(1_000_000, 128)];
+    let open = kinds(r#""page": {"kind": "open"}"#, &two);
+    assert_eq!(open, [Activate, Read, Read, Read]);
+    let closed = kinds(r#""page": {"kind": "closed"}"#, &two);
+    assert_eq!(
+        closed,
+        [Activate, Read, ReadPrecharge, Activate, ReadPrecharge]
+    );
+    let capped = kinds(r#""page": {"kind": "capped", "accesses": 2}"#, &two);
+    assert_eq!(capped, [Activate, Read, ReadPrecharge, Activate, Read]);
+    let idle = kinds(r#""page": {"kind": "capped", "idle": "200 ns"}"#, &two);
+    let expected = [Activate, Read, Read, Precharge, Activate, Read, Precharge];
+    assert_eq!(idle, expected);
+}
+
+#[test]
+fn a_request_of_many_lines_is_done_with_its_last_burst() {
+    let params = params(r#"{"grade": "DDR5-4800BN", "channels": 2, "refresh": "none"}"#);
+    let mut memory = memory(&params);
+    let page = Wish {
+        lines: 64,
+        ..read(0, 4096)
+    };
+    let heard = drive(&mut memory, &[page, read(0, 4096), write(0, 1 << 20)]);
+    let reads = (0..2).flat_map(|channel| &memory.observer(channel).0);
+    let reads = reads.filter(|one| one.kind == CommandKind::Read);
+    let last = reads.clone().map(|one| one.tick).max().unwrap();
+    assert_eq!(reads.count(), 65);
+    let t = *memory.timings();
+    let clock = 416;
+    // The single read comes after the page, whose bursts came before.
+    assert!(heard.done[0] <= heard.done[1]);
+    assert_eq!(heard.done[1], (last + u64::from(t.cl + t.burst)) * clock);
+}
+
+#[test]
+fn a_burst_longer_than_a_line_serves_all_its_lines() {
+    let params = params(r#"{"grade": "LPDDR4-2400", "channels": 1, "refresh": "none"}"#);
+    let mut memory = memory(&params);
+    let pair = |dpa, lines| Wish {
+        lines,
+        ..read(0, dpa)
+    };
+    drive(&mut memory, &[pair(0, 2), pair(192, 2), pair(64, 1)]);
+    let commands = &memory.observer(0).0;
+    let columns: Vec<u32> = commands
+        .iter()
+        .filter(|one| one.kind == CommandKind::Read)
+        .map(|one| one.column)
+        .collect();
+    assert_eq!(columns, [0, 1, 2, 0]);
+    assert_eq!(memory.granule(), 128);
+}
+
+#[test]
+fn what_happens_does_not_depend_on_how_often_the_owner_looks() {
+    for policy in [
+        r#""ranks": 2"#,
+        r#""bank_queue": 8, "page": {"kind": "capped", "idle": "100 ns"}"#,
+    ] {
+        let params = params(&format!(r#"{{"grade": "DDR4-2666V", {policy}}}"#));
+        let capacity = params.resolve().unwrap().capacity.0;
+        let wishes = traffic(11, 3_000, capacity);
+        let mut seldom = memory(&params);
+        let heard = drive(&mut seldom, &wishes);
+        // The same arrivals, but looked at each 100 ps... and told when they came.
+        let mut often = memory(&params);
+        let mut done = Vec::new();
+        let mut now = 0;
+        for (index, wish) in wishes.iter().enumerate() {
+            let at = heard.sent[index];
+            while now + 1_700 < at && at - now < 3_000_000 {
+                now += 1_700;
+                often.can_accept(SimTime(now), now % 2 == 0);
+                often.advance(SimTime(now), &mut done);
+                let _ = often.next_event();
+            }
+            now = at;
+            let request = crate::MemoryRequest {
+                id: index as u32,
+                dpa: cxlab_engine::units::Dpa(wish.dpa),
+                lines: wish.lines,
+                write: wish.write,
+            };
+            often.enqueue(SimTime(at), request);
+        }
+        let end = heard.done.iter().max().unwrap();
+        often.advance(SimTime(*end), &mut done);
+        assert_eq!(done.len(), wishes.len());
+        for one in &done {
+            assert_eq!(heard.done[one.id as usize], one.at.0, "{policy}");
+        }
+    }
+}
+
+#[test]
+fn an_observer_changes_nothing_and_idle_time_is_skipped() {
+    for (grade, refresh) in [
+        ("DDR4-3200AA", "all-bank"),
+        ("DDR5-4800BN", "same-bank"),
+        ("LPDDR5-6400", "per-bank"),
+    ] {
+        let text = format!(r#"{{"grade": "{grade}", "refresh": "{refresh}", "ranks": 2}}"#);
+        let params = params(&text);
+        let capacity = params.resolve().unwrap().capacity;
+        // Requests 3.3 ms apart, and a few together.
+        let wishes: Vec<_> = (0..40u64)
+            .map(|index| {
+                read(
+                    index / 4 * 3_300_017_003,
+                    index * 8_240 % capacity.0 / 64 * 64,
+                )
+            })
+            .collect();
+        let mut watched = memory(&params);
+        let mut silent = Dram::new(&params, capacity, |_| Silent).unwrap();
+        let (one, other) = (drive(&mut watched, &wishes), drive(&mut silent, &wishes));
+        assert_eq!(one.done, other.done, "{grade}");
+        let end = *one.done.last().unwrap();
+        let of = |memory: &dyn MemoryBackend| {
+            let mut list = Vec::new();
+            memory.statistics(SimTime(end), &mut list);
+            list
+        };
+        assert_eq!(of(&watched), of(&silent), "{grade}");
+    }
+}
+
+#[test]
+fn a_full_memory_refuses_and_wakes_its_owner_when_there_is_room() {
+    let params = quiet(r#""read_queue": 2, "write_queue": 2"#);
+    let mut memory = Dram::new(&params, Bytes(1 << 20), |_| Silent).unwrap();
+    let request = |id: u32| crate::MemoryRequest {
+        id,
+        dpa: cxlab_engine::units::Dpa(u64::from(id) << 14),
+        lines: 1,
+        write: false,
+    };
+    for id in 0..2 {
+        assert!(memory.can_accept(SimTime(0), false));
+        memory.enqueue(SimTime(0), request(id));
+    }
+    assert!(!memory.can_accept(SimTime(0), false));
+    let at = memory.next_event().unwrap();
+    memory.advance(at, &mut Vec::new());
+    assert!(memory.can_accept(at, false), "at {at:?}");
+    assert!(at.0 <= 2 * CLOCK);
+}

@@ -1,0 +1,214 @@
+//! Timing parameters as the standards list them, in clocks, and the least distances between two
+//! commands that follow from them, in ticks.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::standard::CommandBus;
+
+macro_rules! timings {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// Timing parameters of a speed grade and organization, in clocks (tCK).
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct Timings {
+            $($(#[doc = $doc])* pub $name: u32,)*
+        }
+
+        /// Timing parameters that replace those of the grade, each in clocks (tCK). Range of each:
+        /// 0 to 1,000,000. Default of each: the grade's.
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct TimingOverrides {
+            $($(#[doc = $doc])* #[serde(skip_serializing_if = "Option::is_none")]
+              #[schemars(range(min = 0, max = 1_000_000))]
+              pub $name: Option<u32>,)*
+        }
+
+        impl TimingOverrides {
+            /// The grade's parameters with those given in their place.
+            pub(super) fn apply(&self, timings: &mut Timings) {
+                $(if let Some(value) = self.$name { timings.$name = value; })*
+            }
+            /// The name and value of the first that lies above `most`.
+            pub(super) fn beyond(&self, most: u32) -> Option<(&'static str, u32)> {
+                $(if let Some(value) = self.$name.filter(|value| *value > most) {
+                    return Some((stringify!($name), value));
+                })*
+                None
+            }
+        }
+    };
+}
+
+timings! {
+    /// A burst on the data bus (BL / data rate per clock).
+    burst,
+    /// The time for which a burst occupies the column path of its bank group, for the distance
+    /// from a write to a read there (LPDDR5: BL/n_max; elsewhere as `burst`).
+    burst_group,
+    /// CAS (read) latency, tCL.
+    cl,
+    /// CAS write latency, tCWL.
+    cwl,
+    /// Activate to read, tRCD.
+    rcd,
+    /// Activate to write, tRCD (HBM: tRCDWR).
+    rcd_wr,
+    /// Precharge of one bank to activate, tRP.
+    rp,
+    /// Precharge of all banks to activate, tRPab; as `rp` where the standard has one value.
+    rp_all,
+    /// Activate to precharge, tRAS.
+    ras,
+    /// Activate to activate of the same bank, tRC. Where `ras`, `rp` or both are given and this
+    /// is not, it is their sum.
+    rc,
+    /// End of write data to precharge, tWR.
+    wr,
+    /// Read to precharge, tRTP.
+    rtp,
+    /// Read to read of another bank group, tCCD_S.
+    ccd_s,
+    /// Read to read of the same bank group, tCCD_L.
+    ccd_l,
+    /// Write to write of another bank group, tCCD_S_WR; as `ccd_s` where there is one value.
+    ccd_s_wr,
+    /// Write to write of the same bank group, tCCD_L_WR; as `ccd_l` where there is one value.
+    ccd_l_wr,
+    /// Activate to activate of another bank group, tRRD_S.
+    rrd_s,
+    /// Activate to activate of the same bank group, tRRD_L.
+    rrd_l,
+    /// Window of at most four activates of a rank, tFAW.
+    faw,
+    /// End of write data to read of another bank group, tWTR_S.
+    wtr_s,
+    /// End of write data to read of the same bank group, tWTR_L.
+    wtr_l,
+    /// Bus turnaround from the end of read data to the begin of write data (preambles and
+    /// postambles).
+    rtw_gap,
+    /// Gap on the data bus between data of two ranks, where one of them reads (tCS, tRTRS).
+    rank_gap,
+    /// Precharge to precharge of the same rank, tPPD; 0 or 1: none.
+    ppd,
+    /// Average time between two refreshes of a rank (of all its banks), tREFI.
+    refi,
+    /// Refresh of all banks to activate, tRFC.
+    rfc,
+    /// Refresh of one bank, or of the same bank in each group, to activate there: tRFCpb, tRFCsb.
+    rfc_pb,
+    /// Refresh of one bank to refresh of another of the same rank: tpbR2pbR, tREFSBRD, tRREFD.
+    pbr_pbr,
+    /// Refresh of one bank to activate of another of the same rank: tpbR2act, tREFSBRD, tRREFD.
+    pbr_act,
+    /// How long after the last data the write clock stays synchronized (LPDDR5: tWCKPST); an
+    /// access later than that needs a CAS command first. 0: no such clock.
+    wck_post,
+}
+
+/// Least distances from one command to the next, in ticks, from the first tick of each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gaps {
+    pub act_rd: u64,
+    pub act_wr: u64,
+    pub act_pre: u64,
+    pub act_act: u64,
+    pub act_act_l: u64,
+    pub act_act_s: u64,
+    pub faw: u64,
+    pub act_ref_other: u64,
+    pub pre_act: u64,
+    pub pre_all_act: u64,
+    /// What a refresh has to wait longer than an activate after the same precharge.
+    pub ref_after_act: u64,
+    pub pre_pre: u64,
+    pub rd_pre: u64,
+    pub wr_pre: u64,
+    pub rd_rd_l: u64,
+    pub rd_rd_s: u64,
+    pub rd_rd_rank: u64,
+    pub rd_wr: u64,
+    pub rd_wr_rank: u64,
+    pub wr_wr_l: u64,
+    pub wr_wr_s: u64,
+    pub wr_wr_rank: u64,
+    pub wr_rd_l: u64,
+    pub wr_rd_s: u64,
+    pub wr_rd_rank: u64,
+    pub ref_act: u64,
+    pub pbr_same_act: u64,
+    pub pbr_other_act: u64,
+    pub pbr_pbr: u64,
+    /// Read command to the end of its data.
+    pub read_done: u64,
+    /// Write command to the end of its data.
+    pub write_done: u64,
+    pub burst: u64,
+    pub refi: u64,
+    pub wck_post: u64,
+    /// Ticks for which a command occupies its bus.
+    pub act_ticks: u64,
+    pub col_ticks: u64,
+    pub row_ticks: u64,
+}
+
+impl Gaps {
+    pub(super) fn new(t: &Timings, bus: &CommandBus) -> Gaps {
+        let clock = i64::from(bus.ticks_per_clock);
+        let span = |clocks: i64| clocks * clock;
+        // What a command that lasts several ticks adds where distances count from its last one.
+        let offset = |ticks: u32| {
+            if bus.from_last {
+                i64::from(ticks) - 1
+            } else {
+                0
+            }
+        };
+        let (act, col, row) = (offset(bus.act), offset(bus.column), offset(bus.row));
+        let gap = |clocks: i64, before: i64, after: i64| -> u64 {
+            u64::try_from(span(clocks) + before - after).unwrap_or(0)
+        };
+        let get = i64::from;
+        let (bl, cl, cwl) = (get(t.burst), get(t.cl), get(t.cwl));
+        Gaps {
+            act_rd: gap(get(t.rcd), act, col),
+            act_wr: gap(get(t.rcd_wr), act, col),
+            act_pre: gap(get(t.ras), act, row),
+            act_act: gap(get(t.rc), act, act),
+            act_act_l: gap(get(t.rrd_l.max(t.rrd_s)), act, act),
+            act_act_s: gap(get(t.rrd_s), act, act),
+            faw: gap(get(t.faw), act, act),
+            act_ref_other: gap(get(t.rrd_s), act, row),
+            pre_act: gap(get(t.rp), row, act),
+            pre_all_act: gap(get(t.rp_all), row, act),
+            ref_after_act: u64::try_from(act - row).unwrap_or(0),
+            pre_pre: gap(get(t.ppd), row, row),
+            rd_pre: gap(get(t.rtp), col, row),
+            wr_pre: gap(cwl + bl + get(t.wr), col, row),
+            rd_rd_l: gap(get(t.ccd_l.max(t.burst)), col, col),
+            rd_rd_s: gap(get(t.ccd_s.max(t.burst)), col, col),
+            rd_rd_rank: gap(bl + get(t.rank_gap), col, col),
+            rd_wr: gap(cl + bl + get(t.rtw_gap) - cwl, col, col),
+            rd_wr_rank: gap(cl + bl + get(t.rank_gap) - cwl, col, col),
+            wr_wr_l: gap(get(t.ccd_l_wr.max(t.burst)), col, col),
+            wr_wr_s: gap(get(t.ccd_s_wr.max(t.burst)), col, col),
+            wr_wr_rank: gap(bl, col, col),
+            wr_rd_l: gap(cwl + get(t.burst_group) + get(t.wtr_l), col, col),
+            wr_rd_s: gap(cwl + bl + get(t.wtr_s), col, col),
+            wr_rd_rank: gap((cwl + bl + get(t.rank_gap) - cl).max(0), col, col),
+            ref_act: gap(get(t.rfc), row, act),
+            pbr_same_act: gap(get(t.rfc_pb), row, act),
+            pbr_other_act: gap(get(t.pbr_act), row, act),
+            pbr_pbr: gap(get(t.pbr_pbr), row, row),
+            read_done: gap(cl + bl, 0, 0),
+            write_done: gap(cwl + bl, 0, 0),
+            burst: gap(bl, 0, 0),
+            refi: gap(get(t.refi), 0, 0),
+            wck_post: gap(get(t.wck_post), 0, 0),
+            act_ticks: u64::from(bus.act),
+            col_ticks: u64::from(bus.column),
+            row_ticks: u64::from(bus.row),
+        }
+    }
+}
