@@ -3,7 +3,9 @@
 
 pub mod backend;
 pub mod dram;
+mod finished;
 pub mod fixed;
+pub mod pmem;
 pub mod tag_array;
 pub mod victim;
 
@@ -49,4 +51,4 @@ pub trait Medium: Send + Sync {
 }
 
 /// Every medium that a scenario can name.
-pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[fixed::ENTRY, dram::ENTRY];
+pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[fixed::ENTRY, dram::ENTRY, pmem::ENTRY];

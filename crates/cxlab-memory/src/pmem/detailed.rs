@@ -1,0 +1,235 @@
+//! Optane DIMMs side by side: which DIMM a line lies in, and which requests are under way.
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
+
+use super::dimm::{Counts, Dimm, DimmParams, Segment};
+use super::{GRANULE, PmemParams, within};
+use crate::Site;
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::finished::Finished;
+use crate::tag_array::Geometry;
+
+/// Ways of the table of media addresses.
+const AIT_WAYS: u32 = 16;
+
+/// Resolved parameters of the detailed mode.
+pub(super) struct DetailedParams {
+    pub(super) dimms: u64,
+    /// Bytes.
+    pub(super) interleave: u64,
+    queue: u32,
+    dimm: DimmParams,
+}
+
+impl DetailedParams {
+    pub(super) fn new(params: &PmemParams) -> Result<Self, ParamError> {
+        let dimms = params.dimms.unwrap_or(6);
+        within("dimms", dimms.into(), 1, 64)?;
+        let interleave = params.interleave.unwrap_or(Bytes(4096));
+        if !interleave.0.is_power_of_two() || !(GRANULE..=1 << 30).contains(&interleave.0) {
+            let message = format!("found {interleave}; allowed: a power of two, 256 B to 1 GiB");
+            return Err(ParamError::new("interleave", message));
+        }
+        let wpq_lines = params.wpq_lines.unwrap_or(8);
+        within("wpq_lines", wpq_lines.into(), 1, 4096)?;
+        let buffer_lines = params.buffer_lines.unwrap_or(64);
+        within("buffer_lines", buffer_lines.into(), 2, 65536)?;
+        let ait_blocks = params.ait_blocks.unwrap_or(4096);
+        let accesses = params.media_accesses.unwrap_or(4);
+        within("media_accesses", accesses.into(), 1, 256)?;
+        let geometry = |field, lines: u32, ways: u32| {
+            Geometry::set_associative(lines.into(), ways.into())
+                .map_err(|error| ParamError::new(field, error.to_string()))
+        };
+        if !ait_blocks.is_multiple_of(AIT_WAYS) || !(AIT_WAYS..=1 << 20).contains(&ait_blocks) {
+            let message = format!("found {ait_blocks}; allowed: 16 to 1048576, a multiple of 16");
+            return Err(ParamError::new("ait_blocks", message));
+        }
+        let media_read = params.media_read.unwrap_or(Picos::from_nanos(155));
+        let media_write = params.media_write.unwrap_or(Picos::from_nanos(455));
+        for (field, found) in [("media_read", media_read), ("media_write", media_write)] {
+            if found == Picos::ZERO {
+                return Err(ParamError::new(field, "found 0 ps; allowed: 1 ps or more"));
+            }
+        }
+        let bus = params.bus.unwrap_or(BytesPerSec(21_328_000_000));
+        Ok(DetailedParams {
+            dimms: dimms.into(),
+            interleave: interleave.0,
+            queue: params.queue,
+            dimm: DimmParams {
+                interface_ps: params.interface.unwrap_or(Picos::from_nanos(127)).0,
+                accept_ps: params.write_accept.unwrap_or(Picos::from_nanos(90)).0,
+                line_ps: bus.time_for(Bytes(LINE_BYTES)).0,
+                ait_ps: params.ait_miss.unwrap_or(Picos(31_500)).0,
+                read_ps: media_read.0,
+                write_ps: media_write.0,
+                accesses,
+                wpq: wpq_lines,
+                buffer: geometry("buffer_lines", buffer_lines, buffer_lines)?,
+                ait: geometry("ait_blocks", ait_blocks, AIT_WAYS)?,
+            },
+        })
+    }
+}
+
+/// A request whose lines are not all done.
+#[derive(Clone, Copy)]
+struct Pending {
+    id: u32,
+    lines: u32,
+    /// When the last of its lines that are done is done.
+    at: u64,
+}
+
+/// The requests under way.
+pub(super) struct Pendings {
+    requests: Vec<Pending>,
+    free: Vec<u32>,
+    finished: Finished,
+}
+
+impl Pendings {
+    fn add(&mut self, request: &MemoryRequest) -> u32 {
+        let pending = Pending {
+            id: request.id,
+            lines: request.lines.into(),
+            at: 0,
+        };
+        match self.free.pop() {
+            Some(number) => {
+                self.requests[number as usize] = pending;
+                number
+            }
+            None => {
+                self.requests.push(pending);
+                self.requests.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Lines of a request will be done at a time.
+    #[inline]
+    pub(super) fn done(&mut self, number: u32, lines: u32, at: u64) {
+        let pending = &mut self.requests[number as usize];
+        pending.lines -= lines;
+        pending.at = pending.at.max(at);
+        if pending.lines == 0 {
+            self.finished.push(pending.at, pending.id);
+            self.free.push(number);
+        }
+    }
+}
+
+pub(super) struct Detailed {
+    /// Lines of 64 bytes in a row on a DIMM.
+    interleave: u64,
+    dimms: Vec<Dimm>,
+    pendings: Pendings,
+    queue: usize,
+    held: usize,
+}
+
+impl Detailed {
+    pub(super) fn new(params: &DetailedParams, mut site: Site) -> Self {
+        let queue = params.queue as usize;
+        let dimm = |_: u64| {
+            let rng = StreamRng::new(site.rng.next_u64(), "dimm");
+            Dimm::new(&params.dimm, rng)
+        };
+        Detailed {
+            interleave: params.interleave / LINE_BYTES,
+            dimms: (0..params.dimms).map(dimm).collect(),
+            pendings: Pendings {
+                requests: Vec::with_capacity(queue),
+                free: Vec::with_capacity(queue),
+                finished: Finished::with_capacity(queue),
+            },
+            queue,
+            held: 0,
+        }
+    }
+}
+
+impl MemoryBackend for Detailed {
+    fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
+        self.held < self.queue
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        self.held += 1;
+        let number = self.pendings.add(&request);
+        let dimms = self.dimms.len() as u64;
+        let mut line = request.dpa.line().0;
+        let end = line + u64::from(request.lines);
+        while line < end {
+            let block = line / self.interleave;
+            let next = ((block + 1) * self.interleave).min(end);
+            let dimm = &mut self.dimms[(block % dimms) as usize];
+            let segment = Segment {
+                request: number,
+                line: block / dimms * self.interleave + line % self.interleave,
+                lines: (next - line) as u32,
+            };
+            dimm.enqueue(now.0, segment, request.write, &mut self.pendings);
+            line = next;
+        }
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        let dimms = self.dimms.iter().map(Dimm::next_event).min();
+        let next = dimms.unwrap_or(u64::MAX);
+        let next = next.min(self.pendings.finished.next().unwrap_or(u64::MAX));
+        (next != u64::MAX).then_some(SimTime(next))
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        for dimm in &mut self.dimms {
+            while dimm.next_event() <= now.0 {
+                dimm.step(&mut self.pendings);
+            }
+        }
+        let before = done.len();
+        self.pendings.finished.drain(now.0, done);
+        self.held -= done.len() - before;
+    }
+
+    fn granule(&self) -> u32 {
+        GRANULE as u32
+    }
+
+    fn begin_measurement(&mut self, _now: SimTime) {
+        for dimm in &mut self.dimms {
+            dimm.counts = Counts::default();
+        }
+    }
+
+    fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
+        let mut sum = Counts::default();
+        for dimm in &self.dimms {
+            sum.add(&dimm.counts);
+        }
+        let ratio = |over: u64, under: u64| over as f64 / under.max(1) as f64;
+        for (name, value) in [
+            ("read_lines", sum.reads as f64),
+            ("written_lines", sum.writes as f64),
+            ("buffer_read_hits", sum.read_hits as f64),
+            ("buffer_write_hits", sum.write_hits as f64),
+            ("ait_misses", sum.ait_misses as f64),
+            ("media_reads", sum.media_reads as f64),
+            ("media_writes", sum.media_writes as f64),
+            (
+                "write_amplification",
+                ratio(sum.media_writes * GRANULE, sum.writes * LINE_BYTES),
+            ),
+        ] {
+            out.push(Statistic {
+                name: name.to_owned(),
+                value,
+            });
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! One Optane DIMM and its share of the memory controller.
+//!
+//! A write waits for a place in the write-pending queue, and is answered once it has one. From
+//! there lines go, in order and at the rate of the bus, into the read-modify-write buffer, where
+//! those of one 256 B granule gather. A read is served from the queue, from the buffer, or by the
+//! media, whose 256 bytes come into the buffer; reads of one granule share one access. Both need an
+//! entry of the buffer. A granule of which all lines were written goes to the media by itself, and
+//! is clean once that begins to write it. When there is no entry, a random one leaves (write
+//! amplification beyond the buffer's size grows as with random choice, FAST'20 Fig. 10); one that
+//! was written in part waits for the media to begin to write it. The media serves accesses in order, a bounded number at once, and two to one granule
+//! one after the other. Before it, the address of the granule's block is looked up.
+//!
+//! Left out: wear levelling and its rare pauses of 50 us, the queue between bus and buffer (LENS's
+//! LSQ), power limits, and how writes of many cores mix before they reach the memory controller.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::LineAddr;
+
+use super::GRANULE_LINES;
+use super::detailed::Pendings;
+use crate::tag_array::{Geometry, Room, Slot, TagArray};
+use crate::victim;
+
+/// No waiting read.
+const NONE: u32 = u32::MAX;
+/// Every line of a granule.
+const ALL: u8 = (1 << GRANULE_LINES) - 1;
+/// Granules of a block of the address table, 4 KiB (LENS).
+const BLOCK_GRANULES: u64 = 16;
+
+/// What all DIMMs have in common; times in picoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct DimmParams {
+    pub(super) interface_ps: u64,
+    pub(super) accept_ps: u64,
+    pub(super) line_ps: u64,
+    pub(super) ait_ps: u64,
+    pub(super) read_ps: u64,
+    pub(super) write_ps: u64,
+    pub(super) accesses: u32,
+    pub(super) wpq: u32,
+    pub(super) buffer: Geometry,
+    pub(super) ait: Geometry,
+}
+
+/// Lines in a row on this DIMM of one request.
+#[derive(Clone, Copy)]
+pub(super) struct Segment {
+    pub(super) request: u32,
+    /// The first, counted on this DIMM.
+    pub(super) line: u64,
+    pub(super) lines: u32,
+}
+
+/// What a DIMM counted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) read_hits: u64,
+    pub(super) write_hits: u64,
+    pub(super) ait_misses: u64,
+    pub(super) media_reads: u64,
+    pub(super) media_writes: u64,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: &Counts) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.read_hits += other.read_hits;
+        self.write_hits += other.write_hits;
+        self.ait_misses += other.ait_misses;
+        self.media_reads += other.media_reads;
+        self.media_writes += other.media_writes;
+    }
+}
+
+/// An entry of the read-modify-write buffer: by line, whether it is here and whether it was
+/// written; and the first read that waits for the media.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    here: u8,
+    dirty: u8,
+    busy: Busy,
+    waiting: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Busy {
+    #[default]
+    No,
+    /// The media reads it.
+    Filling,
+    /// It waits for the media to begin writing it.
+    Writing,
+}
+
+/// A read that waits for a granule.
+#[derive(Clone, Copy)]
+struct Waiting {
+    request: u32,
+    lines: u32,
+    next: u32,
+}
+
+/// An access to the media.
+#[derive(Clone, Copy)]
+struct Access {
+    granule: u64,
+    slot: Slot,
+    write: bool,
+    /// When its address is known; once under way, when it ends.
+    at: u64,
+}
+
+pub(super) struct Dimm {
+    params: DimmParams,
+    reads: VecDeque<Segment>,
+    writes: VecDeque<Segment>,
+    /// Lines in the write-pending queue.
+    wpq: VecDeque<u64>,
+    buffer: TagArray<Entry>,
+    /// An entry that was written in part waits to leave.
+    leaving: bool,
+    ait: TagArray<()>,
+    waiting: Vec<Waiting>,
+    free_waiting: Vec<u32>,
+    /// Accesses before the media, in the order in which their addresses are known.
+    queue: VecDeque<Access>,
+    media: Vec<Access>,
+    bus_free: u64,
+    /// When something happens next.
+    next: u64,
+    pub(super) counts: Counts,
+}
+
+fn array<T: Copy + Default>(geometry: Geometry, policy: &str, rng: StreamRng) -> TagArray<T> {
+    let policy = victim::build(policy).expect("the policy is in the catalog");
+    TagArray::new(geometry, policy.as_ref(), rng)
+}
+
+impl Dimm {
+    pub(super) fn new(params: &DimmParams, rng: StreamRng) -> Self {
+        let entries = params.buffer.lines() as usize;
+        Dimm {
+            params: *params,
+            reads: VecDeque::with_capacity(64),
+            writes: VecDeque::with_capacity(64),
+            wpq: VecDeque::with_capacity(params.wpq as usize),
+            buffer: array(params.buffer, "random", rng.clone()),
+            leaving: false,
+            ait: array(params.ait, "lru", rng),
+            waiting: Vec::with_capacity(entries),
+            free_waiting: Vec::with_capacity(entries),
+            queue: VecDeque::with_capacity(entries + 1),
+            media: Vec::with_capacity(params.accesses as usize),
+            bus_free: 0,
+            next: u64::MAX,
+            counts: Counts::default(),
+        }
+    }
+
+    /// When something happens next; never, if 2^64 - 1.
+    #[inline]
+    pub(super) fn next_event(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes in lines of a request.
+    pub(super) fn enqueue(
+        &mut self,
+        now: u64,
+        segment: Segment,
+        write: bool,
+        pendings: &mut Pendings,
+    ) {
+        while self.next <= now {
+            self.step(pendings);
+        }
+        if write {
+            self.counts.writes += u64::from(segment.lines);
+            self.writes.push_back(segment);
+        } else {
+            self.counts.reads += u64::from(segment.lines);
+            self.reads.push_back(segment);
+        }
+        self.settle(now, pendings);
+    }
+
+    /// Does what happens next.
+    pub(super) fn step(&mut self, pendings: &mut Pendings) {
+        let now = self.next;
+        while let Some(ended) = self.media.iter().position(|access| access.at <= now) {
+            let access = self.media.swap_remove(ended);
+            if !access.write {
+                self.filled(now, access.slot, pendings);
+            }
+        }
+        self.settle(now, pendings);
+    }
+
+    /// Does all that can be done at `now`, and finds out what happens next.
+    fn settle(&mut self, now: u64, pendings: &mut Pendings) {
+        loop {
+            let began = self.begin(now);
+            let read = self.read(now, pendings);
+            let drained = self.drain(now);
+            let admitted = self.admit(now, pendings);
+            if !(began || read || drained || admitted) {
+                break;
+            }
+        }
+        let mut next = self
+            .media
+            .iter()
+            .map(|one| one.at)
+            .min()
+            .unwrap_or(u64::MAX);
+        if self.media.len() < self.params.accesses as usize {
+            let later = self.queue.iter().map(|one| one.at).find(|at| *at > now);
+            next = next.min(later.unwrap_or(u64::MAX));
+        }
+        if !self.wpq.is_empty() && self.bus_free > now {
+            next = next.min(self.bus_free);
+        }
+        self.next = next;
+    }
+
+    /// Lets the media begin what it can.
+    fn begin(&mut self, now: u64) -> bool {
+        let mut any = false;
+        while self.media.len() < self.params.accesses as usize {
+            let free = |access: &Access| {
+                let same = |other: &Access| other.granule == access.granule;
+                access.at <= now && !self.media.iter().any(same)
+            };
+            let Some(mut access) = self
+                .queue
+                .iter()
+                .position(free)
+                .and_then(|first| self.queue.remove(first))
+            else {
+                break;
+            };
+            any = true;
+            if access.write {
+                self.counts.media_writes += 1;
+                self.written(access.slot);
+                access.at = now + self.params.write_ps;
+            } else {
+                self.counts.media_reads += 1;
+                access.at = now + self.params.read_ps;
+            }
+            self.media.push(access);
+        }
+        any
+    }
+
+    /// The media has begun to write an entry: a whole one is clean now, any other leaves.
+    fn written(&mut self, slot: Slot) {
+        let entry = &mut self.buffer[slot];
+        if entry.dirty != ALL {
+            self.buffer.remove(slot);
+            self.leaving = false;
+            return;
+        }
+        entry.dirty = 0;
+        entry.busy = Busy::No;
+        self.buffer.unpin(slot);
+    }
+
+    /// The media has read a granule: its lines are here, and the reads that wait get theirs.
+    fn filled(&mut self, now: u64, slot: Slot, pendings: &mut Pendings) {
+        let entry = &mut self.buffer[slot];
+        entry.here = ALL;
+        entry.busy = Busy::No;
+        let mut at = std::mem::replace(&mut entry.waiting, NONE);
+        self.buffer.unpin(slot);
+        if self.buffer[slot].dirty == ALL {
+            self.write(now, slot);
+        }
+        while at != NONE {
+            let Waiting {
+                request,
+                lines,
+                next,
+            } = self.waiting[at as usize];
+            self.free_waiting.push(at);
+            self.transfer(now, request, lines, pendings);
+            at = next;
+        }
+    }
+
+    /// Sends lines over the bus to the requester.
+    fn transfer(&mut self, now: u64, request: u32, lines: u32, pendings: &mut Pendings) {
+        self.bus_free = self.bus_free.max(now) + self.params.line_ps * u64::from(lines);
+        let at = self.bus_free + self.params.interface_ps;
+        pendings.done(request, lines, at);
+    }
+
+    /// Serves reads in order until one has to wait for an entry.
+    fn read(&mut self, now: u64, pendings: &mut Pendings) -> bool {
+        let mut any = false;
+        while let Some(segment) = self.reads.front().copied() {
+            let granule = segment.line / GRANULE_LINES;
+            let end = (granule + 1) * GRANULE_LINES;
+            let lines = segment.lines.min((end - segment.line) as u32);
+            if !self.read_granule(now, granule, segment, lines, pendings) {
+                break;
+            }
+            any = true;
+            advance(&mut self.reads, lines);
+        }
+        any
+    }
+
+    /// Serves the first `lines` lines of a segment, all of one granule; false if they must wait
+    /// for an entry of the buffer.
+    fn read_granule(
+        &mut self,
+        now: u64,
+        granule: u64,
+        segment: Segment,
+        lines: u32,
+        pendings: &mut Pendings,
+    ) -> bool {
+        let wanted = mask(segment.line, lines);
+        let mut here = 0;
+        for line in &self.wpq {
+            if line / GRANULE_LINES == granule {
+                here |= mask(*line, 1);
+            }
+        }
+        let found = self.buffer.find(LineAddr(granule));
+        if let Some(slot) = found {
+            here |= self.buffer[slot].here;
+        }
+        if wanted & !here == 0 {
+            self.counts.read_hits += u64::from(lines);
+            self.transfer(now, segment.request, lines, pendings);
+            return true;
+        }
+        let slot = match found {
+            Some(slot) if self.buffer[slot].busy == Busy::Writing => return false,
+            Some(slot) => slot,
+            None => match self.allocate(now, granule) {
+                Some(slot) => slot,
+                None => return false,
+            },
+        };
+        if self.buffer[slot].busy == Busy::No {
+            self.buffer[slot].busy = Busy::Filling;
+            self.buffer.pin(slot);
+            self.queue_access(now, granule, slot, false);
+        }
+        let waiting = Waiting {
+            request: segment.request,
+            lines,
+            next: self.buffer[slot].waiting,
+        };
+        let number = match self.free_waiting.pop() {
+            Some(number) => {
+                self.waiting[number as usize] = waiting;
+                number
+            }
+            None => {
+                self.waiting.push(waiting);
+                self.waiting.len() as u32 - 1
+            }
+        };
+        self.buffer[slot].waiting = number;
+        true
+    }
+
+    /// An entry of the buffer for a granule that has none; `None` if it must wait for one.
+    fn allocate(&mut self, now: u64, granule: u64) -> Option<Slot> {
+        let entry = Entry {
+            waiting: NONE,
+            ..Entry::default()
+        };
+        if self.buffer.len() == self.params.buffer.lines() {
+            if self.leaving {
+                return None;
+            }
+            let Room::Evict(block) = self.buffer.room(LineAddr(granule)) else {
+                return None;
+            };
+            let slot = self.buffer.find(block.victim)?;
+            if self.buffer[slot].dirty != 0 {
+                self.leaving = true;
+                self.write(now, slot);
+                return None;
+            }
+            self.buffer.remove(slot);
+        }
+        Some(self.buffer.insert(LineAddr(granule), entry))
+    }
+
+    /// Sends a dirty entry to the media.
+    fn write(&mut self, now: u64, slot: Slot) {
+        self.buffer[slot].busy = Busy::Writing;
+        self.buffer.pin(slot);
+        let granule = self.buffer.line(slot).0;
+        self.queue_access(now, granule, slot, true);
+    }
+
+    /// Puts an access before the media, once its address is known.
+    fn queue_access(&mut self, now: u64, granule: u64, slot: Slot, write: bool) {
+        let block = LineAddr(granule / BLOCK_GRANULES);
+        let mut at = now;
+        if self.ait.access(block).is_none() {
+            self.ait.fill(block, ());
+            self.counts.ait_misses += 1;
+            at += self.params.ait_ps;
+        }
+        let access = Access {
+            granule,
+            slot,
+            write,
+            at,
+        };
+        let place = self.queue.partition_point(|other| other.at <= at);
+        self.queue.insert(place, access);
+    }
+
+    /// Moves lines from the write-pending queue into the buffer, as fast as the bus takes them.
+    fn drain(&mut self, now: u64) -> bool {
+        let mut any = false;
+        while let Some(line) = self.wpq.front().copied()
+            && self.bus_free <= now
+        {
+            let granule = line / GRANULE_LINES;
+            let slot = match self.buffer.find(LineAddr(granule)) {
+                Some(slot) if self.buffer[slot].busy == Busy::Writing => break,
+                Some(slot) => {
+                    self.counts.write_hits += 1;
+                    slot
+                }
+                None => match self.allocate(now, granule) {
+                    Some(slot) => slot,
+                    None => break,
+                },
+            };
+            let entry = &mut self.buffer[slot];
+            entry.here |= mask(line, 1);
+            entry.dirty |= mask(line, 1);
+            if entry.dirty == ALL && entry.busy == Busy::No {
+                self.write(now, slot);
+            }
+            self.bus_free = now + self.params.line_ps;
+            self.wpq.pop_front();
+            any = true;
+        }
+        any
+    }
+
+    /// Moves writes into the write-pending queue, as far as there is room.
+    fn admit(&mut self, now: u64, pendings: &mut Pendings) -> bool {
+        let mut any = false;
+        while self.wpq.len() < self.params.wpq as usize
+            && let Some(segment) = self.writes.front().copied()
+        {
+            self.wpq.push_back(segment.line);
+            pendings.done(segment.request, 1, now + self.params.accept_ps);
+            advance(&mut self.writes, 1);
+            any = true;
+        }
+        any
+    }
+}
+
+/// The bits of lines of one granule.
+#[inline]
+fn mask(line: u64, lines: u32) -> u8 {
+    (((1u16 << lines) - 1) << (line % GRANULE_LINES)) as u8
+}
+
+/// Takes lines off the first segment of a queue.
+#[inline]
+fn advance(queue: &mut VecDeque<Segment>, lines: u32) {
+    if let Some(segment) = queue.front_mut() {
+        segment.line += u64::from(lines);
+        segment.lines -= lines;
+        if segment.lines == 0 {
+            queue.pop_front();
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Persistent memory on DIMMs: a simple mode, and a detailed one of Intel's Optane.
+//!
+//! The simple mode is what CXL-SSD-Sim and SpecPMT simulate: 150 ns to read, 500 ns to write, and
+//! a row buffer of 256 bytes a bank. The detailed mode has the buffers that were found in real
+//! DIMMs; `docs/pmem.md` compares it with what was measured.
+
+mod detailed;
+mod dimm;
+mod simple;
+
+#[cfg(test)]
+mod tests;
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::MemoryBackend;
+use crate::{Medium, Site};
+use detailed::{Detailed, DetailedParams};
+use simple::{Simple, SimpleParams};
+
+/// Bytes that the medium reads and writes as a whole: a row of the simple mode, an XPLine of the
+/// detailed one (Yang et al., FAST'20, section 2.1).
+pub(crate) const GRANULE: u64 = 256;
+/// Lines of 64 bytes of a granule.
+pub(crate) const GRANULE_LINES: u64 = GRANULE / LINE_BYTES;
+
+/// How much of a DIMM is modelled.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Banks with a read time, a write time and a row buffer.
+    Simple,
+    /// Write-pending queue, read-modify-write buffer, address indirection table, media.
+    #[default]
+    Detailed,
+}
+
+/// Parameters of persistent memory. A parameter of the mode that is not chosen is refused.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct PmemParams {
+    /// `simple` or `detailed`. Default `detailed`.
+    pub mode: Mode,
+    /// Requests that the medium holds at once. 1 to 65536. Default 256 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub queue: u32,
+    /// Rate of the memory bus, of each DIMM in the detailed mode. Default 19.2 GB/s (DDR4-2400,
+    /// gem5's NVM interface) in the simple mode, 21.328 GB/s (DDR4-2666, the DIMMs of FAST'20) in
+    /// the detailed one.
+    pub bus: Option<BytesPerSec>,
+    /// Simple mode: time of a read that misses the row buffer. Default 150 ns (CXL-SSD-Sim, Table
+    /// I, after SpecPMT, ASPLOS'23).
+    pub read: Option<Picos>,
+    /// Simple mode: time of a write of a row. Default 500 ns (the same).
+    pub write: Option<Picos>,
+    /// Simple mode: time of a read that hits the row buffer. Default 17.5 ns (send and burst,
+    /// tSEND 14.16 ns + tBURST 3.33 ns, of gem5's NVM_2400_1x64).
+    pub row_hit: Option<Picos>,
+    /// Simple mode: banks, each with a row buffer of 256 bytes; rows next to one another lie in
+    /// different banks. 1 to 65536. Default 16 (gem5's NVM_2400_1x64).
+    #[schemars(range(min = 1, max = 65536))]
+    pub banks: Option<u32>,
+    /// Detailed mode: DIMMs. 1 to 64. Default 6 (one socket of FAST'20).
+    #[schemars(range(min = 1, max = 64))]
+    pub dimms: Option<u32>,
+    /// Detailed mode: bytes in a row on one DIMM. A power of two from 256 B to 1 GiB. Default
+    /// 4 KiB (FAST'20, section 2.1).
+    pub interleave: Option<Bytes>,
+    /// Detailed mode: from the requester to the DIMM's buffers and back, without the transfer of
+    /// the line. Default 127 ns: with the transfer 130 ns, the time of a load that hits the buffer
+    /// (169 ns a sequential load on average and a deviation of 67.6 ns, FAST'20 Fig. 2, make it
+    /// 130 ns; 120 ns in the measurements of LENS, MICRO'20). It holds the core's own way to its
+    /// memory controller, as published latencies do.
+    pub interface: Option<Picos>,
+    /// Detailed mode: time of a write from its place in the write-pending queue to the answer.
+    /// Default 90 ns (non-temporal store, FAST'20 Fig. 2). What is in that queue is safe from a
+    /// power failure (ADR).
+    pub write_accept: Option<Picos>,
+    /// Detailed mode: lines of 64 bytes of a DIMM's write-pending queue. 1 to 4096. Default 8
+    /// (512 B, LENS).
+    #[schemars(range(min = 1, max = 4096))]
+    pub wpq_lines: Option<u32>,
+    /// Detailed mode: lines of 256 bytes of a DIMM's read-modify-write buffer. 2 to 65536. Default
+    /// 64 (16 KiB: FAST'20 section 5.1, LENS).
+    #[schemars(range(min = 2, max = 65536))]
+    pub buffer_lines: Option<u32>,
+    /// Detailed mode: blocks of 4 KiB whose media address a DIMM's controller has at hand; a
+    /// multiple of 16. 16 to 1048576. Default 4096 (16 MiB, LENS); 16 ways, LRU (*assumed*).
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub ait_blocks: Option<u32>,
+    /// Detailed mode: time to look up another block's address in the table in the DIMM's own DRAM.
+    /// Default 31.5 ns (one access of closed DDR4-2666: 19 + 19 + 4 clocks of 0.75 ns, timings as
+    /// in VANS's configuration).
+    pub ait_miss: Option<Picos>,
+    /// Detailed mode: time of the media to read 256 bytes. Default 155 ns: `media_accesses` of
+    /// them at once make the 6.6 GB/s of one DIMM (Izraelevitz et al. 2019, abstract).
+    pub media_read: Option<Picos>,
+    /// Detailed mode: time of the media to write 256 bytes, with the comparison with what was
+    /// there, so that a partial write takes no longer. Default 455 ns: `media_accesses` of them at
+    /// once make the 2.25 GB/s of one DIMM, and 0.56 GB/s where 64 bytes are written at random
+    /// (FAST'20, published data of Figs. 4 and 5).
+    pub media_write: Option<Picos>,
+    /// Detailed mode: accesses that a DIMM's media does at once, reads and writes together. 1 to
+    /// 256. Default 4 (*assumed*; only the quotient with the times shows in bandwidth).
+    #[schemars(range(min = 1, max = 256))]
+    pub media_accesses: Option<u32>,
+}
+
+impl Default for PmemParams {
+    fn default() -> Self {
+        PmemParams {
+            mode: Mode::default(),
+            queue: 256,
+            bus: None,
+            read: None,
+            write: None,
+            row_hit: None,
+            banks: None,
+            dimms: None,
+            interleave: None,
+            interface: None,
+            write_accept: None,
+            wpq_lines: None,
+            buffer_lines: None,
+            ait_blocks: None,
+            ait_miss: None,
+            media_read: None,
+            media_write: None,
+            media_accesses: None,
+        }
+    }
+}
+
+pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
+    name: "pmem",
+    summary: "persistent memory: Optane DIMMs in detail, or banks with a read and a write time",
+    schema: <PmemParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: PmemParams = read_params(params)?;
+        Ok(Box::new(params.resolve()?))
+    },
+};
+
+/// Refuses a number out of range.
+fn within(field: &str, found: u64, least: u64, most: u64) -> Result<(), ParamError> {
+    if (least..=most).contains(&found) {
+        return Ok(());
+    }
+    let message = format!("found {found}; allowed: {least} to {most}");
+    Err(ParamError::new(field, message))
+}
+
+impl PmemParams {
+    /// Refuses parameters of the other mode and takes in the defaults.
+    fn resolve(&self) -> Result<Pmem, ParamError> {
+        let simple = [
+            ("read", self.read.is_some()),
+            ("write", self.write.is_some()),
+            ("row_hit", self.row_hit.is_some()),
+            ("banks", self.banks.is_some()),
+        ];
+        let detailed = [
+            ("dimms", self.dimms.is_some()),
+            ("interleave", self.interleave.is_some()),
+            ("interface", self.interface.is_some()),
+            ("write_accept", self.write_accept.is_some()),
+            ("wpq_lines", self.wpq_lines.is_some()),
+            ("buffer_lines", self.buffer_lines.is_some()),
+            ("ait_blocks", self.ait_blocks.is_some()),
+            ("ait_miss", self.ait_miss.is_some()),
+            ("media_read", self.media_read.is_some()),
+            ("media_write", self.media_write.is_some()),
+            ("media_accesses", self.media_accesses.is_some()),
+        ];
+        let (others, needed): (&[(&str, bool)], _) = match self.mode {
+            Mode::Simple => (&detailed, "detailed"),
+            Mode::Detailed => (&simple, "simple"),
+        };
+        if let Some((field, _)) = others.iter().find(|(_, given)| *given) {
+            let message = format!("found a value; allowed only with mode = \"{needed}\"");
+            return Err(ParamError::new(*field, message));
+        }
+        within("queue", self.queue.into(), 1, 65536)?;
+        if self.bus == Some(BytesPerSec(0)) {
+            return Err(ParamError::new(
+                "bus",
+                "found 0 B/s; allowed: more than 0 B/s",
+            ));
+        }
+        match self.mode {
+            Mode::Simple => SimpleParams::new(self).map(Pmem::Simple),
+            Mode::Detailed => DetailedParams::new(self).map(Pmem::Detailed),
+        }
+    }
+}
+
+/// Persistent memory with all its parameters.
+enum Pmem {
+    Simple(SimpleParams),
+    Detailed(DetailedParams),
+}
+
+impl Medium for Pmem {
+    fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+        let Pmem::Detailed(params) = self else {
+            return Ok(());
+        };
+        let stripe = params.dimms * params.interleave;
+        if capacity.0 < stripe {
+            let message = format!(
+                "found {} DIMMs interleaved at {} in a device of {capacity}; allowed: at most as \
+                 many as {capacity} divided by {}",
+                params.dimms,
+                Bytes(params.interleave),
+                Bytes(params.interleave),
+            );
+            return Err(ParamError::new("dimms", message));
+        }
+        Ok(())
+    }
+
+    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+        match self {
+            Pmem::Simple(params) => Box::new(Simple::new(params)),
+            Pmem::Detailed(params) => Box::new(Detailed::new(params, site)),
+        }
+    }
+
+    fn idle_read_ps(&self) -> Option<u64> {
+        match self {
+            Pmem::Simple(params) if params.row_hit_ps == params.read_ps => Some(params.read_ps),
+            _ => None,
+        }
+    }
+}

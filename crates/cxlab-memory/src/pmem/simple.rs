@@ -1,0 +1,185 @@
+//! Banks with a read time, a write time, and a row buffer of 256 bytes.
+//!
+//! A request takes the bus in order of arrival, then its bank. A read of the row that its bank
+//! opened last takes a row hit; another opens its row. A write goes through to the array; writes
+//! to one row that wait for the bank together are written together. Left out: scheduling.
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
+
+use super::{GRANULE, GRANULE_LINES, PmemParams, within};
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::finished::Finished;
+
+/// Resolved parameters of the simple mode.
+pub(super) struct SimpleParams {
+    pub(super) read_ps: u64,
+    write_ps: u64,
+    pub(super) row_hit_ps: u64,
+    line_ps: u64,
+    banks: u32,
+    queue: u32,
+}
+
+impl SimpleParams {
+    pub(super) fn new(params: &PmemParams) -> Result<Self, ParamError> {
+        let banks = params.banks.unwrap_or(16);
+        within("banks", banks.into(), 1, 65536)?;
+        let bus = params.bus.unwrap_or(BytesPerSec(19_200_000_000));
+        let read = params.read.unwrap_or(Picos::from_nanos(150));
+        let row_hit = params.row_hit.unwrap_or(Picos(17_500).min(read));
+        if row_hit > read {
+            let message = format!("found {row_hit}; allowed: at most `read`, {read}");
+            return Err(ParamError::new("row_hit", message));
+        }
+        Ok(SimpleParams {
+            read_ps: read.0,
+            write_ps: params.write.unwrap_or(Picos::from_nanos(500)).0,
+            row_hit_ps: row_hit.0,
+            line_ps: bus.time_for(Bytes(LINE_BYTES)).0,
+            banks,
+            queue: params.queue,
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bank {
+    free: u64,
+    /// The row that the last access opens.
+    row: u64,
+    /// When that access begins, if it is a write.
+    write_begins: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    row_hits: u64,
+    row_writes: u64,
+}
+
+pub(super) struct Simple {
+    read_ps: u64,
+    write_ps: u64,
+    row_hit_ps: u64,
+    line_ps: u64,
+    banks: Vec<Bank>,
+    bus_free: u64,
+    queue: usize,
+    held: usize,
+    finished: Finished,
+    counts: Counts,
+}
+
+impl Simple {
+    pub(super) fn new(params: &SimpleParams) -> Self {
+        let bank = Bank {
+            free: 0,
+            row: u64::MAX,
+            write_begins: None,
+        };
+        Simple {
+            read_ps: params.read_ps,
+            write_ps: params.write_ps,
+            row_hit_ps: params.row_hit_ps,
+            line_ps: params.line_ps,
+            banks: vec![bank; params.banks as usize],
+            bus_free: 0,
+            queue: params.queue as usize,
+            held: 0,
+            finished: Finished::with_capacity(params.queue as usize),
+            counts: Counts::default(),
+        }
+    }
+
+    /// When an access to a row that comes off the bus at `at` is done.
+    fn access(&mut self, at: u64, row: u64, write: bool) -> u64 {
+        let bank = (row % self.banks.len() as u64) as usize;
+        let bank = &mut self.banks[bank];
+        if !write && bank.row == row {
+            self.counts.row_hits += 1;
+            return at.max(bank.free) + self.row_hit_ps;
+        }
+        if write && bank.row == row && bank.write_begins.is_some_and(|begins| begins > at) {
+            return bank.free;
+        }
+        let begins = at.max(bank.free);
+        let takes = if write { self.write_ps } else { self.read_ps };
+        self.counts.row_writes += u64::from(write);
+        *bank = Bank {
+            free: begins + takes,
+            row,
+            write_begins: write.then_some(begins),
+        };
+        bank.free
+    }
+}
+
+impl MemoryBackend for Simple {
+    fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
+        self.held < self.queue
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        let first = request.dpa.line().0;
+        let end = first + u64::from(request.lines);
+        let (mut line, mut done) = (first, now.0);
+        while line < end {
+            let row = line / GRANULE_LINES;
+            let next = ((row + 1) * GRANULE_LINES).min(end);
+            let at = now.0.max(self.bus_free);
+            self.bus_free = at + self.line_ps * (next - line);
+            done = done.max(self.access(at, row, request.write));
+            line = next;
+        }
+        let lines = u64::from(request.lines);
+        if request.write {
+            self.counts.writes += lines;
+        } else {
+            self.counts.reads += lines;
+        }
+        self.held += 1;
+        self.finished.push(done, request.id);
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        self.finished.next().map(SimTime)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        let before = done.len();
+        self.finished.drain(now.0, done);
+        self.held -= done.len() - before;
+    }
+
+    fn granule(&self) -> u32 {
+        GRANULE as u32
+    }
+
+    fn begin_measurement(&mut self, _now: SimTime) {
+        self.counts = Counts::default();
+    }
+
+    fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
+        let Counts {
+            reads,
+            writes,
+            row_hits,
+            row_writes,
+        } = self.counts;
+        for (name, value) in [
+            ("read_lines", reads),
+            ("written_lines", writes),
+            ("row_hits", row_hits),
+            ("row_writes", row_writes),
+        ] {
+            out.push(Statistic {
+                name: name.to_owned(),
+                value: value as f64,
+            });
+        }
+    }
+}
