@@ -6,6 +6,7 @@ pub mod dram;
 mod finished;
 pub mod fixed;
 pub mod pmem;
+pub mod ssd;
 pub mod tag_array;
 pub mod victim;
 
@@ -51,4 +52,5 @@ pub trait Medium: Send + Sync {
 }
 
 /// Every medium that a scenario can name.
-pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[fixed::ENTRY, dram::ENTRY, pmem::ENTRY];
+pub static CATALOG: &[Entry<Box<dyn Medium>>] =
+    &[fixed::ENTRY, dram::ENTRY, pmem::ENTRY, ssd::ENTRY];

@@ -1,0 +1,176 @@
+//! The write buffer: sub-pages that were written and are not yet in flash.
+//!
+//! It is found through the mapping, so nothing is hashed. A sub-page is here once; while it is being
+//! programmed it can be written again, and is then programmed again. Pages of the mapping that were
+//! changed pass through here too, beyond the user's capacity if they must.
+
+use super::geometry::NONE;
+
+/// What a slot is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SlotState {
+    Unused,
+    /// The rest of the sub-page is being read.
+    Filling,
+    /// Waits to be flushed.
+    Dirty,
+    /// Is being programmed.
+    Flushing,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub state: SlotState,
+    /// Written again since the flush began.
+    pub again: bool,
+    pub logical: u32,
+    /// Where the sub-page is in flash, [`NONE`] if nowhere.
+    pub place: u32,
+    /// Who waits for the rest of the sub-page to be read.
+    pub readers: u32,
+    /// Who waits for the next flush, and for the one under way.
+    pub writers: u32,
+    pub flushing_writers: u32,
+    next: u32,
+}
+
+pub(super) struct Buffer {
+    slots: Vec<Slot>,
+    unused: Vec<u32>,
+    capacity: u32,
+    used: u32,
+    dirty_head: u32,
+    dirty_tail: u32,
+    pub dirty: u32,
+    /// Slots in use that will become free without another flush being begun.
+    pub moving: u32,
+}
+
+impl Buffer {
+    pub fn new(capacity: u32) -> Buffer {
+        Buffer {
+            slots: Vec::new(),
+            unused: Vec::new(),
+            capacity,
+            used: 0,
+            dirty_head: NONE,
+            dirty_tail: NONE,
+            dirty: 0,
+            moving: 0,
+        }
+    }
+
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        self.used < self.capacity
+    }
+
+    /// Slots in use.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
+
+    #[inline]
+    pub fn get(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Takes a slot for a sub-page; it must be filled or put among the dirty ones.
+    pub fn take(&mut self, logical: u32, place: u32) -> u32 {
+        self.used += 1;
+        let slot = Slot {
+            state: SlotState::Filling,
+            again: false,
+            logical,
+            place,
+            readers: NONE,
+            writers: NONE,
+            flushing_writers: NONE,
+            next: NONE,
+        };
+        self.moving += 1;
+        match self.unused.pop() {
+            Some(number) => {
+                self.slots[number as usize] = slot;
+                number
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A slot that was filling or flushing waits to be flushed.
+    pub fn make_dirty(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        slot.state = SlotState::Dirty;
+        slot.again = false;
+        slot.next = NONE;
+        match self.dirty_tail {
+            NONE => self.dirty_head = number,
+            tail => self.slots[tail as usize].next = number,
+        }
+        self.dirty_tail = number;
+        self.dirty += 1;
+        self.moving -= 1;
+    }
+
+    /// The slot that has waited longest is flushed.
+    pub fn flush_first(&mut self) -> Option<u32> {
+        let number = self.dirty_head;
+        if number == NONE {
+            return None;
+        }
+        let slot = &mut self.slots[number as usize];
+        slot.state = SlotState::Flushing;
+        slot.flushing_writers = std::mem::replace(&mut slot.writers, NONE);
+        self.dirty_head = slot.next;
+        if self.dirty_head == NONE {
+            self.dirty_tail = NONE;
+        }
+        self.dirty -= 1;
+        self.moving += 1;
+        Some(number)
+    }
+
+    /// A slot that was flushed, and not written again, is free.
+    pub fn give_back(&mut self, number: u32) {
+        self.slots[number as usize].state = SlotState::Unused;
+        self.unused.push(number);
+        self.used -= 1;
+        self.moving -= 1;
+    }
+
+    /// Slots in use, by number.
+    pub fn in_use(&self) -> impl Iterator<Item = u32> + '_ {
+        let numbered = (0..).zip(&self.slots);
+        numbered
+            .filter(|(_, slot)| slot.state != SlotState::Unused)
+            .map(|(number, _)| number)
+    }
+
+    /// Everything is being flushed, in no simulated time.
+    pub fn flush_all(&mut self) {
+        for slot in &mut self.slots {
+            if slot.state != SlotState::Unused {
+                slot.state = SlotState::Flushing;
+                slot.again = false;
+            }
+        }
+        self.dirty_head = NONE;
+        self.dirty_tail = NONE;
+        self.dirty = 0;
+        self.moving = self.used;
+    }
+
+    /// Everything is gone.
+    pub fn clear(&mut self) {
+        *self = Buffer::new(self.capacity);
+    }
+}

@@ -1,0 +1,104 @@
+//! What a drive would hold, for tests: the number of the write that each line came from.
+//!
+//! Lines move exactly as the drive moves sub-pages, so that a place read too late, erased too early
+//! or merged wrongly shows as a wrong number.
+
+/// A line of a short write's sub-page that has not been read yet.
+const ABSENT: u32 = u32::MAX;
+
+/// A line that a read gave: what a test compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Observed {
+    /// The owner's number of the request.
+    pub id: u32,
+    /// The line's number in the device.
+    pub line: u64,
+    /// The number of the write that it came from, counted from 1; 0 if it was never written.
+    pub write: u32,
+}
+
+/// Lines of every place, and of every slot of the write buffer.
+pub(super) struct Contents {
+    lines: usize,
+    places: Vec<u32>,
+    slots: Vec<u32>,
+    pub observed: Vec<Observed>,
+    pub writes: u32,
+}
+
+impl Contents {
+    pub fn new(places: usize, lines: usize) -> Contents {
+        Contents {
+            lines,
+            places: vec![0; places * lines],
+            slots: Vec::new(),
+            observed: Vec::new(),
+            writes: 0,
+        }
+    }
+
+    fn place_mut(&mut self, place: u32) -> &mut [u32] {
+        let from = place as usize * self.lines;
+        &mut self.places[from..from + self.lines]
+    }
+
+    pub fn place(&self, place: u32) -> &[u32] {
+        &self.places[place as usize * self.lines..][..self.lines]
+    }
+
+    /// Lines of a slot that hold data.
+    pub fn slot(&self, slot: u32) -> &[u32] {
+        &self.slots[slot as usize * self.lines..][..self.lines]
+    }
+
+    /// A slot is taken for a sub-page of which nothing is there.
+    pub fn take(&mut self, slot: u32) {
+        let end = (slot as usize + 1) * self.lines;
+        if self.slots.len() < end {
+            self.slots.resize(end, ABSENT);
+        }
+        self.slots[end - self.lines..end].fill(ABSENT);
+    }
+
+    pub fn write(&mut self, slot: u32, first: usize, lines: usize, write: u32) {
+        let from = slot as usize * self.lines + first;
+        self.slots[from..from + lines].fill(write);
+    }
+
+    /// What was not written comes from flash, or is 0 if it is nowhere.
+    pub fn fill(&mut self, slot: u32, place: Option<u32>) {
+        for line in 0..self.lines {
+            let at = slot as usize * self.lines + line;
+            if self.slots[at] == ABSENT {
+                self.slots[at] =
+                    place.map_or(0, |place| self.places[place as usize * self.lines + line]);
+            }
+        }
+    }
+
+    /// A slot is programmed.
+    pub fn program(&mut self, slot: u32, place: u32) {
+        let from = slot as usize * self.lines;
+        assert!(
+            self.slots[from..from + self.lines]
+                .iter()
+                .all(|line| *line != ABSENT),
+            "a sub-page is whole before it is programmed"
+        );
+        let to = place as usize * self.lines;
+        let (lines, slots) = (self.lines, &self.slots);
+        self.places[to..to + lines].copy_from_slice(&slots[from..from + lines]);
+    }
+
+    /// Collection copies a sub-page.
+    pub fn copy(&mut self, from: u32, to: u32) {
+        let start = from as usize * self.lines;
+        let to = to as usize * self.lines;
+        self.places.copy_within(start..start + self.lines, to);
+    }
+
+    /// A place was erased, or its program was cut short: nothing may be read there.
+    pub fn spoil(&mut self, place: u32) {
+        self.place_mut(place).fill(ABSENT);
+    }
+}

@@ -1,0 +1,327 @@
+//! The drive as a memory backend: requests in, completions out, and what happens between.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, SimTime};
+
+use super::blocks::Plane;
+use super::buffer::Buffer;
+use super::contents::{Contents, Observed};
+use super::events::{Event, Events};
+use super::geometry::{Geometry, NONE};
+use super::map::Mapping;
+use super::mapping_cache::MappingCache;
+use super::nand::{Class, Command, Nand};
+use super::params::{Acknowledge, SsdParams};
+use super::report::Counters;
+use crate::Site;
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+
+/// A request that is not done.
+#[derive(Clone, Copy)]
+pub(super) struct Request {
+    pub id: u32,
+    pub write: bool,
+    /// Sub-pages that are not done.
+    pub remaining: u32,
+    /// When the last of those that are done was done.
+    pub latest: u64,
+    /// The first line and the number of lines.
+    pub line: u64,
+    pub lines: u32,
+}
+
+/// Whom a sub-page is read for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    Request(u32),
+    /// The slot of the write buffer that needs the rest of its sub-page.
+    Fill(u32),
+    /// The page of the mapping.
+    Translation(u32),
+}
+
+/// A member of a list of those who wait.
+#[derive(Clone, Copy)]
+pub(super) struct Waiter {
+    pub target: Target,
+    pub logical: u32,
+    pub place: u32,
+    pub next: u32,
+}
+
+/// A part of a write that finds no room in the buffer.
+#[derive(Clone, Copy)]
+pub(super) struct WriteTask {
+    pub request: u32,
+    pub logical: u32,
+    /// The first line in the sub-page, and how many.
+    pub first: u32,
+    pub lines: u32,
+    /// The number of the write, for tests.
+    pub number: u32,
+}
+
+/// A flash drive.
+///
+/// Deterministic: the same calls give the same answers.
+pub struct Drive {
+    pub(super) params: SsdParams,
+    pub(super) geometry: Geometry,
+    pub(super) events: Events,
+    pub(super) nand: Nand,
+    pub(super) map: Mapping,
+    pub(super) cache: MappingCache,
+    pub(super) buffer: Buffer,
+    pub(super) planes: Vec<Plane>,
+    pub(super) requests: Vec<Request>,
+    free_requests: Vec<u32>,
+    reads: u32,
+    writes: u32,
+    pub(super) waiters: Vec<Waiter>,
+    pub(super) free_waiters: u32,
+    pub(super) blocked: VecDeque<WriteTask>,
+    /// What a program carries: logical sub-page, and slot of the buffer or place that it comes from.
+    pub(super) carried: Vec<(u32, u32)>,
+    /// Where in the order of allocation the next page goes.
+    pub(super) next_plane: u32,
+    /// Blocks closed so far.
+    pub(super) closed: u64,
+    /// Pages programmed so far.
+    pub(super) clock: u64,
+    pub(super) counters: Counters,
+    pub(super) contents: Option<Box<Contents>>,
+    pub(super) rng: StreamRng,
+    pub(super) measured_from: u64,
+    pub(super) controller: u64,
+    pub(super) mapping_time: u64,
+    pub(super) buffer_time: u64,
+    pub(super) dirty_limit: u32,
+    pub(super) eager: bool,
+}
+
+impl Drive {
+    /// A drive at that site, preconditioned as the parameters say.
+    ///
+    /// # Errors
+    /// A parameter that is out of range, contradicts another, or does not go with the capacity.
+    pub fn new(params: &SsdParams, site: Site) -> Result<Drive, ParamError> {
+        params.check_alone()?;
+        let geometry = Geometry::new(params, site.capacity)?;
+        let slots = (params.buffer.0 / geometry.sub_bytes) as u32;
+        let cached = params.mapping_cache;
+        let cached =
+            cached.map(|bytes| u32::try_from(bytes.0 / geometry.sub_bytes).unwrap_or(NONE));
+        let eager = params.acknowledge == Acknowledge::Programmed;
+        let mut drive = Drive {
+            events: Events::default(),
+            nand: Nand::new(params, &geometry),
+            map: Mapping::new(&geometry),
+            cache: MappingCache::new(geometry.translations, cached),
+            buffer: Buffer::new(slots),
+            planes: (0..geometry.planes)
+                .map(|_| Plane::new(&geometry))
+                .collect(),
+            requests: Vec::new(),
+            free_requests: Vec::new(),
+            reads: 0,
+            writes: 0,
+            waiters: Vec::new(),
+            free_waiters: NONE,
+            blocked: VecDeque::new(),
+            carried: Vec::new(),
+            next_plane: 0,
+            closed: 0,
+            clock: 0,
+            counters: Counters::default(),
+            contents: None,
+            rng: site.rng,
+            measured_from: 0,
+            controller: params.controller_time.0,
+            mapping_time: params.mapping_time.0,
+            buffer_time: params.buffer_time.0,
+            dirty_limit: (f64::from(slots) * params.buffer_dirty) as u32,
+            eager,
+            geometry,
+            params: params.clone(),
+        };
+        drive.precondition();
+        Ok(drive)
+    }
+
+    /// Follows every line from now on, for [`Drive::observed`]; costs memory for the whole drive.
+    ///
+    /// # Panics
+    /// If something was already written: what is not known cannot be followed. What a fill before
+    /// the run wrote counts as never written.
+    pub fn observe(&mut self) {
+        assert_eq!(
+            self.counters.writes, 0,
+            "a drive is observed from the beginning"
+        );
+        let places = u64::from(self.geometry.planes) * u64::from(self.geometry.blocks);
+        let places = places * u64::from(self.geometry.block_subs());
+        let lines = self.geometry.lines as usize;
+        self.contents = Some(Box::new(Contents::new(places as usize, lines)));
+    }
+
+    /// The lines that reads gave since the last call, in no order that matters. Writes are counted
+    /// in the order in which they were enqueued.
+    pub fn observed(&mut self) -> Vec<Observed> {
+        let contents = self.contents.as_mut();
+        contents.map_or_else(Vec::new, |contents| std::mem::take(&mut contents.observed))
+    }
+
+    /// Chunks of the mapping and blocks that take memory.
+    pub fn allocated(&self) -> (usize, usize) {
+        let blocks = self.planes.iter().map(|plane| plane.blocks.len());
+        (self.map.chunks(), blocks.sum())
+    }
+
+    /// A part of a request is done at `at`.
+    pub(super) fn part_done(&mut self, request: u32, at: u64) {
+        let entry = &mut self.requests[request as usize];
+        entry.latest = entry.latest.max(at);
+        entry.remaining -= 1;
+        if entry.remaining == 0 {
+            self.events.push(entry.latest, Event::Done(request));
+        }
+    }
+
+    fn handle(&mut self, now: u64, event: Event, done: &mut Vec<Completion>) {
+        match event {
+            Event::Done(number) => {
+                let request = self.requests[number as usize];
+                self.free_requests.push(number);
+                if request.write {
+                    self.writes -= 1;
+                } else {
+                    self.reads -= 1;
+                }
+                done.push(Completion {
+                    id: request.id,
+                    at: SimTime(now),
+                });
+            }
+            Event::Bus(channel) => self.nand.bus(now, channel, &mut self.events),
+            Event::Array(die, turn) => self.nand.array(now, die, turn, &mut self.events),
+            Event::Data(die) => self.nand.data(now, die, &mut self.events),
+            Event::Suspended(die) => self.nand.suspended(die),
+            Event::Begun(die, turn) => self.nand.begun(now, die, turn, &mut self.events),
+        }
+        for at in 0..self.nand.finished.len() {
+            self.finish(now, self.nand.finished[at]);
+        }
+        self.nand.finished.clear();
+        self.nand.settle(now, &mut self.events);
+    }
+
+    fn finish(&mut self, now: u64, id: u32) {
+        let op = self.nand.ops[id as usize];
+        match (op.command, op.class) {
+            (Command::Read, Class::Read) => self.read_done(now, &op),
+            (Command::Read, _) => self.collect_read_done(&op),
+            (Command::Program, Class::Program) => self.flush_done(now, id),
+            (Command::Program, _) => self.collect_program_done(now, id),
+            (Command::Erase, _) => self.erase_done(&op),
+        }
+        self.nand.release(id);
+    }
+
+    /// Forgets all requests, when power fails.
+    pub(super) fn drop_requests(&mut self) {
+        self.events.clear();
+        self.requests.clear();
+        self.free_requests.clear();
+        self.waiters.clear();
+        self.free_waiters = NONE;
+        self.blocked.clear();
+        self.reads = 0;
+        self.writes = 0;
+    }
+}
+
+impl MemoryBackend for Drive {
+    fn can_accept(&mut self, _now: SimTime, write: bool) -> bool {
+        if write {
+            self.writes < self.params.write_queue
+        } else {
+            self.reads < self.params.read_queue
+        }
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        let lines = u64::from(self.geometry.lines);
+        let (line, count) = (request.dpa.line().0, u64::from(request.lines));
+        let (first, last) = (line / lines, (line + count - 1) / lines);
+        assert!(
+            last < u64::from(self.geometry.user),
+            "a request lies in the device"
+        );
+        let entry = Request {
+            id: request.id,
+            write: request.write,
+            remaining: (last - first + 1) as u32,
+            latest: 0,
+            line,
+            lines: count as u32,
+        };
+        let number = match self.free_requests.pop() {
+            Some(number) => {
+                self.requests[number as usize] = entry;
+                number
+            }
+            None => {
+                self.requests.push(entry);
+                self.requests.len() as u32 - 1
+            }
+        };
+        if request.write {
+            self.writes += 1;
+            self.write_request(now.0, number, first as u32, last as u32);
+        } else {
+            self.reads += 1;
+            self.counters.reads += 1;
+            self.counters.read_lines += count;
+            for logical in first..=last {
+                self.read(now.0, number, logical as u32);
+            }
+        }
+        self.nand.settle(now.0, &mut self.events);
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        self.events.first().map(SimTime)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        while let Some((at, event)) = self.events.pop_until(now.0) {
+            self.handle(at, event, done);
+        }
+    }
+
+    fn granule(&self) -> u32 {
+        self.geometry.sub_bytes as u32
+    }
+
+    fn begin_measurement(&mut self, now: SimTime) {
+        self.measured_from = now.0;
+        self.counters = Counters::default();
+        self.cache.hits = 0;
+        self.cache.misses = 0;
+        self.nand.begin_measurement(now.0);
+    }
+
+    fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
+        self.report(now, out);
+    }
+}
+
+/// What a drive of these parameters needs to know of its device: whether it can be built.
+pub(super) fn check(params: &SsdParams, capacity: Bytes) -> Result<(), ParamError> {
+    params.check_alone()?;
+    Geometry::new(params, capacity).map(|_| ())
+}

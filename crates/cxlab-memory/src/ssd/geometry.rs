@@ -1,0 +1,194 @@
+//! Where things lie: sub-pages in pages, blocks, planes, dies and channels.
+//!
+//! A place is the number of a physical sub-page. A logical sub-page is numbered by its address;
+//! behind those of the user come the pages of the mapping itself.
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, LINE_BYTES};
+
+use super::params::SsdParams;
+
+/// No place, or no logical sub-page.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Places lie below this, so that a word can also say that data are in the write buffer.
+pub(super) const MAX_PLACES: u64 = (1 << 31) - 1;
+
+/// Bytes of an entry of the mapping.
+const ENTRY_BYTES: u64 = 4;
+
+/// Blocks of a plane that never hold the user's data at rest: one for collection, and those that
+/// three streams write.
+const WORKING_BLOCKS: u64 = 4;
+
+/// Numbers that follow from the parameters and the capacity.
+#[derive(Clone, Debug)]
+pub(super) struct Geometry {
+    pub channels: u32,
+    pub dies_per_channel: u32,
+    /// Dies of all channels.
+    pub dies: u32,
+    pub planes_per_die: u32,
+    /// Planes of all dies.
+    pub planes: u32,
+    /// Blocks of a plane.
+    pub blocks: u32,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Sub-pages of a page.
+    pub subs: u32,
+    /// Lines of a sub-page.
+    pub lines: u32,
+    pub sub_bytes: u64,
+    /// Logical sub-pages of the user.
+    pub user: u32,
+    /// Entries of a translation page.
+    pub entries: u32,
+    /// Translation pages, which follow the user's logical sub-pages.
+    pub translations: u32,
+    /// Planes in the order of allocation.
+    pub order: Vec<u32>,
+}
+
+impl Geometry {
+    /// The positions of channel, way, die and plane in an order of allocation.
+    pub fn order_of(text: &str) -> Result<[usize; 4], ParamError> {
+        let place = |letter| text.find(letter);
+        match (place('C'), place('W'), place('D'), place('P')) {
+            (Some(c), Some(w), Some(d), Some(p)) if text.len() == 4 => Ok([c, w, d, p]),
+            _ => {
+                let message = format!("found `{text}`; allowed: a permutation of CWDP");
+                Err(ParamError::new("allocation", message))
+            }
+        }
+    }
+
+    /// The geometry of a drive of that capacity.
+    pub fn new(params: &SsdParams, capacity: Bytes) -> Result<Geometry, ParamError> {
+        let cells = params.cells();
+        let sub_bytes = params.sub_page_bytes().0;
+        let subs = cells.page.0 / sub_bytes;
+        let planes_per_die = u64::from(cells.planes);
+        let dies_per_channel = u64::from(params.ways) * u64::from(params.dies);
+        let dies = u64::from(params.channels) * dies_per_channel;
+        let planes = dies * planes_per_die;
+        let block_subs = u64::from(cells.pages) * subs;
+        let user = capacity.0.div_ceil(sub_bytes);
+        let entries = sub_bytes / ENTRY_BYTES;
+        let translations = user.div_ceil(entries);
+        let least = Self::least_blocks(user + translations, planes, &cells, params);
+        let blocks = match params.blocks {
+            Some(blocks) => u64::from(blocks),
+            None => {
+                let wanted = (user as f64 * (1.0 + params.over_provisioning)) as u64;
+                wanted.div_ceil(planes * block_subs).max(least)
+            }
+        };
+        let place_count = planes * blocks * block_subs;
+        if place_count > MAX_PLACES || user + translations > MAX_PLACES {
+            let message = format!(
+                "found {capacity} in sub-pages of {}; allowed: less than 2^31 physical sub-pages",
+                Bytes(sub_bytes)
+            );
+            return Err(ParamError::new("sub_page", message));
+        }
+        if blocks < least {
+            let physical = Bytes(place_count * sub_bytes);
+            let block = Bytes(block_subs * sub_bytes);
+            let found = format!(
+                "found {blocks} blocks of {block} in each of {planes} planes, {physical} of flash"
+            );
+            let message = format!("{found}; allowed: {least} or more for {capacity}");
+            return Err(ParamError::new("blocks", message));
+        }
+        Ok(Geometry {
+            channels: params.channels,
+            dies_per_channel: dies_per_channel as u32,
+            dies: dies as u32,
+            planes_per_die: cells.planes,
+            planes: planes as u32,
+            blocks: blocks as u32,
+            pages: cells.pages,
+            subs: subs as u32,
+            lines: (sub_bytes / LINE_BYTES) as u32,
+            sub_bytes,
+            user: user as u32,
+            entries: entries as u32,
+            translations: translations as u32,
+            order: Self::planes_in_order(params, cells.planes)?,
+        })
+    }
+
+    /// Blocks of a plane at which collection can never be stuck: with one page of every block
+    /// reclaimable, all data still fit beside the free and the working blocks.
+    fn least_blocks(data: u64, planes: u64, cells: &super::Cells, params: &SsdParams) -> u64 {
+        let subs = cells.page.0 / params.sub_page_bytes().0;
+        let usable = (u64::from(cells.pages) - 1) * subs;
+        data.div_ceil(planes * usable) + u64::from(params.gc_start) + WORKING_BLOCKS
+    }
+
+    fn planes_in_order(params: &SsdParams, planes: u32) -> Result<Vec<u32>, ParamError> {
+        let places = Self::order_of(&params.allocation)?;
+        let sizes = [params.channels, params.ways, params.dies, planes];
+        let mut by_place = [0; 4];
+        for (what, place) in places.iter().enumerate() {
+            by_place[*place] = what;
+        }
+        let total: u32 = sizes.iter().product();
+        let plane = |mut number: u32| {
+            let mut at = [0; 4];
+            for what in by_place {
+                at[what] = number % sizes[what];
+                number /= sizes[what];
+            }
+            ((at[0] * sizes[1] + at[1]) * sizes[2] + at[2]) * sizes[3] + at[3]
+        };
+        Ok((0..total).map(plane).collect())
+    }
+
+    /// Sub-pages of a block.
+    #[inline]
+    pub fn block_subs(&self) -> u32 {
+        self.pages * self.subs
+    }
+
+    /// The first place of a block.
+    #[inline]
+    pub fn place(&self, plane: u32, block: u32, page: u32) -> u32 {
+        ((plane * self.blocks + block) * self.pages + page) * self.subs
+    }
+
+    /// Plane, block in the plane, and sub-page in the block of a place.
+    #[inline]
+    pub fn split(&self, place: u32) -> (u32, u32, u32) {
+        let block = place / self.block_subs();
+        (
+            block / self.blocks,
+            block % self.blocks,
+            place % self.block_subs(),
+        )
+    }
+
+    /// Where a logical sub-page would lie had the drive been filled in order.
+    #[inline]
+    pub fn home(&self, logical: u32) -> u32 {
+        let page = logical / self.subs;
+        let plane = self.order[(page % self.planes) as usize];
+        let row = page / self.planes;
+        let block = row / self.pages % self.blocks;
+        self.place(plane, block, row % self.pages) + logical % self.subs
+    }
+
+    /// Logical sub-pages, with those of the mapping.
+    pub fn logical(&self) -> u32 {
+        self.user + self.translations
+    }
+
+    /// Physical bytes.
+    pub fn physical_bytes(&self) -> u64 {
+        u64::from(self.planes)
+            * u64::from(self.blocks)
+            * u64::from(self.block_subs())
+            * self.sub_bytes
+    }
+}

@@ -1,0 +1,77 @@
+//! The mapping: where each logical sub-page is. A chunk of it exists from the first write to one of
+//! its sub-pages.
+//!
+//! The mapping is always right; what of it is held in DRAM, and so what a look into it costs, is
+//! [`super::mapping_cache`]'s.
+
+use super::geometry::{Geometry, NONE};
+
+/// Set where the rest of the word is a slot of the write buffer.
+const BUFFERED: u32 = 1 << 31;
+
+/// Where a logical sub-page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Location {
+    /// It was never written.
+    Nowhere,
+    /// In flash.
+    Flash(u32),
+    /// In that slot of the write buffer, which knows where it is in flash.
+    Buffer(u32),
+}
+
+/// Entries of a chunk.
+const CHUNK: usize = 1024;
+
+pub(super) struct Mapping {
+    /// 0, or one more than the number of the chunk.
+    directory: Vec<u32>,
+    chunks: Vec<Box<[u32; CHUNK]>>,
+}
+
+impl Mapping {
+    pub fn new(geometry: &Geometry) -> Mapping {
+        let chunks = (geometry.logical() as usize).div_ceil(CHUNK);
+        Mapping {
+            directory: vec![0; chunks],
+            chunks: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn word(&self, logical: u32) -> u32 {
+        match self.directory[logical as usize / CHUNK] {
+            0 => NONE,
+            chunk => self.chunks[chunk as usize - 1][logical as usize % CHUNK],
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, logical: u32) -> Location {
+        match self.word(logical) {
+            NONE => Location::Nowhere,
+            word if word & BUFFERED != 0 => Location::Buffer(word & !BUFFERED),
+            word => Location::Flash(word),
+        }
+    }
+
+    #[inline]
+    pub fn set(&mut self, logical: u32, location: Location) {
+        let word = match location {
+            Location::Nowhere => NONE,
+            Location::Flash(place) => place,
+            Location::Buffer(slot) => slot | BUFFERED,
+        };
+        let entry = &mut self.directory[logical as usize / CHUNK];
+        if *entry == 0 {
+            self.chunks.push(Box::new([NONE; CHUNK]));
+            *entry = self.chunks.len() as u32;
+        }
+        self.chunks[*entry as usize - 1][logical as usize % CHUNK] = word;
+    }
+
+    /// Chunks that exist.
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+}

@@ -1,0 +1,201 @@
+//! Which pages of the mapping are in the drive's DRAM: least recently used leaves first.
+//!
+//! A page is found by its number, so nothing is hashed. A page that is not there is being read from
+//! flash, for whoever waits, or nobody asks for it.
+
+use super::geometry::NONE;
+
+/// Set where the rest of the word is a slot; otherwise the word is 0 for nothing, or one more than
+/// the head of the list of those who wait.
+const PRESENT: u32 = 1 << 31;
+/// The page is being read and nobody waits.
+const UNWAITED: u32 = PRESENT - 1;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    page: u32,
+    dirty: bool,
+    older: u32,
+    newer: u32,
+}
+
+/// What was found in the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    Hit,
+    /// It is being read; the list of those who wait begins here.
+    Reading(u32),
+    Miss,
+}
+
+pub(super) struct MappingCache {
+    /// Slots there may be; `None`: the whole mapping is in DRAM.
+    capacity: Option<u32>,
+    /// By translation page.
+    directory: Vec<u32>,
+    slots: Vec<Slot>,
+    oldest: u32,
+    newest: u32,
+    /// Pages that are being read, and those of them that will be dirty.
+    dirty_on_arrival: Vec<u32>,
+    pub hits: u64,
+    pub misses: u64,
+}
+
+impl MappingCache {
+    pub fn new(pages: u32, capacity: Option<u32>) -> MappingCache {
+        let whole = capacity.is_none_or(|capacity| capacity >= pages);
+        MappingCache {
+            capacity: if whole { None } else { capacity },
+            directory: if whole {
+                Vec::new()
+            } else {
+                vec![0; pages as usize]
+            },
+            slots: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            dirty_on_arrival: Vec::new(),
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// Whether the whole mapping is in DRAM.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.capacity.is_none()
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { older, newer, .. } = self.slots[slot as usize];
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
+    }
+
+    fn link_newest(&mut self, slot: u32) {
+        self.slots[slot as usize].older = self.newest;
+        self.slots[slot as usize].newer = NONE;
+        match self.newest {
+            NONE => self.oldest = slot,
+            newest => self.slots[newest as usize].newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    /// Looks for a page and makes it the most recently used.
+    #[inline]
+    pub fn look(&mut self, page: u32) -> Found {
+        if self.is_whole() {
+            self.hits += 1;
+            return Found::Hit;
+        }
+        let word = self.directory[page as usize];
+        if word & PRESENT != 0 {
+            self.hits += 1;
+            let slot = word & !PRESENT;
+            if slot != self.newest {
+                self.unlink(slot);
+                self.link_newest(slot);
+            }
+            return Found::Hit;
+        }
+        self.misses += 1;
+        match word {
+            0 => Found::Miss,
+            UNWAITED => Found::Reading(NONE),
+            head => Found::Reading(head - 1),
+        }
+    }
+
+    /// The page is being read; `head` begins the list of those who wait.
+    pub fn wait(&mut self, page: u32, head: u32) {
+        self.directory[page as usize] = if head == NONE { UNWAITED } else { head + 1 };
+    }
+
+    /// An entry of the page changes. A page that is not there must be read first; it will be dirty
+    /// when it comes.
+    pub fn change(&mut self, page: u32) -> Found {
+        if self.is_whole() {
+            return Found::Hit;
+        }
+        let word = self.directory[page as usize];
+        if word & PRESENT != 0 {
+            self.slots[(word & !PRESENT) as usize].dirty = true;
+            return Found::Hit;
+        }
+        if !self.dirty_on_arrival.contains(&page) {
+            self.dirty_on_arrival.push(page);
+        }
+        match word {
+            0 => Found::Miss,
+            UNWAITED => Found::Reading(NONE),
+            head => Found::Reading(head - 1),
+        }
+    }
+
+    /// The page has been read: who waited, and the page that had to be written back for it.
+    pub fn arrive(&mut self, page: u32) -> (u32, Option<u32>) {
+        let head = match self.directory[page as usize] {
+            UNWAITED => NONE,
+            head => head - 1,
+        };
+        let pending = self
+            .dirty_on_arrival
+            .iter()
+            .position(|other| *other == page);
+        let dirty = pending
+            .map(|at| self.dirty_on_arrival.swap_remove(at))
+            .is_some();
+        let mut written = None;
+        let fresh = Slot {
+            page,
+            dirty,
+            older: NONE,
+            newer: NONE,
+        };
+        let full = self
+            .capacity
+            .is_some_and(|capacity| self.slots.len() as u32 >= capacity);
+        let slot = if full {
+            let slot = self.oldest;
+            let old = self.slots[slot as usize];
+            self.unlink(slot);
+            self.directory[old.page as usize] = 0;
+            written = old.dirty.then_some(old.page);
+            self.slots[slot as usize] = fresh;
+            slot
+        } else {
+            self.slots.push(fresh);
+            self.slots.len() as u32 - 1
+        };
+        self.link_newest(slot);
+        self.directory[page as usize] = slot | PRESENT;
+        (head, written)
+    }
+
+    /// Pages that are there or will come and are dirty, oldest first; the cache is empty afterwards.
+    pub fn drain_dirty(&mut self) -> Vec<u32> {
+        let mut dirty = Vec::new();
+        let mut at = self.oldest;
+        while at != NONE {
+            let slot = self.slots[at as usize];
+            if slot.dirty {
+                dirty.push(slot.page);
+            }
+            at = slot.newer;
+        }
+        dirty.append(&mut self.dirty_on_arrival);
+        self.directory.fill(0);
+        self.slots.clear();
+        self.oldest = NONE;
+        self.newest = NONE;
+        dirty
+    }
+}

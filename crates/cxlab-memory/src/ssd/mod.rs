@@ -1,0 +1,79 @@
+//! A flash drive: host queue, write buffer, flash translation layer, and flash with its channels.
+//!
+//! A request of 64 B reads or writes a whole sub-page (4 KiB), of which a flash page holds several.
+//! Writes go to the buffer, short ones after the rest of the sub-page has been read, and leave it in
+//! whole pages. A page-level mapping says where each sub-page is; its own pages lie in flash too, and
+//! a part of them in DRAM. Planes collect garbage on their own. See `docs/ssd.md`.
+//!
+//! Invariants: the mapping points at what was programmed last, and changes when a program is done,
+//! not when it begins; a block is erased when nothing in it is mapped, being read or being written;
+//! collection always has a block to move data to. Memory grows with the blocks and the parts of the
+//! mapping that were written.
+//!
+//! Left out: trim, bad blocks, read errors and retries, refresh of old data, copy-back, cache reads
+//! and programs, power, and the firmware's own processors.
+
+mod audit;
+mod blocks;
+mod buffer;
+mod collect;
+mod contents;
+mod drive;
+mod events;
+mod geometry;
+mod instant;
+mod map;
+mod mapping_cache;
+mod nand;
+mod params;
+mod presets;
+mod read;
+mod report;
+mod victims;
+mod write;
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
+
+use crate::backend::MemoryBackend;
+use crate::{Medium, Site};
+
+pub use contents::Observed;
+pub use drive::Drive;
+pub use instant::PowerFailure;
+pub use params::{Acknowledge, FillOrder, MultiPlane, PowerLoss, SsdParams, Suspend, Unwritten};
+pub use presets::{Cells, FlashPreset};
+pub use victims::{POLICIES, Policy, PolicyName};
+
+pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
+    name: "ssd",
+    summary: "flash drive: write buffer, page mapping, garbage collection, channels and dies",
+    schema: <SsdParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: SsdParams = read_params(params)?;
+        params.check_alone()?;
+        Ok(Box::new(params))
+    },
+};
+
+impl Medium for SsdParams {
+    fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+        drive::check(self, capacity)
+    }
+
+    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+        let drive = Drive::new(self, site);
+        Box::new(drive.expect("the parameters and the capacity were checked"))
+    }
+
+    fn idle_read_ps(&self) -> Option<u64> {
+        let cells = self.cells();
+        let first = cells.read[0];
+        let same = cells.read.iter().all(|time| *time == first);
+        let transfer = cells.rate.time_for(self.sub_page_bytes());
+        let constant = self.controller_time + self.mapping_time;
+        let time = self.command_time + first + transfer + constant;
+        (same && self.mapping_cache.is_none()).then_some(time.0)
+    }
+}

@@ -1,0 +1,668 @@
+//! The flash: channels, dies and the three phases of a command.
+//!
+//! A command takes its channel for command, address and, to program, the data; then the array of
+//! its die; then, to read, the channel again for the data. A die does one thing at a time, on
+//! several of its planes if their addresses allow. A read may suspend the array. A channel serves
+//! reads before programs, and either in order of arrival; no more than `read_streak` reads pass a
+//! waiting program. Left out: cache reads and programs, copy-back, status polling, read retry.
+
+use std::collections::VecDeque;
+
+use super::events::{Event, Events};
+use super::geometry::{Geometry, NONE};
+use super::params::{MultiPlane, SsdParams, Suspend};
+
+/// What a command does to the array.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Command {
+    Read,
+    Program,
+    Erase,
+}
+
+/// Why a command is there; also the number of the queue where it waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// A request, a translation page, or the old data of a short write.
+    Read,
+    /// The write buffer.
+    Program,
+    /// Collection.
+    CollectRead,
+    CollectProgram,
+    CollectErase,
+}
+
+const CLASSES: usize = 5;
+const CALM: [Class; CLASSES] = [
+    Class::Read,
+    Class::Program,
+    Class::CollectErase,
+    Class::CollectProgram,
+    Class::CollectRead,
+];
+const URGENT: [Class; CLASSES] = [
+    Class::CollectErase,
+    Class::CollectProgram,
+    Class::CollectRead,
+    Class::Read,
+    Class::Program,
+];
+
+/// A command to one plane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    pub command: Command,
+    pub class: Class,
+    pub suspends: u8,
+    /// The first place of the page, or of the block.
+    pub place: u32,
+    pub plane: u32,
+    /// The page's number in its block.
+    pub page: u32,
+    /// The sub-pages that are transferred, or that hold data.
+    pub mask: u32,
+    /// Who waits for it: the head of a list of the owner's.
+    pub waiters: u32,
+    /// Whether the block counts it among its readers.
+    pub counted: bool,
+    next: u32,
+}
+
+impl Op {
+    pub fn new(command: Command, class: Class, place: u32, mask: u32) -> Op {
+        Op {
+            command,
+            class,
+            suspends: 0,
+            place,
+            plane: 0,
+            page: 0,
+            mask,
+            waiters: NONE,
+            counted: false,
+            next: NONE,
+        }
+    }
+}
+
+/// First in, first out, linked through [`Op::next`].
+#[derive(Clone, Copy)]
+struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: Queue = Queue {
+    head: NONE,
+    tail: NONE,
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Idle,
+    /// Waits for its channel, to get its command.
+    Command,
+    /// The array works from the one time to the other.
+    Array(u64, u64),
+    /// Has data and waits for its channel, or is sending them.
+    Data,
+    Suspending,
+}
+
+struct Die {
+    phase: Phase,
+    /// Goes up when an event that was announced will not happen.
+    turn: u32,
+    /// Waits for [`Nand::settle`].
+    touched: bool,
+    queues: [Queue; CLASSES],
+    /// What the die does now: one command a plane.
+    active: u32,
+    /// What was suspended, and how long the array has still to work on it.
+    suspended: u32,
+    remaining: u64,
+    /// Planes of the die whose collection cannot wait.
+    urgent: u32,
+    /// Reads in a row while a program waited.
+    streak: u32,
+    busy_since: u64,
+    busy: u64,
+}
+
+struct Channel {
+    free_at: u64,
+    woken: bool,
+    reads: VecDeque<u32>,
+    programs: VecDeque<u32>,
+    streak: u32,
+    busy: u64,
+}
+
+/// What the flash counted.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct NandStats {
+    pub reads: u64,
+    pub programs: u64,
+    pub erases: u64,
+    pub multi_plane: u64,
+    pub suspends: u64,
+}
+
+pub(super) struct Nand {
+    pub ops: Vec<Op>,
+    free: Vec<u32>,
+    dies: Vec<Die>,
+    channels: Vec<Channel>,
+    touched: Vec<u32>,
+    /// Commands that are done and not yet looked at by the owner.
+    pub finished: Vec<u32>,
+    pub stats: NandStats,
+    command: u64,
+    read: Vec<u64>,
+    program: Vec<u64>,
+    erase: u64,
+    /// Time on the channel of so many sub-pages.
+    transfer: Vec<u64>,
+    suspend: Suspend,
+    suspend_program: u64,
+    suspend_erase: u64,
+    suspend_limit: u8,
+    multi_plane: MultiPlane,
+    read_streak: u32,
+    planes_per_die: u32,
+    dies_per_channel: u32,
+}
+
+impl Nand {
+    pub fn new(params: &SsdParams, geometry: &Geometry) -> Nand {
+        let cells = params.cells();
+        let bytes = |subs: u32| super::Bytes(u64::from(subs) * geometry.sub_bytes);
+        let die = || Die {
+            phase: Phase::Idle,
+            turn: 0,
+            touched: false,
+            queues: [EMPTY; CLASSES],
+            active: NONE,
+            suspended: NONE,
+            remaining: 0,
+            urgent: 0,
+            streak: 0,
+            busy_since: 0,
+            busy: 0,
+        };
+        let channel = || Channel {
+            free_at: 0,
+            woken: false,
+            reads: VecDeque::with_capacity(geometry.dies_per_channel as usize),
+            programs: VecDeque::with_capacity(geometry.dies_per_channel as usize),
+            streak: 0,
+            busy: 0,
+        };
+        Nand {
+            ops: Vec::new(),
+            free: Vec::new(),
+            dies: (0..geometry.dies).map(|_| die()).collect(),
+            channels: (0..geometry.channels).map(|_| channel()).collect(),
+            touched: Vec::new(),
+            finished: Vec::new(),
+            stats: NandStats::default(),
+            command: params.command_time.0,
+            read: cells.read.iter().map(|time| time.0).collect(),
+            program: cells.program.iter().map(|time| time.0).collect(),
+            erase: cells.erase.0,
+            transfer: (0..=geometry.subs)
+                .map(|subs| cells.rate.time_for(bytes(subs)).0)
+                .collect(),
+            suspend: params.suspend,
+            suspend_program: cells.suspend_program.0,
+            suspend_erase: cells.suspend_erase.0,
+            suspend_limit: params.suspend_limit,
+            multi_plane: params.multi_plane,
+            read_streak: params.read_streak,
+            planes_per_die: geometry.planes_per_die,
+            dies_per_channel: geometry.dies_per_channel,
+        }
+    }
+
+    /// Puts a command into the queue of its die. It begins with [`Nand::settle`], when all commands of
+    /// the instant are there.
+    pub fn submit(&mut self, mut op: Op, plane: u32, page: u32) -> u32 {
+        op.plane = plane;
+        op.page = page;
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.ops[id as usize] = op;
+                id
+            }
+            None => {
+                self.ops.push(op);
+                self.ops.len() as u32 - 1
+            }
+        };
+        let number = plane / self.planes_per_die;
+        self.append(number, id);
+        self.touch(number);
+        id
+    }
+
+    fn touch(&mut self, number: u32) {
+        let die = &mut self.dies[number as usize];
+        if !die.touched {
+            die.touched = true;
+            self.touched.push(number);
+        }
+    }
+
+    /// Idle dies begin with what waits for them, and reads suspend what may be suspended.
+    pub fn settle(&mut self, now: u64, events: &mut Events) {
+        while let Some(number) = self.touched.pop() {
+            let die = &mut self.dies[number as usize];
+            die.touched = false;
+            let (phase, turn) = (die.phase, die.turn);
+            let reads = die.queues[Class::Read as usize].head != NONE;
+            match phase {
+                Phase::Idle => self.dispatch(now, number, events),
+                Phase::Array(begin, _) if reads && now >= begin => {
+                    self.try_suspend(now, number, events);
+                }
+                Phase::Array(begin, _) if reads && self.may_suspend(number) => {
+                    events.push(begin, Event::Begun(number, turn));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The read of a page that has not begun, for a further sub-page to join.
+    #[inline]
+    pub fn waiting_read(&self, plane: u32, place: u32) -> Option<u32> {
+        let die = &self.dies[(plane / self.planes_per_die) as usize];
+        let mut at = die.queues[Class::Read as usize].head;
+        while at != NONE {
+            let op = &self.ops[at as usize];
+            if op.place == place {
+                return Some(at);
+            }
+            at = op.next;
+        }
+        None
+    }
+
+    /// Forgets a finished command.
+    #[inline]
+    pub fn release(&mut self, id: u32) {
+        self.free.push(id);
+    }
+
+    /// Whether collection of one more plane of the die goes before requests, or of one less.
+    pub fn set_urgent(&mut self, plane: u32, urgent: bool) {
+        let die = &mut self.dies[(plane / self.planes_per_die) as usize];
+        if urgent {
+            die.urgent += 1;
+        } else {
+            die.urgent -= 1;
+        }
+    }
+
+    fn append(&mut self, die: u32, id: u32) {
+        let class = self.ops[id as usize].class as usize;
+        let queue = &mut self.dies[die as usize].queues[class];
+        if queue.tail == NONE {
+            queue.head = id;
+        } else {
+            self.ops[queue.tail as usize].next = id;
+        }
+        queue.tail = id;
+    }
+
+    /// Takes a command out of a queue, given the one before it.
+    fn unlink(&mut self, die: u32, class: usize, before: u32, id: u32) {
+        let next = std::mem::replace(&mut self.ops[id as usize].next, NONE);
+        let queue = &mut self.dies[die as usize].queues[class];
+        if before == NONE {
+            queue.head = next;
+        } else {
+            self.ops[before as usize].next = next;
+        }
+        if queue.tail == id {
+            queue.tail = before;
+        }
+    }
+
+    /// The queue that an idle die serves next.
+    fn choose(&mut self, number: u32) -> Option<usize> {
+        let die = &mut self.dies[number as usize];
+        let order = if die.urgent > 0 { URGENT } else { CALM };
+        let waits = |class: Class| die.queues[class as usize].head != NONE;
+        let first = order.into_iter().find(|class| waits(*class))?;
+        if first != Class::Read {
+            die.streak = 0;
+            return Some(first as usize);
+        }
+        if !waits(Class::Program) {
+            die.streak = 0;
+        } else if die.streak == self.read_streak {
+            die.streak = 0;
+            return Some(Class::Program as usize);
+        } else {
+            die.streak += 1;
+        }
+        Some(first as usize)
+    }
+
+    /// Begins the next command of an idle die.
+    fn dispatch(&mut self, now: u64, number: u32, events: &mut Events) {
+        let die = &self.dies[number as usize];
+        let reads = die.queues[Class::Read as usize].head != NONE;
+        let class = if die.suspended == NONE {
+            self.choose(number)
+        } else if reads && die.streak < self.read_streak {
+            self.dies[number as usize].streak += 1;
+            Some(Class::Read as usize)
+        } else {
+            self.resume(now, number, events);
+            return;
+        };
+        let Some(class) = class else { return };
+        let id = self.dies[number as usize].queues[class].head;
+        self.unlink(number, class, NONE, id);
+        if self.planes_per_die > 1 && self.multi_plane != MultiPlane::Off {
+            self.gather(number, class, id);
+        }
+        let die = &mut self.dies[number as usize];
+        die.active = id;
+        die.phase = Phase::Command;
+        die.busy_since = now;
+        self.want_channel(now, number, events);
+    }
+
+    /// Adds waiting commands of other planes that can be done together with the first. Those of one
+    /// plane stay in order, because a block's pages are programmed in order.
+    fn gather(&mut self, number: u32, class: usize, first: u32) {
+        let head = self.ops[first as usize];
+        let mut planes = 1u32 << (head.plane % self.planes_per_die);
+        let all = (1u32 << self.planes_per_die) - 1;
+        let (mut last, mut before) = (first, NONE);
+        let mut at = self.dies[number as usize].queues[class].head;
+        while at != NONE && planes != all {
+            let op = self.ops[at as usize];
+            let plane = 1 << (op.plane % self.planes_per_die);
+            let fits = head.command == Command::Erase
+                || self.multi_plane == MultiPlane::Independent
+                || op.page == head.page;
+            if planes & plane == 0 && fits {
+                self.unlink(number, class, before, at);
+                self.ops[last as usize].next = at;
+                last = at;
+                self.stats.multi_plane += 1;
+            } else {
+                before = at;
+            }
+            planes |= plane;
+            at = op.next;
+        }
+    }
+
+    fn want_channel(&mut self, now: u64, number: u32, events: &mut Events) {
+        let index = number / self.dies_per_channel;
+        let channel = &mut self.channels[index as usize];
+        if channel.free_at <= now && channel.reads.is_empty() && channel.programs.is_empty() {
+            self.grant(now, number, events);
+            return;
+        }
+        let die = &self.dies[number as usize];
+        let program = self.ops[die.active as usize].command == Command::Program;
+        if program {
+            channel.programs.push_back(number);
+        } else {
+            channel.reads.push_back(number);
+        }
+        if !channel.woken {
+            channel.woken = true;
+            events.push(channel.free_at.max(now), Event::Bus(index));
+        }
+    }
+
+    /// A channel is free.
+    pub fn bus(&mut self, now: u64, index: u32, events: &mut Events) {
+        let channel = &mut self.channels[index as usize];
+        let turn = channel.streak == self.read_streak && !channel.programs.is_empty();
+        let next = if channel.reads.is_empty() || turn {
+            channel.streak = 0;
+            channel.programs.pop_front()
+        } else {
+            channel.streak = if channel.programs.is_empty() {
+                0
+            } else {
+                channel.streak + 1
+            };
+            channel.reads.pop_front()
+        };
+        if let Some(die) = next {
+            self.grant(now, die, events);
+        }
+        let channel = &mut self.channels[index as usize];
+        channel.woken = !(channel.reads.is_empty() && channel.programs.is_empty());
+        if channel.woken {
+            events.push(channel.free_at, Event::Bus(index));
+        }
+    }
+
+    /// Gives a die its channel.
+    fn grant(&mut self, now: u64, number: u32, events: &mut Events) {
+        let die = &mut self.dies[number as usize];
+        let head = self.ops[die.active as usize];
+        let channel = &mut self.channels[(number / self.dies_per_channel) as usize];
+        if die.phase == Phase::Data {
+            channel.free_at = now + self.transfer[head.mask.count_ones() as usize];
+            channel.busy += channel.free_at - now;
+            events.push(channel.free_at, Event::Data(number));
+            return;
+        }
+        let (mut bus, mut array, mut at) = (0, 0, die.active);
+        while at != NONE {
+            let op = &self.ops[at as usize];
+            let level = op.page as usize % self.read.len();
+            bus += self.command;
+            array = array.max(match op.command {
+                Command::Read => self.read[level],
+                Command::Program => {
+                    bus += self.transfer[self.transfer.len() - 1];
+                    self.program[level]
+                }
+                Command::Erase => self.erase,
+            });
+            match op.command {
+                Command::Read => self.stats.reads += 1,
+                Command::Program => self.stats.programs += 1,
+                Command::Erase => self.stats.erases += 1,
+            }
+            at = op.next;
+        }
+        channel.free_at = now + bus;
+        channel.busy += bus;
+        let begin = now + bus;
+        die.phase = Phase::Array(begin, begin + array);
+        events.push(begin + array, Event::Array(number, die.turn));
+        let turn = die.turn;
+        let reads = die.queues[Class::Read as usize].head != NONE;
+        if reads && head.command != Command::Read && self.may_suspend(number) {
+            events.push(begin, Event::Begun(number, turn));
+        }
+    }
+
+    fn may_suspend(&self, number: u32) -> bool {
+        let die = &self.dies[number as usize];
+        if die.active == NONE || die.suspended != NONE || die.urgent > 0 {
+            return false;
+        }
+        let op = &self.ops[die.active as usize];
+        let allowed = match op.command {
+            Command::Read => false,
+            Command::Program => self.suspend == Suspend::ProgramAndErase,
+            Command::Erase => self.suspend != Suspend::Never,
+        };
+        allowed && op.suspends < self.suspend_limit
+    }
+
+    fn overhead(&self, op: u32) -> u64 {
+        match self.ops[op as usize].command {
+            Command::Erase => self.suspend_erase,
+            Command::Read | Command::Program => self.suspend_program,
+        }
+    }
+
+    fn try_suspend(&mut self, now: u64, number: u32, events: &mut Events) {
+        let Phase::Array(begin, end) = self.dies[number as usize].phase else {
+            return;
+        };
+        if now < begin || now >= end || !self.may_suspend(number) {
+            return;
+        }
+        let active = self.dies[number as usize].active;
+        let overhead = self.overhead(active);
+        if end - now <= overhead {
+            return;
+        }
+        self.ops[active as usize].suspends += 1;
+        self.stats.suspends += 1;
+        let die = &mut self.dies[number as usize];
+        die.turn = die.turn.wrapping_add(1);
+        die.suspended = std::mem::replace(&mut die.active, NONE);
+        die.streak = 0;
+        die.remaining = end - now;
+        die.phase = Phase::Suspending;
+        die.busy += now - die.busy_since;
+        events.push(now + overhead, Event::Suspended(number));
+    }
+
+    fn resume(&mut self, now: u64, number: u32, events: &mut Events) {
+        let overhead = self.overhead(self.dies[number as usize].suspended);
+        let die = &mut self.dies[number as usize];
+        die.active = std::mem::replace(&mut die.suspended, NONE);
+        die.streak = 0;
+        die.busy_since = now;
+        let end = now + overhead + die.remaining;
+        die.phase = Phase::Array(now + overhead, end);
+        events.push(end, Event::Array(number, die.turn));
+    }
+
+    /// Reads wait and the array has begun to work.
+    pub fn begun(&mut self, now: u64, number: u32, turn: u32, events: &mut Events) {
+        let die = &self.dies[number as usize];
+        if die.turn == turn && die.queues[Class::Read as usize].head != NONE {
+            self.try_suspend(now, number, events);
+        }
+    }
+
+    /// A die is ready for the reads for which it was suspended.
+    pub fn suspended(&mut self, number: u32) {
+        self.dies[number as usize].phase = Phase::Idle;
+        self.touch(number);
+    }
+
+    /// An array is done: reads go on to their channel, the others are finished.
+    pub fn array(&mut self, now: u64, number: u32, turn: u32, events: &mut Events) {
+        let die = &mut self.dies[number as usize];
+        if die.turn != turn {
+            return;
+        }
+        die.turn = die.turn.wrapping_add(1);
+        if self.ops[die.active as usize].command == Command::Read {
+            die.phase = Phase::Data;
+            self.want_channel(now, number, events);
+            return;
+        }
+        let mut at = std::mem::replace(&mut die.active, NONE);
+        die.phase = Phase::Idle;
+        die.busy += now - die.busy_since;
+        while at != NONE {
+            let next = std::mem::replace(&mut self.ops[at as usize].next, NONE);
+            self.finished.push(at);
+            at = next;
+        }
+        self.touch(number);
+    }
+
+    /// The data of a die's first read have been transferred.
+    pub fn data(&mut self, now: u64, number: u32, events: &mut Events) {
+        let die = &mut self.dies[number as usize];
+        let id = die.active;
+        self.finished.push(id);
+        die.active = std::mem::replace(&mut self.ops[id as usize].next, NONE);
+        if die.active == NONE {
+            die.phase = Phase::Idle;
+            die.busy += now - die.busy_since;
+            self.touch(number);
+        } else {
+            self.want_channel(now, number, events);
+        }
+    }
+
+    /// Everything that was not finished, in no particular order, with whether the die was at it;
+    /// dies and channels are idle afterwards.
+    pub fn power_fail(&mut self, now: u64) -> Vec<u32> {
+        let mut lost = Vec::new();
+        for die in &mut self.dies {
+            let heads = die.queues.map(|queue| queue.head);
+            for head in heads.into_iter().chain([die.active, die.suspended]) {
+                let mut at = head;
+                while at != NONE {
+                    lost.push(at);
+                    at = std::mem::replace(&mut self.ops[at as usize].next, NONE);
+                }
+            }
+            if die.phase != Phase::Idle && die.phase != Phase::Suspending {
+                die.busy += now - die.busy_since;
+            }
+            die.phase = Phase::Idle;
+            die.touched = false;
+            die.turn = die.turn.wrapping_add(1);
+            die.queues = [EMPTY; CLASSES];
+            die.active = NONE;
+            die.suspended = NONE;
+            die.urgent = 0;
+        }
+        for channel in &mut self.channels {
+            channel.free_at = channel.free_at.min(now);
+            channel.woken = false;
+            channel.reads.clear();
+            channel.programs.clear();
+        }
+        self.touched.clear();
+        lost
+    }
+
+    /// Forgets all commands.
+    pub fn clear(&mut self) {
+        self.ops.clear();
+        self.free.clear();
+        self.finished.clear();
+    }
+
+    pub fn begin_measurement(&mut self, now: u64) {
+        self.stats = NandStats::default();
+        for die in &mut self.dies {
+            die.busy = 0;
+            die.busy_since = now;
+        }
+        for channel in &mut self.channels {
+            channel.busy = 0;
+        }
+    }
+
+    /// Part of `span` that dies and channels were busy, on average.
+    pub fn utilization(&self, span: u64) -> (f64, f64) {
+        let share = |busy: u64, number: usize| {
+            let all = span as f64 * number as f64;
+            if all > 0.0 { busy as f64 / all } else { 0.0 }
+        };
+        let dies = self.dies.iter().map(|die| die.busy).sum();
+        let channels = self.channels.iter().map(|channel| channel.busy).sum();
+        (
+            share(dies, self.dies.len()),
+            share(channels, self.channels.len()),
+        )
+    }
+}

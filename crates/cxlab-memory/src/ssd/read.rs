@@ -1,0 +1,261 @@
+//! Reads, from the buffer or from flash, and the way there through the mapping.
+
+use super::buffer::SlotState;
+use super::contents::Observed;
+use super::drive::{Drive, Target, Waiter};
+use super::geometry::NONE;
+use super::map::Location;
+use super::mapping_cache::Found;
+use super::nand::{Class, Command, Op};
+use super::params::Unwritten;
+
+impl Drive {
+    pub(super) fn new_waiter(&mut self, waiter: Waiter) -> u32 {
+        match self.free_waiters {
+            NONE => {
+                self.waiters.push(waiter);
+                self.waiters.len() as u32 - 1
+            }
+            free => {
+                self.free_waiters = self.waiters[free as usize].next;
+                self.waiters[free as usize] = waiter;
+                free
+            }
+        }
+    }
+
+    /// Takes a list apart, the one who came first in front.
+    pub(super) fn first_come(&mut self, head: u32) -> u32 {
+        let (mut at, mut reversed) = (head, NONE);
+        while at != NONE {
+            let next = std::mem::replace(&mut self.waiters[at as usize].next, reversed);
+            reversed = at;
+            at = next;
+        }
+        reversed
+    }
+
+    /// Takes the first of a list; its place is free.
+    pub(super) fn pop_waiter(&mut self, head: &mut u32) -> Option<Waiter> {
+        if *head == NONE {
+            return None;
+        }
+        let number = *head;
+        let waiter = self.waiters[number as usize];
+        *head = waiter.next;
+        self.waiters[number as usize].next = self.free_waiters;
+        self.free_waiters = number;
+        Some(waiter)
+    }
+
+    /// Where a logical sub-page is in flash.
+    #[inline]
+    pub(super) fn place_of(&self, logical: u32) -> u32 {
+        match self.map.get(logical) {
+            Location::Nowhere => NONE,
+            Location::Flash(place) => place,
+            Location::Buffer(slot) => self.buffer.get(slot).place,
+        }
+    }
+
+    pub(super) fn read(&mut self, now: u64, request: u32, logical: u32) {
+        match self.map.get(logical) {
+            Location::Buffer(slot) => self.read_buffer(now, request, slot),
+            Location::Nowhere if self.params.unwritten == Unwritten::Zero => {
+                self.observe_place(request, logical, NONE);
+                self.part_done(request, now + self.controller + self.buffer_time);
+            }
+            _ => self.translate(now, Target::Request(request), logical),
+        }
+    }
+
+    fn read_buffer(&mut self, now: u64, request: u32, slot: u32) {
+        let entry = *self.buffer.get(slot);
+        if entry.state == SlotState::Filling {
+            let waiter = self.new_waiter(Waiter {
+                target: Target::Request(request),
+                logical: entry.logical,
+                place: NONE,
+                next: entry.readers,
+            });
+            self.buffer.get_mut(slot).readers = waiter;
+            return;
+        }
+        self.counters.buffer_reads += 1;
+        self.observe_slot(request, entry.logical, slot);
+        self.part_done(request, now + self.controller + self.buffer_time);
+    }
+
+    /// Looks into the mapping, and reads the sub-page when its page of the mapping is there.
+    pub(super) fn translate(&mut self, now: u64, target: Target, logical: u32) {
+        let page = logical / self.geometry.entries;
+        let found = self.cache.look(page);
+        let next = match found {
+            Found::Hit => {
+                self.read_flash(now, target, logical);
+                return;
+            }
+            Found::Reading(head) => head,
+            Found::Miss => NONE,
+        };
+        let waiter = self.new_waiter(Waiter {
+            target,
+            logical,
+            place: NONE,
+            next,
+        });
+        self.cache.wait(page, waiter);
+        if found == Found::Miss {
+            self.fetch(now, page);
+        }
+    }
+
+    /// Reads a page of the mapping.
+    pub(super) fn fetch(&mut self, now: u64, page: u32) {
+        let logical = self.geometry.user + page;
+        let target = Target::Translation(page);
+        match self.map.get(logical) {
+            Location::Flash(place) => {
+                self.counters.translation_reads += 1;
+                self.read_place(target, logical, place, true);
+            }
+            Location::Nowhere if self.params.unwritten == Unwritten::Array => {
+                self.counters.translation_reads += 1;
+                let home = self.geometry.home(logical);
+                self.read_place(target, logical, home, false);
+            }
+            Location::Nowhere | Location::Buffer(_) => self.translation_read(now, page),
+        }
+    }
+
+    /// A page of the mapping is there: another may have to leave, and those who waited go on.
+    fn translation_read(&mut self, now: u64, page: u32) {
+        let (head, written) = self.cache.arrive(page);
+        if let Some(old) = written {
+            self.write_translation(old);
+        }
+        let mut list = self.first_come(head);
+        while let Some(waiter) = self.pop_waiter(&mut list) {
+            self.read_flash(now, waiter.target, waiter.logical);
+        }
+    }
+
+    fn read_flash(&mut self, now: u64, target: Target, logical: u32) {
+        let place = match (self.map.get(logical), target) {
+            (Location::Buffer(slot), Target::Request(request)) => {
+                self.read_buffer(now, request, slot);
+                return;
+            }
+            _ => self.place_of(logical),
+        };
+        if place == NONE {
+            self.read_place(target, logical, self.geometry.home(logical), false);
+        } else {
+            self.read_place(target, logical, place, true);
+        }
+    }
+
+    /// Reads a place. `real`: data lie there, so the block must not be erased before.
+    fn read_place(&mut self, target: Target, logical: u32, place: u32, real: bool) {
+        let (plane, block, sub) = self.geometry.split(place);
+        let (page, sub) = (sub / self.geometry.subs, sub % self.geometry.subs);
+        let first = place - sub;
+        let waiter = Waiter {
+            target,
+            logical,
+            place: if real { place } else { NONE },
+            next: NONE,
+        };
+        let waiter = self.new_waiter(waiter);
+        let id = match self.nand.waiting_read(plane, first) {
+            Some(id) => id,
+            None => {
+                let op = Op::new(Command::Read, Class::Read, first, 0);
+                self.nand.submit(op, plane, page)
+            }
+        };
+        let op = &mut self.nand.ops[id as usize];
+        op.mask |= 1 << sub;
+        self.waiters[waiter as usize].next = op.waiters;
+        op.waiters = waiter;
+        if real && !op.counted {
+            op.counted = true;
+            self.planes[plane as usize].blocks[block as usize].readers += 1;
+        }
+    }
+
+    /// A page was read for requests, for the mapping, or for the rest of a short write.
+    pub(super) fn read_done(&mut self, now: u64, op: &Op) {
+        let mut list = self.first_come(op.waiters);
+        while let Some(waiter) = self.pop_waiter(&mut list) {
+            match waiter.target {
+                Target::Request(request) => {
+                    self.observe_place(request, waiter.logical, waiter.place);
+                    self.part_done(request, now + self.controller + self.mapping_time);
+                }
+                Target::Fill(slot) => self.filled(now, slot, waiter.place),
+                Target::Translation(page) => self.translation_read(now, page),
+            }
+        }
+        if op.counted {
+            let (plane, block, _) = self.geometry.split(op.place);
+            let entry = &mut self.planes[plane as usize].blocks[block as usize];
+            entry.readers -= 1;
+            if entry.readers == 0 {
+                self.pump(plane);
+            }
+        }
+    }
+
+    /// The old data of a short write are there.
+    fn filled(&mut self, now: u64, slot: u32, place: u32) {
+        if let Some(contents) = &mut self.contents {
+            contents.fill(slot, (place != NONE).then_some(place));
+        }
+        let readers = std::mem::replace(&mut self.buffer.get_mut(slot).readers, NONE);
+        self.buffer.make_dirty(slot);
+        let mut list = self.first_come(readers);
+        while let Some(waiter) = self.pop_waiter(&mut list) {
+            if let Target::Request(request) = waiter.target {
+                self.observe_slot(request, waiter.logical, slot);
+                self.part_done(request, now + self.controller + self.buffer_time);
+            }
+        }
+        self.flush();
+    }
+
+    fn observe_place(&mut self, request: u32, logical: u32, place: u32) {
+        self.note(request, logical, |contents, line| match place {
+            NONE => 0,
+            place => contents.place(place)[line],
+        });
+    }
+
+    fn observe_slot(&mut self, request: u32, logical: u32, slot: u32) {
+        self.note(request, logical, |contents, line| contents.slot(slot)[line]);
+    }
+
+    fn note(
+        &mut self,
+        request: u32,
+        logical: u32,
+        value: impl Fn(&super::contents::Contents, usize) -> u32,
+    ) {
+        let Some(contents) = &mut self.contents else {
+            return;
+        };
+        let entry = self.requests[request as usize];
+        let lines = u64::from(self.geometry.lines);
+        let base = u64::from(logical) * lines;
+        let from = entry.line.max(base);
+        let to = (entry.line + u64::from(entry.lines)).min(base + lines);
+        for line in from..to {
+            let write = value(contents, (line - base) as usize);
+            contents.observed.push(Observed {
+                id: entry.id,
+                line,
+                write,
+            });
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a drive keeps about itself.
+
+use cxlab_engine::units::{LINE_BYTES, SimTime};
+
+use super::drive::Drive;
+use crate::backend::Statistic;
+
+/// What was counted since measuring began.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counters {
+    /// Requests, and the lines of them.
+    pub reads: u64,
+    pub read_lines: u64,
+    pub writes: u64,
+    pub written_lines: u64,
+    /// Sub-pages read from the buffer, written again there, read to complete a short write, and
+    /// held back for want of room.
+    pub buffer_reads: u64,
+    pub coalesced: u64,
+    pub fills: u64,
+    pub blocked_writes: u64,
+    /// Pages of the mapping read and written.
+    pub translation_reads: u64,
+    pub translation_writes: u64,
+    /// Sub-pages of the user's, and pages, programmed from the buffer.
+    pub flushed: u64,
+    pub host_pages: u64,
+    /// Blocks collected, and what was moved for it.
+    pub collections: u64,
+    pub collected: u64,
+    pub collected_pages: u64,
+    /// The same of static wear levelling.
+    pub wear_moves: u64,
+    pub wear_moved: u64,
+    pub wear_pages: u64,
+    pub erases: u64,
+}
+
+/// Picoseconds of a year of 365.25 days.
+const YEAR_PS: f64 = 31_557_600.0 * 1e12;
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+impl Drive {
+    pub(super) fn report(&self, now: SimTime, out: &mut Vec<Statistic>) {
+        let mut say = |name: &str, value: f64| {
+            out.push(Statistic {
+                name: name.to_owned(),
+                value,
+            });
+        };
+        let counted = &self.counters;
+        let nand = &self.nand.stats;
+        let span = now.0.saturating_sub(self.measured_from);
+        say("host.reads", counted.reads as f64);
+        say("host.writes", counted.writes as f64);
+        say("host.read_bytes", (counted.read_lines * LINE_BYTES) as f64);
+        let written = (counted.written_lines * LINE_BYTES) as f64;
+        say("host.written_bytes", written);
+        say("buffer.reads", counted.buffer_reads as f64);
+        say("buffer.coalesced", counted.coalesced as f64);
+        say("buffer.fills", counted.fills as f64);
+        say("buffer.blocked", counted.blocked_writes as f64);
+        say("buffer.used", f64::from(self.buffer.used()));
+        say("mapping.hits", self.cache.hits as f64);
+        say("mapping.misses", self.cache.misses as f64);
+        say("mapping.reads", counted.translation_reads as f64);
+        say("mapping.writes", counted.translation_writes as f64);
+        say("flash.reads", nand.reads as f64);
+        say("flash.programs", nand.programs as f64);
+        say("flash.erases", nand.erases as f64);
+        say("flash.multi_plane", nand.multi_plane as f64);
+        say("flash.suspends", nand.suspends as f64);
+        let (dies, channels) = self.nand.utilization(span);
+        say("flash.die_utilization", dies);
+        say("flash.channel_utilization", channels);
+        say("flush.pages", counted.host_pages as f64);
+        say("flush.sub_pages", counted.flushed as f64);
+        say("gc.blocks", counted.collections as f64);
+        say("gc.sub_pages", counted.collected as f64);
+        say("gc.pages", counted.collected_pages as f64);
+        say("wear.blocks", counted.wear_moves as f64);
+        say("wear.sub_pages", counted.wear_moved as f64);
+        let host = (counted.flushed + counted.translation_writes) as f64;
+        let moved = (counted.collected + counted.wear_moved) as f64;
+        say("ftl.write_amplification", ratio(host + moved, host));
+        let pages = counted.host_pages + counted.collected_pages + counted.wear_pages;
+        let programmed = (pages * u64::from(self.geometry.subs) * self.geometry.sub_bytes) as f64;
+        say("write_amplification", ratio(programmed, written));
+        self.report_wear(span, written, &mut say);
+    }
+
+    fn report_wear(&self, span: u64, written: f64, say: &mut impl FnMut(&str, f64)) {
+        let blocks = || self.planes.iter().flat_map(|plane| &plane.blocks);
+        let opened = blocks().count() as f64;
+        let unopened: u32 = self.planes.iter().map(super::blocks::Plane::unopened).sum();
+        let all = opened + f64::from(unopened);
+        let least = blocks().map(|block| block.erases).min().unwrap_or(0);
+        let least = if unopened > 0 { 0 } else { least };
+        let most = blocks().map(|block| block.erases).max().unwrap_or(0);
+        let sum: f64 = blocks().map(|block| f64::from(block.erases)).sum();
+        let mean = ratio(sum, all);
+        let squares: f64 = blocks()
+            .map(|block| (f64::from(block.erases) - mean).powi(2))
+            .sum();
+        let squares = squares + f64::from(unopened) * mean * mean;
+        say("erases.least", f64::from(least));
+        say("erases.most", f64::from(most));
+        say("erases.mean", mean);
+        say("erases.deviation", ratio(squares, all).sqrt());
+        let endurance = f64::from(self.params.cells().endurance);
+        say("life.used", ratio(mean, endurance));
+        // What is left of all blocks' erases, at the rate of the measurement; 0 while there is none.
+        let left = (endurance * all - sum).max(0.0);
+        let erases = self.counters.erases as f64;
+        say(
+            "life.years_left",
+            ratio(left, erases) * span as f64 / YEAR_PS,
+        );
+        say("life.bytes_left", ratio(left, erases) * written);
+        say(
+            "spare",
+            self.geometry.physical_bytes() as f64
+                / (f64::from(self.geometry.user) * self.geometry.sub_bytes as f64)
+                - 1.0,
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Which block garbage collection takes: a catalog. Adding a policy is a function and its entry.
+
+use std::borrow::Cow;
+
+use cxlab_engine::rng::StreamRng;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
+
+use super::blocks::{Block, State};
+
+/// What a policy may look at.
+pub(super) struct View<'a> {
+    /// The blocks of a plane that have ever been written.
+    pub blocks: &'a [Block],
+    /// Only closed blocks with at most so much valid data are worth their erase.
+    pub most: u32,
+    /// Sub-pages of a block.
+    pub block_subs: u32,
+    /// Pages programmed so far: what ages are counted in.
+    pub clock: u64,
+    pub choices: u32,
+    pub rng: &'a mut StreamRng,
+}
+
+impl View<'_> {
+    fn eligible(&self, block: &Block) -> bool {
+        block.state == State::Closed && block.valid <= self.most
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, &Block)> {
+        let numbered = (0..).zip(self.blocks);
+        numbered.filter(|(_, block)| self.eligible(block))
+    }
+}
+
+/// A policy of garbage collection.
+pub struct Policy {
+    /// The name users write, in kebab case.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    choose: fn(&mut View<'_>) -> Option<u32>,
+}
+
+/// Every policy of garbage collection.
+pub static POLICIES: &[Policy] = &[
+    Policy {
+        name: "greedy",
+        summary: "the block with the least valid data",
+        choose: greedy,
+    },
+    Policy {
+        name: "cost-benefit",
+        summary: "the block with the most age times free space by twice its valid data (Kawaguchi et al., USENIX 1995)",
+        choose: cost_benefit,
+    },
+    Policy {
+        name: "d-choice",
+        summary: "the least valid data among some random blocks (Van Houdt, SIGMETRICS 2013)",
+        choose: d_choice,
+    },
+    Policy {
+        name: "fifo",
+        summary: "the block that was closed first (also called LRU or cyclic)",
+        choose: fifo,
+    },
+];
+
+fn greedy(view: &mut View<'_>) -> Option<u32> {
+    let best = view
+        .all()
+        .min_by_key(|(_, block)| (block.valid, block.closed));
+    best.map(|(number, _)| number)
+}
+
+/// Benefit by cost is age (1 - u) / 2u; fractions are compared without dividing.
+fn cost_benefit(view: &mut View<'_>) -> Option<u32> {
+    let worth = |block: &Block| {
+        let age = u128::from(view.clock - block.touched + 1);
+        age * u128::from(view.block_subs - block.valid)
+    };
+    let better =
+        |a: &Block, b: &Block| worth(a) * u128::from(b.valid) > worth(b) * u128::from(a.valid);
+    let mut best: Option<(u32, &Block)> = None;
+    for (number, block) in view.all() {
+        if best.is_none_or(|(_, least)| better(block, least)) {
+            best = Some((number, block));
+        }
+    }
+    best.map(|(number, _)| number)
+}
+
+/// Blocks that are not eligible do not count as choices; where chance finds none, greedy does.
+fn d_choice(view: &mut View<'_>) -> Option<u32> {
+    let mut best: Option<u32> = None;
+    let mut found = 0;
+    for _ in 0..4 * view.choices {
+        let number = view.rng.below(view.blocks.len() as u64) as u32;
+        let block = &view.blocks[number as usize];
+        if view.eligible(block) {
+            found += 1;
+            if best.is_none_or(|least| block.valid < view.blocks[least as usize].valid) {
+                best = Some(number);
+            }
+        }
+        if found == view.choices {
+            break;
+        }
+    }
+    best.or_else(|| greedy(view))
+}
+
+fn fifo(view: &mut View<'_>) -> Option<u32> {
+    let first = view.all().min_by_key(|(_, block)| block.closed);
+    first.map(|(number, _)| number)
+}
+
+/// A policy by its name.
+#[derive(Clone, Copy)]
+pub struct PolicyName(&'static Policy);
+
+impl PolicyName {
+    /// The policy of that name.
+    pub fn find(name: &str) -> Option<PolicyName> {
+        POLICIES
+            .iter()
+            .find(|policy| policy.name == name)
+            .map(PolicyName)
+    }
+
+    pub(super) fn choose(self, view: &mut View<'_>) -> Option<u32> {
+        (self.0.choose)(view)
+    }
+}
+
+impl Default for PolicyName {
+    fn default() -> Self {
+        PolicyName(&POLICIES[0])
+    }
+}
+
+impl PartialEq for PolicyName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl std::fmt::Debug for PolicyName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+impl Serialize for PolicyName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for PolicyName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        PolicyName::find(&name).ok_or_else(|| {
+            let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+            D::Error::custom(format!("found `{name}`; allowed: {}", known.join(", ")))
+        })
+    }
+}
+
+impl JsonSchema for PolicyName {
+    fn schema_name() -> Cow<'static, str> {
+        "GcPolicy".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}

@@ -1,0 +1,226 @@
+//! What an idle drive takes, to the picosecond.
+
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+use cxlab_memory::Medium;
+use cxlab_memory::ssd::{
+    Acknowledge, Drive, FlashPreset, MultiPlane, SsdParams, Suspend, Unwritten,
+};
+
+use crate::harness::{GIB, KIB, alone, drive, request, small, statistic};
+
+const PRESETS: [FlashPreset; 5] = [
+    FlashPreset::ZNand,
+    FlashPreset::XlFlash,
+    FlashPreset::Slc,
+    FlashPreset::Mlc,
+    FlashPreset::Tlc,
+];
+
+fn preset(flash: FlashPreset) -> SsdParams {
+    SsdParams {
+        flash,
+        ..SsdParams::default()
+    }
+}
+
+#[test]
+fn an_idle_read_is_command_and_array_and_bytes_by_rate() {
+    for flash in PRESETS {
+        let params = preset(flash);
+        let cells = params.cells();
+        let mut drive = drive(&params, GIB);
+        let mut now = 0;
+        for page in 0..3 * 128 {
+            // The first sub-page of the page in row `page / planes` of the first block.
+            let line = page * cells.page.0 / 64;
+            let planes = u64::from(params.channels * params.ways * params.dies * cells.planes);
+            let level = (page / planes) as usize % cells.read.len();
+            let transfer = cells.rate.time_for(params.sub_page_bytes());
+            let time = params.command_time.0 + cells.read[level].0 + transfer.0;
+            let got = alone(&mut drive, now, request(1, line, 1, false));
+            assert_eq!(got, Picos(time), "{flash:?}, page {page}");
+            now += 1_000_000_000;
+        }
+    }
+}
+
+#[test]
+fn a_whole_page_is_read_at_once() {
+    let params = SsdParams {
+        flash: FlashPreset::Tlc,
+        ..SsdParams::default()
+    };
+    let cells = params.cells();
+    let mut drive = drive(&params, GIB);
+    let time = params.command_time.0 + cells.read[0].0 + cells.rate.time_for(Bytes(16 * KIB)).0;
+    assert_eq!(alone(&mut drive, 5, request(1, 0, 256, false)), Picos(time));
+    assert_eq!(statistic(&drive, 5, "flash.reads"), 1.0);
+}
+
+#[test]
+fn an_idle_program_is_command_and_bytes_by_rate_and_array() {
+    for flash in PRESETS {
+        let params = SsdParams {
+            acknowledge: Acknowledge::Programmed,
+            ..preset(flash)
+        };
+        let cells = params.cells();
+        let mut drive = drive(&params, GIB);
+        let lines = cells.page.0 / 64;
+        for row in 0..cells.program.len() as u64 {
+            let time = params.command_time.0
+                + cells.rate.time_for(cells.page).0
+                + cells.program[row as usize].0;
+            let planes = u64::from(params.channels * params.ways * cells.planes);
+            for page in 0..planes {
+                let now = (row * planes + page) * 10_000_000_000;
+                let write = request(1, page * lines, lines as u16, true);
+                assert_eq!(alone(&mut drive, now, write), Picos(time), "{flash:?}");
+            }
+        }
+        assert_eq!(statistic(&drive, 0, "ftl.write_amplification"), 1.0);
+    }
+}
+
+#[test]
+fn constants_are_added_and_the_medium_tells_its_idle_read() {
+    let params = SsdParams {
+        controller_time: Picos(700),
+        mapping_time: Picos(30),
+        channel_rate: Some(BytesPerSec(1_000_000_000)),
+        ..SsdParams::default()
+    };
+    let mut drive = drive(&params, GIB);
+    let time = 200_000 + 3_000_000 + 4_096_000 + 730;
+    let got = alone(&mut drive, 0, request(1, 9, 1, false));
+    assert_eq!(got, Picos(time));
+    assert_eq!(params.idle_read_ps(), Some(time));
+    assert_eq!(
+        preset(FlashPreset::Tlc).idle_read_ps(),
+        None,
+        "it depends on the page"
+    );
+}
+
+#[test]
+fn a_buffered_write_takes_the_buffer_and_is_read_back_from_there() {
+    let mut drive = drive(&small(), GIB);
+    assert_eq!(alone(&mut drive, 0, request(1, 0, 64, true)), Picos(50_000));
+    let later = 1_000_000_000;
+    assert_eq!(
+        alone(&mut drive, later, request(1, 5, 1, false)),
+        Picos(50_000)
+    );
+    assert_eq!(statistic(&drive, later, "buffer.reads"), 1.0);
+    assert_eq!(statistic(&drive, later, "flash.reads"), 0.0);
+}
+
+#[test]
+fn a_short_write_reads_the_rest_unless_the_buffer_has_it() {
+    let mut drive = drive(&small(), GIB);
+    alone(&mut drive, 0, request(1, 3, 1, true));
+    assert_eq!(statistic(&drive, 0, "flash.reads"), 1.0);
+    alone(&mut drive, 1_000_000_000, request(1, 4, 2, true));
+    assert_eq!(statistic(&drive, 0, "flash.reads"), 1.0, "it is there now");
+    assert_eq!(statistic(&drive, 0, "buffer.coalesced"), 1.0);
+    let zero = SsdParams {
+        unwritten: Unwritten::Zero,
+        ..small()
+    };
+    let mut drive = Drive::new(&zero, cxlab_memory::Site::alone(Bytes(GIB), 1)).unwrap();
+    alone(&mut drive, 0, request(1, 3, 1, true));
+    assert_eq!(
+        statistic(&drive, 0, "flash.reads"),
+        0.0,
+        "nothing was there"
+    );
+}
+
+/// Two requests at once: when each is done.
+fn both(params: &SsdParams, first: (u64, u64), second: (u64, u64)) -> (u64, u64) {
+    use cxlab_engine::units::SimTime;
+    use cxlab_memory::MemoryBackend;
+    let mut drive = drive(params, GIB);
+    drive.enqueue(SimTime(first.1), request(1, first.0, 1, false));
+    let mut done = Vec::new();
+    drive.advance(SimTime(second.1), &mut done);
+    drive.enqueue(SimTime(second.1), request(2, second.0, 1, false));
+    done.append(&mut crate::harness::run_dry(&mut drive));
+    let at = |id| done.iter().find(|one| one.id == id).unwrap().at.0;
+    (at(1), at(2))
+}
+
+#[test]
+fn dies_of_a_channel_share_it_and_channels_do_not() {
+    let params = SsdParams {
+        multi_plane: MultiPlane::Off,
+        page: Some(Bytes(4 * KIB)),
+        channel_rate: Some(BytesPerSec(4_096_000_000)),
+        ..small()
+    };
+    let page = 64;
+    let alone = 200_000 + 3_000_000 + 1_000_000;
+    // In the order CWDP, pages 0 and 1 lie in two channels, 0 and 2 in two chips of one, 0 and 4 in
+    // two planes of a die.
+    assert_eq!(both(&params, (0, 0), (page, 0)), (alone, alone));
+    assert_eq!(
+        both(&params, (0, 0), (2 * page, 0)),
+        (alone, alone + 1_000_000)
+    );
+    assert_eq!(
+        both(&params, (0, 0), (2 * page, 100_000)),
+        (alone, alone + 1_000_000)
+    );
+    assert_eq!(both(&params, (0, 0), (4 * page, 0)), (alone, 2 * alone));
+}
+
+#[test]
+fn planes_of_a_die_read_together_where_the_addresses_allow() {
+    let params = SsdParams {
+        page: Some(Bytes(4 * KIB)),
+        channel_rate: Some(BytesPerSec(4_096_000_000)),
+        allocation: "PCWD".to_owned(),
+        ..small()
+    };
+    let mut drive = drive(&params, GIB);
+    // Two pages in two planes of a die: two commands, one array time, two transfers.
+    let time = 2 * 200_000 + 3_000_000 + 2 * 1_000_000;
+    let got = alone(&mut drive, 0, request(1, 0, 128, false));
+    assert_eq!(got, Picos(time));
+    assert_eq!(statistic(&drive, 0, "flash.multi_plane"), 1.0);
+}
+
+#[test]
+fn a_read_suspends_a_program_and_the_program_ends_later_by_just_that() {
+    use cxlab_engine::units::SimTime;
+    use cxlab_memory::MemoryBackend;
+    for (suspend, read_alone) in [(Suspend::ProgramAndErase, false), (Suspend::Erase, true)] {
+        let params = SsdParams {
+            suspend,
+            channels: 1,
+            ways: 1,
+            planes: Some(1),
+            page: Some(Bytes(4 * KIB)),
+            channel_rate: Some(BytesPerSec(4_096_000_000)),
+            suspend_program_time: Some(Picos(5_000_000)),
+            acknowledge: Acknowledge::Programmed,
+            ..small()
+        };
+        let mut drive = drive(&params, 64 << 20);
+        drive.enqueue(SimTime(0), request(1, 0, 64, true));
+        // Command and data take 1.2 us; the array works until 101.2 us.
+        let mut done = Vec::new();
+        drive.advance(SimTime(50_000_000), &mut done);
+        drive.enqueue(SimTime(50_000_000), request(2, 6400, 1, false));
+        done.append(&mut crate::harness::run_dry(&mut drive));
+        let at = |id| done.iter().find(|one| one.id == id).unwrap().at.0;
+        let read = 200_000 + 3_000_000 + 1_000_000;
+        if read_alone {
+            assert_eq!((at(1), at(2)), (101_200_000, 101_200_000 + read));
+        } else {
+            assert_eq!(at(2), 50_000_000 + 5_000_000 + read);
+            assert_eq!(at(1), 101_200_000 + 2 * 5_000_000 + read);
+            assert_eq!(statistic(&drive, 0, "flash.suspends"), 1.0);
+        }
+    }
+}

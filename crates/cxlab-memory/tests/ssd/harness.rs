@@ -1,0 +1,60 @@
+//! A drive by itself, driven to the end of what it has to do.
+
+use cxlab_engine::units::{Bytes, Dpa, Picos, SimTime};
+use cxlab_memory::ssd::{Drive, SsdParams};
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Site};
+
+pub const KIB: u64 = 1 << 10;
+pub const MIB: u64 = 1 << 20;
+pub const GIB: u64 = 1 << 30;
+
+pub fn drive(params: &SsdParams, capacity: u64) -> Drive {
+    Drive::new(params, Site::alone(Bytes(capacity), 1)).unwrap()
+}
+
+/// A few dies with small blocks, so that collection begins soon.
+pub fn small() -> SsdParams {
+    SsdParams {
+        channels: 2,
+        ways: 2,
+        planes: Some(2),
+        pages: Some(16),
+        page: Some(Bytes(16 * KIB)),
+        buffer: Bytes(256 * KIB),
+        ..SsdParams::default()
+    }
+}
+
+pub fn request(id: u32, line: u64, lines: u16, write: bool) -> MemoryRequest {
+    MemoryRequest {
+        id,
+        dpa: Dpa(line * 64),
+        lines,
+        write,
+    }
+}
+
+/// Drives the drive until nothing happens any more.
+pub fn run_dry(drive: &mut Drive) -> Vec<Completion> {
+    let mut done = Vec::new();
+    while let Some(at) = drive.next_event() {
+        drive.advance(at, &mut done);
+    }
+    done
+}
+
+/// One request alone from `now`: how long it takes.
+pub fn alone(drive: &mut Drive, now: u64, request: MemoryRequest) -> Picos {
+    assert!(drive.can_accept(SimTime(now), request.write));
+    assert_eq!(drive.enqueue(SimTime(now), request), None);
+    let done = run_dry(drive);
+    assert_eq!(done.len(), 1);
+    done[0].at.since(SimTime(now))
+}
+
+/// A statistic by its name.
+pub fn statistic(drive: &Drive, now: u64, name: &str) -> f64 {
+    let mut all = Vec::new();
+    drive.statistics(SimTime(now), &mut all);
+    all.iter().find(|one| one.name == name).unwrap().value
+}

@@ -1,0 +1,380 @@
+//! Nothing written is lost: every line that is read came from a write that it may come from.
+//!
+//! A read may give what the last answered write to the line left, or what a later write, not
+//! answered when the read began, left; nothing older and nothing else.
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Picos, SimTime};
+use cxlab_memory::ssd::{
+    Acknowledge, Drive, MultiPlane, PolicyName, PowerLoss, SsdParams, Suspend, Unwritten,
+};
+use cxlab_memory::{Completion, MemoryBackend};
+
+use crate::harness::{KIB, MIB, drive, request, small, statistic};
+
+const CAPACITY: u64 = 24 * MIB;
+const LINES: u64 = CAPACITY / 64;
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct Flying {
+    line: u64,
+    lines: u16,
+    /// The write's number; 0 for a read.
+    write: u32,
+}
+
+/// A write as it was made.
+#[derive(Clone, Copy)]
+struct Write {
+    line: u64,
+    lines: u16,
+}
+
+struct Oracle {
+    drive: Drive,
+    rng: StreamRng,
+    now: u64,
+    /// By the owner's number.
+    flying: Vec<Option<Flying>>,
+    /// The least write that each line of a read under way may come from, by the read's number.
+    floor: Vec<Vec<u32>>,
+    free: Vec<u32>,
+    /// Every write, from number 1 on.
+    writes: Vec<Write>,
+    /// The last answered write of each line.
+    answered: Vec<u32>,
+    compared: u64,
+}
+
+impl Oracle {
+    fn new(params: &SsdParams, outstanding: u32) -> Oracle {
+        let mut drive = drive(params, CAPACITY);
+        drive.observe();
+        Oracle {
+            drive,
+            rng: StreamRng::new(7, "oracle"),
+            now: 0,
+            flying: vec![None; outstanding as usize],
+            floor: vec![Vec::new(); outstanding as usize],
+            free: (0..outstanding).collect(),
+            writes: vec![Write { line: 0, lines: 0 }],
+            answered: vec![0; LINES as usize],
+            compared: 0,
+        }
+    }
+
+    /// Half of the requests go to a sixteenth of the device.
+    fn address(&mut self, lines: u64) -> u64 {
+        let range = if self.rng.chance(0.5) {
+            LINES / 16
+        } else {
+            LINES
+        };
+        self.rng.below(range - lines)
+    }
+
+    fn issue(&mut self) {
+        let lines = match self.rng.below(8) {
+            0 => 1 + self.rng.below(200),
+            1 | 2 => 64,
+            3 => 128,
+            _ => 1 + self.rng.below(4),
+        };
+        let aligned = lines >= 64 && self.rng.chance(0.8);
+        let mut line = self.address(lines);
+        if aligned {
+            line -= line % 64;
+        }
+        let write = self.rng.chance(0.6);
+        if !self.drive.can_accept(SimTime(self.now), write) {
+            return;
+        }
+        let Some(id) = self.free.pop() else { return };
+        let mut flying = Flying {
+            line,
+            lines: lines as u16,
+            write: 0,
+        };
+        if write {
+            flying.write = self.writes.len() as u32;
+            self.writes.push(Write {
+                line,
+                lines: flying.lines,
+            });
+        } else {
+            let from = line as usize;
+            let floor = &self.answered[from..from + lines as usize];
+            self.floor[id as usize].clear();
+            self.floor[id as usize].extend_from_slice(floor);
+        }
+        self.flying[id as usize] = Some(flying);
+        let request = request(id, line, flying.lines, write);
+        assert_eq!(self.drive.enqueue(SimTime(self.now), request), None);
+    }
+
+    /// Whether a write went to a line.
+    fn covers(&self, write: u32, line: u64) -> bool {
+        let Write { line: first, lines } = self.writes[write as usize];
+        write == 0 || (first <= line && line < first + u64::from(lines))
+    }
+
+    fn look(&mut self) {
+        for seen in self.drive.observed() {
+            let flying = self.flying[seen.id as usize].unwrap();
+            let floor = self.floor[seen.id as usize][(seen.line - flying.line) as usize];
+            assert!(
+                (seen.write as usize) < self.writes.len() && self.covers(seen.write, seen.line),
+                "line {} came from write {}, which did not write it",
+                seen.line,
+                seen.write
+            );
+            assert!(
+                seen.write >= floor,
+                "line {} came from write {}, but write {floor} was answered before",
+                seen.line,
+                seen.write
+            );
+            self.compared += 1;
+        }
+    }
+
+    fn complete(&mut self, done: &mut Vec<Completion>) {
+        self.look();
+        for one in done.drain(..) {
+            assert!(one.at.0 <= self.now);
+            let flying = self.flying[one.id as usize].take().unwrap();
+            if flying.write != 0 {
+                let from = flying.line as usize;
+                for line in &mut self.answered[from..from + flying.lines as usize] {
+                    *line = (*line).max(flying.write);
+                }
+            }
+            self.free.push(one.id);
+        }
+    }
+
+    fn advance(&mut self, to: u64) {
+        let mut done = Vec::new();
+        while let Some(at) = self.drive.next_event().filter(|at| at.0 <= to) {
+            self.now = self.now.max(at.0);
+            self.drive.advance(SimTime(self.now), &mut done);
+            self.complete(&mut done);
+        }
+        self.now = to;
+    }
+
+    fn drain(&mut self) {
+        let mut done = Vec::new();
+        while let Some(at) = self.drive.next_event() {
+            self.now = self.now.max(at.0);
+            self.drive.advance(SimTime(self.now), &mut done);
+            self.complete(&mut done);
+        }
+        assert!(
+            self.flying.iter().all(Option::is_none),
+            "every request is answered"
+        );
+    }
+
+    fn run(&mut self, requests: usize) {
+        for number in 0..requests {
+            self.issue();
+            let gap = if self.rng.chance(0.01) {
+                3_000_000_000
+            } else {
+                12_000_000
+            };
+            let gap = self.rng.below(gap);
+            self.advance(self.now + gap);
+            if number % (requests / 4) == 0 {
+                self.drive.audit();
+            }
+        }
+        self.drain();
+        self.drive.audit();
+    }
+
+    /// Reads the whole device: the write that each line came from.
+    fn read_all(&mut self) -> Vec<u32> {
+        let mut all = vec![0; LINES as usize];
+        for line in (0..LINES).step_by(256) {
+            let read = request(0, line, 256, false);
+            self.drive.enqueue(SimTime(self.now), read);
+            while let Some(at) = self.drive.next_event() {
+                self.now = self.now.max(at.0);
+                self.drive.advance(SimTime(self.now), &mut Vec::new());
+            }
+            for seen in self.drive.observed() {
+                all[seen.line as usize] = seen.write;
+            }
+        }
+        all
+    }
+
+    /// Power fails in the middle of things; what is there afterwards is the new beginning. Gives
+    /// the number of sub-pages that went back to an older write.
+    fn fail(&mut self) -> (u64, u64) {
+        let failure = self.drive.power_fail(SimTime(self.now));
+        assert_eq!(self.drive.next_event(), None, "nothing is under way");
+        self.drive.audit();
+        for id in 0..self.flying.len() {
+            if self.flying[id].take().is_some() {
+                self.free.push(id as u32);
+            }
+        }
+        let all = self.read_all();
+        let mut older = Vec::new();
+        for (line, found) in (0u64..).zip(&all) {
+            assert!(
+                (*found as usize) < self.writes.len() && self.covers(*found, line),
+                "line {line} came from write {found}, which did not write it"
+            );
+            if *found < self.answered[line as usize] {
+                older.push(line / 64);
+            }
+        }
+        older.dedup();
+        self.answered = all;
+        (older.len() as u64, failure.lost)
+    }
+}
+
+fn policy(name: &str) -> PolicyName {
+    PolicyName::find(name).unwrap()
+}
+
+/// Two channels of one die with two planes of little spare, so that everything happens soon.
+fn tight() -> SsdParams {
+    SsdParams {
+        ways: 1,
+        wear_static: 2,
+        ..small()
+    }
+}
+
+fn check(params: &SsdParams, requests: usize) -> Oracle {
+    let mut oracle = Oracle::new(params, 64);
+    oracle.run(requests);
+    let statistic = |name| statistic(&oracle.drive, oracle.now, name);
+    assert!(statistic("gc.blocks") > 100.0, "collection was at work");
+    assert!(statistic("gc.sub_pages") > 1000.0, "collection moved data");
+    assert!(oracle.compared > requests as u64, "{}", oracle.compared);
+    oracle
+}
+
+const REQUESTS: usize = 200_000;
+
+#[test]
+fn nothing_is_lost_with_the_mapping_in_dram() {
+    let oracle = check(&tight(), REQUESTS);
+    assert!(statistic(&oracle.drive, oracle.now, "flash.suspends") > 100.0);
+    assert!(statistic(&oracle.drive, oracle.now, "wear.blocks") > 0.0);
+    assert!(statistic(&oracle.drive, oracle.now, "buffer.fills") > 1000.0);
+}
+
+#[test]
+fn nothing_is_lost_with_a_small_mapping_cache() {
+    let params = SsdParams {
+        mapping_cache: Some(Bytes(2 * 4 * KIB)),
+        unwritten: Unwritten::Zero,
+        ..tight()
+    };
+    let oracle = check(&params, REQUESTS);
+    assert!(statistic(&oracle.drive, oracle.now, "mapping.writes") > 1000.0);
+    assert!(statistic(&oracle.drive, oracle.now, "mapping.reads") > 1000.0);
+}
+
+#[test]
+fn nothing_is_lost_under_any_policy_with_a_tiny_buffer() {
+    for name in ["cost-benefit", "d-choice", "fifo"] {
+        let params = SsdParams {
+            gc_policy: policy(name),
+            buffer: Bytes(32 * KIB),
+            gc_separate: name != "fifo",
+            gc_preemptible: name != "d-choice",
+            suspend: Suspend::Erase,
+            ..tight()
+        };
+        let oracle = check(&params, REQUESTS / 2);
+        assert!(
+            statistic(&oracle.drive, oracle.now, "buffer.blocked") > 100.0,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_lost_with_small_sub_pages_and_independent_planes() {
+    let params = SsdParams {
+        sub_page: Some(Bytes(KIB)),
+        multi_plane: MultiPlane::Independent,
+        allocation: "PDWC".to_owned(),
+        mapping_cache: Some(Bytes(16 * KIB)),
+        planes: Some(4),
+        channels: 1,
+        ..tight()
+    };
+    let oracle = check(&params, REQUESTS);
+    assert!(statistic(&oracle.drive, oracle.now, "flash.multi_plane") > 1000.0);
+}
+
+#[test]
+fn nothing_is_lost_when_writes_are_answered_when_programmed() {
+    let params = SsdParams {
+        acknowledge: Acknowledge::Programmed,
+        suspend_limit: 1,
+        read_times: Some(vec![Picos(3_000_000), Picos(9_000_000)]),
+        program_times: Some(vec![Picos(90_000_000), Picos(300_000_000)]),
+        ..tight()
+    };
+    check(&params, REQUESTS);
+}
+
+#[test]
+fn capacitors_save_every_answered_write() {
+    for cache in [None, Some(Bytes(8 * KIB))] {
+        let params = SsdParams {
+            mapping_cache: cache,
+            ..tight()
+        };
+        let mut oracle = Oracle::new(&params, 64);
+        for _ in 0..40 {
+            for _ in 0..2000 {
+                oracle.issue();
+                let gap = oracle.rng.below(12_000_000);
+                oracle.advance(oracle.now + gap);
+            }
+            assert_eq!(oracle.fail(), (0, 0));
+        }
+        assert!(statistic(&oracle.drive, oracle.now, "gc.sub_pages") > 1000.0);
+    }
+}
+
+#[test]
+fn without_capacitors_only_the_buffer_is_lost() {
+    let mut lost_any = 0;
+    for acknowledge in [Acknowledge::Buffered, Acknowledge::Programmed] {
+        let params = SsdParams {
+            power_loss: PowerLoss::None,
+            acknowledge,
+            ..tight()
+        };
+        let mut oracle = Oracle::new(&params, 64);
+        for _ in 0..40 {
+            for _ in 0..2000 {
+                oracle.issue();
+                let gap = oracle.rng.below(12_000_000);
+                oracle.advance(oracle.now + gap);
+            }
+            let (older, lost) = oracle.fail();
+            assert!(older <= lost, "{older} of {lost}");
+            if acknowledge == Acknowledge::Programmed {
+                assert_eq!(older, 0, "what was answered had been programmed");
+            }
+            lost_any += older;
+        }
+        assert!(statistic(&oracle.drive, oracle.now, "gc.sub_pages") > 100.0);
+    }
+    assert!(lost_any > 100, "{lost_any}");
+}
