@@ -2,7 +2,8 @@
 //! programs. Knows no host and no device.
 //!
 //! [`op`] is the seam: a [`Workload`] makes one [`OpSource`] for each requester, and the requester
-//! asks it for the next [`MemOp`]; [`program`] is the same for cores. [`pattern::CATALOG`] lists the workloads a scenario can name.
+//! asks it for the next [`MemOp`]; [`program`] is the same for cores. [`pattern::CATALOG`] lists the
+//! workloads a scenario can name, and [`kernel`] holds those that execute an algorithm on a core.
 //! [`trace`] reads and writes the `.cxlt` format (`docs/traces.md`), [`import`](mod@import) turns
 //! other formats into it, [`filter`] passes accesses through caches, and [`capture`](mod@capture)
 //! records an unmodified program.
@@ -11,6 +12,7 @@ pub mod capture;
 mod error;
 pub mod filter;
 pub mod import;
+pub mod kernel;
 pub mod op;
 mod page_map;
 mod partial_file;

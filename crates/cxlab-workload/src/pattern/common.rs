@@ -254,7 +254,7 @@ pub(super) fn whole_lines(field: &str, size: Bytes) -> Result<(), ParamError> {
 
 /// Reads a parameter structure, and finds the field that serde's message does not name: every
 /// field has a default, so the culprit is the key that fails alone.
-pub(super) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
+pub(crate) fn read<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P, ParamError> {
     let whole = catalog::read_params::<P>(params);
     let (Err(_), Some(object)) = (&whole, params.as_object()) else {
         return whole;

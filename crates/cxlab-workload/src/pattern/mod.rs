@@ -4,7 +4,7 @@
 //! a few parameters: where the footprint lies, how reads and writes
 //! mix, and whether each requester has its own slice.
 
-mod common;
+pub(crate) mod common;
 mod external;
 mod hot_cold;
 mod permutation;
@@ -16,6 +16,7 @@ mod uniform;
 
 use cxlab_engine::catalog::Entry;
 
+use crate::kernel;
 use crate::op::Workload;
 
 pub use common::Mix;
@@ -36,4 +37,6 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     pointer_chase::ENTRY,
     trace::ENTRY,
     external::ENTRY,
+    kernel::stream::ENTRY,
+    kernel::random_read::ENTRY,
 ];

@@ -1,0 +1,111 @@
+//! What all kernels share: where their data lie, and how cores divide the work.
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, LINE_BYTES};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::WorkloadError;
+use crate::op::SourceContext;
+use crate::program::LOCAL_BASE;
+
+/// A memory that a kernel's data can lie in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// CXL memory.
+    #[default]
+    Cxl,
+    /// The host's own memory.
+    Local,
+}
+
+/// Bytes that a kernel needs in a memory, and the parameters that say so.
+pub(super) struct Need {
+    /// The parameter that chooses the memory.
+    pub memory_field: &'static str,
+    /// The memory.
+    pub memory: Memory,
+    /// The parameter that sets the size.
+    pub size_field: &'static str,
+    /// Bytes before those needed.
+    pub base: u64,
+    /// Bytes needed.
+    pub bytes: u64,
+}
+
+impl Need {
+    /// The address of the first of the bytes.
+    pub fn place(&self, ctx: &SourceContext) -> Result<u64, ParamError> {
+        let (first, room) = match self.memory {
+            Memory::Cxl => (0, ctx.span),
+            Memory::Local => (LOCAL_BASE.0, ctx.local),
+        };
+        if self.memory == Memory::Local && ctx.local == Bytes(0) {
+            let message =
+                "found `local`; allowed: `cxl`, because the host has no memory of its own";
+            return Err(ParamError::new(self.memory_field, message));
+        }
+        let end = self.base.checked_add(self.bytes);
+        if end.is_none_or(|end| end > room.0) {
+            let message = format!(
+                "found data of {} from offset {}; allowed: what ends within the {} of memory",
+                Bytes(self.bytes),
+                Bytes(self.base),
+                room
+            );
+            return Err(ParamError::new(self.size_field, message));
+        }
+        Ok(first + self.base)
+    }
+}
+
+/// The first and the number of the items that one core takes of `total`, in equal shares; the
+/// first cores take one more where it does not divide.
+pub(super) fn share(
+    field: &str,
+    total: u64,
+    ctx: &SourceContext,
+) -> Result<(u64, u64), ParamError> {
+    let requesters = ctx.requesters.max(1) as u64;
+    let requester = (ctx.requester as u64).min(requesters - 1);
+    let (each, more) = (total / requesters, total % requesters);
+    if each == 0 {
+        let message = format!("found too little; allowed: some for each of {requesters} cores");
+        return Err(ParamError::new(field, message));
+    }
+    let first = requester * each + requester.min(more);
+    Ok((first, each + u64::from(requester < more)))
+}
+
+/// The answer of a kernel that is asked for lines instead of steps.
+pub(super) fn needs_core(kind: &str) -> WorkloadError {
+    let message = format!(
+        "found `{kind}`, which is a program and runs on a core; allowed: hosts with `core` under \
+         [[hosts]]"
+    );
+    ParamError::new("kind", message).into()
+}
+
+/// Refuses a number outside a range.
+pub(super) fn within(field: &str, value: u64, low: u64, high: u64) -> Result<(), ParamError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    let message = format!("found {value}; allowed: {low} to {high}");
+    Err(ParamError::new(field, message))
+}
+
+/// Refuses an offset that is not a multiple of `unit` bytes.
+pub(super) fn aligned(field: &str, value: Bytes, unit: u64) -> Result<(), ParamError> {
+    if value.0.is_multiple_of(unit) {
+        return Ok(());
+    }
+    let message = format!("found {value}; allowed: multiples of {}", Bytes(unit));
+    Err(ParamError::new(field, message))
+}
+
+/// Refuses an offset that is not a multiple of a line.
+pub(super) fn whole_lines(field: &str, value: Bytes) -> Result<(), ParamError> {
+    aligned(field, value, LINE_BYTES)
+}

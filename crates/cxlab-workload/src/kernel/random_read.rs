@@ -1,0 +1,241 @@
+//! The latency of random reads: pointers round one random cycle through every place of the
+//! footprint, as `lat_mem_rd` and membench follow them.
+//!
+//! The cycle is drawn with Sattolo's algorithm. The pointers are stored first, in the order of
+//! addresses; then they are followed, each load needing the data of the one before it.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, needs_core, share, whole_lines, within};
+use crate::error::WorkloadError;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::{Action, After, Phase, Program, Step};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: RandomRead::KIND,
+    summary: "pointers followed round a random cycle, executed on a core: latency of reads",
+    schema: <RandomRead as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: RandomRead = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Pointers that one kernel can hold: 1 GiB of memory of the simulator.
+const MAX_POINTERS: u64 = 1 << 28;
+
+/// Loads that one kernel can make.
+const MAX_READS: u64 = 1 << 40;
+
+/// Reads at random places, each of which needs the data of the one before it, on a core. Phases:
+/// `init` (the pointers are stored), `warm-up`, `read`. An operation is one load of 8 B.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RandomRead {
+    /// Bytes over which the pointers lie, at least two for each core, which divide them; at most
+    /// 268435456 pointers. The default is that of CXL-SSD-Sim.
+    pub footprint: Bytes,
+    /// Bytes from pointer to pointer. A multiple of 64 B.
+    pub stride: Bytes,
+    /// Loads of each core that are measured, 1 to 1099511627776; default: one lap round its cycle.
+    pub reads: Option<u64>,
+    /// Laps before those, in a phase of their own; 0 leaves the phase without steps.
+    pub warm_up: u32,
+    /// Core cycles of computing before each load, on top of its latency.
+    pub cycles: u32,
+    /// The memory of the pointers.
+    pub data: Memory,
+    /// Where in that memory the footprint begins. A multiple of 64 B.
+    pub base: Bytes,
+}
+
+impl Default for RandomRead {
+    fn default() -> Self {
+        RandomRead {
+            footprint: Bytes(8 << 20),
+            stride: Bytes(LINE_BYTES),
+            reads: None,
+            warm_up: 1,
+            cycles: 0,
+            data: Memory::Cxl,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl RandomRead {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "random-read";
+
+    fn check(&self) -> Result<(), ParamError> {
+        whole_lines("stride", self.stride)?;
+        within("stride", self.stride.0, LINE_BYTES, 1 << 40)?;
+        let pointers = self.footprint.0 / self.stride.0;
+        if !(2..=MAX_POINTERS).contains(&pointers) {
+            let message = format!(
+                "found {}; allowed: {} to {}",
+                self.footprint,
+                Bytes(2 * self.stride.0),
+                Bytes(MAX_POINTERS * self.stride.0)
+            );
+            return Err(ParamError::new("footprint", message));
+        }
+        within("reads", self.reads.unwrap_or(1), 1, MAX_READS)?;
+        whole_lines("base", self.base)
+    }
+}
+
+impl Workload for RandomRead {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_core(Self::KIND))
+    }
+
+    fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
+        self.check()?;
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "footprint",
+            base: self.base.0,
+            bytes: self.footprint.0,
+        };
+        let start = need.place(ctx)?;
+        let total = self.footprint.0 / self.stride.0;
+        let (first, pointers) = share("footprint", total, ctx)?;
+        if total / (ctx.requesters.max(1) as u64) < 2 {
+            let message = format!(
+                "found {}; allowed: two pointers for each core",
+                self.footprint
+            );
+            return Err(WorkloadError::param("footprint", message));
+        }
+        let phase = |name: &str, bytes| Phase {
+            name: name.to_owned(),
+            bytes: Bytes(bytes),
+        };
+        Ok(Box::new(Run {
+            first: start + first * self.stride.0,
+            stride: self.stride.0,
+            pointers,
+            next: Vec::new(),
+            phases: [phase("init", 0), phase("warm-up", 8), phase("read", 8)],
+            ends: [
+                pointers,
+                u64::from(self.warm_up) * pointers,
+                self.reads.unwrap_or(pointers),
+            ],
+            phase: 0,
+            done: 0,
+            at: 0,
+            cycles: self.cycles,
+            sum: 0,
+        }))
+    }
+
+    fn needs_core(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Run {
+    first: u64,
+    stride: u64,
+    pointers: u64,
+    /// The pointers as they lie in memory: where each place points to. Drawn at the first step.
+    next: Vec<u32>,
+    phases: [Phase; 3],
+    /// Steps of each phase.
+    ends: [u64; 3],
+    phase: usize,
+    /// Steps of this phase that have been handed out.
+    done: u64,
+    /// The place to be loaded next.
+    at: u32,
+    cycles: u32,
+    /// Sum of the places loaded, so that a wrong one is found.
+    sum: u64,
+}
+
+/// One random cycle through all numbers below `n`, each as likely (Sattolo 1986).
+fn sattolo(n: u64, rng: &mut StreamRng) -> Vec<u32> {
+    let mut next: Vec<u32> = (0..n as u32).collect();
+    for last in (1..next.len()).rev() {
+        next.swap(last, rng.below(last as u64) as usize);
+    }
+    next
+}
+
+impl Program for Run {
+    fn next_step(&mut self, rng: &mut StreamRng) -> Option<Step> {
+        if self.next.is_empty() {
+            self.next = sattolo(self.pointers, rng);
+        }
+        while self.done == *self.ends.get(self.phase)? {
+            self.phase += 1;
+            self.done = 0;
+        }
+        let place = match self.phase {
+            0 => self.done,
+            _ => u64::from(self.at),
+        };
+        let step = Step {
+            phase: self.phase as u8,
+            ends: true,
+            ..Step::new(Hpa(self.first + place * self.stride), Action::Store)
+        };
+        self.done += 1;
+        if self.phase == 0 {
+            return Some(step);
+        }
+        self.sum = self.sum.wrapping_add(place);
+        self.at = self.next[place as usize];
+        Some(Step {
+            action: Action::Load,
+            after: After::Previous,
+            cycles: self.cycles,
+            ..step
+        })
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    /// Whole laps touch every place once, so their sum is known; the rest is walked again.
+    fn check(&self) -> Result<(), String> {
+        if self.phase != self.phases.len() {
+            return Err("the pointers have not been followed to the end".to_owned());
+        }
+        let mut seen = vec![false; self.next.len()];
+        let mut place = 0;
+        for _ in 0..self.pointers {
+            if std::mem::replace(&mut seen[place], true) {
+                return Err(format!("the cycle of pointers comes to {place} twice"));
+            }
+            place = self.next[place] as usize;
+        }
+        let loads = self.ends[1] + self.ends[2];
+        let lap = self.pointers * (self.pointers - 1) / 2;
+        let mut sum = (loads / self.pointers).wrapping_mul(lap);
+        for _ in 0..loads % self.pointers {
+            sum = sum.wrapping_add(place as u64);
+            place = self.next[place] as usize;
+        }
+        if (place as u64, sum) != (u64::from(self.at), self.sum) {
+            return Err(format!(
+                "after {loads} loads the pointers led to {} (sum {}), not to {place} (sum {sum})",
+                self.at, self.sum
+            ));
+        }
+        Ok(())
+    }
+}

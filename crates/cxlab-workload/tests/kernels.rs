@@ -1,0 +1,347 @@
+//! Laws that every kernel obeys, and what is particular to each.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use cxlab_engine::catalog::find;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, SimTime};
+use cxlab_workload::pattern::CATALOG;
+use cxlab_workload::{
+    Action, After, LOCAL_BASE, Program, SourceContext, Step, Workload, WorkloadError,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const SPAN: u64 = 1 << 30;
+const LOCAL: u64 = 1 << 28;
+
+fn context(requester: usize, requesters: usize) -> SourceContext<'static> {
+    SourceContext {
+        span: Bytes(SPAN),
+        local: Bytes(LOCAL),
+        requester,
+        requesters,
+        scenario_dir: Path::new("."),
+        trace_override: None,
+    }
+}
+
+fn build(name: &str, params: &Value) -> Box<dyn Workload> {
+    (find(CATALOG, name).unwrap().build)(params).unwrap()
+}
+
+fn program(name: &str, params: &Value, ctx: &SourceContext) -> Box<dyn Program> {
+    build(name, params).program(ctx).unwrap()
+}
+
+/// All steps of a program, after which its own check must pass.
+fn steps(program: &mut dyn Program, seed: u64) -> Vec<Step> {
+    let mut rng = StreamRng::new(seed, "core0");
+    let steps: Vec<Step> = std::iter::from_fn(|| program.next_step(&mut rng)).collect();
+    assert_eq!(program.next_step(&mut rng), None);
+    program.check().unwrap();
+    steps
+}
+
+fn run(name: &str, params: &Value, ctx: &SourceContext, seed: u64) -> Vec<Step> {
+    steps(program(name, params, ctx).as_mut(), seed)
+}
+
+/// Operations that ended in each phase, by the phase's name.
+fn operations(program: &dyn Program, steps: &[Step]) -> Vec<(String, usize)> {
+    let ended = |phase: usize| {
+        let of_phase = steps.iter().filter(|step| usize::from(step.phase) == phase);
+        of_phase.filter(|step| step.ends).count()
+    };
+    let phases = program.phases().iter().enumerate();
+    phases
+        .map(|(place, phase)| (phase.name.clone(), ended(place)))
+        .collect()
+}
+
+fn message(name: &str, params: &Value, ctx: &SourceContext) -> String {
+    let built = (find(CATALOG, name).unwrap().build)(params).map_err(WorkloadError::from);
+    built
+        .and_then(|workload| workload.program(ctx))
+        .err()
+        .unwrap()
+        .to_string()
+}
+
+/// Small parameters of every kernel, in both memories.
+fn small() -> Vec<(&'static str, Value)> {
+    vec![
+        ("stream-kernels", json!({"elements": 640})),
+        (
+            "stream-kernels",
+            json!({"elements": 640, "repeats": 3, "access": "32 B", "base": "64 B"}),
+        ),
+        (
+            "stream-kernels",
+            json!({"elements": 640, "data": "local", "base": "4 KiB"}),
+        ),
+        ("random-read", json!({"footprint": "16 KiB"})),
+        (
+            "random-read",
+            json!({"footprint": "64 KiB", "stride": "256 B", "reads": 1000, "warm_up": 0,
+                "data": "local"}),
+        ),
+    ]
+}
+
+/// The bytes of memory that a core may touch: none but those of its system.
+fn inside(step: &Step) -> bool {
+    step.hpa.0 < SPAN || (LOCAL_BASE.0..LOCAL_BASE.0 + LOCAL).contains(&step.hpa.0)
+}
+
+#[test]
+fn kernels_need_a_core_end_by_themselves_and_say_so_when_asked_for_lines() {
+    for (name, params) in small() {
+        let workload = build(name, &params);
+        assert!(workload.needs_core() && workload.is_finite(), "{name}");
+        let error = workload.source(&context(0, 1)).err().unwrap().to_string();
+        assert!(
+            error.starts_with("`kind`") && error.contains(name),
+            "{error}"
+        );
+        assert!(
+            error.contains("allowed") && error.contains("`core`"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn results_are_right_phases_go_up_and_every_step_lies_in_memory() {
+    for (name, params) in small() {
+        for (requester, requesters) in [(0, 1), (2, 3)] {
+            let steps = run(name, &params, &context(requester, requesters), 7);
+            assert!(steps.iter().all(inside), "{name} {params}");
+            assert!(steps.is_sorted_by_key(|step| step.phase), "{name} {params}");
+            assert!(steps.iter().all(|step| step.not_before == SimTime::ZERO));
+            assert!(steps.last().unwrap().ends, "{name} {params}");
+        }
+    }
+}
+
+#[test]
+fn every_phase_has_a_name_of_its_own_and_steps_of_its_own() {
+    for (name, params) in small() {
+        let mut program = program(name, &params, &context(0, 1));
+        let steps = steps(program.as_mut(), 1);
+        let names: BTreeSet<_> = program.phases().iter().map(|phase| &phase.name).collect();
+        assert_eq!(names.len(), program.phases().len());
+        for (phase, ended) in operations(program.as_ref(), &steps) {
+            assert!(ended > 0 || phase == "warm-up", "{name} {phase}");
+        }
+    }
+}
+
+#[test]
+fn cores_never_touch_the_same_line() {
+    for (name, params) in small() {
+        let mut owners = BTreeMap::new();
+        for core in 0..3 {
+            for step in run(name, &params, &context(core, 3), 5) {
+                let owner = *owners.entry(step.hpa.line()).or_insert(core);
+                assert_eq!(owner, core, "{name} {params} {step:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_line_is_stored_before_it_is_loaded_or_flushed() {
+    for (name, params) in small() {
+        let mut stored = BTreeSet::new();
+        for step in run(name, &params, &context(0, 1), 5) {
+            match step.action {
+                Action::Store => drop(stored.insert(step.hpa.line())),
+                _ => assert!(stored.contains(&step.hpa.line()), "{name} {step:?}"),
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn the_same_seed_gives_the_same_steps_and_every_seed_right_results(seed: u64) {
+        for (name, params) in small() {
+            let first = run(name, &params, &context(0, 2), seed);
+            let second = run(name, &params, &context(0, 2), seed);
+            prop_assert!(first == second, "{name} {params}");
+        }
+    }
+
+    #[test]
+    fn stream_is_right_for_every_size_and_number_of_cores(
+        lines in 1u64..200,
+        repeats in 1u32..5,
+        access in prop::sample::select(vec![8, 16, 32, 64]),
+        cores in 1usize..5,
+    ) {
+        let params = json!({
+            "elements": 8 * lines, "repeats": repeats, "access": format!("{access} B"),
+        });
+        prop_assume!(lines >= cores as u64);
+        let mut count = 0;
+        for core in 0..cores {
+            count += run("stream-kernels", &params, &context(core, cores), 1).len() as u64;
+        }
+        prop_assert_eq!(count, 8 * lines * 8 / access * (3 + 10 * u64::from(repeats)));
+    }
+}
+
+#[test]
+fn stream_counts_the_bytes_and_operations_that_stream_counts() {
+    let params = json!({"elements": 64, "repeats": 2, "access": "16 B"});
+    let mut program = program("stream-kernels", &params, &context(0, 1));
+    let steps = steps(program.as_mut(), 1);
+    let bytes: Vec<_> = program
+        .phases()
+        .iter()
+        .map(|phase| (phase.name.as_str(), phase.bytes.0 / 2))
+        .collect();
+    let expected = [
+        ("init", 0),
+        ("copy", 16),
+        ("scale", 16),
+        ("add", 24),
+        ("triad", 24),
+        ("copy-2", 16),
+        ("scale-2", 16),
+        ("add-2", 24),
+        ("triad-2", 24),
+    ];
+    assert_eq!(bytes, expected);
+    for (phase, ended) in operations(program.as_ref(), &steps) {
+        assert_eq!(ended, 32, "{phase}");
+    }
+}
+
+#[test]
+fn triad_loads_b_and_c_and_stores_a() {
+    let params = json!({"elements": 8, "base": "128 B", "cycles": 5});
+    let steps = run("stream-kernels", &params, &context(0, 1), 1);
+    let triad: Vec<_> = steps
+        .iter()
+        .filter(|step| step.phase == 4)
+        .take(4)
+        .map(|step| (step.hpa.0, step.action, step.after, step.cycles, step.ends))
+        .collect();
+    let expected = [
+        (192, Action::Load, After::Nothing, 0, false),
+        (256, Action::Load, After::Nothing, 0, false),
+        (128, Action::Store, After::Previous, 5, true),
+        (200, Action::Load, After::Nothing, 0, false),
+    ];
+    assert_eq!(triad, expected);
+}
+
+#[test]
+fn random_reads_depend_on_each_other_and_touch_every_place_once_a_lap() {
+    let params = json!({"footprint": "64 KiB", "warm_up": 2, "base": "1 MiB"});
+    let steps = run("random-read", &params, &context(0, 1), 3);
+    let loads: Vec<_> = steps.iter().filter(|step| step.phase > 0).collect();
+    assert_eq!(loads.len(), 3 * 1024);
+    assert!(loads.iter().all(|step| step.after == After::Previous));
+    assert!(loads.iter().all(|step| step.action == Action::Load));
+    for lap in loads.chunks(1024) {
+        let places: BTreeSet<_> = lap.iter().map(|step| step.hpa.0).collect();
+        assert!(
+            places
+                .into_iter()
+                .eq((0..1024).map(|line| (1 << 20) + 64 * line))
+        );
+    }
+    let near = loads
+        .windows(2)
+        .filter(|pair| pair[0].hpa.0.abs_diff(pair[1].hpa.0) <= 64)
+        .count();
+    assert!(near < 30, "{near} of 3072 next to the one before");
+}
+
+#[test]
+fn an_unfinished_program_does_not_pass_its_check() {
+    for (name, params) in small() {
+        let mut program = program(name, &params, &context(0, 1));
+        let mut rng = StreamRng::new(1, "core0");
+        assert!(program.check().is_err(), "{name}");
+        program.next_step(&mut rng).unwrap();
+        assert!(program.check().is_err(), "{name}");
+    }
+}
+
+#[test]
+fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
+    let bare = SourceContext {
+        local: Bytes(0),
+        ..context(0, 9)
+    };
+    for (name, params, field, found) in [
+        ("stream-kernels", json!({"elements": 0}), "`elements`", "0"),
+        (
+            "stream-kernels",
+            json!({"elements": 12}),
+            "`elements`",
+            "12",
+        ),
+        (
+            "stream-kernels",
+            json!({"elements": 64}),
+            "`elements`",
+            "9 cores",
+        ),
+        (
+            "stream-kernels",
+            json!({"base": "1 GiB"}),
+            "`elements`",
+            "1 GiB",
+        ),
+        ("stream-kernels", json!({"repeats": 64}), "`repeats`", "64"),
+        (
+            "stream-kernels",
+            json!({"access": "4 B"}),
+            "`access`",
+            "4 B",
+        ),
+        ("stream-kernels", json!({"base": "8 B"}), "`base`", "8 B"),
+        (
+            "stream-kernels",
+            json!({"data": "local"}),
+            "`data`",
+            "local",
+        ),
+        ("random-read", json!({"stride": "0 B"}), "`stride`", "0"),
+        ("random-read", json!({"stride": "96 B"}), "`stride`", "96 B"),
+        (
+            "random-read",
+            json!({"footprint": "64 B"}),
+            "`footprint`",
+            "64 B",
+        ),
+        (
+            "random-read",
+            json!({"footprint": "1 KiB"}),
+            "`footprint`",
+            "1 KiB",
+        ),
+        (
+            "random-read",
+            json!({"footprint": "2 GiB"}),
+            "`footprint`",
+            "2 GiB",
+        ),
+        ("random-read", json!({"reads": 0}), "`reads`", "0"),
+        ("random-read", json!({"data": "local"}), "`data`", "local"),
+    ] {
+        let message = message(name, &params, &bare);
+        assert!(message.starts_with(field), "{params}: {message}");
+        assert!(message.contains(found), "{params}: {message}");
+        assert!(message.contains("allowed"), "{params}: {message}");
+    }
+}
