@@ -7,6 +7,8 @@ use cxlab_engine::units::SimTime;
 pub enum CommandKind {
     /// Opens a row.
     Activate,
+    /// The second half of an activate (LPDDR5).
+    ActivateSecond,
     /// Closes the row of a bank.
     Precharge,
     /// Closes every row of a rank.

@@ -82,6 +82,8 @@ pub struct DramParams {
     /// Whether the ranks of a channel are refreshed at different times, evenly spread. Default
     /// true.
     pub stagger: bool,
+    /// Whether a write is absorbed by a queued write to the same burst. Default true.
+    pub coalesce: bool,
     /// When a write is done. Default `queued`.
     pub write_done: WriteDone,
     /// Timing parameters that replace those of the grade, in clocks.
@@ -184,6 +186,7 @@ impl Default for DramParams {
             page: PagePolicy::Open,
             refresh: RefreshMode::AllBank,
             stagger: true,
+            coalesce: true,
             write_done: WriteDone::Queued,
             timing: TimingOverrides::default(),
             currents: CurrentOverrides::default(),
@@ -314,6 +317,7 @@ impl DramParams {
             page: self.page(clock_ps, &standard.bus)?,
             refresh: self.refresh(standard, &gaps)?,
             stagger: self.stagger,
+            coalesce: self.coalesce,
             written: self.write_done == WriteDone::Written,
             gaps,
         };
@@ -388,6 +392,13 @@ impl DramParams {
                     "0: must be at least 1 clock",
                 ));
             }
+        }
+        let halves = standard.bus.second_within;
+        if halves > 0 && timings.rcd.min(timings.rcd_wr) <= halves {
+            return Err(ParamError::new(
+                "timing.rcd",
+                format!("{}: must exceed tAAD, {halves} clocks", timings.rcd),
+            ));
         }
         if timings.cl + timings.burst + timings.rtw_gap < timings.cwl {
             return Err(ParamError::new(

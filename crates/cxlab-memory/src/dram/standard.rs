@@ -49,6 +49,9 @@ pub(crate) struct CommandBus {
     pub row: u32,
     /// Whether row and column commands have a bus each.
     pub dual: bool,
+    /// Ticks after the first half of an activate within which its second half follows, where it
+    /// has two; other commands may come between. 0: it has one.
+    pub second_within: u32,
     /// Whether distances count from the last tick of a command that lasts several.
     pub from_last: bool,
 }

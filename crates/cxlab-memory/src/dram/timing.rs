@@ -149,6 +149,7 @@ pub(super) struct Gaps {
     pub wck_post: u64,
     /// Ticks for which a command occupies its bus.
     pub act_ticks: u64,
+    pub second_within: u64,
     pub col_ticks: u64,
     pub row_ticks: u64,
 }
@@ -207,6 +208,7 @@ impl Gaps {
             refi: gap(get(t.refi), 0, 0),
             wck_post: gap(get(t.wck_post), 0, 0),
             act_ticks: u64::from(bus.act),
+            second_within: u64::from(bus.second_within),
             col_ticks: u64::from(bus.column),
             row_ticks: u64::from(bus.row),
         }

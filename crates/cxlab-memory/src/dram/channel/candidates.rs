@@ -47,8 +47,15 @@ pub(super) struct Plan {
 /// Which command it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
-    Slot { list: u8, index: u16 },
-    Refresh { rank: u16 },
+    Slot {
+        list: u8,
+        index: u16,
+    },
+    Refresh {
+        rank: u16,
+    },
+    /// The second half of an activate.
+    Second,
     Nothing,
 }
 
@@ -75,7 +82,33 @@ impl<O: Observer> Channel<O> {
         if self.pending > 0 {
             self.choose_refresh(&mut best);
         }
+        if let Some((_, until)) = self.second {
+            self.choose_second(until, &mut best);
+        }
         best
+    }
+
+    /// The second half of an activate takes a tick that nothing else wants, but goes before
+    /// another activate and before it is too late; an access may take two ticks.
+    fn choose_second(&self, until: u64, best: &mut Plan) {
+        let at = self.bus[0].max(self.floor);
+        let activate = match best.what {
+            What::Slot { list, index } => {
+                self.slots[list as usize][index as usize].kind == ACTIVATE
+            }
+            _ => false,
+        };
+        if at < best.at || activate || at + 1 >= until {
+            *best = Plan {
+                at,
+                order: if at + 1 >= until || activate {
+                    0
+                } else {
+                    u64::MAX
+                },
+                what: What::Second,
+            };
+        }
     }
 
     /// The list from which requests in the queues are taken now.
@@ -325,6 +358,10 @@ impl<O: Observer> Channel<O> {
     fn compare(&mut self, list: usize, index: u16) {
         let Some(plan) = self.plan else { return };
         if list != OPENED && list != self.current() {
+            return;
+        }
+        if self.second.is_some() {
+            self.plan = None;
             return;
         }
         let slot = &self.slots[list][index as usize];

@@ -16,6 +16,7 @@ impl<O: Observer> Channel<O> {
         self.floor = self.floor.max(at);
         match what {
             What::Nothing => unreachable!("nothing is never sent"),
+            What::Second => self.activate_second(at),
             What::Refresh { rank } => self.issue_refresh(rank as usize, at),
             What::Slot { list, index } => {
                 let slot = self.slots[list as usize][index as usize];
@@ -73,6 +74,9 @@ impl<O: Observer> Channel<O> {
         let own = &mut self.gates[2 * self.config.ranks * self.config.groups + gate];
         *own = (*own).max(at + gaps.act_act_l);
         self.tell(CommandKind::Activate, index, row, column, at);
+        if gaps.second_within > 0 {
+            self.second = Some((index as u16, at + gaps.second_within));
+        }
         if self.config.bank_queue.is_none() {
             self.leave_bank(number, list);
             self.waiting[usize::from(write)] -= 1;
@@ -82,6 +86,15 @@ impl<O: Observer> Channel<O> {
             self.choose_direction();
         }
         self.propose_all(index);
+        self.plan = None;
+    }
+
+    fn activate_second(&mut self, at: u64) {
+        self.occupy(false, at + self.config.gaps.act_ticks);
+        if let Some((bank, _)) = self.second.take() {
+            let row = self.banks[bank as usize].row;
+            self.tell(CommandKind::ActivateSecond, bank as usize, row, 0, at);
+        }
         self.plan = None;
     }
 

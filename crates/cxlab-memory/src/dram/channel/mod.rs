@@ -59,6 +59,8 @@ pub(super) struct Config {
     pub page: Page,
     pub refresh: Refresh,
     pub stagger: bool,
+    /// Whether a write to a queued write is absorbed.
+    pub coalesce: bool,
     /// Whether a write is done when its data are written, not when it is queued.
     pub written: bool,
 }
@@ -209,6 +211,8 @@ pub(super) struct Channel<O> {
     pending: u32,
     idle: VecDeque<(u64, u16)>,
     wck_until: u64,
+    /// The bank whose activate lacks its second half, and by when it must be sent.
+    second: Option<(u16, u64)>,
     counters: Counters,
     observer: O,
 }
@@ -274,6 +278,7 @@ impl<O: Observer> Channel<O> {
             pending: 0,
             idle: VecDeque::with_capacity(if config.page.idle > 0 { 64 } else { 0 }),
             wck_until: 0,
+            second: None,
             counters: Counters::default(),
             config,
             number,

@@ -93,7 +93,7 @@ impl<O: Observer> Channel<O> {
     fn admit(&mut self, tick: u64, burst: Burst, book: &mut Book) {
         let next = self.config.time(tick + 1);
         // A queued write answers a read and absorbs a write to the same address.
-        if self.find_write(burst.address) {
+        if (!burst.write || self.config.coalesce) && self.find_write(burst.address) {
             if burst.write {
                 self.counters.coalesced += 1;
             } else {

@@ -17,6 +17,7 @@ pub(crate) static DDR4: Standard = Standard {
         column: 1,
         row: 1,
         dual: false,
+        second_within: 0,
         from_last: false,
     },
     beats: 8,

@@ -20,6 +20,7 @@ pub(crate) static DDR5: Standard = Standard {
         column: 2,
         row: 1,
         dual: false,
+        second_within: 0,
         from_last: true,
     },
     beats: 16,

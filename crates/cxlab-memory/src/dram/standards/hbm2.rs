@@ -18,6 +18,7 @@ pub(crate) static HBM2: Standard = Standard {
         column: 1,
         row: 1,
         dual: true,
+        second_within: 0,
         from_last: true,
     },
     beats: 4,

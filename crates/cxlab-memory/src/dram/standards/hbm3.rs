@@ -19,6 +19,7 @@ pub(crate) static HBM3: Standard = Standard {
         column: 2,
         row: 1,
         dual: true,
+        second_within: 0,
         from_last: true,
     },
     beats: 8,

@@ -14,6 +14,7 @@ pub(crate) static LPDDR4: Standard = Standard {
         column: 1,
         row: 1,
         dual: false,
+        second_within: 0,
         from_last: false,
     },
     beats: 16,

@@ -3,8 +3,9 @@
 //! Values of 6400 and the refresh tables are those of Ramulator 2.1 (`dram/lpddr5.py`), which
 //! cites the tables of JESD209-5B. 5500 takes their times in nanoseconds at its own clock of
 //! 687.5 MHz and the latencies of the set of that rate (*assumed*: RL 15, WL 8).
-//! An activate is two commands of one clock, modelled as one of two. An access while the write
-//! clock is not synchronized is preceded by a CAS command. Currents: *assumed*, of the order of
+//! An activate is two commands of one clock each, with at most tAAD = 8 clocks from one to the
+//! other; distances count from the first. An access while the write clock is not synchronized is
+//! preceded by a CAS command. Currents: *assumed*, of the order of
 //! data sheets of 8 Gb x16 devices, all rails taken together at 1.05 V.
 
 use super::super::standard::{
@@ -16,10 +17,11 @@ pub(crate) static LPDDR5: Standard = Standard {
     name: "LPDDR5",
     bus: CommandBus {
         ticks_per_clock: 1,
-        act: 2,
+        act: 1,
         column: 1,
         row: 1,
         dual: false,
+        second_within: 8,
         from_last: false,
     },
     beats: 16,

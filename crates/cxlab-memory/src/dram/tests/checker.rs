@@ -91,7 +91,7 @@ fn classes(kind: Kind) -> Option<Class> {
         Kind::Write | Kind::WritePrecharge => Wr,
         Kind::RefreshAll => RefAll,
         Kind::RefreshBank | Kind::RefreshSame => RefPart,
-        Kind::Cas => return None,
+        Kind::Cas | Kind::ActivateSecond => return None,
     })
 }
 
@@ -145,6 +145,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
     let mut data: Vec<Option<(i64, i64, usize, bool)>> = vec![None; config.pseudo_channels];
     let mut buses = [NEVER; 2];
     let (mut cas, mut clock_until) = (NEVER, NEVER);
+    let mut half: Option<(u32, u32, u32, i64)> = None;
     let mut wrong = Vec::new();
     for command in commands {
         let now = command.tick as i64;
@@ -167,14 +168,41 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
         }
         buses[wire] = now
             + i64::from(match command.kind {
-                Kind::Activate => bus.act,
+                Kind::Activate | Kind::ActivateSecond => bus.act,
                 Kind::Cas => 1,
                 _ if column => bus.column,
                 _ => bus.row,
             });
 
+        // Both halves of an activate.
+        if bus.second_within > 0 {
+            let place = (command.rank, command.group, command.bank);
+            match (half, command.kind) {
+                (Some(_), Kind::Activate) => fail("before the second half".to_owned()),
+                (None, Kind::Activate) => half = Some((place.0, place.1, place.2, now)),
+                (Some((rank, group, bank, first)), kind) => {
+                    let same = (rank, group, bank) == place;
+                    if now - first > i64::from(bus.second_within) {
+                        fail("the second half is late".to_owned());
+                        half = None;
+                    } else if kind == Kind::ActivateSecond {
+                        if !same {
+                            fail("a second half of another bank".to_owned());
+                        }
+                        half = None;
+                    } else if same && kind != Kind::Cas {
+                        fail("to a bank whose activate is half".to_owned());
+                    }
+                }
+                (None, Kind::ActivateSecond) => fail("half an activate".to_owned()),
+                _ => {}
+            }
+        }
+
         let Some(class) = classes(command.kind) else {
-            cas = now;
+            if command.kind == Kind::Cas {
+                cas = now;
+            }
             continue;
         };
         let whole = per_rank * rank..per_rank * (rank + 1);

@@ -210,6 +210,7 @@ fn the_checker_finds_a_stream_that_was_tampered_with() {
     };
     for kind in [
         CommandKind::Activate,
+        CommandKind::ActivateSecond,
         CommandKind::Precharge,
         CommandKind::PrechargeAll,
         CommandKind::Cas,
