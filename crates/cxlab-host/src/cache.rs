@@ -2,7 +2,7 @@
 //! write-allocate. It holds tags only; nobody else shares its lines, so there is no state beyond
 //! valid and dirty.
 
-use cxlab_engine::units::LineAddr;
+use cxlab_engine::units::{Bytes, LineAddr};
 
 use crate::params::CacheParams;
 
@@ -35,8 +35,13 @@ pub struct PrivateCache {
 impl PrivateCache {
     /// An empty cache; at least one set.
     pub fn new(params: &CacheParams) -> Self {
-        let associativity = params.ways.max(1) as usize;
-        let sets = (params.size.0 / 64 / associativity as u64).max(1);
+        PrivateCache::of(params.size, params.ways)
+    }
+
+    /// An empty cache of that capacity; at least one set.
+    pub fn of(size: Bytes, ways: u32) -> Self {
+        let associativity = ways.max(1) as usize;
+        let sets = (size.0 / 64 / associativity as u64).max(1);
         PrivateCache {
             ways: vec![
                 Way {
@@ -54,43 +59,65 @@ impl PrivateCache {
 
     /// Looks a line up, and takes it in if it was not there.
     pub fn access(&mut self, line: LineAddr, write: bool) -> CacheAccess {
+        let hit = self.touch(line, write);
+        let evicted = match hit {
+            true => None,
+            false => self.insert(line, write),
+        };
+        CacheAccess { hit, evicted }
+    }
+
+    /// Uses a line; false when it is not there.
+    #[inline]
+    pub fn touch(&mut self, line: LineAddr, write: bool) -> bool {
         self.clock += 1;
-        let set = (line.0 % self.sets) as usize * self.associativity;
-        let ways = &mut self.ways[set..set + self.associativity];
-        if let Some(way) = ways.iter_mut().find(|way| way.line == line.0) {
-            way.used = self.clock;
-            way.dirty |= write;
-            return CacheAccess {
-                hit: true,
-                evicted: None,
-            };
+        let clock = self.clock;
+        match self.set(line).iter_mut().find(|way| way.line == line.0) {
+            Some(way) => {
+                way.used = clock;
+                way.dirty |= write;
+                true
+            }
+            None => false,
         }
+    }
+
+    /// Takes in a line that is not there. Returns the dirty line that had to make room.
+    pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<LineAddr> {
+        self.clock += 1;
+        let fresh = Way {
+            line: line.0,
+            used: self.clock,
+            dirty,
+        };
+        let ways = self.set(line);
         let mut victim = 0;
         for (at, way) in ways.iter().enumerate() {
             if way.used < ways[victim].used {
                 victim = at;
             }
         }
-        let out = std::mem::replace(
-            &mut ways[victim],
-            Way {
-                line: line.0,
-                used: self.clock,
-                dirty: write,
-            },
-        );
-        let evicted = (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line));
-        CacheAccess {
-            hit: false,
-            evicted,
-        }
+        let out = std::mem::replace(&mut ways[victim], fresh);
+        (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line))
+    }
+
+    /// A line's copy is now as memory is; true when it was not.
+    pub fn clean(&mut self, line: LineAddr) -> bool {
+        let way = self.set(line).iter_mut().find(|way| way.line == line.0);
+        way.is_some_and(|way| std::mem::take(&mut way.dirty))
+    }
+
+    #[inline]
+    fn set(&mut self, line: LineAddr) -> &mut [Way] {
+        let first = (line.0 % self.sets) as usize * self.associativity;
+        &mut self.ways[first..first + self.associativity]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cxlab_engine::units::{Bytes, Picos};
+    use cxlab_engine::units::Picos;
 
     #[test]
     fn the_least_recently_used_line_goes_and_only_a_dirty_one_is_written_back() {

@@ -3,6 +3,7 @@
 mod address_map;
 mod cache;
 mod coherent;
+mod core;
 mod issuer;
 mod ledger;
 mod params;
@@ -10,9 +11,12 @@ mod requester;
 mod root_ports;
 mod stats;
 
+pub use self::core::{
+    CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, PhaseStats,
+};
 pub use address_map::{AddressMap, Window};
 pub use cache::PrivateCache;
 pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
 pub use params::{CacheParams, RequesterParams};
 pub use requester::{Requester, RequesterConfig};
-pub use stats::{HopStats, RequestRow, RequesterStats, STAGE_NAMES, Stages};
+pub use stats::{HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages};

@@ -19,10 +19,17 @@ pub const STAGE_NAMES: [&str; 9] = [
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
 pub type Stages = [u64; STAGE_NAMES.len()];
 
+/// Position of `process` in [`Stages`].
+pub(crate) const PROCESS: usize = 0;
 /// Position of `cache` in [`Stages`].
 pub(crate) const CACHE: usize = 1;
 /// Position of `queue` in [`Stages`].
 pub(crate) const QUEUE: usize = 2;
+/// Position of `media` in [`Stages`].
+pub(crate) const MEDIA: usize = 8;
+
+/// In place of a device's number: the host's own memory.
+pub const LOCAL: u16 = u16::MAX - 1;
 
 /// The stages that a message gathered, and those before the link.
 #[inline]
@@ -56,7 +63,8 @@ pub struct HopStats {
 pub struct RequestRow {
     /// The requester's number.
     pub requester: u16,
-    /// The device's number; `u16::MAX` when the private cache answered.
+    /// The device's number; `u16::MAX` when the private cache answered, [`LOCAL`] when the host's
+    /// own memory did.
     pub device: u16,
     /// The requester's own count of requests.
     pub id: u64,

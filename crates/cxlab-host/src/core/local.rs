@@ -1,0 +1,157 @@
+//! A host's own memory: a medium behind its memory controller, without a link.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Bytes, Dpa, Picos, SimTime};
+use cxlab_link::Parcel;
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use cxlab_workload::LOCAL_BASE;
+
+/// What a host's own memory is built from.
+pub struct LocalConfig {
+    /// The medium.
+    pub backend: Box<dyn MemoryBackend>,
+    /// Its capacity.
+    pub capacity: Bytes,
+    /// One way between the last private cache and the memory controller.
+    pub latency: Picos,
+}
+
+/// What came back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Returned {
+    /// The core's number of the request.
+    pub(super) tag: u32,
+    /// How long it waited until the medium accepted it, in picoseconds.
+    pub(super) queue_ps: u64,
+    /// How long the medium took, in picoseconds.
+    pub(super) media_ps: u64,
+}
+
+/// A request's times on its way.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    arrived: u64,
+    accepted: u64,
+}
+
+/// The memory and what is on its way to it and back. The way takes a constant time, so neither
+/// direction changes the order.
+pub(super) struct LocalMemory {
+    backend: Box<dyn MemoryBackend>,
+    pub(super) capacity: Bytes,
+    pub(super) latency_ps: u64,
+    /// On their way to the controller, or waiting there: when they arrive.
+    coming: VecDeque<(u64, MemoryRequest)>,
+    /// On their way back: when they arrive.
+    going: VecDeque<(u64, u32)>,
+    times: Vec<Times>,
+    done: Vec<Completion>,
+    wake: u64,
+}
+
+impl LocalMemory {
+    pub(super) fn new(config: LocalConfig, requests: usize) -> Self {
+        LocalMemory {
+            backend: config.backend,
+            capacity: config.capacity,
+            latency_ps: config.latency.0,
+            coming: VecDeque::with_capacity(requests),
+            going: VecDeque::with_capacity(requests),
+            times: vec![Times::default(); requests],
+            done: Vec::new(),
+            wake: u64::MAX,
+        }
+    }
+
+    /// What the medium kept about itself.
+    pub(super) fn statistics(&self, now: SimTime) -> Vec<Statistic> {
+        let mut list = Vec::new();
+        self.backend.statistics(now, &mut list);
+        list
+    }
+
+    pub(super) fn begin_measurement(&mut self, now: SimTime) {
+        self.backend.begin_measurement(now);
+    }
+
+    /// A request leaves the last private cache in `delay_ps`, which never grows shorter.
+    pub(super) fn send(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        token: u32,
+        tag: u32,
+        line: u64,
+        write: bool,
+        delay_ps: u64,
+    ) {
+        let at = ctx.now().0 + delay_ps + self.latency_ps;
+        let request = MemoryRequest {
+            id: tag,
+            dpa: Dpa(line * 64 - LOCAL_BASE.0),
+            lines: 1,
+            write,
+        };
+        self.coming.push_back((at, request));
+        self.ask(ctx, token);
+    }
+
+    /// Something happens here now. What has come back is handed to `back`.
+    pub(super) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, back: &mut Vec<Returned>) {
+        let now = ctx.now();
+        if self.wake <= now.0 {
+            self.wake = u64::MAX;
+        }
+        if self.backend.next_event().is_some_and(|at| at <= now) {
+            self.backend.advance(now, &mut self.done);
+            for completion in self.done.drain(..) {
+                self.going
+                    .push_back((completion.at.0 + self.latency_ps, completion.id));
+            }
+        }
+        while let Some((at, request)) = self.coming.front()
+            && *at <= now.0
+            && self.backend.can_accept(now, request.write)
+        {
+            let times = &mut self.times[request.id as usize];
+            (times.arrived, times.accepted) = (*at, now.0);
+            if let Some(done) = self.backend.enqueue(now, *request) {
+                self.going.push_back((done.0 + self.latency_ps, request.id));
+            }
+            self.coming.pop_front();
+        }
+        while let Some((at, tag)) = self.going.front()
+            && *at <= now.0
+        {
+            let times = self.times[*tag as usize];
+            back.push(Returned {
+                tag: *tag,
+                queue_ps: times.accepted - times.arrived,
+                media_ps: at - self.latency_ps - times.accepted,
+            });
+            self.going.pop_front();
+        }
+        self.ask(ctx, token);
+    }
+
+    /// Asks to be woken when something happens next.
+    fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        let now = ctx.now().0;
+        let mut next = self.backend.next_event().map_or(u64::MAX, |at| at.0);
+        if let Some((at, _)) = self.going.front() {
+            next = next.min(*at);
+        }
+        // One that has arrived and was not accepted waits for the medium's next event.
+        if let Some((at, _)) = self.coming.front()
+            && *at > now
+        {
+            next = next.min(*at);
+        }
+        let next = next.max(now);
+        if next < self.wake && next != u64::MAX {
+            self.wake = next;
+            ctx.wake_at(SimTime(next), token);
+        }
+    }
+}
