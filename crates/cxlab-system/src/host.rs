@@ -2,7 +2,7 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
-use cxlab_host::{CachingRequester, CoherenceStats, RequestRow, Requester, RequesterStats};
+use cxlab_host::{CachingRequester, CoherenceStats, Core, RequestRow, Requester, RequesterStats};
 use cxlab_link::{LinkPort, Parcel};
 
 use crate::series::Series;
@@ -14,6 +14,8 @@ pub enum Agent {
     Plain(Requester),
     /// It keeps copies of memory that devices keep coherent.
     Caching(CachingRequester),
+    /// It runs a program.
+    Core(Core),
 }
 
 /// A requester and its time series.
@@ -27,6 +29,7 @@ macro_rules! of_agent {
         match $self {
             Agent::Plain($agent) => $what,
             Agent::Caching($agent) => $what,
+            Agent::Core($agent) => $what,
         }
     };
 }
@@ -51,8 +54,16 @@ impl Host {
     /// What its cache and the devices that own the lines said to each other.
     pub fn coherence(&self) -> Option<&CoherenceStats> {
         match &self.agent {
-            Agent::Plain(_) => None,
+            Agent::Plain(_) | Agent::Core(_) => None,
             Agent::Caching(agent) => Some(agent.coherence()),
+        }
+    }
+
+    /// The core that runs a program, where the host has one.
+    pub fn core(&self) -> Option<&Core> {
+        match &self.agent {
+            Agent::Plain(_) | Agent::Caching(_) => None,
+            Agent::Core(core) => Some(core),
         }
     }
 

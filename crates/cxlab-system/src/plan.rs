@@ -3,6 +3,7 @@
 
 mod address;
 mod coherence;
+mod cores;
 mod describe;
 mod endpoints;
 mod limits;
@@ -21,7 +22,7 @@ use cxlab_memory::Medium;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_workload::pattern::External;
-use cxlab_workload::{OpSource, SourceContext, Workload, WorkloadError};
+use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 
 use crate::scenario::{FabricKind, Scenario, WorkloadChoice};
@@ -92,12 +93,22 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// Media, by device group.
     pub(crate) media: Vec<Box<dyn Medium>>,
+    /// Media of the hosts' own memory, by host group.
+    pub(crate) local_media: Vec<Option<Box<dyn Medium>>>,
     /// Workloads, by host group.
     pub(crate) workloads: Vec<Box<dyn Workload>>,
     /// By host: whether it reaches memory that devices keep coherent.
     pub(crate) caching: Vec<bool>,
     /// Where relative paths start, and a trace from the command line.
     pub(crate) files: Files,
+}
+
+/// What a host runs.
+pub(crate) enum Source {
+    /// Lines, on a requester.
+    Lines(Box<dyn OpSource>),
+    /// A program, on a core.
+    Program(Box<dyn Program>),
 }
 
 /// Files that a plan refers to.
@@ -147,6 +158,20 @@ impl Plan {
                 Ok(medium)
             },
         );
+        let local_media = build_choices(
+            &mut problems,
+            "hosts",
+            "local.memory",
+            &scenario.hosts,
+            |group| {
+                let Some(local) = &group.local else {
+                    return Ok(None);
+                };
+                let medium = local.memory.build()?;
+                medium.check(local.capacity)?;
+                Ok(Some(medium))
+            },
+        );
         let workloads = build_choices(
             &mut problems,
             "hosts",
@@ -154,6 +179,7 @@ impl Plan {
             &scenario.hosts,
             |group| build_workload(&group.workload, externals),
         );
+        cores::check(&scenario, &workloads, &mut problems);
         let topology = scenario
             .fabric
             .topology
@@ -192,6 +218,7 @@ impl Plan {
             links,
             notes,
             media,
+            local_media,
             workloads,
             caching,
             files,
@@ -201,8 +228,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A fresh source of operations for every host.
-    pub(crate) fn sources(&self) -> Result<Vec<Box<dyn OpSource>>, Vec<Problem>> {
+    /// What every host runs, from its beginning.
+    pub(crate) fn sources(&self) -> Result<Vec<Source>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut sources = Vec::new();
         let mut failed = vec![false; self.workloads.len()];
@@ -210,15 +237,24 @@ impl Plan {
         for host in &self.hosts {
             let requester = made[host.group];
             made[host.group] += 1;
+            let group = &self.scenario.hosts[host.group];
             let context = SourceContext {
                 span: host.map.span(),
-                local: Bytes(0),
+                local: group
+                    .local
+                    .as_ref()
+                    .map_or(Bytes(0), |local| local.capacity),
                 requester,
-                requesters: self.scenario.hosts[host.group].count as usize,
+                requesters: group.count as usize,
                 scenario_dir: &self.files.scenario_dir,
                 trace_override: self.files.trace_override.as_deref(),
             };
-            match self.workloads[host.group].source(&context) {
+            let workload = &self.workloads[host.group];
+            let source = match group.core {
+                Some(_) => workload.program(&context).map(Source::Program),
+                None => workload.source(&context).map(Source::Lines),
+            };
+            match source {
                 Ok(source) => sources.push(source),
                 Err(error) if !failed[host.group] => {
                     failed[host.group] = true;

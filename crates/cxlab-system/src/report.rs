@@ -6,8 +6,9 @@ use cxlab_device::DcohStats;
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_host::{CoherenceStats, HopStats, RequesterStats, STAGE_NAMES};
+use cxlab_host::{CoherenceStats, Core, HopStats, RequesterStats, STAGE_NAMES};
 use cxlab_link::DirectionStats;
+use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -170,6 +171,90 @@ pub struct HostReport {
     /// What its cache did, where it holds memory that devices keep coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<HostCoherence>,
+    /// What its core measured of the program it ran, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<HostCore>,
+}
+
+/// What a core measured of its program, from the beginning of the run.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct HostCore {
+    /// Loads issued.
+    pub loads: u64,
+    /// Stores issued.
+    pub stores: u64,
+    /// Flushes issued.
+    pub flushes: u64,
+    /// Flushes that found a modified line.
+    pub flushes_dirty: u64,
+    /// Loads and stores that each private cache answered, nearest first.
+    pub hits: Vec<u64>,
+    /// Loads and stores that found their line asked for already.
+    pub merged: u64,
+    /// Loads and stores that asked memory for their line.
+    pub misses: u64,
+    /// By phase of the program.
+    pub phases: Vec<PhaseReport>,
+    /// What the medium of the host's own memory kept about itself: name with unit, and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub memory: Map<String, Value>,
+}
+
+/// What a phase of a program did.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct PhaseReport {
+    /// Its name.
+    pub name: String,
+    /// Operations of the program completed.
+    pub operations: u64,
+    /// Loads, stores and flushes issued.
+    pub steps: u64,
+    /// From its first issue to its last completion.
+    pub time_ns: f64,
+    /// Operations over that time.
+    pub operations_per_second: f64,
+    /// Bytes that the program counts for its operations, over that time; 0 where it counts none.
+    pub bandwidth_gbps: f64,
+    /// Mean time of its loads, whatever answered them.
+    pub load_latency_ns: f64,
+}
+
+impl HostCore {
+    fn of(core: &Core, end: SimTime) -> HostCore {
+        let stats = core.core_stats();
+        let phases = core.phases().iter().zip(&stats.phases);
+        HostCore {
+            loads: stats.loads,
+            stores: stats.stores,
+            flushes: stats.flushes,
+            flushes_dirty: stats.flushes_dirty,
+            hits: stats.hits.clone(),
+            merged: stats.merged,
+            misses: stats.misses,
+            phases: phases
+                .map(|(phase, stats)| {
+                    let time_ns = stats.time().0 as f64 / 1e3;
+                    let per_ns = |count: f64| if time_ns > 0.0 { count / time_ns } else { 0.0 };
+                    PhaseReport {
+                        name: phase.name.clone(),
+                        operations: stats.operations,
+                        steps: stats.issued,
+                        time_ns,
+                        operations_per_second: 1e9 * per_ns(stats.operations as f64),
+                        bandwidth_gbps: per_ns(stats.operations as f64 * phase.bytes.0 as f64),
+                        load_latency_ns: stats.load_ps as f64 / 1e3 / stats.loads.max(1) as f64,
+                    }
+                })
+                .collect(),
+            memory: values(core.local_statistics(end).unwrap_or_default()),
+        }
+    }
+}
+
+/// A medium's statistics as the report has them.
+fn values(statistics: Vec<Statistic>) -> Map<String, Value> {
+    let pairs = statistics.into_iter();
+    pairs.map(|one| (one.name, one.value.into())).collect()
 }
 
 /// What a coherent cache did.
@@ -404,6 +489,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             latency_ns: latency(&stats.latency()),
             in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
             coherence: host.coherence().map(HostCoherence::from),
+            core: host.core().map(|core| HostCore::of(core, context.end)),
         });
     }
     let devices = (0..system.devices).filter_map(|number| {
@@ -424,10 +510,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             writes: stats.writes,
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             coherence: coherence.map(DeviceCoherence::from),
-            medium: medium
-                .into_iter()
-                .map(|one| (one.name, one.value.into()))
-                .collect(),
+            medium: values(medium),
         })
     });
     let devices = devices.collect();
@@ -482,6 +565,10 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
             stats.completed_ever,
             host.requests_in_flight()
         ));
+    }
+    if let Some(core) = host.core().filter(|core| core.is_done()) {
+        core.check()
+            .map_err(|wrong| format!("the result of the program: {wrong}"))?;
     }
     let stages: u128 = stats.stages_ps.iter().sum();
     let latencies = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();

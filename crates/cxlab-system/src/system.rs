@@ -8,13 +8,15 @@ use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Simulation, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
-use cxlab_host::{CachingConfig, CachingRequester, Requester, RequesterConfig};
+use cxlab_host::{
+    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Requester, RequesterConfig,
+};
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_memory::Site;
 use cxlab_protocol::PortId;
 
 use crate::host::{Agent, Host};
-use crate::plan::{End, Plan, PlannedLink, Problem};
+use crate::plan::{End, Plan, PlannedLink, Problem, Source};
 
 /// A component of a CXL system.
 #[allow(clippy::large_enum_variant)]
@@ -219,9 +221,9 @@ impl Builder<'_> {
     /// Constant time before a link that leaves this end.
     fn egress(&self, end: End) -> Picos {
         match end {
-            End::Host(number, _) => self.plan.scenario.hosts[self.plan.hosts[number].group]
-                .issue
-                .egress(),
+            End::Host(number, _) => {
+                self.plan.scenario.hosts[self.plan.hosts[number].group].egress()
+            }
             End::Device(..) | End::Switch(..) => Picos::ZERO,
         }
     }
@@ -357,20 +359,36 @@ impl Builder<'_> {
         }
     }
 
-    fn host(
-        &self,
-        number: usize,
-        ports: Vec<LinkPort>,
-        source: Box<dyn cxlab_workload::OpSource>,
-        log: bool,
-    ) -> Node {
+    fn host(&self, number: usize, ports: Vec<LinkPort>, source: Source, log: bool) -> Node {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
+        let port_to = self.root_ports(number, ports.len());
+        let source = match (source, &group.core) {
+            (Source::Program(program), Some(core)) => {
+                let core = CoreConfig {
+                    params: core.clone(),
+                    number: number as u16,
+                    port_id: PortId(number as u16),
+                    port_to,
+                    ports,
+                    first_device: self.plan.hosts.len() as u16,
+                    map: Arc::clone(&host.map),
+                    local: self.local_memory(number),
+                    program,
+                    rng: StreamRng::new(self.seed, &host.name),
+                    limit: group.requests,
+                    log,
+                };
+                return Node::Host(Host::new(Agent::Core(Core::new(core))));
+            }
+            (Source::Lines(source), _) => source,
+            (Source::Program(_), None) => unreachable!("programs are made for cores"),
+        };
         let requester = RequesterConfig {
             params: group.issue.clone(),
             number: number as u16,
             port_id: PortId(number as u16),
-            port_to: self.root_ports(number, ports.len()),
+            port_to,
             ports,
             first_device: self.plan.hosts.len() as u16,
             map: Arc::clone(&host.map),
@@ -397,6 +415,21 @@ impl Builder<'_> {
             _ => Agent::Plain(Requester::new(requester)),
         };
         Node::Host(Host::new(agent))
+    }
+
+    /// The memory of a host's own.
+    fn local_memory(&self, number: usize) -> Option<LocalConfig> {
+        let host = &self.plan.hosts[number];
+        let local = self.plan.scenario.hosts[host.group].local.as_ref()?;
+        let medium = self.plan.local_media[host.group].as_ref()?;
+        Some(LocalConfig {
+            backend: medium.backend(Site {
+                capacity: local.capacity,
+                rng: StreamRng::new(self.seed, &format!("{}/memory", host.name)),
+            }),
+            capacity: local.capacity,
+            latency: local.latency,
+        })
     }
 
     /// Which of a host's several root ports leads to each edge port, without a switch.

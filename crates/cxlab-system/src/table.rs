@@ -74,6 +74,46 @@ fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
 /// At most this many hosts, devices and links are shown; the report has them all.
 const SHOWN: usize = 8;
 
+/// What the hosts' programs measured.
+fn programs(report: &Report) -> String {
+    let cores = report.hosts.iter().filter_map(|host| {
+        let core = host.core.as_ref()?;
+        Some((&host.name, core))
+    });
+    let mut rows = vec![cells([
+        "program",
+        "phase",
+        "operations",
+        "time, us",
+        "op/s",
+        "GB/s",
+        "load, ns",
+    ])];
+    let mut hosts = 0;
+    for (name, core) in cores {
+        hosts += 1;
+        if hosts > SHOWN {
+            continue;
+        }
+        for phase in core.phases.iter().filter(|phase| phase.steps > 0) {
+            rows.push(vec![
+                name.clone(),
+                phase.name.clone(),
+                count(phase.operations),
+                format!("{:.3}", phase.time_ns / 1e3),
+                format!("{:.0}", phase.operations_per_second),
+                format!("{:.3}", phase.bandwidth_gbps),
+                nanos(phase.load_latency_ns),
+            ]);
+        }
+    }
+    if hosts == 0 {
+        return String::new();
+    }
+    rows.extend(more(hosts));
+    table(&rows) + "\n"
+}
+
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
@@ -106,6 +146,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n\n",
         bandwidth.total, bandwidth.read, bandwidth.write, report.littles_law.in_flight
     ));
+    text.push_str(&programs(report));
     let mut rows = vec![cells([
         "latency, ns",
         "mean",

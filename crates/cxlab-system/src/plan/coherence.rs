@@ -80,6 +80,17 @@ pub(super) fn check(
     for (host, reached) in hosts.iter().zip(reach) {
         let needs = reached.iter().any(&coherent);
         caching.push(needs);
+        if needs && scenario.hosts[host.group].core.is_some() && !told[host.group] {
+            told[host.group] = true;
+            problems.push(Problem::new(
+                format!("hosts[{}].core", host.group),
+                format!(
+                    "found a core, but \"{}\" reaches memory of class hdm-db, which the caches of \
+                     cores cannot hold; allowed: issue = {{ cache = {{ size = ... }} }}",
+                    host.name
+                ),
+            ));
+        }
         if needs && scenario.hosts[host.group].issue.cache.is_none() && !told[host.group] {
             told[host.group] = true;
             problems.push(Problem::new(

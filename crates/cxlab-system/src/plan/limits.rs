@@ -9,7 +9,7 @@ use super::Problem;
 use crate::scenario::Scenario;
 
 /// Longest constant delay of one part.
-const LONGEST_DELAY: Picos = Picos(1_000_000_000);
+pub(super) const LONGEST_DELAY: Picos = Picos(1_000_000_000);
 /// Longest time between two issues.
 const LONGEST_INTERVAL: Picos = Picos(1_000_000_000_000);
 /// Longest window, an hour: 64 bits of picoseconds hold 5,000 of them.
@@ -224,8 +224,15 @@ fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>)
 fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let hosts = &scenario.hosts;
     let lines = |at: usize| {
-        let cache = hosts[at].issue.cache.as_ref();
-        cache.map_or(0, |cache| cache.size.0 / LINE_BYTES)
+        let of_cache = |size: Bytes| size.0 / LINE_BYTES;
+        match &hosts[at].core {
+            Some(core) => core.caches.iter().map(|level| of_cache(level.size)).sum(),
+            None => hosts[at]
+                .issue
+                .cache
+                .as_ref()
+                .map_or(0, |cache| of_cache(cache.size)),
+        }
     };
     let sums = [
         (
@@ -234,7 +241,10 @@ fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
             MOST_IN_FLIGHT,
             hosts
                 .iter()
-                .map(|group| u64::from(group.issue.outstanding))
+                .map(|group| match &group.core {
+                    Some(core) => u64::from(core.misses) + u64::from(core.writebacks),
+                    None => u64::from(group.issue.outstanding),
+                })
                 .collect::<Vec<_>>(),
         ),
         (
@@ -292,7 +302,7 @@ fn check_sum(
     }
 }
 
-fn check_time(path: &str, found: Picos, longest: Picos, problems: &mut Vec<Problem>) {
+pub(super) fn check_time(path: &str, found: Picos, longest: Picos, problems: &mut Vec<Problem>) {
     if found > longest {
         problems.push(Problem::new(
             path,

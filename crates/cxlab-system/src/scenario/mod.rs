@@ -6,7 +6,7 @@ mod choice;
 use cxlab_device::{DeviceParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::switch::SwitchParams;
-use cxlab_host::RequesterParams;
+use cxlab_host::{CoreParams, RequesterParams};
 use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -127,12 +127,19 @@ pub struct HostGroup {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 4095))]
     pub count: u32,
-    /// How they issue.
+    /// How they issue, where they have no `core`.
     #[serde(default)]
     pub issue: RequesterParams,
+    /// A core with private caches that runs the workload as a program. Default: none, the host
+    /// issues lines as `issue` says.
+    #[serde(default)]
+    pub core: Option<CoreParams>,
+    /// Memory of the host's own, with `core`. Default: none.
+    #[serde(default)]
+    pub local: Option<LocalMemoryParams>,
     /// What they access.
     pub workload: WorkloadChoice,
-    /// Requests that each host issues at most. Default: as many as the workload has.
+    /// Requests that each host issues at most; steps of its program, where it has a core. Default: as many as the workload has.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
@@ -140,6 +147,35 @@ pub struct HostGroup {
 
 fn one() -> u32 {
     1
+}
+
+impl HostGroup {
+    /// Constant time before its links.
+    pub fn egress(&self) -> Picos {
+        match &self.core {
+            Some(core) => core.egress(),
+            None => self.issue.egress(),
+        }
+    }
+}
+
+/// Memory of a host's own, below its memory controller.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct LocalMemoryParams {
+    /// Capacity: a multiple of 4 KiB. Its addresses begin at 2^51.
+    pub capacity: Bytes,
+    /// One way between the last private cache and the memory controller. Default 5 ns
+    /// (*assumed*).
+    #[serde(default = "default_local_latency")]
+    pub latency: Picos,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+}
+
+fn default_local_latency() -> Picos {
+    Picos::from_nanos(5)
 }
 
 /// Some equal Type 3 devices.
