@@ -397,7 +397,7 @@ impl Core {
     fn due(&self, step: &Step) -> u64 {
         let data = match step.after {
             After::Nothing => 0,
-            After::Previous if self.next > self.oldest => self.place(self.next - 1).done,
+            After::Previous if self.next > 0 => self.place(self.next - 1).done,
             After::Previous => 0,
             After::All if self.pending > 0 => PENDING,
             After::All => self.latest,

@@ -1,0 +1,311 @@
+//! A core on its host's own memory, by closed forms: what each step costs and what memory sees.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
+use cxlab_engine::{Component, Ctx, Simulation};
+use cxlab_host::{
+    AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, RequesterStats,
+};
+use cxlab_link::Parcel;
+use cxlab_memory::fixed::FixedParams;
+use cxlab_memory::{Medium, Site};
+use cxlab_protocol::PortId;
+use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
+
+const CYCLE: u64 = 500;
+const L1: u64 = 1_000;
+const L2: u64 = 4_000;
+const WAY: u64 = 5_000;
+const MEDIUM: u64 = 50_000;
+/// A miss: a look into both caches, to the controller, the medium, and back.
+const MISS: u64 = L1 + L2 + 2 * WAY + MEDIUM;
+
+struct Script {
+    steps: std::vec::IntoIter<Step>,
+    phases: Vec<Phase>,
+}
+
+impl Program for Script {
+    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
+        self.steps.next()
+    }
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+}
+
+struct Alone(Core);
+
+impl Component for Alone {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.0.start(ctx);
+    }
+    fn receive(&mut self, _ctx: &mut Ctx<'_, Parcel>, _port: u16, _parcel: &Parcel) {
+        unreachable!("it has no link");
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        self.0.wake(ctx, token);
+    }
+}
+
+fn params() -> CoreParams {
+    let level = |lines: u64, access_time| CacheLevel {
+        size: Bytes(64 * lines),
+        ways: 2,
+        access_time: Picos(access_time),
+    };
+    CoreParams {
+        cycle: Picos(CYCLE),
+        width: 2,
+        window: 64,
+        caches: vec![level(4, L1), level(16, L2)],
+        misses: 8,
+        writebacks: 8,
+        process_time: Picos(0),
+    }
+}
+
+struct Ran {
+    core: CoreStats,
+    memory: RequesterStats,
+    end: u64,
+}
+
+fn run(params: CoreParams, steps: Vec<Step>) -> Ran {
+    let fixed = FixedParams {
+        latency: Picos(MEDIUM),
+        ..FixedParams::default()
+    };
+    run_on(params, steps, fixed)
+}
+
+fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
+    let capacity = Bytes(1 << 30);
+    let phases = ["first", "second"].map(|name| Phase {
+        name: name.to_owned(),
+        bytes: Bytes(8),
+    });
+    let core = Core::new(CoreConfig {
+        params,
+        number: 0,
+        port_id: PortId(0),
+        ports: Vec::new(),
+        port_to: Vec::new(),
+        first_device: 1,
+        map: Arc::new(AddressMap::new(Vec::new())),
+        local: Some(LocalConfig {
+            backend: medium.backend(Site::alone(capacity, 1)),
+            capacity,
+            latency: Picos(WAY),
+        }),
+        program: Box::new(Script {
+            steps: steps.into_iter(),
+            phases: phases.to_vec(),
+        }),
+        rng: StreamRng::new(1, "core"),
+        limit: None,
+        log: false,
+    });
+    let mut simulation = Simulation::new(vec![Alone(core)], vec![Vec::new()]);
+    let outcome = simulation.run(1, SimTime::NEVER, &Default::default());
+    let core = &simulation.components()[0].0;
+    assert!(core.is_done());
+    let memory = core.stats().clone();
+    assert_eq!(memory.issued_ever, memory.completed_ever);
+    let stages: u128 = memory.stages_ps.iter().sum();
+    assert_eq!(
+        stages,
+        memory.read_latency.sum_ps() + memory.write_latency.sum_ps()
+    );
+    Ran {
+        core: core.core_stats().clone(),
+        memory,
+        end: outcome.end.0,
+    }
+}
+
+fn step(line: u64, action: Action) -> Step {
+    Step {
+        ends: true,
+        ..Step::new(Hpa(LOCAL_BASE.0 + 64 * line), action)
+    }
+}
+
+fn load(line: u64) -> Step {
+    step(line, Action::Load)
+}
+
+fn after(after: After, step: Step) -> Step {
+    Step { after, ..step }
+}
+
+#[test]
+fn a_chain_of_misses_takes_their_sum() {
+    let chain = (0..100).map(|at| after(After::Previous, load(at)));
+    let ran = run(params(), chain.collect());
+    assert_eq!(ran.core.misses, 100);
+    assert_eq!(ran.core.phases[0].time(), Picos(100 * MISS));
+    assert_eq!(ran.core.phases[0].load_ps, u128::from(100 * MISS));
+    assert_eq!(ran.memory.reads, 100);
+}
+
+#[test]
+fn each_cache_answers_in_its_time() {
+    // Lines 0, 2, 4 fall into the first set of two ways of the first cache; the second keeps all.
+    let lines = [0, 0, 2, 4, 0, 4];
+    let chain = lines.map(|line| after(After::Previous, load(line)));
+    let ran = run(params(), chain.to_vec());
+    assert_eq!(ran.core.misses, 3);
+    assert_eq!(
+        ran.core.hits,
+        [2, 1],
+        "line 0 from the second, 0 and 4 from the first"
+    );
+    let expected = 3 * MISS + 2 * L1 + (L1 + L2);
+    assert_eq!(ran.core.phases[0].time(), Picos(expected));
+}
+
+#[test]
+fn a_line_is_asked_for_once_and_answers_all_who_wait() {
+    let ran = run(params(), (0..8).map(|_| load(3)).collect());
+    assert_eq!((ran.core.misses, ran.core.merged), (1, 7));
+    assert_eq!(ran.memory.reads, 1);
+    assert_eq!(ran.core.phases[0].time(), Picos(MISS));
+    // Two are issued in a cycle, and all complete when the line comes.
+    let waited: u64 = (0..8).map(|at| MISS - at / 2 * CYCLE).sum();
+    assert_eq!(ran.core.phases[0].load_ps, u128::from(waited));
+}
+
+#[test]
+fn misses_overlap_up_to_their_number() {
+    let count = 800;
+    let ran = run(params(), (0..count).map(load).collect());
+    assert_eq!(ran.core.misses, count);
+    // Eight at a time, four cycles apart from first to last; each waits for the one eight before.
+    let rounds = count / 8;
+    assert_eq!(ran.core.phases[0].time(), Picos(rounds * MISS + 3 * CYCLE));
+    let one = CoreParams {
+        window: 1,
+        ..params()
+    };
+    let ran = run(one, (0..count).map(load).collect());
+    assert_eq!(ran.core.phases[0].time(), Picos(count * MISS));
+}
+
+#[test]
+fn steps_retire_in_order_so_a_miss_holds_the_window() {
+    let four = CoreParams {
+        window: 4,
+        ..params()
+    };
+    // The line of the hits is fetched first, then each miss is followed by hits.
+    let mut steps = vec![load(1), after(After::All, load(100))];
+    steps.extend((0..6).map(|_| load(1)));
+    let ran = run(four, steps);
+    assert_eq!(ran.core.hits, [6, 0]);
+    // Three hits fit in the window with the miss; the others wait for it.
+    let end = MISS + MISS + 2 * CYCLE + L1;
+    assert!(ran.end >= 2 * MISS);
+    let phase = &ran.core.phases[0];
+    assert!(
+        phase.time() <= Picos(end) && phase.time() > Picos(2 * MISS),
+        "{:?}",
+        phase.time()
+    );
+}
+
+#[test]
+fn modified_lines_that_make_room_reach_memory_once() {
+    // 64 lines written: the caches keep 16 and 4 lines, some of them in both.
+    let mut steps: Vec<Step> = (0..64).map(|line| step(line, Action::Store)).collect();
+    let ran = run(params(), steps.clone());
+    let held = 64 - ran.memory.writebacks;
+    assert!((16..=20).contains(&held), "{held} lines are still held");
+    assert_eq!((ran.memory.reads, ran.memory.writes), (64, 0));
+    // Flushing everything afterwards writes exactly what was held.
+    steps.push(after(After::All, load(0)));
+    let before = run(params(), steps.clone()).memory.writebacks;
+    steps.extend((0..64).map(|line| after(After::Previous, step(line, Action::Flush))));
+    let ran = run(params(), steps);
+    assert_eq!(ran.memory.writebacks, before);
+    assert_eq!(ran.core.flushes_dirty + ran.memory.writebacks, 64);
+    assert_eq!(ran.memory.writes, ran.core.flushes_dirty);
+}
+
+#[test]
+fn a_flush_writes_a_modified_line_once_and_a_fence_waits_for_it() {
+    let steps = vec![
+        step(7, Action::Store),
+        after(After::All, step(7, Action::Flush)),
+        after(After::All, load(7)),
+        after(After::All, step(7, Action::Flush)),
+        after(After::All, load(7)),
+    ];
+    let ran = run(params(), steps);
+    assert_eq!((ran.core.flushes, ran.core.flushes_dirty), (2, 1));
+    assert_eq!((ran.memory.reads, ran.memory.writes), (1, 1));
+    // Miss, write, hit, a look for a line that is clean, hit.
+    let expected = MISS + MISS + L1 + (L1 + L2) + L1;
+    assert_eq!(ran.core.phases[0].time(), Picos(expected));
+}
+
+#[test]
+fn computing_begins_when_its_data_are_there() {
+    let steps = vec![
+        load(1),
+        Step {
+            cycles: 10,
+            ..after(After::Previous, load(2))
+        },
+        Step {
+            cycles: 4,
+            ..after(After::Nothing, load(2))
+        },
+    ];
+    let ran = run(params(), steps);
+    let second = MISS + 10 * CYCLE;
+    assert_eq!(ran.core.phases[0].time(), Picos(second + MISS));
+    let third = second + 4 * CYCLE;
+    let waited = MISS + MISS + (second + MISS - third);
+    assert_eq!(ran.core.phases[0].load_ps, u128::from(waited));
+}
+
+#[test]
+fn a_slow_medium_holds_the_core_back_and_its_time_is_told() {
+    // One bank of 200 ns and room for two: the rest waits at the controller.
+    let medium = FixedParams {
+        latency: Picos(MEDIUM),
+        bank_cycle: Picos(200_000),
+        queue: 2,
+        ..FixedParams::default()
+    };
+    let ran = run_on(params(), (0..40).map(load).collect(), medium);
+    assert_eq!(ran.core.misses, 40);
+    let last = 39 * 200_000 + MISS;
+    assert_eq!(ran.core.phases[0].time(), Picos(last));
+    let queue = ran.memory.stages_ps[2];
+    assert!(queue > 0, "requests waited until the medium had room");
+}
+
+#[test]
+fn phases_are_measured_apart() {
+    let second = |line| Step {
+        phase: 1,
+        ..after(After::All, load(line))
+    };
+    let ran = run(params(), vec![load(1), load(1), second(1), second(2)]);
+    let [first, second] = ran.core.phases[..] else {
+        panic!("two phases")
+    };
+    assert_eq!((first.operations, second.operations), (2, 2));
+    assert_eq!(first.end, SimTime(MISS));
+    assert_eq!(
+        (second.begin, second.time()),
+        (SimTime(MISS), Picos(L1 + MISS))
+    );
+}
