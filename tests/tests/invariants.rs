@@ -3,12 +3,12 @@
 
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
-use cxlab_system::system::{Node, System};
+use cxlab_system::system::{Node, Notes, System};
 
 /// Credits that never came back after a run has drained, by link direction.
 fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
     let plan = cxlab_tests::plan(text, set);
-    let mut system = System::build(&plan, 1, false).expect("the system builds");
+    let mut system = System::build(&plan, 1, Notes::default()).expect("the system builds");
     let outcome = system
         .simulation
         .run(1, SimTime::NEVER, &Monitor::default());
@@ -199,7 +199,7 @@ memory = { kind = "fixed", latency = "1 us", queue = 1 }
 #[test]
 fn backpressure_reaches_the_requester_and_requests_wait_there() {
     let plan = cxlab_tests::plan(SLOW, &[]);
-    let mut system = System::build(&plan, 1, false).expect("the system builds");
+    let mut system = System::build(&plan, 1, Notes::default()).expect("the system builds");
     system
         .simulation
         .run(1, SimTime(400_000_000), &Monitor::default());

@@ -12,7 +12,7 @@ use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::plan::{End, Plan, PlannedLink};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
-use cxlab_system::system::{Node, System};
+use cxlab_system::system::{Node, Notes, System};
 
 /// Draws one system.
 struct Draw {
@@ -611,7 +611,8 @@ fn check_counts(plan: &Plan, report: &Report) {
 
 /// Runs the system in one piece and looks at what it leaves behind.
 fn check_drained(plan: &Plan, digest: &str) {
-    let mut system = System::build(plan, plan.scenario.seed, false).expect("the system builds");
+    let mut system =
+        System::build(plan, plan.scenario.seed, Notes::default()).expect("the system builds");
     let outcome = system
         .simulation
         .run(1, SimTime::NEVER, &Monitor::default());

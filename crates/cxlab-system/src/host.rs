@@ -2,7 +2,9 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
-use cxlab_host::{CachingRequester, CoherenceStats, Core, RequestRow, Requester, RequesterStats};
+use cxlab_host::{
+    CachingRequester, CoherenceStats, Core, Observation, RequestRow, Requester, RequesterStats,
+};
 use cxlab_link::{LinkPort, Parcel};
 
 use crate::series::Series;
@@ -67,6 +69,14 @@ impl Host {
         }
     }
 
+    /// The agent, if it keeps copies of memory that devices keep coherent.
+    pub fn caching(&self) -> Option<&CachingRequester> {
+        match &self.agent {
+            Agent::Plain(_) | Agent::Core(_) => None,
+            Agent::Caching(agent) => Some(agent),
+        }
+    }
+
     /// Requests in flight, write-backs included.
     pub fn in_flight(&self) -> u64 {
         of_agent!(&self.agent, agent => agent.in_flight())
@@ -95,6 +105,15 @@ impl Host {
     /// Takes the rows logged since the last call.
     pub fn take_rows(&mut self) -> Vec<RequestRow> {
         of_agent!(&mut self.agent, agent => agent.take_rows())
+    }
+
+    /// Takes what its accesses saw since the last call, in the order in which they took effect;
+    /// nothing unless the system notes it, and nothing of a host without a coherent cache.
+    pub fn take_observations(&mut self) -> Vec<Observation> {
+        match &mut self.agent {
+            Agent::Plain(_) | Agent::Core(_) => Vec::new(),
+            Agent::Caching(agent) => agent.take_observations(),
+        }
     }
 
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {

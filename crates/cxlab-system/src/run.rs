@@ -12,7 +12,7 @@ use cxlab_host::RequestRow;
 
 use crate::plan::{Plan, Problem};
 use crate::report::{self, Report};
-use crate::system::{Node, System};
+use crate::system::{Node, Notes, System};
 
 /// How a run is executed; none of it changes the result.
 pub struct RunOptions<'a> {
@@ -124,8 +124,11 @@ struct Runner<'a> {
 pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     let began = Instant::now();
     let (warmup, window) = windows(plan);
-    let system =
-        System::build(plan, options.seed, options.rows.is_some()).map_err(RunError::Problems)?;
+    let notes = Notes {
+        rows: options.rows.is_some(),
+        values: false,
+    };
+    let system = System::build(plan, options.seed, notes).map_err(RunError::Problems)?;
     let seed = options.seed;
     let mut runner = Runner {
         system,

@@ -116,6 +116,17 @@ pub struct Directions {
     pub backward: (usize, u16),
 }
 
+/// What a system notes of its run, beside what it counts. None of it changes the run.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Notes {
+    /// A row for each request that completes, for [`Host::take_rows`].
+    pub rows: bool,
+    /// For checkers, the value that each access to a coherent cache saw or left, for
+    /// [`Host::take_observations`], and the values that lie in devices with HDM-DB memory, for
+    /// [`CoherentDevice::value`].
+    pub values: bool,
+}
+
 /// A built system.
 pub struct System {
     /// Hosts, then devices, switches and buses.
@@ -132,6 +143,7 @@ pub struct System {
 struct Builder<'a> {
     plan: &'a Plan,
     seed: u64,
+    notes: Notes,
     vcs: u8,
     /// By component: its ports in order, and their wires.
     ports: Vec<Vec<Option<(LinkPort, Wire)>>>,
@@ -151,13 +163,14 @@ impl System {
     ///
     /// # Errors
     /// Workloads whose files have become unusable since the plan was made.
-    pub fn build(plan: &Plan, seed: u64, log: bool) -> Result<System, Vec<Problem>> {
+    pub fn build(plan: &Plan, seed: u64, notes: Notes) -> Result<System, Vec<Problem>> {
         let sources = plan.sources()?;
         let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
         let switches = plan.graph.switches.len();
         let mut builder = Builder {
             plan,
             seed,
+            notes,
             vcs: plan.tables.virtual_channels(),
             ports: (0..hosts + devices + switches)
                 .map(|_| Vec::new())
@@ -178,7 +191,7 @@ impl System {
             wires.push(own);
             let node = if number < hosts {
                 let source = sources.next();
-                source.map(|source| builder.host(number, ports, source, log))
+                source.map(|source| builder.host(number, ports, source))
             } else if number < hosts + devices {
                 Some(builder.device(number - hosts, ports))
             } else if number < hosts + devices + switches {
@@ -359,7 +372,7 @@ impl Builder<'_> {
         }
     }
 
-    fn host(&self, number: usize, ports: Vec<LinkPort>, source: Source, log: bool) -> Node {
+    fn host(&self, number: usize, ports: Vec<LinkPort>, source: Source) -> Node {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
         let port_to = self.root_ports(number, ports.len());
@@ -377,7 +390,7 @@ impl Builder<'_> {
                     program,
                     rng: StreamRng::new(self.seed, &host.name),
                     limit: group.requests,
-                    log,
+                    log: self.notes.rows,
                 };
                 return Node::Host(Host::new(Agent::Core(Core::new(core))));
             }
@@ -395,7 +408,7 @@ impl Builder<'_> {
             source,
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
-            log,
+            log: self.notes.rows,
         };
         let agent = match &group.issue.cache {
             Some(cache) if self.plan.caching[number] => {
@@ -405,7 +418,7 @@ impl Builder<'_> {
                     classes: self.plan.classes(),
                     policy: None,
                     policy_rng: StreamRng::new(self.seed, &format!("{}/cache", host.name)),
-                    observe: false,
+                    observe: self.notes.values,
                 });
                 match made {
                     Ok(agent) => Agent::Caching(agent),
@@ -482,7 +495,7 @@ impl Builder<'_> {
                 target,
                 port_id: PortId((hosts + number) as u16),
                 peers: (0..hosts as u16).map(PortId).collect(),
-                observe: false,
+                observe: self.notes.values,
             })
         });
         match made {

@@ -88,6 +88,8 @@ pub struct Observation {
     pub time: SimTime,
     /// Where.
     pub line: LineAddr,
+    /// The number of the access, as in its row.
+    pub id: u64,
     /// Whether it stored.
     pub write: bool,
     /// The value; 0 before any store.
@@ -234,6 +236,11 @@ impl CachingRequester {
         }
     }
 
+    /// The value of the copy that the cache holds, right or stale; `None` where it has no way.
+    pub fn copy(&self, line: LineAddr) -> Option<u16> {
+        self.cache.find(line).map(|slot| self.cache[slot].data)
+    }
+
     /// The entry that has the state of a line, which lies in that way, if any.
     #[inline]
     fn under_way(&self, line: LineAddr, slot: Option<Slot>) -> Option<u32> {
@@ -376,11 +383,12 @@ impl CachingRequester {
             self.request(ctx, number, None);
             return Ok(());
         }
+        let id = self.accesses.get(access).id;
         let (next, _) = local_step(LineState::stable(way.line), access_event(write));
         self.cache[slot].line = next.line;
         self.cache.touch(slot);
         self.coherence.hits += 1;
-        self.take_effect(ctx.now(), slot, write);
+        self.take_effect(ctx.now(), slot, id, write);
         ctx.wake_at(SimTime(ctx.now().0 + self.cache_ps), HIT + access);
         Ok(())
     }
@@ -496,7 +504,7 @@ impl CachingRequester {
 
     /// An access reads or writes the copy in a way.
     #[inline]
-    fn take_effect(&mut self, time: SimTime, slot: Slot, write: bool) {
+    fn take_effect(&mut self, time: SimTime, slot: Slot, id: u64, write: bool) {
         let Some(observations) = &mut self.observations else {
             return;
         };
@@ -507,6 +515,7 @@ impl CachingRequester {
         observations.push(Observation {
             time,
             line: self.cache.line(slot),
+            id,
             write,
             value: self.cache[slot].data,
         });

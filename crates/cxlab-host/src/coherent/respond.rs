@@ -162,7 +162,7 @@ impl CachingRequester {
             }
             stages[QUEUE] += waited;
             let hops = message.map_or(0, |message| message.hops);
-            self.take_effect(now, slot, access.write);
+            self.take_effect(now, slot, access.id, access.write);
             self.close(ctx, &access, stages, hops, device.0 - self.first_device);
             let next = self.entries.get(number).first;
             if next == NONE || (self.accesses.get(next).write && !modified) {
