@@ -1,4 +1,6 @@
-//! What the cross-crate tests share: running a scenario given as text.
+//! What the cross-crate tests share: running a scenario given as text, and drawing one at random.
+
+pub mod swarm;
 
 use cxlab_engine::Monitor;
 use cxlab_system::diagnostics::{Document, render, validate};

@@ -1,0 +1,432 @@
+//! What swarms of random systems share: drawing the text of a scenario from a seed, and a runner
+//! that says how to replay what fails. The drawing uses only the engine's random stream, so a seed
+//! means the same system on every machine.
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_link::CreditTable;
+use cxlab_protocol::Channel;
+use cxlab_system::plan::Plan;
+use cxlab_system::system::{Node, System};
+
+/// Draws one system.
+pub struct Draw {
+    rng: StreamRng,
+    /// The scenario so far.
+    pub text: String,
+}
+
+impl Draw {
+    /// The draws of a seed in a swarm of this name.
+    pub fn new(seed: u64, swarm: &str) -> Draw {
+        Draw {
+            rng: StreamRng::new(seed, swarm),
+            text: String::new(),
+        }
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        self.rng.below(n as u64) as usize
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    /// True once in `n`.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of several texts.
+    pub fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, line: impl AsRef<str>) {
+        self.text.push_str(line.as_ref());
+        self.text.push('\n');
+    }
+
+    /// `key = "value"` from some values; half of the time the default.
+    pub fn maybe(&mut self, key: &str, values: &[&str]) {
+        if self.one_in(2) {
+            let value = self.pick(values);
+            self.line(format!("{key} = \"{value}\""));
+        }
+    }
+
+    /// `key = value` from some values; half of the time the default.
+    pub fn maybe_number(&mut self, key: &str, values: &[&str]) {
+        if self.one_in(2) {
+            let value = self.pick(values);
+            self.line(format!("{key} = {value}"));
+        }
+    }
+}
+
+/// What the parts of a scenario have to know of each other.
+pub struct Shape {
+    /// `fabric.kind`.
+    pub kind: &'static str,
+    /// `fabric.topology`.
+    pub topology: String,
+    /// Devices and the host that each is bound to.
+    pub bindings: Vec<(usize, usize)>,
+    /// Hosts `h0`, `h1`, ...
+    pub hosts: usize,
+    /// Devices `d0`, `d1`, ...
+    pub devices: usize,
+    /// One virtual channel suffices whatever the routing.
+    pub acyclic: bool,
+    /// No switches: device j belongs to host j modulo the number of hosts.
+    pub direct: bool,
+}
+
+impl Shape {
+    /// Whether a host reaches a device.
+    pub fn reaches(&self, host: usize, device: usize) -> bool {
+        if self.direct {
+            return device % self.hosts == host;
+        }
+        self.bindings.is_empty() || self.bindings.contains(&(device, host))
+    }
+
+    /// Writes the fabric but for its links.
+    pub fn write(&self, draw: &mut Draw) {
+        draw.line(format!("\n[fabric]\nkind = \"{}\"", self.kind));
+        draw.line(format!("topology = {}", self.topology));
+        draw.maybe("routing", &["shortest", "oblivious", "random", "adaptive"]);
+        for (device, host) in &self.bindings {
+            draw.line(format!(
+                "[[fabric.bindings]]\ndevice = \"d{device}\"\nhost = \"h{host}\""
+            ));
+        }
+        draw.line("[fabric.switch]");
+        draw.maybe("switching_time", &["0 ns", "1 ps", "20 ns", "200 ns"]);
+        draw.maybe("arbitration", &["round-robin", "age"]);
+    }
+}
+
+/// Draws a topology of every kind, for about as many hosts and devices.
+pub fn shape(draw: &mut Draw, hosts: usize, devices: usize) -> Shape {
+    let mut shape = Shape {
+        kind: "pbr",
+        topology: String::new(),
+        bindings: Vec::new(),
+        hosts,
+        devices,
+        acyclic: false,
+        direct: false,
+    };
+    let placement = draw.pick(&["split", "paired"]);
+    let placement = format!("placement = \"{placement}\"");
+    match draw.below(14) {
+        0 => {
+            shape.devices = hosts * draw.between(1, 3);
+            (shape.acyclic, shape.direct) = (true, true);
+            shape.topology = "{ kind = \"direct\" }".into();
+        }
+        1 => {
+            let switches = draw.between(1, 5);
+            shape.acyclic = true;
+            shape.topology = format!("{{ kind = \"chain\", switches = {switches}, {placement} }}");
+        }
+        2 => {
+            let (arity, leaves) = (draw.between(2, 3), draw.between(2, 6));
+            shape.acyclic = true;
+            shape.topology =
+                format!("{{ kind = \"tree\", arity = {arity}, leaves = {leaves}, {placement} }}");
+        }
+        3 => {
+            let switches = draw.between(3, 7);
+            shape.topology = format!("{{ kind = \"ring\", switches = {switches}, {placement} }}");
+        }
+        4 => {
+            let dimensions = draw.pick(&["[1, 3]", "[2, 2]", "[3, 2]", "[3, 3]", "[2, 2, 2]"]);
+            shape.topology =
+                format!("{{ kind = \"mesh\", dimensions = {dimensions}, {placement} }}");
+        }
+        5 => {
+            let dimensions = draw.pick(&["[3, 1]", "[3, 3]", "[4, 2]", "[5, 3]", "[3, 2, 2]"]);
+            shape.topology =
+                format!("{{ kind = \"torus\", dimensions = {dimensions}, {placement} }}");
+        }
+        6 => {
+            let (leaves, spines) = (draw.between(1, 4), draw.between(1, 3));
+            shape.acyclic = true;
+            shape.topology = format!(
+                "{{ kind = \"spine-leaf\", leaves = {leaves}, spines = {spines}, {placement} }}"
+            );
+        }
+        7 => {
+            let switches = draw.between(1, 5);
+            shape.topology =
+                format!("{{ kind = \"fully-connected\", switches = {switches}, {placement} }}");
+        }
+        8 => {
+            let (routers, global) = (draw.between(1, 3), draw.between(1, 2));
+            let groups = draw.between(2, (routers * global + 1).min(4));
+            shape.topology = format!(
+                "{{ kind = \"dragonfly\", groups = {groups}, routers_per_group = {routers}, \
+                 global_links = {global}, {placement} }}"
+            );
+        }
+        9..=11 => custom(draw, &mut shape),
+        12 => {
+            shape.kind = "single-vcs";
+            shape.hosts = 1;
+            custom_tree(draw, &mut shape);
+        }
+        _ => {
+            shape.kind = "multiple-vcs";
+            shape.devices = hosts + draw.below(3);
+            several_trees(draw, &mut shape);
+        }
+    }
+    shape
+}
+
+/// Switches in a random tree, with further links between any two (twice the same, too) at random.
+fn custom(draw: &mut Draw, shape: &mut Shape) {
+    let switches = draw.between(1, 6);
+    let mut links: Vec<(String, String)> = (1..switches)
+        .map(|switch| (format!("s{}", draw.below(switch)), format!("s{switch}")))
+        .collect();
+    let extra = if switches > 1 { draw.below(5) } else { 0 };
+    for _ in 0..extra {
+        let a = draw.below(switches);
+        let b = (a + draw.between(1, switches - 1)) % switches;
+        links.push((format!("s{a}"), format!("s{b}")));
+    }
+    shape.acyclic = extra == 0;
+    attach(draw, shape, switches, links);
+}
+
+fn custom_tree(draw: &mut Draw, shape: &mut Shape) {
+    let switches = draw.between(1, 5);
+    let links = (1..switches)
+        .map(|switch| (format!("s{}", draw.below(switch)), format!("s{switch}")))
+        .collect();
+    shape.acyclic = true;
+    attach(draw, shape, switches, links);
+}
+
+fn attach(draw: &mut Draw, shape: &mut Shape, switches: usize, mut links: Vec<(String, String)>) {
+    for host in 0..shape.hosts {
+        links.push((format!("h{host}"), format!("s{}", draw.below(switches))));
+    }
+    for device in 0..shape.devices {
+        links.push((format!("d{device}"), format!("s{}", draw.below(switches))));
+    }
+    write_custom(shape, switches, &links);
+}
+
+/// All hosts at one switch; below it, switches that each belong to one host.
+fn several_trees(draw: &mut Draw, shape: &mut Shape) {
+    let mut links: Vec<(String, String)> = (0..shape.hosts)
+        .map(|host| (format!("h{host}"), "s0".to_owned()))
+        .collect();
+    let mut switches = 1;
+    for device in 0..shape.devices {
+        let owner = if device < shape.hosts {
+            device
+        } else {
+            draw.below(shape.hosts)
+        };
+        shape.bindings.push((device, owner));
+        let mut parent = 0;
+        for _ in 0..draw.below(3) {
+            links.push((format!("s{parent}"), format!("s{switches}")));
+            parent = switches;
+            switches += 1;
+        }
+        links.push((format!("d{device}"), format!("s{parent}")));
+    }
+    shape.acyclic = true;
+    write_custom(shape, switches, &links);
+}
+
+fn write_custom(shape: &mut Shape, switches: usize, links: &[(String, String)]) {
+    let names: Vec<String> = (0..switches)
+        .map(|switch| format!("\"s{switch}\""))
+        .collect();
+    let links: Vec<String> = links
+        .iter()
+        .map(|(a, b)| format!("[\"{a}\", \"{b}\"]"))
+        .collect();
+    shape.topology = format!(
+        "{{ kind = \"custom\", switches = [{}], links = [{}] }}",
+        names.join(", "),
+        links.join(", ")
+    );
+}
+
+/// What a link may be.
+#[derive(Clone, Copy)]
+pub struct LinkRules {
+    /// Half duplex, which has one virtual channel.
+    pub half: bool,
+    /// Flits that arrive broken.
+    pub errors: bool,
+    /// It carries back-invalidation, so its flits are of 256 B.
+    pub snoops: bool,
+}
+
+/// Draws the links of a table.
+pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
+    draw.line(format!("\n[{table}]"));
+    let half = rules.half && draw.one_in(5);
+    let packet = half || draw.one_in(3);
+    let generation = draw.between(3, 7);
+    draw.line(format!("generation = \"{generation}\""));
+    draw.maybe_number("lanes", &["1", "2", "4", "8", "16"]);
+    if draw.one_in(4) {
+        draw.maybe(
+            "bandwidth",
+            &["1 GB/s", "7.3 GB/s", "33.333 GB/s", "1 TB/s"],
+        );
+    }
+    if packet {
+        draw.line("transmission = \"packet\"");
+        let header = draw.pick(&["0 B", "1 B", "16 B", "64 B"]);
+        let data_header = draw.pick(&["0 B", "7 B", "16 B"]);
+        draw.line(format!(
+            "packet = {{ header = \"{header}\", data_header = \"{data_header}\" }}"
+        ));
+    } else if generation <= 5 && rules.snoops {
+        let flit = draw.pick(&["256B", "256B-latency-optimized"]);
+        draw.line(format!("flit = \"{flit}\""));
+    } else if generation <= 5 {
+        draw.maybe("flit", &["68B", "256B", "256B-latency-optimized"]);
+    } else {
+        draw.maybe("flit", &["256B", "256B-latency-optimized"]);
+    }
+    if half {
+        draw.line("duplex = \"half\"");
+        draw.maybe("turnaround", &["0 ps", "1 ns", "37 ns"]);
+        draw.maybe_number("turnaround_burst", &["1", "2", "100"]);
+    }
+    draw.maybe("propagation", &["500 ps", "3 ns", "101 ns"]);
+    draw.maybe("port_delay", &["1 ns", "7 ns", "25 ns"]);
+    if rules.errors && draw.one_in(3) {
+        draw.line("replay_buffer_flits = 65535");
+        let rate = draw.pick(&["0.001", "0.02", "0.1"]);
+        draw.line(format!("flit_error_rate = {rate}"));
+    }
+    if draw.one_in(3) {
+        return;
+    }
+    let sizes: &[&str] = match draw.below(3) {
+        0 => &["1"],
+        1 => &["1", "2", "3", "7"],
+        _ => &["1", "2", "9", "40", "255"],
+    };
+    let mut classes = vec!["m2s_req", "m2s_rwd", "s2m_ndr", "s2m_drs"];
+    if rules.snoops {
+        classes.extend(["s2m_bisnp", "m2s_birsp"]);
+    }
+    let credits = classes
+        .iter()
+        .map(|class| format!("{class} = {}", draw.pick(sizes)));
+    let credits: Vec<String> = credits.collect();
+    draw.line(format!("credits = {{ {} }}", credits.join(", ")));
+}
+
+/// A swarm: how its systems are drawn, and what must be true of them.
+pub struct Swarm<'a> {
+    /// The file of its tests, for the command that replays one.
+    pub file: &'a str,
+    /// The scenario of a seed.
+    pub scenario: fn(u64) -> String,
+}
+
+impl Swarm<'_> {
+    /// Checks the systems of some seeds, or of the one that `CXLAB_SWARM_SEED` names. `check` gets
+    /// the seed and its scenario, and panics where a law does not hold. Says whether all seeds were
+    /// checked.
+    ///
+    /// # Panics
+    /// If a check does: with the first that failed, the command that replays it, and its scenario.
+    pub fn run(
+        &self,
+        test: &str,
+        seeds: std::ops::Range<u64>,
+        mut check: impl FnMut(u64, &str),
+    ) -> bool {
+        let chosen = std::env::var("CXLAB_SWARM_SEED").ok();
+        let whole = chosen.is_none();
+        let seeds = match chosen.map(|seed| (seed.parse::<u64>(), seed)) {
+            None => seeds,
+            Some((Ok(seed), _)) => seed..seed + 1,
+            Some((Err(error), found)) => panic!("CXLAB_SWARM_SEED = {found:?}: {error}"),
+        };
+        let mut failed: Vec<(u64, String)> = Vec::new();
+        for seed in seeds {
+            let text = (self.scenario)(seed);
+            let checked = std::panic::AssertUnwindSafe(|| check(seed, &text));
+            if let Err(cause) = std::panic::catch_unwind(checked) {
+                let message = cause
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| cause.downcast_ref::<&str>().copied());
+                failed.push((seed, message.unwrap_or("no message").to_owned()));
+            }
+        }
+        if let Some((seed, message)) = failed.first() {
+            let all: Vec<String> = failed
+                .iter()
+                .map(|(seed, message)| format!("{seed}: {message:.300}"))
+                .collect();
+            panic!(
+                "system {seed} fails: {message}\n\nReplay it with\n    CXLAB_SWARM_SEED={seed} \
+                 cargo test -p cxlab-tests --test {} -- --include-ignored --exact {test}\n\n{}\n\
+                 All that fail ({}):\n{}",
+                self.file,
+                (self.scenario)(*seed),
+                failed.len(),
+                all.join("\n")
+            );
+        }
+        whole
+    }
+}
+
+/// The credits that may wait for a ride in the buffers of a link's direction when nothing is left
+/// to do: they go back alone when a quarter of a buffer has gathered.
+pub fn may_wait(table: &CreditTable, vcs: u8) -> u32 {
+    let classes = Channel::ALL.into_iter();
+    classes
+        .map(|class| (u32::from(table.of(class)) / 4).saturating_sub(1) * u32::from(vcs))
+        .sum()
+}
+
+/// When nothing is left to do: no component holds anything, hosts have finished, and all credits
+/// are back but for those that may wait for a ride.
+///
+/// # Panics
+/// If something is left.
+pub fn check_drained(plan: &Plan, system: &mut System) {
+    for node in system.simulation.components() {
+        match node {
+            Node::Host(host) => assert!(host.is_done(), "a host has requests left"),
+            other => assert_eq!(other.holds(), 0, "messages are left"),
+        }
+    }
+    let vcs = plan.tables.virtual_channels();
+    for (link, directions) in plan.links.iter().zip(&system.directions) {
+        let may_wait = may_wait(&link.params.credits, vcs);
+        for (component, port) in [directions.forward, directions.backward] {
+            let node = system.simulation.component_mut(component);
+            let waiting = node.port_mut(port).unreturned();
+            assert!(
+                waiting <= may_wait,
+                "{waiting} credits never came back from {:?}--{:?}, at most {may_wait} may wait",
+                link.a,
+                link.b
+            );
+        }
+    }
+}
