@@ -176,6 +176,13 @@ impl<C: Component> Simulation<C> {
         self.components
     }
 
+    /// The time of the earliest pending event, between runs. `None` before the first run, and when
+    /// no event is left.
+    pub fn next_event(&self) -> Option<SimTime> {
+        let times = self.pending.iter().map(|(key, ..)| SimTime(key.time));
+        times.min()
+    }
+
     /// The division that a run on `threads` threads uses.
     pub fn division(&self, threads: usize) -> Partition {
         partition(&self.wires, threads)
@@ -753,6 +760,22 @@ mod tests {
         assert_eq!((outcome.digest, same), (expected.digest, seen));
         let (outcome, _) = run(3, 40, &[5_000, 60_000]);
         assert_eq!(outcome.digest, expected.digest);
+    }
+
+    #[test]
+    fn the_next_event_is_the_first_that_a_run_handles() {
+        let monitor = Monitor::default();
+        let mut simulation = jugglers(5, 1_000);
+        assert_eq!(simulation.next_event(), None, "nothing has begun");
+        let mut before = simulation.run(1, SimTime(0), &monitor).events;
+        for threads in [1, 2, 3, 1, 2] {
+            let next = simulation.next_event().expect("balls are in the air");
+            assert_eq!(simulation.run(threads, next, &monitor).events, before);
+            let behind = SimTime(next.0 + 1);
+            let after = simulation.run(threads, behind, &monitor).events;
+            assert!(after > before, "{after} events after {next:?}");
+            before = after;
+        }
     }
 
     #[test]
