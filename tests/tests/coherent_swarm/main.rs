@@ -1,0 +1,134 @@
+//! A swarm of small random systems with device-managed coherence: each is drawn from a seed as the
+//! text of a scenario, run to its end under observation, and held against what must be true of
+//! every memory (`oracle.rs`).
+//!
+//! A failure prints the command that replays it and the scenario.
+#![allow(clippy::unwrap_used)]
+
+mod oracle;
+mod scenario;
+
+use cxlab_system::report::Report;
+use cxlab_tests::swarm::Swarm;
+
+use oracle::{Totals, Watched};
+use scenario::scenario;
+
+const SWARM: Swarm<'_> = Swarm {
+    file: "coherent_swarm",
+    scenario,
+};
+
+fn report(text: &str, threads: usize) -> Report {
+    let plan = cxlab_tests::plan(text, &[]);
+    let mut report = match cxlab_tests::try_run(&plan, threads) {
+        Ok(report) => report,
+        Err(error) => panic!("{threads} threads: {error}"),
+    };
+    report.wall_seconds = 0.0;
+    report.events_per_second = 0.0;
+    report.requests.per_wall_second = 0.0;
+    report
+}
+
+fn check(seed: u64, text: &str) -> Totals {
+    let plan = cxlab_tests::plan(text, &[]);
+    let ended = Watched::new(&plan).run(seed, 1, seed.is_multiple_of(8));
+    let expected = report(text, 1);
+    assert_eq!(
+        expected.digest, ended.digest,
+        "a run under observation is the run without"
+    );
+    let threads = 2 + (seed / 4 % 2) as usize;
+    if seed % 4 == 1 {
+        assert_eq!(report(text, threads), expected, "{threads} threads");
+        let through = Watched::new(&plan).run_through(threads);
+        assert_eq!(
+            through.observations, ended.observations,
+            "{threads} threads"
+        );
+    }
+    ended.totals
+}
+
+/// Systems so many that everything happens that can.
+fn swarm(test: &str, seeds: std::ops::Range<u64>) {
+    let mut totals = Totals::default();
+    if SWARM.run(test, seeds, |seed, text| totals.merge(&check(seed, text))) {
+        println!("{:#?}", totals.counts);
+        let often = totals.counts.values().all(|count| *count > 10);
+        assert!(often, "all of it happened often: {:#?}", totals.counts);
+    }
+}
+
+#[test]
+fn two_hundred_random_coherent_systems_are_one_memory() {
+    swarm("two_hundred_random_coherent_systems_are_one_memory", 0..200);
+}
+
+#[test]
+#[ignore = "takes minutes; `make test-all` runs it"]
+fn two_thousand_more_random_coherent_systems_are_one_memory() {
+    swarm(
+        "two_thousand_more_random_coherent_systems_are_one_memory",
+        200..2200,
+    );
+}
+
+#[test]
+fn the_swarm_draws_every_kind_of_coherent_system() {
+    let all: String = (0..200).map(scenario).collect();
+    let policies = cxlab_memory::victim::CATALOG.iter();
+    for word in policies.map(|entry| entry.name).chain([
+        "single-vcs",
+        "multiple-vcs",
+        "duplex = \"half\"",
+        "packet",
+        "flit = \"256B\"",
+        "256B-latency-optimized",
+        "flit_error_rate",
+        "s2m_bisnp = 1,",
+        "m2s_birsp = 1 ",
+        "age",
+        "adaptive",
+        "oblivious",
+        "routing = \"random\"",
+        "pointer-chase",
+        "stride",
+        "stream",
+        "hot-cold",
+        "contexts = 1",
+        "writes = 1",
+        "block = 3",
+        "mshrs = 1",
+        "clean_evict = false",
+        "private = true",
+        "edge_link",
+        "count = 4",
+    ]) {
+        assert!(all.contains(word), "no system has `{word}`");
+    }
+    for kind in [
+        "direct",
+        "chain",
+        "tree",
+        "ring",
+        "mesh",
+        "torus",
+        "spine-leaf",
+        "fully-connected",
+        "dragonfly",
+        "custom",
+    ] {
+        assert!(
+            all.contains(&format!("topology = {{ kind = \"{kind}\"")),
+            "no system is a {kind}"
+        );
+    }
+    let mixed = |seed: &u64| {
+        let text = scenario(*seed);
+        let classes = text.matches("hdm-db").count();
+        classes < text.matches("[[devices]]").count()
+    };
+    assert!((0..200).filter(mixed).count() > 20, "HDM-H beside HDM-DB");
+}

@@ -1,0 +1,512 @@
+//! What must be true of every coherent system.
+//!
+//! **Single writer or many readers.** Whenever the run stops for a look, of all hosts one may write a
+//! line and then no other may read it, or some may read it; and the filter of the line's device
+//! knows each of them, and that the one who may write is alone.
+//!
+//! **Data value.** An access takes effect at one moment, between its issue and its completion. All
+//! effects on a line, in the order of their times, are one sequence, in which each load returns the
+//! value of the last store before it (0 before any). A store shares its moment with no access of
+//! another host. Each host's accesses to a line take effect in the order in which they were issued.
+//! So the systems are linearizable line by line, in real time.
+//!
+//! **Nothing is lost.** Every request completes once; nothing is in flight and all credits are home
+//! at the end; what one side sent the other has counted. A clean copy always has the value that lies
+//! in the device; at the end the last store of each line lies in the modified copy, or else in the
+//! device.
+//!
+//! Lines of HDM-H memory are nobody's to keep coherent, so they are counted and not compared.
+
+use std::collections::BTreeMap;
+
+use cxlab_device::CoherentDevice;
+use cxlab_engine::units::{Bytes, Hpa, SimTime};
+use cxlab_engine::{Monitor, Stop};
+use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestRow, Stall};
+use cxlab_protocol::coherence::dcoh::{Filter, Peer};
+use cxlab_protocol::coherence::requester::Line;
+use cxlab_system::host::Host;
+use cxlab_system::plan::Plan;
+use cxlab_system::system::{Node, Notes, System};
+use cxlab_tests::swarm::{Draw, check_drained};
+
+/// More events than any of these systems can need.
+const MANY_EVENTS: u64 = 5_000_000;
+
+/// A line of a device with HDM-DB memory that hosts may access.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    device: usize,
+    hpa: Hpa,
+}
+
+/// A system under observation.
+pub struct Watched<'a> {
+    plan: &'a Plan,
+    system: System,
+    /// By host: the lines of coherent memory in its workload's reach, and their devices.
+    places: Vec<Place>,
+}
+
+/// What a system did, for sums over many.
+#[derive(Default)]
+pub struct Totals {
+    /// Counters by name.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+impl Totals {
+    fn add(&mut self, name: &'static str, count: u64) {
+        *self.counts.entry(name).or_default() += count;
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Totals) {
+        for (name, count) in &other.counts {
+            self.add(name, *count);
+        }
+    }
+}
+
+/// A run that has ended.
+pub struct Ended {
+    /// The digest of all events.
+    pub digest: String,
+    /// By host.
+    pub observations: Vec<Vec<Observation>>,
+    /// What happened.
+    pub totals: Totals,
+}
+
+/// What a line in this state lets its requester do: load, and store.
+fn rights(line: Line) -> (bool, bool) {
+    match line {
+        // In `MsA` the device may already know of a shared copy; stores wait.
+        Line::S | Line::SmA | Line::MsA => (true, false),
+        Line::E | Line::M | Line::MeA => (true, true),
+        Line::I
+        | Line::IsAD
+        | Line::IsA
+        | Line::SD
+        | Line::ED
+        | Line::ImAD
+        | Line::ImA
+        | Line::MD
+        | Line::ImN
+        | Line::IcAD
+        | Line::IcA
+        | Line::IcD
+        | Line::IfA
+        | Line::CiA
+        | Line::MiA => (false, false),
+    }
+}
+
+impl<'a> Watched<'a> {
+    /// Builds a plan's system.
+    pub fn new(plan: &'a Plan) -> Watched<'a> {
+        let notes = Notes {
+            rows: true,
+            values: true,
+        };
+        let system = System::build(plan, plan.scenario.seed, notes).expect("the system builds");
+        let mut places = Vec::new();
+        for host in &plan.hosts {
+            let params = &plan.scenario.hosts[host.group].workload.params;
+            let bytes = |key: &str| -> Bytes {
+                let text = params[key].as_str().expect("the workload has a region");
+                text.parse().expect("a size")
+            };
+            let first = bytes("offset").0 / 64;
+            for line in first..first + bytes("footprint").0 / 64 {
+                let hpa = Hpa(64 * line);
+                let (owner, _) = host.map.locate(hpa).expect("the line is mapped");
+                let device = usize::from(owner.0) - plan.hosts.len();
+                if plan.scenario.devices[plan.devices[device].group].is_hdm_db() {
+                    places.push(Place { device, hpa });
+                }
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        Watched {
+            plan,
+            system,
+            places,
+        }
+    }
+
+    /// Runs to the end, with looks in between: after every event, or now and then.
+    pub fn run(mut self, seed: u64, threads: usize, every_event: bool) -> Ended {
+        let mut draw = Draw::new(seed, "looks");
+        let monitor = Monitor::default();
+        let mut step = [300, 3_000, 30_000, 300_000][draw.below(4)];
+        let (mut time, mut looks) = (0, 0u64);
+        let outcome = loop {
+            let next = self.system.simulation.next_event();
+            time = match next {
+                Some(next) if every_event => next.0 + 1,
+                _ => time.max(next.map_or(0, |next| next.0)) + draw.between(1, step) as u64,
+            };
+            let outcome = self.system.simulation.run(threads, SimTime(time), &monitor);
+            self.check_copies();
+            if outcome.stop == Stop::Exhausted {
+                break outcome;
+            }
+            assert!(outcome.events < MANY_EVENTS, "a livelock, at {time} ps");
+            looks += 1;
+            if looks % 100 == 0 {
+                step = 2 * step.min(1 << 40);
+            }
+        };
+        check_drained(self.plan, &mut self.system);
+        let observations = self.take_observations();
+        let last = self.check_values(&observations);
+        self.check_final(&last);
+        let mut totals = self.check_counts();
+        totals.add("looks", looks);
+        Ended {
+            digest: format!("{:016x}", outcome.digest),
+            observations,
+            totals,
+        }
+    }
+
+    /// Runs to the end on so many threads, without a look.
+    pub fn run_through(mut self, threads: usize) -> Ended {
+        let monitor = Monitor::default();
+        let simulation = &mut self.system.simulation;
+        let outcome = simulation.run(threads, SimTime::NEVER, &monitor);
+        Ended {
+            digest: format!("{:016x}", outcome.digest),
+            observations: self.take_observations(),
+            totals: Totals::default(),
+        }
+    }
+
+    fn host(&self, number: usize) -> &Host {
+        match &self.system.simulation.components()[number] {
+            Node::Host(host) => host,
+            _ => panic!("component {number} is a host"),
+        }
+    }
+
+    fn caching(&self) -> impl Iterator<Item = (usize, &CachingRequester)> {
+        let hosts = (0..self.system.hosts).map(|number| (number, self.host(number)));
+        hosts.filter_map(|(number, host)| host.caching().map(|agent| (number, agent)))
+    }
+
+    fn device(&self, number: usize) -> &CoherentDevice {
+        match &self.system.simulation.components()[self.system.hosts + number] {
+            Node::Coherent(device) => device,
+            _ => panic!("device {number} keeps its memory coherent"),
+        }
+    }
+
+    /// Whether the address is this place for a host: hosts with devices of their own have address
+    /// spaces of their own.
+    fn is_at(&self, host: usize, place: Place) -> bool {
+        let located = self.plan.hosts[host].map.locate(place.hpa);
+        located.is_some_and(|(owner, _)| usize::from(owner.0) == self.system.hosts + place.device)
+    }
+
+    fn check_copies(&self) {
+        for &place in &self.places {
+            let device = self.device(place.device);
+            let known = device.holders(place.hpa).expect("the device owns the line");
+            let value = device.value(place.hpa).expect("the device keeps values");
+            let line = place.hpa.line();
+            let (mut readers, mut writers) = (0, 0);
+            for (number, agent) in self.caching() {
+                if !self.is_at(number, place) {
+                    continue;
+                }
+                let state = agent.line(line);
+                let (load, store) = rights(state);
+                readers += u32::from(load);
+                writers += u32::from(store);
+                let peer = Peer::new(number).expect("few hosts");
+                assert!(
+                    !load || known.holders().contains(peer),
+                    "h{number} holds {place:?} in {state:?}, and its device knows {known:?}"
+                );
+                assert!(
+                    !store || known == Filter::Any(peer),
+                    "h{number} owns {place:?} in {state:?}, and its device knows {known:?}"
+                );
+                if matches!(state, Line::S | Line::SmA | Line::E) {
+                    assert_eq!(
+                        agent.copy(line),
+                        Some(value),
+                        "h{number} has {place:?} in {state:?}, another value than its device"
+                    );
+                }
+            }
+            assert!(
+                writers == 0 || (writers, readers) == (1, 1),
+                "{place:?}: {writers} may write and {readers} may read"
+            );
+        }
+        for number in 0..self.system.devices {
+            if let Node::Coherent(device) =
+                &self.system.simulation.components()[self.system.hosts + number]
+            {
+                let group = self.plan.devices[number].group;
+                let lines = self.plan.scenario.devices[group].coherence.filter.lines;
+                let entries = device.coherence_stats().entries;
+                assert!(entries <= lines, "{entries} entries in a filter of {lines}");
+            }
+        }
+    }
+
+    fn take_observations(&mut self) -> Vec<Vec<Observation>> {
+        let hosts = self.system.hosts;
+        let mut taken = Vec::with_capacity(hosts);
+        for number in 0..hosts {
+            match self.system.simulation.component_mut(number) {
+                Node::Host(host) => taken.push(host.take_observations()),
+                _ => panic!("component {number} is a host"),
+            }
+        }
+        taken
+    }
+
+    /// Holds what accesses saw against their rows and against each other; the last store of each
+    /// line.
+    fn check_values(&mut self, observations: &[Vec<Observation>]) -> BTreeMap<Place, u16> {
+        let mut effects: BTreeMap<Place, Vec<(usize, Observation)>> = BTreeMap::new();
+        for (number, seen) in observations.iter().enumerate() {
+            let rows = match self.system.simulation.component_mut(number) {
+                Node::Host(host) => host.take_rows(),
+                _ => panic!("component {number} is a host"),
+            };
+            let group = self.plan.hosts[number].group;
+            let wanted = self.plan.scenario.hosts[group].requests.expect("an end");
+            let mut by_id: BTreeMap<u64, RequestRow> = BTreeMap::new();
+            for row in rows {
+                let id = row.id;
+                let before = by_id.insert(id, row);
+                assert!(before.is_none(), "h{number} completed {id} twice");
+            }
+            assert_eq!(by_id.len() as u64, wanted, "requests of h{number}");
+            if self.host(number).caching().is_none() {
+                continue;
+            }
+            assert_eq!(
+                seen.len() as u64,
+                wanted,
+                "effects of accesses of h{number}"
+            );
+            for seen in seen {
+                let row = by_id.remove(&seen.id);
+                let row = row.unwrap_or_else(|| panic!("h{number}: {seen:?} twice"));
+                assert_eq!(
+                    (row.hpa, row.write),
+                    (64 * seen.line.0, seen.write),
+                    "h{number}: {row:?} and {seen:?}"
+                );
+                assert!(
+                    (row.issued_ps..=row.completed_ps).contains(&seen.time.0),
+                    "h{number}: {seen:?} outside {row:?}"
+                );
+                let hpa = Hpa(row.hpa);
+                let owner = self.plan.hosts[number].map.locate(hpa);
+                let (owner, _) = owner.expect("the line is mapped");
+                let device = usize::from(owner.0) - self.system.hosts;
+                let place = Place { device, hpa };
+                if self.places.contains(&place) {
+                    effects.entry(place).or_default().push((number, *seen));
+                }
+            }
+        }
+        let effects = effects.into_iter();
+        effects
+            .map(|(place, effects)| (place, last_store(place, effects)))
+            .collect()
+    }
+
+    /// At the end the last store of each line is where it will be found.
+    fn check_final(&self, last: &BTreeMap<Place, u16>) {
+        for &place in &self.places {
+            let last = last.get(&place).copied().unwrap_or(0);
+            let line = place.hpa.line();
+            let mut modified = false;
+            for (number, agent) in self.caching() {
+                let state = agent.line(line);
+                if !self.is_at(number, place) || state == Line::I {
+                    continue;
+                }
+                modified |= state == Line::M;
+                assert!(state.is_stable(), "h{number} has {place:?} in {state:?}");
+                assert_eq!(
+                    agent.copy(line),
+                    Some(last),
+                    "h{number} at the end: {place:?}"
+                );
+            }
+            let value = self.device(place.device).value(place.hpa);
+            assert!(
+                modified || value == Some(last),
+                "{place:?} lost its last store {last}, its device has {value:?}"
+            );
+        }
+    }
+
+    /// What one side sent the other has counted.
+    fn check_counts(&self) -> Totals {
+        let mut all = CoherenceStats::default();
+        let (mut written_back, mut plain) = (0, 0);
+        let mut snooped_lines = [0; 3];
+        for number in 0..self.system.hosts {
+            let host = self.host(number);
+            let stats = host.stats();
+            assert_eq!(
+                stats.issued_ever, stats.completed_ever,
+                "requests of h{number}"
+            );
+            written_back += stats.writebacks;
+            let Some(one) = host.coherence() else {
+                plain += 1;
+                continue;
+            };
+            add(&mut all, one);
+            for (sum, found) in snooped_lines.iter_mut().zip(one.snooped) {
+                *sum += found.iter().sum::<u64>();
+            }
+        }
+        let mut totals = Totals::default();
+        let mut writes = 0;
+        let mut sums = [0; 5];
+        let mut messages = [0; 3];
+        for number in 0..self.system.devices {
+            match &self.system.simulation.components()[self.system.hosts + number] {
+                Node::Device(device) => writes += device.stats().writes,
+                Node::Coherent(device) => {
+                    let (stats, dcoh) = (device.stats(), device.coherence_stats());
+                    assert_eq!(stats.accepted, stats.answered, "d{number}");
+                    assert_eq!(
+                        stats.accepted,
+                        dcoh.requests() + dcoh.writebacks,
+                        "d{number}: messages"
+                    );
+                    let reads =
+                        dcoh.reads_data + dcoh.reads_shared + dcoh.reads_own + dcoh.reads_current;
+                    assert_eq!(
+                        (stats.reads, stats.writes),
+                        (reads, dcoh.writebacks),
+                        "d{number}: lines of the medium"
+                    );
+                    writes += stats.writes;
+                    let counts = [
+                        dcoh.conflicts,
+                        dcoh.upgrades,
+                        dcoh.clean_evictions,
+                        dcoh.block_snoops,
+                        dcoh.invalidated,
+                    ];
+                    (0..5).for_each(|at| sums[at] += counts[at]);
+                    (0..3).for_each(|at| messages[at] += dcoh.snoops[at]);
+                    totals.add("entries evicted", dcoh.evictions);
+                    totals.add("waits for a line", dcoh.line_waits);
+                    totals.add("waits for an entry", dcoh.entry_waits);
+                    totals.add("waits for snoops", dcoh.snoop_waits);
+                }
+                _ => panic!("component {number} behind the hosts is a device"),
+            }
+        }
+        let [conflicts, upgrades, clean, blocks, invalidated] = sums;
+        assert_eq!(conflicts, all.conflicts, "BIConflict");
+        assert_eq!(upgrades, all.upgrades, "MemInv");
+        assert_eq!(clean, all.clean_evictions, "MemClnEvct");
+        assert_eq!(blocks, all.block_snoops, "snoops of blocks");
+        assert!(invalidated >= all.invalidated, "copies that snoops took");
+        for (messages, lines) in messages.into_iter().zip(snooped_lines) {
+            assert!(lines >= messages, "{messages} snoops of {lines} lines");
+            assert!(
+                blocks > 0 || lines == messages,
+                "{messages} snoops of {lines} lines"
+            );
+        }
+        if plain == 0 {
+            assert_eq!(writes, written_back, "MemWr");
+        }
+        totals.add("hits", all.hits);
+        totals.add("merged accesses", all.merged);
+        totals.add("misses after an eviction", all.after_evictions);
+        totals.add("upgrades lost", all.upgrades_lost);
+        totals.add("clean evictions", all.clean_evictions);
+        totals.add("silent evictions", all.silent_evictions);
+        totals.add("dirty evictions", all.dirty_evictions);
+        totals.add("write-backs for snoops", all.snoop_writebacks);
+        totals.add("early conflicts", all.early_conflicts);
+        totals.add("late conflicts", all.conflicts - all.early_conflicts);
+        totals.add("snoops of blocks", all.block_snoops);
+        totals.add("BISnpInv", messages[0]);
+        totals.add("BISnpData", messages[1]);
+        totals.add("stalls for an MSHR", all.stalls[Stall::Mshrs as usize]);
+        totals.add("stalls for a set", all.stalls[Stall::Set as usize]);
+        totals.add(
+            "stalls for an eviction",
+            all.stalls[Stall::Evictions as usize],
+        );
+        totals.add("hosts without a coherent cache", plain);
+        totals
+    }
+}
+
+fn add(sum: &mut CoherenceStats, one: &CoherenceStats) {
+    sum.hits += one.hits;
+    sum.merged += one.merged;
+    sum.after_evictions += one.after_evictions;
+    sum.upgrades += one.upgrades;
+    sum.upgrades_lost += one.upgrades_lost;
+    sum.clean_evictions += one.clean_evictions;
+    sum.silent_evictions += one.silent_evictions;
+    sum.dirty_evictions += one.dirty_evictions;
+    sum.snoop_writebacks += one.snoop_writebacks;
+    sum.block_snoops += one.block_snoops;
+    sum.invalidated += one.invalidated;
+    sum.conflicts += one.conflicts;
+    sum.early_conflicts += one.early_conflicts;
+    for (sum, stalls) in sum.stalls.iter_mut().zip(one.stalls) {
+        *sum += stalls;
+    }
+}
+
+/// All effects on a line, in the order of time: loads return the last store, which is returned.
+fn last_store(place: Place, mut effects: Vec<(usize, Observation)>) -> u16 {
+    // Stable: what one host did at one moment stays in its order.
+    effects.sort_by_key(|(number, seen)| (seen.time, *number));
+    for pair in effects.windows(2) {
+        let [(one, before), (other, after)] = pair else {
+            unreachable!("windows of two")
+        };
+        if one == other {
+            assert!(
+                before.id < after.id,
+                "h{one}, {place:?}: {before:?}, {after:?}"
+            );
+        } else {
+            assert!(
+                before.time < after.time || !(before.write || after.write),
+                "{place:?} at one moment: h{one} {before:?}, h{other} {after:?}"
+            );
+        }
+    }
+    let mut value = 0;
+    let mut newest: BTreeMap<usize, u64> = BTreeMap::new();
+    for (number, seen) in effects {
+        let before = newest.insert(number, seen.id);
+        assert!(
+            before.is_none_or(|before| before < seen.id),
+            "h{number} overtook itself at {place:?}: {seen:?}"
+        );
+        if seen.write {
+            assert_ne!(seen.value, value, "stores draw new values");
+            value = seen.value;
+        } else {
+            assert_eq!(seen.value, value, "h{number} loaded {place:?}: {seen:?}");
+        }
+    }
+    value
+}

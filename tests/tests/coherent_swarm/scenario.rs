@@ -1,0 +1,236 @@
+//! Draws a system of hosts with caches and devices that keep their memory coherent: small in all
+//! that can be full, so that everything waits, conflicts and is evicted often.
+
+use cxlab_memory::victim;
+use cxlab_tests::swarm::{Draw, LinkRules, Shape, link, shape};
+
+/// What all workloads of a system have in common, so that their lines meet.
+struct Region {
+    offset: u64,
+    lines: usize,
+}
+
+/// Capacity of every device: the smallest there is.
+const CAPACITY: u64 = 256 << 20;
+
+/// The scenario of a seed.
+pub fn scenario(seed: u64) -> String {
+    let mut draw = Draw::new(seed, "coherent-swarm");
+    let hosts = [1, 2, 2, 3, 3, 4][draw.below(6)];
+    let devices = draw.between(1, 3);
+    let shape = shape(&mut draw, hosts, devices);
+    let coherent = classes(&mut draw, &shape);
+    let reached = (0..shape.hosts).map(|host| {
+        let devices = 0..shape.devices;
+        devices
+            .filter(|device| shape.reaches(host, *device))
+            .count()
+    });
+    let reached = reached.min().unwrap_or(1);
+    let mixed = coherent.iter().any(|class| *class != coherent[0]);
+    let consecutive = mixed || draw.one_in(3);
+    let lines = [2, 4, 8, 16, 32, 64][draw.below(6)];
+    // Where devices follow one another, the lines lie about the end of one of them.
+    let offset = if consecutive && reached > 1 {
+        CAPACITY * draw.between(1, reached - 1) as u64 - 64 * (lines as u64 / 2)
+    } else {
+        64 * draw.below(5) as u64
+    };
+
+    draw.line(format!(
+        "name = \"coherent-{seed}\"\nseed = {}",
+        seed % 1000
+    ));
+    draw.line("\n[measure]\nwarmup_requests = 0\n\n[address_map]");
+    draw.maybe("granularity", &["256 B", "512 B", "1 KiB"]);
+    if consecutive {
+        draw.line("ways = 1");
+    }
+    shape.write(&mut draw);
+    let rules = LinkRules {
+        half: shape.acyclic,
+        errors: true,
+        snoops: true,
+    };
+    link(&mut draw, "fabric.link", rules);
+    if draw.one_in(3) {
+        link(&mut draw, "fabric.edge_link", rules);
+    }
+    let region = Region { offset, lines };
+    if shape.hosts > 1 && draw.one_in(4) {
+        let count = shape.hosts;
+        host(
+            &mut draw,
+            &format!("name = \"h\"\ncount = {count}"),
+            &region,
+            true,
+        );
+    } else {
+        for number in 0..shape.hosts {
+            let mut reached = (0..shape.devices).filter(|device| shape.reaches(number, *device));
+            let needs = reached.any(|device| coherent[device]);
+            host(&mut draw, &format!("name = \"h{number}\""), &region, needs);
+        }
+    }
+    for (number, coherent) in coherent.into_iter().enumerate() {
+        device(&mut draw, number, coherent);
+    }
+    draw.text
+}
+
+/// Which devices keep their memory coherent: at least one does.
+fn classes(draw: &mut Draw, shape: &Shape) -> Vec<bool> {
+    let mut coherent = vec![true; shape.devices];
+    let apart = shape.direct || !shape.bindings.is_empty();
+    if draw.one_in(if apart { 1 } else { 3 }) {
+        coherent
+            .iter_mut()
+            .for_each(|class| *class = draw.one_in(2));
+        let one = draw.below(shape.devices);
+        coherent[one] = true;
+    }
+    coherent
+}
+
+fn workload(draw: &mut Draw, region: &Region) -> String {
+    let kind = draw.pick(&[
+        "uniform",
+        "uniform",
+        "uniform",
+        "stream",
+        "stride",
+        "hot-cold",
+        "hot-cold",
+        "pointer-chase",
+    ]);
+    let mut lines = region.lines;
+    if draw.one_in(5) {
+        lines = (lines / 2).max(2);
+    }
+    let mut text = format!(
+        "{{ kind = \"{kind}\", offset = \"{} B\", footprint = \"{} B\"",
+        region.offset,
+        64 * lines
+    );
+    match kind {
+        "stride" => {
+            let stride = 64 * draw.between(1, (lines - 1).min(5));
+            text += &format!(", stride = \"{stride} B\"");
+        }
+        "hot-cold" => {
+            let hot = draw.pick(&["0.1", "0.25", "0.5"]);
+            text += &format!(", hot_footprint = {hot}, hot_accesses = 0.9");
+        }
+        _ => {}
+    }
+    text += &format!(
+        ", read_ratio = {}",
+        draw.pick(&["0.0", "0.3", "0.5", "0.7", "0.9", "1.0"])
+    );
+    text += &format!(", mix = \"{}\"", draw.pick(&["random", "regular"]));
+    text
+}
+
+/// A host, or several equal ones. It may have no cache if nothing that it reaches needs one.
+fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool) {
+    draw.line(format!("\n[[hosts]]\n{names}"));
+    let workload = workload(draw, region);
+    // Each of several needs two lines of its own at least, and a stride needs more.
+    let private = region.lines >= 32 && !workload.contains("stride") && draw.one_in(4);
+    let private = if private { ", private = true" } else { "" };
+    draw.line(format!("workload = {workload}{private} }}"));
+    let requests = [20, 60, 120, 200][draw.below(4)];
+    draw.line(format!("requests = {requests}\n[hosts.issue]"));
+    draw.maybe_number("outstanding", &["1", "2", "3", "9", "100"]);
+    draw.maybe_number("queue", &["1", "2", "5"]);
+    draw.maybe("process_time", &["0 ns", "10 ns", "33 ps"]);
+    draw.maybe("issue_interval", &["0 ns", "1 ps", "3 ns", "150 ns"]);
+    if !needs_cache && draw.one_in(2) {
+        return;
+    }
+    let ways = draw.between(1, 4);
+    let sets = draw.pick(&["1", "1", "2", "3", "8"]);
+    let lines = ways * sets.parse::<usize>().expect("a number of sets");
+    let mut cache = format!("{{ size = \"{} B\", ways = {ways}", 64 * lines);
+    if draw.one_in(2) {
+        let time = draw.pick(&["0 ns", "1 ps", "40 ns"]);
+        cache += &format!(", access_time = \"{time}\"");
+    }
+    if draw.one_in(2) {
+        cache += &format!(", mshrs = {}", draw.pick(&["1", "2", "4"]));
+    }
+    if draw.one_in(2) {
+        cache += ", clean_evict = false";
+    }
+    draw.line(format!("cache = {cache} }}"));
+}
+
+fn device(draw: &mut Draw, number: usize, coherent: bool) {
+    draw.line(format!(
+        "\n[[devices]]\nname = \"d{number}\"\ncapacity = \"256 MiB\""
+    ));
+    let mut memory = "{ kind = \"fixed\"".to_owned();
+    for (key, values) in [
+        ("latency", ["\"0 ns\"", "\"1 ps\"", "\"46 ns\"", "\"1 us\""]),
+        (
+            "write_latency",
+            ["\"0 ns\"", "\"5 ns\"", "\"600 ns\"", "\"46 ns\""],
+        ),
+        (
+            "bandwidth",
+            ["\"1 GB/s\"", "\"10 GB/s\"", "\"38.4 GB/s\"", "\"1 TB/s\""],
+        ),
+        ("banks", ["1", "2", "7", "64"]),
+        (
+            "bank_cycle",
+            ["\"0 ns\"", "\"1 ns\"", "\"45 ns\"", "\"300 ns\""],
+        ),
+        ("queue", ["1", "2", "5", "64"]),
+    ] {
+        if draw.one_in(3) {
+            memory += &format!(", {key} = {}", draw.pick(&values));
+        }
+    }
+    draw.line(format!("memory = {memory} }}\n[devices.controller]"));
+    draw.maybe("process_time", &["0 ns", "1 ps", "40 ns"]);
+    draw.maybe_number("contexts", &["1", "2", "7", "64"]);
+    if !coherent {
+        return;
+    }
+    draw.line("[devices.coherence]\nclass = \"hdm-db\"");
+    let ways = draw.between(1, 6);
+    let sets = draw.pick(&["1", "1", "2", "5", "16"]);
+    let lines = ways * sets.parse::<usize>().expect("a number of sets");
+    let mut filter = format!("lines = {lines}");
+    if draw.one_in(2) {
+        filter += &format!(", ways = {ways}");
+    }
+    for (key, values) in [
+        ("block", ["1", "2", "3", "4"]),
+        (
+            "lookup_time",
+            ["\"0 ns\"", "\"1 ps\"", "\"2 ns\"", "\"30 ns\""],
+        ),
+        ("writes", ["1", "1", "2", "9"]),
+    ] {
+        if draw.one_in(2) {
+            filter += &format!(", {key} = {}", draw.pick(&values));
+        }
+    }
+    draw.line(format!("filter = {{ {filter} }}"));
+    let mut kind = victim::CATALOG[draw.below(victim::CATALOG.len())].name;
+    if draw.one_in(4) {
+        kind = "block-length";
+    }
+    let params = if kind == "block-length" {
+        draw.pick(&[
+            "",
+            ", max_lines = 2",
+            ", aligned = false",
+            ", max_lines = 3, aligned = false",
+        ])
+    } else {
+        ""
+    };
+    draw.line(format!("victim = {{ kind = \"{kind}\"{params} }}"));
+}
