@@ -88,6 +88,21 @@ fn small() -> Vec<(&'static str, Value)> {
             json!({"footprint": "64 KiB", "stride": "256 B", "reads": 1000, "warm_up": 0,
                 "data": "local"}),
         ),
+        ("key-value", json!({"operations": 150})),
+        (
+            "key-value",
+            json!({"operations": 400, "key": "32 B", "value": "500 B", "keys": "zipfian",
+                "update": "out-of-place", "index": "cxl", "base": "8 KiB"}),
+        ),
+        (
+            "key-value",
+            json!({"operations": 90, "key": "11 B", "value": "9 B", "keys": "zipfian",
+                "data": "local", "update": "out-of-place"}),
+        ),
+        (
+            "key-value",
+            json!({"operations": 20, "value": "4064 B", "data": "local", "index": "cxl"}),
+        ),
     ]
 }
 
@@ -153,8 +168,8 @@ fn cores_never_touch_the_same_line() {
 }
 
 #[test]
-fn every_line_is_stored_before_it_is_loaded_or_flushed() {
-    for (name, params) in small() {
+fn every_line_is_stored_before_it_is_loaded() {
+    for (name, params) in small().into_iter().filter(|(name, _)| *name != "key-value") {
         let mut stored = BTreeSet::new();
         for step in run(name, &params, &context(0, 1), 5) {
             match step.action {
@@ -338,10 +353,225 @@ fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
         ),
         ("random-read", json!({"reads": 0}), "`reads`", "0"),
         ("random-read", json!({"data": "local"}), "`data`", "local"),
+        ("key-value", json!({"operations": 0}), "`operations`", "0"),
+        (
+            "key-value",
+            json!({"operations": 8}),
+            "`operations`",
+            "9 cores",
+        ),
+        ("key-value", json!({"index": "local"}), "`index`", "local"),
+        (
+            "key-value",
+            json!({"index": "cxl", "base": "1020 MiB"}),
+            "`operations`",
+            "1020 MiB",
+        ),
+        ("key-value", json!({"key": "4 B"}), "`key`", "4"),
+        ("key-value", json!({"value": "4065 B"}), "`value`", "4065 B"),
+        ("key-value", json!({"exponent": 0.0}), "`exponent`", "0"),
+        ("key-value", json!({"base": "64 B"}), "`base`", "64 B"),
     ] {
         let message = message(name, &params, &bare);
         assert!(message.starts_with(field), "{params}: {message}");
         assert!(message.contains(found), "{params}: {message}");
         assert!(message.contains("allowed"), "{params}: {message}");
+    }
+}
+
+/// What a step of a key-value store touches: pages at 0, index in local memory.
+fn part(step: &Step) -> String {
+    let action = match step.action {
+        Action::Load => "load",
+        Action::Store => "store",
+        Action::Flush => "flush",
+    };
+    let part = match (step.hpa.0 / 4096, step.hpa.0 % 4096) {
+        _ if step.hpa >= LOCAL_BASE => "index",
+        (0, _) => "count",
+        (_, 0) => "lock",
+        (_, 8) => "bitmap",
+        _ => "record",
+    };
+    let after = match step.after {
+        After::Nothing => "",
+        After::Previous => " <",
+        After::All => " <<",
+    };
+    format!("{action} {part}{after}")
+}
+
+/// The steps of each operation of a store with records of 64 B, one operation a phase.
+fn chart(phase: u8) -> String {
+    let params = json!({"operations": 1, "value": "48 B"});
+    let steps = run("key-value", &params, &context(0, 1), 1);
+    let of_phase = steps.iter().filter(|step| step.phase == phase);
+    of_phase.map(part).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn a_put_persists_the_record_then_its_bit_then_enters_the_index() {
+    let expected = [
+        // Not locked by others: the version becomes odd. The bitmap tells the slot.
+        "load lock, store lock <<, load bitmap <",
+        // Both lines of the record, then the bit, each written back.
+        "store record <, flush record <, store record, flush record <",
+        "store bitmap <<, flush bitmap <",
+        // Directory, lock of the segment, a pair that is free; compare and swap, place, hash.
+        "load index, load index <, store index <<, load index <",
+        "store index <<, store index <, store index",
+        // Both locks are given back.
+        "load index, store index <<, load lock <, store lock <",
+    ];
+    assert_eq!(chart(1), expected.join(", "));
+}
+
+#[test]
+fn a_query_needs_the_index_then_the_key_then_the_value() {
+    let expected = [
+        "load index, load index <, store index <<",
+        // The pair's hash is that of the key; its place leads to the record's key.
+        "load index <, load index, load record <",
+        "load index, store index <<",
+        // The version, both lines of the value, the version again.
+        "load lock <, load record, load record, load lock <",
+    ];
+    assert_eq!(chart(2), expected.join(", "));
+}
+
+#[test]
+fn an_update_in_place_persists_eight_bytes_and_a_delete_a_bit() {
+    let find = "load index, load index <, store index <<, load index <, load index, load record <, \
+                load index, store index <<, load lock <, store lock <<";
+    // The store that gives the lock back waits for what was written back.
+    let update = "load record <, store record <, flush record <, load lock, store lock <<";
+    assert_eq!(chart(3), format!("{find}, {update}"));
+    let expected = [
+        find,
+        "load bitmap <, store bitmap <, flush bitmap <",
+        // The index is searched again for the pair: its place and its hash are cleared.
+        "load index, load index <, store index <<, load index <, load index, load record <",
+        "store index <<, store index <<, load index <, store index <<",
+        "load lock <, store lock <",
+    ];
+    assert_eq!(chart(4), expected.join(", "));
+}
+
+/// Whatever a store to the bitmap makes valid has become persistent before it, and all has at the
+/// end of an operation. Locks need not: they are void after a loss of power.
+#[test]
+fn nothing_is_valid_before_it_is_persistent() {
+    for (data, index) in [("cxl", "local"), ("local", "cxl")] {
+        let params = json!({
+            "operations": 300, "data": data, "index": index, "update": "out-of-place",
+        });
+        let (mut dirty, mut leaving) = (BTreeSet::new(), BTreeSet::new());
+        let (mut stored, mut flushed) = (None, 0);
+        for step in run("key-value", &params, &context(0, 1), 9) {
+            let in_pages = (step.hpa < LOCAL_BASE) == (data == "cxl");
+            let line = step.hpa.line();
+            if step.after == After::All {
+                leaving.clear();
+            }
+            match (step.action, step.hpa.0 % 4096) {
+                (Action::Store, 8) if in_pages => {
+                    assert!(dirty.is_empty() && leaving.is_empty(), "{data} {step:?}");
+                    dirty.insert(line);
+                }
+                (Action::Store, 9..) if in_pages => drop(dirty.insert(line)),
+                (Action::Flush, _) => {
+                    assert_eq!((step.after, Some(line)), (After::Previous, stored));
+                    dirty.remove(&line);
+                    leaving.insert(line);
+                    flushed += u64::from(!in_pages);
+                }
+                _ => {}
+            }
+            stored = (step.action == Action::Store).then_some(line);
+            if step.ends {
+                assert!(dirty.is_empty() && leaving.is_empty(), "{data} {step:?}");
+            }
+        }
+        // Writes, inserts, updates and deletes change a pair each; in CXL memory that persists.
+        assert_eq!(flushed, if index == "cxl" { 4 * 300 } else { 0 });
+    }
+}
+
+/// Queries of the phase by how often each record is read, most often first.
+fn reads_by_record(keys: &str) -> Vec<u32> {
+    let params = json!({"operations": 2000, "keys": keys});
+    let mut counts = BTreeMap::new();
+    let mut last = None;
+    for step in run("key-value", &params, &context(0, 1), 4) {
+        if step.phase != 2 {
+            continue;
+        }
+        // The first load of the pages in an operation is that of the key.
+        if step.hpa < LOCAL_BASE && last.is_none() {
+            last = Some(step.hpa);
+            *counts.entry(step.hpa).or_insert(0) += 1;
+        }
+        if step.ends {
+            last = None;
+        }
+    }
+    let mut counts: Vec<u32> = counts.into_values().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts
+}
+
+#[test]
+fn a_few_keys_take_most_queries_only_by_zipfs_law() {
+    let top = |counts: &[u32]| counts.iter().take(40).sum::<u32>();
+    let (uniform, zipfian) = (reads_by_record("uniform"), reads_by_record("zipfian"));
+    assert_eq!(uniform.iter().sum::<u32>(), 2000);
+    assert_eq!(zipfian.iter().sum::<u32>(), 2000);
+    // Of 4,000 keys, the first 40 take 4.3 / 8.9 of the queries at an exponent of 0.99.
+    assert!(top(&uniform) < 200, "{uniform:?}");
+    assert!((900..1150).contains(&top(&zipfian)), "{zipfian:?}");
+}
+
+#[test]
+fn updates_out_of_place_use_freed_slots_again() {
+    let params = json!({"operations": 3000, "update": "out-of-place"});
+    let steps = run("key-value", &params, &context(0, 1), 4);
+    let pages = steps.iter().filter(|step| step.hpa < LOCAL_BASE);
+    let last = pages.map(|step| step.hpa.0 / 4096).max().unwrap();
+    // 18 records of 216 B fit a page; one more record than keys, and the page that counts.
+    assert_eq!(last, 6001u64.div_ceil(18));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn a_store_of_any_shape_ends_with_the_right_content(
+        seed: u64,
+        operations in 1u64..120,
+        key in 8u64..200,
+        value in 8u64..1500,
+        zipfian: bool,
+        out_of_place: bool,
+        cxl_index: bool,
+        exponent in 0.1f64..3.0,
+        cores in 1usize..4,
+    ) {
+        prop_assume!(operations >= cores as u64);
+        let params = json!({
+            "operations": operations,
+            "key": format!("{key} B"),
+            "value": format!("{value} B"),
+            "keys": if zipfian { "zipfian" } else { "uniform" },
+            "exponent": exponent,
+            "update": if out_of_place { "out-of-place" } else { "in-place" },
+            "index": if cxl_index { "cxl" } else { "local" },
+        });
+        let mut ended = 0;
+        for core in 0..cores {
+            let steps = run("key-value", &params, &context(core, cores), seed);
+            prop_assert!(steps.iter().all(inside));
+            ended += steps.iter().filter(|step| step.ends).count() as u64;
+        }
+        prop_assert_eq!(ended, 5 * operations);
     }
 }

@@ -7,9 +7,13 @@
 //! translation, instruction fetches, and memory of the stack.
 
 mod common;
+pub mod key_value;
 pub mod random_read;
+mod script;
 pub mod stream;
+mod zipf;
 
 pub use common::Memory;
+pub use key_value::KeyValue;
 pub use random_read::RandomRead;
 pub use stream::StreamKernels;

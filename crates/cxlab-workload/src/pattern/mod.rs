@@ -39,4 +39,5 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     external::ENTRY,
     kernel::stream::ENTRY,
     kernel::random_read::ENTRY,
+    kernel::key_value::ENTRY,
 ];

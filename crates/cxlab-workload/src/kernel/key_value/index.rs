@@ -1,0 +1,267 @@
+//! The hash index, in the manner of CCEH (Nam et al., FAST 2019) as Viper uses it: a directory of
+//! segments chosen by the upper bits of the hash, each of 256 lines chosen by the lower bits, of
+//! four pairs of hash and place. Each segment has a lock word behind its pairs.
+//!
+//! It is made large enough for all keys and does not split segments. A search goes on from pair to
+//! pair until one was never used, where CCEH looks at 16 pairs and splits when they are taken.
+
+use cxlab_engine::units::LINE_BYTES;
+
+use super::super::script::Script;
+use crate::program::After;
+
+/// Pairs of a segment: 256 lines of four.
+const SEGMENT_PAIRS: u64 = 1024;
+/// Bytes of a pair.
+const PAIR: u64 = 16;
+/// Bytes from segment to segment: pairs, then a line with the lock word.
+const SEGMENT: u64 = SEGMENT_PAIRS * PAIR + LINE_BYTES;
+/// The lock word of a segment, behind its depth.
+const LOCK: u64 = SEGMENT_PAIRS * PAIR + 8;
+/// Bytes of a pointer of the directory.
+const POINTER: u64 = 8;
+
+/// A pair that was never used.
+const EMPTY: u64 = u64::MAX;
+/// A pair whose key was removed.
+const TOMBSTONE: u64 = u64::MAX - 1;
+
+#[derive(Clone, Copy)]
+struct Pair {
+    hash: u64,
+    place: u64,
+}
+
+/// The index of one core's store.
+pub(super) struct Index {
+    /// Where the directory begins.
+    directory: u64,
+    /// Where the segments begin.
+    segments: u64,
+    /// How many: a power of two.
+    count: u64,
+    pairs: Vec<Pair>,
+    /// Whether each change is written back: an index in CXL memory persists.
+    persistent: bool,
+}
+
+/// Where a search ended.
+struct Found {
+    /// The pair with the key.
+    pair: Option<usize>,
+    /// The first pair that a new key can take.
+    free: usize,
+}
+
+impl Index {
+    /// Segments for that many keys: at most half of the pairs are used.
+    fn segments_for(keys: u64) -> u64 {
+        (2 * keys).div_ceil(SEGMENT_PAIRS).next_power_of_two()
+    }
+
+    fn directory_bytes(count: u64) -> u64 {
+        (count * POINTER).next_multiple_of(LINE_BYTES)
+    }
+
+    /// Bytes that an index of that many keys takes.
+    pub fn bytes(keys: u64) -> u64 {
+        let count = Index::segments_for(keys);
+        Index::directory_bytes(count) + count * SEGMENT
+    }
+
+    /// An empty index for that many keys, at an address.
+    pub fn new(first: u64, keys: u64, persistent: bool) -> Index {
+        let count = Index::segments_for(keys);
+        let empty = Pair {
+            hash: EMPTY,
+            place: 0,
+        };
+        Index {
+            directory: first,
+            segments: first + Index::directory_bytes(count),
+            count,
+            pairs: vec![empty; (count * SEGMENT_PAIRS) as usize],
+            persistent,
+        }
+    }
+
+    /// The segment in which a hash belongs.
+    fn home(&self, hash: u64) -> u64 {
+        ((u128::from(hash) * u128::from(self.count)) >> 64) as u64
+    }
+
+    fn address(&self, pair: usize) -> u64 {
+        let pair = pair as u64;
+        self.segments + pair / SEGMENT_PAIRS * SEGMENT + pair % SEGMENT_PAIRS * PAIR
+    }
+
+    /// Finds the segment and takes its lock.
+    fn acquire(&self, hash: u64, script: &mut Script) {
+        let home = self.home(hash);
+        script.load(self.directory + home * POINTER, After::Nothing);
+        script.atomic(self.segments + home * SEGMENT + LOCK, After::Previous);
+    }
+
+    fn release(&self, hash: u64, script: &mut Script) {
+        let home = self.home(hash);
+        script.atomic(self.segments + home * SEGMENT + LOCK, After::Nothing);
+    }
+
+    /// Looks at one pair after the other; `same` compares the key at a place with the one sought.
+    fn search(
+        &self,
+        hash: u64,
+        script: &mut Script,
+        mut same: impl FnMut(u64, &mut Script) -> bool,
+    ) -> Found {
+        let (home, first) = (self.home(hash), hash % 256 * 4);
+        let mut free = None;
+        for step in 0..self.pairs.len() as u64 {
+            let segment = (home + step / SEGMENT_PAIRS) % self.count;
+            let pair = (segment * SEGMENT_PAIRS + (first + step) % SEGMENT_PAIRS) as usize;
+            let Pair { hash: found, place } = self.pairs[pair];
+            script.load(self.address(pair), After::Nothing);
+            if found >= TOMBSTONE && free.is_none() {
+                free = Some(pair);
+            }
+            if found == EMPTY {
+                break;
+            }
+            if found != hash {
+                continue;
+            }
+            script.load(self.address(pair) + 8, After::Nothing);
+            if same(place, script) {
+                return Found {
+                    pair: Some(pair),
+                    free: pair,
+                };
+            }
+        }
+        let free = free.unwrap_or_default();
+        Found { pair: None, free }
+    }
+
+    /// The place of a key.
+    pub fn get(
+        &self,
+        hash: u64,
+        script: &mut Script,
+        same: impl FnMut(u64, &mut Script) -> bool,
+    ) -> Option<u64> {
+        let hash = hash.min(TOMBSTONE - 1);
+        self.acquire(hash, script);
+        let found = self.search(hash, script, same);
+        self.release(hash, script);
+        Some(self.pairs[found.pair?].place)
+    }
+
+    /// Sets the place of a key and tells the one before.
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        place: u64,
+        script: &mut Script,
+        same: impl FnMut(u64, &mut Script) -> bool,
+    ) -> Option<u64> {
+        let hash = hash.min(TOMBSTONE - 1);
+        self.acquire(hash, script);
+        let found = self.search(hash, script, same);
+        let address = self.address(found.free);
+        let before = found.pair.map(|pair| self.pairs[pair].place);
+        match before {
+            Some(_) => script.exchange(address + 8),
+            None => {
+                assert!(
+                    self.pairs[found.free].hash >= TOMBSTONE,
+                    "an index made for all keys has room"
+                );
+                script.exchange(address);
+                script.store(address + 8, After::Nothing);
+                script.store(address, After::Nothing);
+            }
+        }
+        self.pairs[found.free] = Pair { hash, place };
+        self.written(address, script);
+        self.release(hash, script);
+        before
+    }
+
+    /// Forgets a key and tells its place.
+    pub fn remove(
+        &mut self,
+        hash: u64,
+        script: &mut Script,
+        same: impl FnMut(u64, &mut Script) -> bool,
+    ) -> Option<u64> {
+        let hash = hash.min(TOMBSTONE - 1);
+        self.acquire(hash, script);
+        let found = self.search(hash, script, same);
+        if let Some(pair) = found.pair {
+            let address = self.address(pair);
+            script.exchange(address + 8);
+            script.exchange(address);
+            self.pairs[pair].hash = TOMBSTONE;
+            self.written(address, script);
+        }
+        self.release(hash, script);
+        Some(self.pairs[found.pair?].place)
+    }
+
+    /// Makes a pair that was stored last persist.
+    fn written(&self, address: u64, script: &mut Script) {
+        if self.persistent {
+            script.flush(address);
+            script.fence();
+        }
+    }
+
+    /// Keys that it holds.
+    pub fn len(&self) -> usize {
+        let used = self.pairs.iter().filter(|pair| pair.hash < TOMBSTONE);
+        used.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    use cxlab_engine::rng::StreamRng;
+
+    /// Keys are their own places; many of them have the same hash or a reserved one.
+    #[test]
+    fn keys_whose_hashes_meet_are_told_apart() {
+        let hash = |key: u64| match key % 5 {
+            0 => u64::MAX - key % 3,
+            1 => 7,
+            _ => key.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        let mut index = Index::new(1 << 20, 600, true);
+        let mut model = BTreeMap::new();
+        let mut rng = StreamRng::new(1, "index");
+        let mut script = Script::default();
+        for _ in 0..20_000 {
+            let key = rng.below(600);
+            let same = |place: u64, _: &mut Script| place % 1000 == key;
+            match rng.below(3) {
+                0 => {
+                    let place = key + 1000 * rng.below(9);
+                    let before = index.insert(hash(key), place, &mut script, same);
+                    assert_eq!(before, model.insert(key, place));
+                }
+                1 => {
+                    let before = index.remove(hash(key), &mut script, same);
+                    assert_eq!(before, model.remove(&key));
+                }
+                _ => {
+                    let found = index.get(hash(key), &mut script, same);
+                    assert_eq!(found, model.get(&key).copied());
+                }
+            }
+            while script.next().is_some() {}
+            assert_eq!(index.len(), model.len());
+        }
+    }
+}

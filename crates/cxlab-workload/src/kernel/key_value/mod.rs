@@ -1,0 +1,193 @@
+//! A persistent key-value store in the manner of Viper (Benson, Makait and Rabl, VLDB 2021): a hash
+//! index in fast memory, records in pages of persistent memory.
+//!
+//! Each operation does the work of Viper's client: locks, index probes, comparing of keys, stores
+//! of the record, write-backs, fences, and the bit that makes it valid. `docs/kernels.md` lists the
+//! steps and what differs from Viper: no segment splits, no reclaiming in the background, one
+//! store for each core.
+
+mod index;
+mod pages;
+mod record;
+mod run;
+mod store;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use self::pages::{Layout, PAGE};
+use self::run::Run;
+use self::store::{Size, Store};
+use super::common::{Memory, Need, aligned, needs_core, share, within};
+use crate::error::WorkloadError;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Program;
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: KeyValue::KIND,
+    summary: "a persistent key-value store in the manner of Viper, executed on a core",
+    schema: <KeyValue as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: KeyValue = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// How the keys of queries, updates and deletes are chosen.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keys {
+    /// All alike.
+    #[default]
+    Uniform,
+    /// By Zipf's law; which keys are chosen often is random.
+    Zipfian,
+}
+
+/// How a value is updated.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Update {
+    /// The first 8 B of the value are overwritten in the record, as Viper's benchmark does.
+    #[default]
+    InPlace,
+    /// The whole record is put again, and the old one is freed.
+    OutOfPlace,
+}
+
+/// A persistent key-value store in the manner of Viper (VLDB 2021), on a core. Phases: `write` (keys
+/// into the empty store), `insert` (further keys), `query`, `update`, `delete`.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyValue {
+    /// Operations of each phase, 1 to 16777216, which the cores of the host group divide; each core
+    /// has its own store. The default is that of CXL-SSD-Sim.
+    pub operations: u64,
+    /// Bytes of a key, 8 B to 1 KiB. The default is Viper's.
+    pub key: Bytes,
+    /// Bytes of a value, 8 B and more, so that a record fits a page of 4 KiB. Viper's are 200 B and,
+    /// with keys of 32 B, 500 B.
+    pub value: Bytes,
+    /// How queries, updates and deletes choose keys.
+    pub keys: Keys,
+    /// The exponent of Zipf's law, above 0, at most 4. The default is that of YCSB.
+    pub exponent: f64,
+    /// How values are updated.
+    pub update: Update,
+    /// Core cycles of computing of an operation: hashing, copying, comparing. The default is
+    /// *assumed*.
+    pub cycles: u32,
+    /// The memory of the index. In CXL memory it persists: its changes are written back.
+    pub index: Memory,
+    /// The memory of the pages.
+    pub data: Memory,
+    /// Where in the memories pages and index begin; in the same memory the index follows the pages.
+    /// A multiple of 4 KiB.
+    pub base: Bytes,
+}
+
+impl Default for KeyValue {
+    fn default() -> Self {
+        KeyValue {
+            operations: 10_000,
+            key: Bytes(16),
+            value: Bytes(200),
+            keys: Keys::Uniform,
+            exponent: 0.99,
+            update: Update::InPlace,
+            cycles: 100,
+            index: Memory::Local,
+            data: Memory::Cxl,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl KeyValue {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "key-value";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("operations", self.operations, 1, 1 << 24)?;
+        within("key", self.key.0, 8, 1024)?;
+        within("value", self.value.0, 8, PAGE)?;
+        if self.layout().slots == 0 {
+            let message = format!(
+                "found {} with keys of {}; allowed: what fits a page of 4 KiB with its header of 16 B",
+                self.value, self.key
+            );
+            return Err(ParamError::new("value", message));
+        }
+        if !(self.exponent > 0.0 && self.exponent <= 4.0) {
+            let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
+            return Err(ParamError::new("exponent", message));
+        }
+        aligned("base", self.base, PAGE)
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new(self.key.0, self.value.0)
+    }
+
+    /// Where the pages and the index of the first core begin.
+    fn place(&self, size: &Size, ctx: &SourceContext) -> Result<(u64, u64), ParamError> {
+        let cores = ctx.requesters.max(1) as u64;
+        let data = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "operations",
+            base: self.base.0,
+            bytes: size.data() * cores,
+        };
+        let same = self.index == self.data;
+        let index = Need {
+            memory_field: "index",
+            memory: self.index,
+            size_field: "operations",
+            base: self.base.0 + if same { data.bytes } else { 0 },
+            bytes: size.index() * cores,
+        };
+        Ok((data.place(ctx)?, index.place(ctx)?))
+    }
+}
+
+impl Workload for KeyValue {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_core(Self::KIND))
+    }
+
+    fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
+        self.check()?;
+        let (first, operations) = share("operations", self.operations, ctx)?;
+        let most = self.operations.div_ceil(ctx.requesters.max(1) as u64);
+        let size = Size {
+            layout: self.layout(),
+            keys: 2 * most,
+        };
+        let (data, index) = self.place(&size, ctx)?;
+        let core = ctx.requester.min(ctx.requesters.max(1) - 1) as u64;
+        let store = Store::new(
+            &size,
+            data + core * size.data(),
+            index + core * size.index(),
+            self.index == Memory::Cxl,
+            self.cycles,
+        );
+        Ok(Box::new(Run::new(self, store, 2 * first, operations)))
+    }
+
+    fn needs_core(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}

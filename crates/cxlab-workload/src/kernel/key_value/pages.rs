@@ -1,0 +1,237 @@
+//! Records in pages of 4 KiB, in the manner of Viper's VPages (Benson et al., VLDB 2021): a version
+//! lock, a bitmap of free slots, then the slots. The page before the first counts the pages used.
+//!
+//! A record is written before the bit of its slot is cleared, and both are made persistent before
+//! the next store, so that a record is there wholly or not at all whenever power fails.
+
+use super::super::script::Script;
+use crate::program::After;
+
+/// Bytes of a page.
+pub(super) const PAGE: u64 = 4096;
+/// Where the bitmap begins; the lock is before it.
+const BITMAP: u64 = 8;
+/// Bits of a word of the bitmap.
+const WORD_BITS: u64 = 64;
+
+/// A slot of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub page: u32,
+    pub slot: u16,
+}
+
+impl Place {
+    /// As the index holds it.
+    pub fn word(self) -> u64 {
+        u64::from(self.page) << 16 | u64::from(self.slot)
+    }
+
+    /// From what the index holds.
+    pub fn from_word(word: u64) -> Place {
+        Place {
+            page: (word >> 16) as u32,
+            slot: word as u16,
+        }
+    }
+}
+
+/// How records of one size lie in a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub key: u64,
+    pub value: u64,
+    /// Slots of a page; 0 when a record does not fit.
+    pub slots: u64,
+}
+
+impl Layout {
+    /// As many slots as fit, and a bit for each.
+    pub fn new(key: u64, value: u64) -> Layout {
+        let fits = |slots: &u64| header(*slots) + slots * (key + value) <= PAGE;
+        let most = (PAGE / (key + value).max(1)).min(PAGE);
+        let slots = (1..=most).rev().find(fits).unwrap_or(0);
+        Layout { key, value, slots }
+    }
+
+    fn record(&self) -> u64 {
+        self.key + self.value
+    }
+
+    /// Pages for that many records, the counting page among them.
+    pub fn pages(&self, records: u64) -> u64 {
+        1 + records.div_ceil(self.slots)
+    }
+
+    fn words(&self) -> u64 {
+        self.slots.div_ceil(WORD_BITS)
+    }
+}
+
+/// Bytes before the first slot.
+fn header(slots: u64) -> u64 {
+    BITMAP + slots.div_ceil(WORD_BITS) * 8
+}
+
+/// The pages of one core's store, with their bytes.
+pub(super) struct Pages {
+    first: u64,
+    layout: Layout,
+    bytes: Vec<u8>,
+}
+
+impl Pages {
+    /// Pages for that many records, at an address.
+    pub fn new(first: u64, layout: Layout, records: u64) -> Pages {
+        Pages {
+            first,
+            layout,
+            bytes: vec![0; (layout.pages(records) * PAGE) as usize],
+        }
+    }
+
+    /// Pages that have been used, without the one that counts them.
+    pub fn used(&self) -> u32 {
+        self.word(0) as u32
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        word.copy_from_slice(&self.bytes[at as usize..at as usize + 8]);
+        u64::from_le_bytes(word)
+    }
+
+    fn set_word(&mut self, at: u64, word: u64) {
+        self.bytes[at as usize..at as usize + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Where a page begins among the bytes; page 0 comes after the one that counts.
+    fn offset(page: u32) -> u64 {
+        (u64::from(page) + 1) * PAGE
+    }
+
+    fn record(&self, place: Place) -> u64 {
+        let slot = u64::from(place.slot) * self.layout.record();
+        Pages::offset(place.page) + header(self.layout.slots) + slot
+    }
+
+    /// The bytes of a slot.
+    pub fn bytes_of(&self, place: Place) -> &[u8] {
+        let at = self.record(place) as usize;
+        &self.bytes[at..at + self.layout.record() as usize]
+    }
+
+    /// Begins a page that was never used.
+    pub fn begin(&mut self, script: &mut Script) -> u32 {
+        let page = self.used();
+        let at = Pages::offset(page);
+        script.load(self.first, After::Nothing);
+        script.store(self.first + at, After::Previous);
+        for word in 0..self.layout.words() {
+            let bits = (self.layout.slots - word * WORD_BITS).min(WORD_BITS);
+            self.set_word(at + BITMAP + word * 8, u64::MAX >> (WORD_BITS - bits));
+            script.store(self.first + at + BITMAP + word * 8, After::Nothing);
+        }
+        script.flush(self.first + at);
+        script.fence();
+        self.set_word(0, u64::from(page) + 1);
+        script.persist(self.first, 8, After::Nothing);
+        script.fence();
+        page
+    }
+
+    /// Takes the lock of a page: an odd version.
+    pub fn lock(&mut self, page: u32, after: After, script: &mut Script) {
+        let at = Pages::offset(page);
+        script.atomic(self.first + at, after);
+        self.bytes[at as usize] |= 1;
+    }
+
+    /// Gives the lock of a page back: the next even version.
+    pub fn unlock(&mut self, page: u32, script: &mut Script) {
+        let at = Pages::offset(page);
+        script.load(self.first + at, After::Nothing);
+        script.store(self.first + at, After::Previous);
+        self.bytes[at as usize] = self.bytes[at as usize].wrapping_add(1);
+    }
+
+    /// The first free slot of a page.
+    pub fn free_slot(&self, page: u32, script: &mut Script) -> Option<Place> {
+        for word in 0..self.layout.words() {
+            let at = Pages::offset(page) + BITMAP + word * 8;
+            script.load(self.first + at, After::Nothing);
+            let bits = self.word(at);
+            if bits != 0 {
+                let slot = (word * WORD_BITS + u64::from(bits.trailing_zeros())) as u16;
+                return Some(Place { page, slot });
+            }
+        }
+        None
+    }
+
+    /// Whether a slot holds a record.
+    pub fn holds(&self, place: Place) -> bool {
+        let (at, bit) = self.bit(place);
+        self.word(at) & bit == 0
+    }
+
+    fn bit(&self, place: Place) -> (u64, u64) {
+        let (word, bit) = (place.slot as u64 / WORD_BITS, place.slot as u64 % WORD_BITS);
+        (Pages::offset(place.page) + BITMAP + word * 8, 1 << bit)
+    }
+
+    /// Writes a record into a free slot of a page whose bitmap has been loaded, then clears its bit.
+    pub fn write(&mut self, place: Place, key: &[u8], value: &[u8], script: &mut Script) {
+        let at = self.record(place) as usize;
+        self.bytes[at..at + key.len()].copy_from_slice(key);
+        self.bytes[at + key.len()..at + key.len() + value.len()].copy_from_slice(value);
+        script.persist(
+            self.first + at as u64,
+            self.layout.record(),
+            After::Previous,
+        );
+        script.fence();
+        let (word, bit) = self.bit(place);
+        self.set_word(word, self.word(word) & !bit);
+        script.persist(self.first + word, 8, After::Nothing);
+        script.fence();
+    }
+
+    /// Sets the bit of a slot; tells whether the page had no free slot before.
+    pub fn free(&mut self, place: Place, script: &mut Script) -> bool {
+        let full = (0..self.layout.words())
+            .all(|word| self.word(Pages::offset(place.page) + BITMAP + word * 8) == 0);
+        let (word, bit) = self.bit(place);
+        self.set_word(word, self.word(word) | bit);
+        script.load(self.first + word, After::Nothing);
+        script.persist(self.first + word, 8, After::Previous);
+        script.fence();
+        full
+    }
+
+    /// Compares a key with that of a record.
+    pub fn has_key(&self, place: Place, key: &[u8], script: &mut Script) -> bool {
+        let at = self.record(place);
+        script.load_range(self.first + at, self.layout.key, After::Previous);
+        self.bytes_of(place).starts_with(key)
+    }
+
+    /// Reads a value as Viper does, without the lock: the version before and after must agree.
+    pub fn read(&self, place: Place, script: &mut Script) -> &[u8] {
+        let version = self.first + Pages::offset(place.page);
+        let at = self.first + self.record(place) + self.layout.key;
+        script.load(version, After::Previous);
+        script.load_range(at, self.layout.value, After::Nothing);
+        script.load(version, After::Previous);
+        &self.bytes_of(place)[self.layout.key as usize..]
+    }
+
+    /// Overwrites the first bytes of a value in place.
+    pub fn overwrite(&mut self, place: Place, bytes: &[u8], script: &mut Script) {
+        let at = self.record(place) + self.layout.key;
+        self.bytes[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        script.load_range(self.first + at, bytes.len() as u64, After::Nothing);
+        script.persist(self.first + at, bytes.len() as u64, After::Previous);
+        script.fence();
+    }
+}

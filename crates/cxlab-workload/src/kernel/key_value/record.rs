@@ -1,0 +1,42 @@
+//! What the records hold: keys and values made from numbers, so that each byte can be told again.
+
+/// Bytes of a word.
+const WORD: usize = 8;
+
+/// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Fills a buffer with a first word and others that follow from a seed.
+fn fill(buffer: &mut [u8], first: u64, seed: u64) {
+    let mut state = seed;
+    for (place, chunk) in buffer.chunks_mut(WORD).enumerate() {
+        state = mix(state);
+        let word = if place == 0 { first } else { state };
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}
+
+/// The bytes of the key of that number.
+pub(super) fn write_key(buffer: &mut [u8], number: u64) {
+    fill(buffer, number, number);
+}
+
+/// The bytes of a value: its version, then bytes that belong to the key and the version in which
+/// the whole was written.
+pub(super) fn write_value(buffer: &mut [u8], number: u64, version: u64, written: u64) {
+    fill(buffer, version, number ^ mix(written));
+}
+
+/// The hash of a key, over all its bytes.
+pub(super) fn hash(key: &[u8]) -> u64 {
+    key.chunks(WORD).fold(key.len() as u64, |hash, chunk| {
+        let mut word = [0; WORD];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash ^ u64::from_le_bytes(word))
+    })
+}

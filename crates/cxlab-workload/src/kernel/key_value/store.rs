@@ -1,0 +1,252 @@
+//! One core's store: put, get, update and remove, with the steps of Viper's client.
+
+use cxlab_engine::units::LINE_BYTES;
+
+use super::super::script::Script;
+use super::index::Index;
+use super::pages::{Layout, PAGE, Pages, Place};
+use super::record::hash;
+use crate::program::After;
+
+/// Bytes of an entry of the list of pages with free slots.
+const ENTRY: u64 = 4;
+
+/// Pages that have free slots again: a ring beside the index, its ends in a line before it.
+struct FreeList {
+    first: u64,
+    ring: Vec<u32>,
+    head: usize,
+    len: usize,
+}
+
+impl FreeList {
+    fn bytes(pages: u64) -> u64 {
+        LINE_BYTES + (pages * ENTRY).next_multiple_of(LINE_BYTES)
+    }
+
+    fn entry(&self, place: usize) -> u64 {
+        self.first + LINE_BYTES + place as u64 * ENTRY
+    }
+
+    /// Adds a page behind the others.
+    fn push(&mut self, page: u32, script: &mut Script) {
+        assert!(self.len < self.ring.len(), "a page is in the list once");
+        let place = (self.head + self.len) % self.ring.len();
+        script.load(self.first + 8, After::Nothing);
+        script.store(self.entry(place), After::Previous);
+        script.store(self.first + 8, After::Nothing);
+        self.ring[place] = page;
+        self.len += 1;
+    }
+
+    /// Takes the page that has waited longest.
+    fn pop(&mut self, script: &mut Script) -> Option<u32> {
+        script.load(self.first, After::Nothing);
+        script.load(self.first + 8, After::Nothing);
+        if self.len == 0 {
+            return None;
+        }
+        let page = self.ring[self.head];
+        script.load(self.entry(self.head), After::Previous);
+        script.store(self.first, After::Nothing);
+        self.head = (self.head + 1) % self.ring.len();
+        self.len -= 1;
+        Some(page)
+    }
+}
+
+/// How large a store is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub layout: Layout,
+    /// Keys that it ever holds.
+    pub keys: u64,
+}
+
+impl Size {
+    /// Records at one time: an update out of place holds a key twice.
+    fn records(&self) -> u64 {
+        self.keys + 1
+    }
+
+    /// Bytes of its pages.
+    pub fn data(&self) -> u64 {
+        self.layout.pages(self.records()) * PAGE
+    }
+
+    /// Bytes of the index and the list of pages.
+    pub fn index(&self) -> u64 {
+        Index::bytes(self.keys) + FreeList::bytes(self.layout.pages(self.records()))
+    }
+}
+
+/// One core's store.
+pub(super) struct Store {
+    pub script: Script,
+    pages: Pages,
+    index: Index,
+    free: FreeList,
+    /// The page into which records are put; none before the first.
+    current: Option<u32>,
+    /// Computing of one operation.
+    cycles: u32,
+}
+
+impl Store {
+    /// An empty store with its pages and its index at addresses.
+    pub fn new(size: &Size, data: u64, index: u64, persistent: bool, cycles: u32) -> Store {
+        let pages = size.layout.pages(size.records());
+        Store {
+            script: Script::default(),
+            pages: Pages::new(data, size.layout, size.records()),
+            index: Index::new(index, size.keys, persistent),
+            free: FreeList {
+                first: index + Index::bytes(size.keys),
+                ring: vec![0; pages as usize],
+                head: 0,
+                len: 0,
+            },
+            current: None,
+            cycles,
+        }
+    }
+
+    /// The next page to put records into.
+    fn next_page(&mut self) -> u32 {
+        let page = match self.free.pop(&mut self.script) {
+            Some(page) => page,
+            None => self.pages.begin(&mut self.script),
+        };
+        self.current = Some(page);
+        page
+    }
+
+    /// Locks a page with a free slot and finds that.
+    fn slot(&mut self) -> Place {
+        let mut page = match self.current {
+            Some(page) => page,
+            None => self.next_page(),
+        };
+        loop {
+            self.pages.lock(page, After::Nothing, &mut self.script);
+            if let Some(place) = self.pages.free_slot(page, &mut self.script) {
+                return place;
+            }
+            self.pages.unlock(page, &mut self.script);
+            page = self.next_page();
+        }
+    }
+
+    /// Stores a record, in a new slot. True when the key is new.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.script.compute(self.cycles);
+        let place = self.slot();
+        self.pages.write(place, key, value, &mut self.script);
+        let pages = &self.pages;
+        let same = |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
+        let before = self
+            .index
+            .insert(hash(key), place.word(), &mut self.script, same);
+        if let Some(word) = before {
+            self.free_slot(Place::from_word(word), place.page);
+        }
+        self.pages.unlock(place.page, &mut self.script);
+        self.script.end();
+        before.is_none()
+    }
+
+    /// Frees a slot while the lock of a page is held, which may be the slot's own.
+    fn free_slot(&mut self, place: Place, held: u32) {
+        let script = &mut self.script;
+        if place.page == held {
+            self.pages.free(place, script);
+            return;
+        }
+        self.pages.lock(place.page, After::Nothing, script);
+        self.release(place);
+        self.pages.unlock(place.page, &mut self.script);
+    }
+
+    /// Frees a slot of a locked page, and lists the page if that was full.
+    fn release(&mut self, place: Place) {
+        let full = self.pages.free(place, &mut self.script);
+        if full && self.current != Some(place.page) {
+            self.free.push(place.page, &mut self.script);
+        }
+    }
+
+    /// Finds a record.
+    fn find(&mut self, key: &[u8]) -> Option<Place> {
+        let pages = &self.pages;
+        let same = |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
+        let word = self.index.get(hash(key), &mut self.script, same)?;
+        Some(Place::from_word(word))
+    }
+
+    /// Reads the value of a key.
+    pub fn get(&mut self, key: &[u8]) -> Option<&[u8]> {
+        self.script.compute(self.cycles);
+        let place = self.find(key);
+        let value = place.map(|place| self.pages.read(place, &mut self.script));
+        self.script.end();
+        value
+    }
+
+    /// Overwrites the first bytes of a value in place. False when there is no such key.
+    pub fn update(&mut self, key: &[u8], bytes: &[u8]) -> bool {
+        self.script.compute(self.cycles);
+        let place = self.find(key);
+        if let Some(place) = place {
+            let script = &mut self.script;
+            self.pages.lock(place.page, After::Previous, script);
+            self.pages.overwrite(place, bytes, script);
+            self.pages.unlock(place.page, script);
+        }
+        self.script.end();
+        place.is_some()
+    }
+
+    /// Removes a record. False when there is no such key.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        self.script.compute(self.cycles);
+        let place = self.find(key);
+        if let Some(place) = place {
+            self.pages
+                .lock(place.page, After::Previous, &mut self.script);
+            self.release(place);
+            let pages = &self.pages;
+            let same =
+                |word, script: &mut Script| pages.has_key(Place::from_word(word), key, script);
+            self.index.remove(hash(key), &mut self.script, same);
+            self.pages.unlock(place.page, &mut self.script);
+        }
+        self.script.end();
+        place.is_some()
+    }
+
+    /// All records that a recovery would find, as it would find them: by the count of pages and the
+    /// bitmaps.
+    pub fn records(&self, layout: &Layout) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let slots = layout.slots as u16;
+        let (pages, key) = (&self.pages, layout.key as usize);
+        (0..pages.used())
+            .flat_map(move |page| (0..slots).map(move |slot| Place { page, slot }))
+            .filter(|place| pages.holds(*place))
+            .map(move |place| pages.bytes_of(place).split_at(key))
+    }
+
+    /// Keys in the index.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether the index leads to the record of a key, without steps of the program.
+    pub fn finds(&self, key: &[u8]) -> bool {
+        let mut unused = Script::default();
+        let same = |word, script: &mut Script| {
+            self.pages.has_key(Place::from_word(word), key, script)
+                && self.pages.holds(Place::from_word(word))
+        };
+        self.index.get(hash(key), &mut unused, same).is_some()
+    }
+}
