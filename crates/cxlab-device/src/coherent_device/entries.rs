@@ -36,7 +36,11 @@ impl CoherentDevice {
         let set = self.set_of(line);
         if self.sets[set].waiting > 0 {
             self.sets[set].append(&mut self.lines, number);
-            self.make_room(ctx, set);
+            if !self.eager {
+                self.make_room(ctx, set);
+            } else if let Room::Evict(block) = self.filter.room(line) {
+                self.evict(ctx, self.trim(block));
+            }
             return false;
         }
         let room = self.filter.room(line);
@@ -46,7 +50,9 @@ impl CoherentDevice {
         }
         self.sets[set].append(&mut self.lines, number);
         match room {
-            Room::Evict(block) if self.sets[set].needs_room() => self.evict(ctx, self.trim(block)),
+            Room::Evict(block) if self.eager || self.sets[set].needs_room() => {
+                self.evict(ctx, self.trim(block));
+            }
             _ => {}
         }
         false

@@ -112,6 +112,8 @@ struct Answers {
 pub struct CoherentDevice {
     pipeline: u32,
     block: u8,
+    /// Whether every request that waits for an entry has something evicted for it.
+    eager: bool,
     port_id: PortId,
     ports: Vec<Port>,
     decoder: Option<InterleaveSet>,
@@ -175,6 +177,7 @@ impl CoherentDevice {
         Ok(CoherentDevice {
             pipeline: filter.ingress(&params).0 as u32,
             block: filter.block,
+            eager: filter.eager,
             port_id: config.port_id,
             ports: ports.collect(),
             decoder: config.decoder,

@@ -31,6 +31,10 @@ pub struct SnoopFilterParams {
     /// than one. Default 4.
     #[schemars(range(min = 1, max = 4))]
     pub block: u8,
+    /// Whether every request that waits for an entry has a snoop sent for it. A snoop of several
+    /// lines then frees entries for later requests too (ESF, section V-C), and caches hold less.
+    /// Without, only as many lines are evicted as requests wait. Default false.
+    pub eager: bool,
     /// Time of a look into the filter, a pipeline that every message to the device passes.
     /// Default 2 ns (*assumed*: two cycles of an SRAM at 1 GHz).
     pub lookup_time: Picos,
@@ -46,6 +50,7 @@ impl Default for SnoopFilterParams {
             lines: 65_536,
             ways: None,
             block: 4,
+            eager: false,
             lookup_time: Picos::from_nanos(2),
             writes: 64,
         }

@@ -86,6 +86,7 @@ fn run(seed: u64) -> Totals {
             block: draw(4) as u8,
             lookup_time: Picos(draw(1_000)),
             writes: draw(3) as u32,
+            eager: draw(2) == 2,
         },
         policy: (catalog::find(victim::CATALOG, policy).unwrap().build)(&params).unwrap(),
         medium: FixedParams {

@@ -332,6 +332,39 @@ fn one_snoop_clears_as_many_entries_as_a_block_may_have() {
 }
 
 #[test]
+fn an_eager_filter_snoops_for_every_request_that_waits() {
+    for (eager, snooped, evicted) in [(false, vec![2], 2), (true, vec![2, 0], 4)] {
+        let setup = Setup {
+            policy: block_length(json!({ "max_lines": 2 })),
+            ..filter_of(4)
+        };
+        let filter = SnoopFilterParams {
+            eager,
+            ..setup.filter
+        };
+        let read = |at, line| (at * NS, message(M2s::MemRdData, line));
+        let holder: Plan = (0..4).map(|line| read(100 * line, line)).collect();
+        let other = |at, line| (vec![read(at, line)], silent as React);
+        let peers = [
+            (holder, obedient as React),
+            other(900, 8),
+            other(901, 10),
+            other(2_000, 12),
+        ];
+        let ran = run(Setup { filter, ..setup }, &peers);
+        let expected: Vec<_> = snooped
+            .iter()
+            .map(|first| (Opcode::BiSnpInvBlk, *first, 2))
+            .collect();
+        assert_eq!(snoops(&ran)[..snooped.len()], expected, "{eager}");
+        let stats = ran.device().coherence_stats();
+        // The last request finds an entry that was freed ahead, or has the other block evicted.
+        assert_eq!(stats.entry_waits, if eager { 2 } else { 3 });
+        assert_eq!(stats.evictions, if eager { evicted } else { evicted + 2 });
+    }
+}
+
+#[test]
 fn a_block_may_be_answered_line_by_line() {
     fn singly(snoop: &Message) -> Vec<Message> {
         if Snoop::from_opcode(snoop.opcode).is_none() {
