@@ -55,6 +55,14 @@ impl Issuer {
         }
     }
 
+    /// Something else takes the place of issues for so long.
+    #[inline]
+    pub(crate) fn hold_up(&mut self, now: SimTime, span_ps: u64) {
+        if span_ps > 0 {
+            self.next_issue = self.next_issue.max(now.0) + span_ps;
+        }
+    }
+
     /// The operation to issue now, with `in_flight` before it. Asks for a wake-up when only time
     /// is missing.
     #[inline]

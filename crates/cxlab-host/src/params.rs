@@ -26,6 +26,10 @@ pub struct CacheParams {
     /// which keeps the device's snoop filter exact, or dropped silently. Default true.
     #[serde(default = "default_clean_evict")]
     pub clean_evict: bool,
+    /// How long each line of a snoop keeps a coherent cache from taking accesses of its own
+    /// requester. Default 0 ns (*assumed*: the tags have a second port for snoops).
+    #[serde(default)]
+    pub snoop_time: Picos,
 }
 
 impl CacheParams {
@@ -37,6 +41,7 @@ impl CacheParams {
             access_time: default_access_time(),
             mshrs: None,
             clean_evict: default_clean_evict(),
+            snoop_time: Picos::ZERO,
         }
     }
 }

@@ -120,6 +120,8 @@ pub struct CachingRequester {
     process_ps: u64,
     cache_ps: u64,
     clean_evict: bool,
+    /// How long a line of a snoop keeps the cache from accesses.
+    snoop_ps: u64,
     accesses: Accesses,
     entries: Entries,
     jobs: Jobs,
@@ -166,6 +168,7 @@ impl CachingRequester {
             process_ps: params.process_time.0,
             cache_ps: cache.access_time.0,
             clean_evict: cache.clean_evict,
+            snoop_ps: cache.snoop_time.0,
             accesses: Accesses::new(params.outstanding),
             jobs: Jobs::new(entries.capacity() + 1),
             entries,

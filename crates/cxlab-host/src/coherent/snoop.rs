@@ -116,6 +116,8 @@ impl CachingRequester {
     fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message, port: u16) {
         let (kind, lines, is_block) = parse(message);
         self.coherence.block_snoops += u64::from(is_block);
+        let lookups = u64::from(lines.len());
+        self.issuer.hold_up(ctx.now(), lookups * self.snoop_ps);
         let job = self.jobs.take(Job {
             message: *message,
             lines,

@@ -1,6 +1,7 @@
 //! One requester against a device that says what the test wants.
 
-use cxlab_host::{Found, STAGE_NAMES, Stall};
+use cxlab_engine::units::Picos;
+use cxlab_host::{CacheParams, Found, STAGE_NAMES, Stall};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::coherence::requester::Line;
@@ -379,6 +380,23 @@ fn a_block_of_lines_that_answer_alike_gets_one_answer() {
         assert_eq!((coherence.block_snoops, coherence.invalidated), (1, 2));
         let inv = coherence.snooped[Snoop::Inv as usize];
         assert_eq!(inv, [u64::from(lines) - 2, 0, 1, 1, 0]);
+    }
+}
+
+#[test]
+fn each_line_of_a_snoop_keeps_the_cache_from_accesses() {
+    // The snoop is sent at 100 ns and comes 2 ns later; the access could be issued at 103 ns.
+    for (time, lines, issued) in [(0, 4, 103_000), (12_000, 1, 114_000), (12_000, 4, 150_000)] {
+        let ops = [read(4), at(103, read(4))];
+        let snoops = [(100, snoop(Opcode::BiSnpInvBlk, 4, lines))];
+        let script = device(Opcode::CmpE, 10_000, 0);
+        let cache = CacheParams {
+            snoop_time: Picos(time),
+            ..cache(8, 2)
+        };
+        let ran = run(params(4), cache, &ops, &snoops, script);
+        assert_eq!(ran.row(1).issued_ps, issued, "{lines} lines");
+        assert_eq!(ran.host().coherence().misses, 2);
     }
 }
 
