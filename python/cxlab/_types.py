@@ -1,6 +1,6 @@
 """The types of what a run reports: those of `report.json`."""
 
-from typing import TypeAlias, TypedDict
+from typing import NotRequired, TypeAlias, TypedDict
 
 #: What a scenario can hold: the values of TOML that cxlab knows.
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value]"
@@ -78,6 +78,8 @@ class DeviceReport(TypedDict):
     reads: int
     writes: int
     bandwidth_gbps: Bandwidth
+    #: What its DCOH and snoop filter did, where it keeps its memory coherent.
+    coherence: NotRequired[dict[str, float]]
 
 
 class LinkReport(TypedDict):

@@ -20,7 +20,7 @@ def test_verdicts():
 
 def test_scenarios_of_figures_are_those_in_the_scenarios_folder(root):
     shipped = [path for path in common.DATA.glob("*.toml") if path.name != "esf-fig18.toml"]
-    assert len(shipped) == 4
+    assert len(shipped) == 8
     for path in shipped:
         assert path.read_bytes() == (root / "scenarios" / path.name).read_bytes()
 
