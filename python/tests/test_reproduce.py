@@ -7,7 +7,7 @@ import pytest
 
 import cxlab
 from cxlab.reproduce import PAPERS, Claim, Figure, Settings, reproduce
-from cxlab.reproduce.esf import FIGURES, common, fig10, fig12, fig20
+from cxlab.reproduce.esf import FIGURES, common, fig10, fig12, fig14, fig15, fig20, section4
 
 
 def test_verdicts():
@@ -102,6 +102,50 @@ def test_mix_degree_of_traces_follows_the_closed_form(tmp_path, monkeypatch):
     for row in windows.to_dict("records"):
         assert row["value"] == pytest.approx(1 / (1 - row["mix_degree"]), rel=0.05)
     assert windows.mix_degree.max() > 0.2
+
+
+def test_victim_policies_differ_in_a_short_run_as_in_a_long_one(tmp_path, monkeypatch):
+    small = {
+        "measure.warmup_requests": 40_000,
+        "measure.requests": 20_000,
+        "hosts[0].workload.footprint": "80 KiB",
+        "hosts[0].issue.cache.size": "16 KiB",
+        "hosts[0].issue.cache.ways": 256,
+        "devices[0].coherence.filter.lines": 64,
+    }
+    monkeypatch.setattr(fig14, "SETTINGS", {fig14.PAPER: small})
+    table = fig14.collect(Settings(out=tmp_path, workers=1)).set_index("policy")
+    assert table.invalidations["lru"] == pytest.approx(1, abs=0.02)
+    assert table.invalidations["lifo"] == pytest.approx(0.55, abs=0.05)
+    assert table.invalidations["mru"] == pytest.approx(table.invalidations["lifo"], rel=0.05)
+    assert table.latency["lifo"] < 0.7
+    assert table.bandwidth["lifo"] > 1.03
+
+
+def test_eager_snoops_of_two_lines_shorten_waiting(tmp_path, monkeypatch):
+    short = {"measure.warmup_requests": 30_000, "measure.requests": 30_000}
+    lazy = short | {"devices[0].coherence.filter.eager": False}
+    settings = {fig15.PAPER: ("black", short), "lazy": ("black", lazy)}
+    monkeypatch.setattr(fig15, "SETTINGS", settings)
+    monkeypatch.setattr(fig15, "LENGTHS", (1, 2))
+    table = fig15.collect(Settings(out=tmp_path, workers=1))
+    table = table[table.length == 2].set_index("setting")
+    assert table.snoops_per_access[fig15.PAPER] < 0.6 * table.invalidations_per_access[fig15.PAPER]
+    assert table.waiting[fig15.PAPER] < 0.6
+    assert table.bandwidth[fig15.PAPER] > 1.1
+    assert table.waiting["lazy"] > 1
+
+
+def test_the_validation_system_adds_its_stages(tmp_path, monkeypatch):
+    monkeypatch.setattr(section4, "MIXES", {mix: section4.MIXES[mix] for mix in ("1:0", "1:1")})
+    monkeypatch.setattr(section4, "LOADED", ("1:0",))
+    monkeypatch.setattr(section4, "INTERVALS", (100, 1))
+    table = section4.collect(Settings(out=tmp_path, workers=1))
+    idle = table[table.part == "idle"].iloc[0]
+    assert idle.mean_ns == pytest.approx(section4.IDLE_NS, abs=1e-3)
+    loaded = table[table.part == "loaded"].mean_ns.to_list()
+    assert loaded[0] == pytest.approx(idle.mean_ns, rel=1e-3)
+    assert loaded[1] > 2 * loaded[0]
 
 
 def test_the_command_lists_figures():
