@@ -268,11 +268,39 @@ fn computing_begins_when_its_data_are_there() {
         },
     ];
     let ran = run(params(), steps);
+    // The third is taken after its four cycles, long before the second has its data, and fetches
+    // the line for it.
     let second = MISS + 10 * CYCLE;
-    assert_eq!(ran.core.phases[0].time(), Picos(second + MISS));
-    let third = second + 4 * CYCLE;
-    let waited = MISS + MISS + (second + MISS - third);
-    assert_eq!(ran.core.phases[0].load_ps, u128::from(waited));
+    assert_eq!(ran.core.phases[0].time(), Picos(second + L1));
+    assert_eq!(ran.core.phases[0].load_ps, u128::from(2 * MISS + L1));
+}
+
+#[test]
+fn a_step_that_waits_for_its_data_holds_up_nobody() {
+    // A copy: each store needs the load before it, and all four loads of a line apart overlap.
+    let steps = (0..4).flat_map(|line| {
+        [
+            load(line),
+            after(After::Previous, step(100 + line, Action::Store)),
+        ]
+    });
+    let ran = run(params(), steps.collect());
+    assert_eq!(ran.core.misses, 8);
+    // The last load is taken three cycles after the first.
+    assert_eq!(ran.core.phases[0].time(), Picos(3 * CYCLE + 2 * MISS));
+    assert_eq!(ran.core.phases[0].load_ps, u128::from(4 * MISS));
+}
+
+#[test]
+fn a_flush_follows_the_stores_before_it() {
+    let steps = vec![
+        load(1),
+        after(After::Previous, step(2, Action::Store)),
+        step(2, Action::Flush),
+    ];
+    let ran = run(params(), steps);
+    assert_eq!((ran.core.flushes_dirty, ran.memory.writes), (1, 1));
+    assert_eq!(ran.core.phases[0].time(), Picos(3 * MISS));
 }
 
 #[test]

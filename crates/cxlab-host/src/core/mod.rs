@@ -1,10 +1,12 @@
-//! A core that runs a program: it issues steps in order, some each cycle, lets them complete in
-//! any order within a window, and retires them in order; its private caches ask memory for what
-//! they lack.
+//! A core that runs a program: it takes steps in order, some each cycle, into a window, begins
+//! each when the data it needs are there, lets them complete in any order, and retires them in
+//! order; its private caches ask memory for what they lack.
 //!
 //! Memory is CXL memory, over the root ports, and the host's own memory below its controller. A
 //! line that several steps want is asked for once. Modified lines that make room, and flushed
-//! ones, are written back; a step that wants such a line before memory has it waits.
+//! ones, are written back; a step that wants such a line before memory has it waits, and so do
+//! those behind it. A flush is taken when every step before it has begun, a fence when every one
+//! has completed.
 //!
 //! What counts as a request of the host here is what its memory sees: a line read for a miss, or
 //! written for a flush. What the program saw is in [`CoreStats`].
@@ -16,7 +18,8 @@ mod local;
 mod params;
 mod stats;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use cxlab_engine::Ctx;
@@ -77,14 +80,15 @@ const PENDING: u64 = u64::MAX;
 /// A step in the window.
 #[derive(Clone, Copy)]
 struct InFlight {
-    issued: u64,
-    /// When it completes, [`PENDING`] while memory has not answered.
+    step: Step,
+    /// When it began.
+    begun: u64,
+    /// When it completes, [`PENDING`] while that is not known.
     done: u64,
     /// The next step that waits for the same line.
     next: u32,
-    phase: u8,
-    load: bool,
-    ends: bool,
+    /// Whether it waits for the data of the step before it.
+    waits: bool,
 }
 
 /// A request to memory.
@@ -137,9 +141,15 @@ pub struct Core {
     window: Vec<InFlight>,
     oldest: u64,
     next: u64,
-    /// Steps in the window that wait for memory, and the latest time that any other is done.
+    /// Steps in the window that have not begun, and that wait for memory; and the latest time
+    /// that any other is done.
+    waiting: u32,
     pending: u32,
     latest: u64,
+    /// Steps whose data will be there, by time and number.
+    ready: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Steps that memory could not take, in order.
+    blocked: VecDeque<u64>,
     requests: Vec<Request>,
     free: Vec<u32>,
     /// Fills and write-backs under way: few, so they are searched one by one.
@@ -181,12 +191,11 @@ impl Core {
             dirty: false,
         };
         let step = InFlight {
-            issued: 0,
+            step: Step::new(Hpa(0), Action::Load),
+            begun: 0,
             done: 0,
             next: NIL,
-            phase: 0,
-            load: false,
-            ends: false,
+            waits: false,
         };
         let stats = CoreStats {
             hits: vec![0; caches.len()],
@@ -213,8 +222,11 @@ impl Core {
             window: vec![step; params.window as usize],
             oldest: 0,
             next: 0,
+            waiting: 0,
             pending: 0,
             latest: 0,
+            ready: BinaryHeap::with_capacity(params.window as usize),
+            blocked: VecDeque::with_capacity(params.window as usize),
             requests: vec![free; requests],
             free: (0..requests as u32).rev().collect(),
             fills: Vec::with_capacity(params.misses as usize),
@@ -272,7 +284,8 @@ impl Core {
 
     /// Whether its program has finished and everything has completed.
     pub fn is_done(&self) -> bool {
-        self.exhausted && self.held.is_none() && self.pending == 0 && self.in_flight() == 0
+        let open = self.waiting + self.pending;
+        self.exhausted && self.held.is_none() && open == 0 && self.in_flight() == 0
     }
 
     /// Its ports, for link statistics.
@@ -347,12 +360,49 @@ impl Core {
         self.returned = returned;
     }
 
-    /// Issues as many steps as the cycle, the window and memory allow, and asks to be woken when
-    /// only time is missing.
+    /// Begins and takes as many steps as the cycle, the window and memory allow, and asks to be
+    /// woken when only time is missing.
     fn issue(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let now = ctx.now().0;
         self.write_evicted(ctx);
+        while let Some(number) = self.blocked.front().copied()
+            && self.begin(ctx, number)
+        {
+            self.blocked.pop_front();
+        }
+        let mut next = self.take(ctx);
+        self.begin_ready(ctx);
+        if let Some(Reverse((time, _))) = self.ready.peek()
+            && self.blocked.is_empty()
+        {
+            next = next.min(*time);
+        }
+        // What waits for memory goes on when memory has answered.
+        if next != PENDING && next < self.wake {
+            self.wake = next;
+            ctx.wake_at(SimTime(next), ISSUE);
+        }
+    }
+
+    /// Begins the steps whose data have come.
+    fn begin_ready(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        while self.blocked.is_empty()
+            && let Some(Reverse((time, number))) = self.ready.peek().copied()
+            && time <= now
+        {
+            self.ready.pop();
+            if !self.begin(ctx, number) {
+                self.blocked.push_back(number);
+            }
+        }
+    }
+
+    /// Takes steps into the window. Returns when the next can be taken, [`PENDING`] when that
+    /// depends on memory or nothing is left.
+    fn take(&mut self, ctx: &mut Ctx<'_, Parcel>) -> u64 {
+        let now = ctx.now().0;
         loop {
+            self.begin_ready(ctx);
             while self.oldest < self.next && self.place(self.oldest).done <= now {
                 self.oldest += 1;
             }
@@ -363,22 +413,19 @@ impl Core {
                 }
                 self.exhausted = self.held.is_none();
             }
-            let Some(step) = self.held else { return };
+            let Some(step) = self.held else {
+                return PENDING;
+            };
+            if !self.blocked.is_empty() {
+                return PENDING;
+            }
             let due = if self.next - self.oldest == self.window.len() as u64 {
                 self.place(self.oldest).done
             } else {
                 self.due(&step)
             };
             if due > now {
-                // What waits for memory goes on when memory has answered.
-                if due != PENDING && due < self.wake {
-                    self.wake = due;
-                    ctx.wake_at(SimTime(due), ISSUE);
-                }
-                return;
-            }
-            if !self.begin(ctx, &step) {
-                return;
+                return due;
             }
             self.held = None;
             if now > self.cycle_start {
@@ -386,50 +433,113 @@ impl Core {
                 self.in_cycle = 0;
             }
             self.in_cycle += 1;
+            self.enter(ctx, &step);
         }
+    }
+
+    /// The number of the step at a place of the window.
+    fn number_at(&self, place: u32) -> u64 {
+        let size = self.window.len() as u64;
+        let ahead = (u64::from(place) + size - self.oldest % size) % size;
+        self.oldest + ahead
     }
 
     fn place(&self, number: u64) -> &InFlight {
         &self.window[(number % self.window.len() as u64) as usize]
     }
 
-    /// When a step may be issued; [`PENDING`] while it waits for a step that waits for memory.
+    fn place_mut(&mut self, number: u64) -> &mut InFlight {
+        let place = (number % self.window.len() as u64) as usize;
+        &mut self.window[place]
+    }
+
+    /// When a step can be taken into the window; [`PENDING`] while it waits for steps whose end is
+    /// not known.
     fn due(&self, step: &Step) -> u64 {
-        let data = match step.after {
-            After::Nothing => 0,
-            After::Previous if self.next > 0 => self.place(self.next - 1).done,
-            After::Previous => 0,
-            After::All if self.pending > 0 => PENDING,
-            After::All => self.latest,
-        };
-        if data == PENDING {
-            return PENDING;
-        }
         let cycle = self.params.cycle.0;
         let slot = match self.in_cycle < self.params.width {
             true => self.cycle_start,
             false => self.cycle_start + cycle,
         };
-        let computed = data.max(self.cycle_start) + u64::from(step.cycles) * cycle;
+        let computing = u64::from(step.cycles) * cycle;
+        let computed = match step.after {
+            After::Nothing => self.cycle_start + computing,
+            // It computes when its data are there, and holds up nobody.
+            After::Previous => 0,
+            After::All if self.pending + self.waiting > 0 => return PENDING,
+            After::All => self.latest.max(self.cycle_start) + computing,
+        };
+        if step.action == Action::Flush && self.waiting > 0 {
+            return PENDING;
+        }
         slot.max(computed).max(step.not_before.0)
     }
 
-    /// Issues a step; false when memory cannot take what it needs yet.
-    fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, step: &Step) -> bool {
-        let line = step.hpa.line();
-        let store = step.action == Action::Store;
+    /// A step enters the window, and begins if nothing is missing.
+    fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, step: &Step) {
         let now = ctx.now().0;
-        if step.action == Action::Flush {
-            return self.begin_flush(ctx, step, line);
+        let number = self.next;
+        let data = match step.after {
+            After::Previous if number > 0 => self.place(number - 1).done,
+            _ => 0,
+        };
+        self.next += 1;
+        *self.place_mut(number) = InFlight {
+            step: *step,
+            begun: now,
+            done: PENDING,
+            next: NIL,
+            waits: data == PENDING,
+        };
+        self.waiting += 1;
+        match step.action {
+            Action::Load => self.stats.loads += 1,
+            Action::Store => self.stats.stores += 1,
+            Action::Flush => self.stats.flushes += 1,
+        }
+        let phase = &mut self.stats.phases[step.phase as usize];
+        if phase.issued == 0 {
+            phase.begin = SimTime(now);
+        }
+        phase.issued += 1;
+        if data == PENDING {
+            return;
+        }
+        let begin = match step.after {
+            After::Previous => self.when_computed(data, step),
+            After::Nothing | After::All => now,
+        };
+        if begin > now {
+            self.ready.push(Reverse((begin, number)));
+        } else if !self.begin(ctx, number) {
+            self.blocked.push_back(number);
+        }
+    }
+
+    fn when_computed(&self, data: u64, step: &Step) -> u64 {
+        data + u64::from(step.cycles) * self.params.cycle.0
+    }
+
+    /// Begins a step of the window; false when memory cannot take what it needs yet.
+    fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64) -> bool {
+        let now = ctx.now().0;
+        let Step { hpa, action, .. } = self.place(number).step;
+        let line = hpa.line();
+        let store = action == Action::Store;
+        if action == Action::Flush {
+            return self.begin_flush(ctx, number, line);
         }
         if let Some(level) = self.find(line, store) {
             self.stats.hits[level] += 1;
-            self.enter(step, now, now + self.level_ps[level]);
+            self.begun(number, now);
+            self.completes(number, now + self.level_ps[level]);
             return true;
         }
+        let place = (number % self.window.len() as u64) as u32;
         if let Some(request) = self.fill_of(line) {
             self.stats.merged += 1;
-            let place = self.enter(step, now, PENDING);
+            self.begun(number, now);
+            self.pending += 1;
             let request = &mut self.requests[request as usize];
             request.dirty |= store;
             let last = std::mem::replace(&mut request.last, place);
@@ -442,15 +552,16 @@ impl Core {
             return false;
         }
         self.stats.misses += 1;
-        let place = self.enter(step, now, PENDING);
+        self.begun(number, now);
+        self.pending += 1;
         let tag = self.request(ctx, line, Kind::Fill, place);
         self.requests[tag as usize].dirty = store;
         self.fills.push(tag);
         true
     }
 
-    /// Issues a flush.
-    fn begin_flush(&mut self, ctx: &mut Ctx<'_, Parcel>, step: &Step, line: LineAddr) -> bool {
+    /// Begins a flush.
+    fn begin_flush(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64, line: LineAddr) -> bool {
         let now = ctx.now().0;
         let full = self.writebacks.len() + self.evicted.len() >= self.params.writebacks as usize;
         if full || self.fill_of(line).is_some() || self.is_going_back(line) {
@@ -460,15 +571,47 @@ impl Core {
         for cache in &mut self.caches {
             dirty |= cache.clean(line);
         }
+        self.begun(number, now);
         if !dirty {
-            self.enter(step, now, now + self.lookup_ps);
+            self.completes(number, now + self.lookup_ps);
             return true;
         }
         self.stats.flushes_dirty += 1;
-        let place = self.enter(step, now, PENDING);
+        self.pending += 1;
+        let place = (number % self.window.len() as u64) as u32;
         let tag = self.request(ctx, line, Kind::Flush, place);
         self.writebacks.push(tag);
         true
+    }
+
+    fn begun(&mut self, number: u64, now: u64) {
+        self.place_mut(number).begun = now;
+        self.waiting -= 1;
+    }
+
+    /// It is known when a step completes. A step that waits for its data begins then, or when it
+    /// has computed.
+    fn completes(&mut self, number: u64, done: u64) {
+        let entry = self.place_mut(number);
+        entry.done = done;
+        let (step, begun) = (entry.step, entry.begun);
+        self.latest = self.latest.max(done);
+        let phase = &mut self.stats.phases[step.phase as usize];
+        phase.completed += 1;
+        phase.operations += u64::from(step.ends);
+        phase.end = phase.end.max(SimTime(done));
+        if step.action == Action::Load {
+            phase.loads += 1;
+            phase.load_ps += u128::from(done - begun);
+        }
+        let after = number + 1;
+        if after < self.next && self.place(after).waits {
+            let entry = self.place_mut(after);
+            entry.waits = false;
+            let step = entry.step;
+            self.ready
+                .push(Reverse((self.when_computed(done, &step), after)));
+        }
     }
 
     /// The level that has a line, which is then in all levels before it too.
@@ -510,50 +653,6 @@ impl Core {
                 .writebacks
                 .iter()
                 .any(|tag| self.requests[*tag as usize].line == line)
-    }
-
-    /// A step enters the window; returns its place.
-    fn enter(&mut self, step: &Step, now: u64, done: u64) -> u32 {
-        let place = (self.next % self.window.len() as u64) as u32;
-        self.next += 1;
-        let entry = InFlight {
-            issued: now,
-            done,
-            next: NIL,
-            phase: step.phase,
-            load: step.action == Action::Load,
-            ends: step.ends,
-        };
-        self.window[place as usize] = entry;
-        match step.action {
-            Action::Load => self.stats.loads += 1,
-            Action::Store => self.stats.stores += 1,
-            Action::Flush => self.stats.flushes += 1,
-        }
-        let phase = &mut self.stats.phases[step.phase as usize];
-        if phase.issued == 0 {
-            phase.begin = SimTime(now);
-        }
-        phase.issued += 1;
-        if done == PENDING {
-            self.pending += 1;
-        } else {
-            self.latest = self.latest.max(done);
-            self.completed(&entry, done);
-        }
-        place
-    }
-
-    /// Counts a step whose completion is known.
-    fn completed(&mut self, step: &InFlight, done: u64) {
-        let phase = &mut self.stats.phases[step.phase as usize];
-        phase.completed += 1;
-        phase.operations += u64::from(step.ends);
-        phase.end = phase.end.max(SimTime(done));
-        if step.load {
-            phase.loads += 1;
-            phase.load_ps += u128::from(done - step.issued);
-        }
     }
 
     /// Lines that made room go to memory while there are free requests.
@@ -656,12 +755,10 @@ impl Core {
         }
         let mut place = request.first;
         while place != NIL {
-            let step = &mut self.window[place as usize];
-            step.done = now.0;
-            let step = *step;
             self.pending -= 1;
-            self.completed(&step, now.0);
-            place = step.next;
+            let next = self.window[place as usize].next;
+            self.completes(self.number_at(place), now.0);
+            place = next;
         }
         if request.kind == Kind::Evict {
             return;
