@@ -56,9 +56,9 @@ impl Script {
         self.push(hpa, Action::Store, after);
     }
 
-    /// Writes back the line of the step before, which stored to it (CLWB).
+    /// Writes back a line when the stores to it before are done (CLWB).
     pub fn flush(&mut self, hpa: u64) {
-        self.push(hpa, Action::Flush, After::Previous);
+        self.push(hpa, Action::Flush, After::Nothing);
     }
 
     /// Holds the next store until all before it is done (SFENCE); loads may pass.
@@ -97,13 +97,15 @@ impl Script {
         }
     }
 
-    /// Stores to every line of a range and writes each back.
+    /// Stores to every line of a range, then writes each back.
     pub fn persist(&mut self, hpa: u64, bytes: u64, first: After) {
         let mut after = first;
         for at in lines(hpa, bytes) {
             self.store(at, after);
-            self.flush(at);
             after = After::Nothing;
+        }
+        for at in lines(hpa, bytes) {
+            self.flush(at);
         }
     }
 
