@@ -347,6 +347,38 @@ const SCENARIOS: &[Scenario] = &[
         ],
     ),
     one(
+        &[(
+            "outstanding = 16",
+            "cache = { size = \"32 KiB\", mshrs = 0 }",
+        )],
+        "mshrs = 0",
+        &["hosts[0].issue.cache.mshrs", "1", "1048576"],
+    ),
+    one(
+        &[(
+            "outstanding = 16",
+            "cache = { size = \"32 KiB\", mshrs = 1048577 }",
+        )],
+        "mshrs = 1048577",
+        &["hosts[0].issue.cache.mshrs", "1", "1048576"],
+    ),
+    one(
+        &[
+            (
+                "outstanding = 16",
+                "cache = { size = \"32 KiB\", mshrs = 1048576 }",
+            ),
+            ("count = 2\n\n[hosts", "count = 5\n\n[hosts"),
+            ("capacity = ", "coherence.class = \"hdm-db\"\ncapacity = "),
+        ],
+        "mshrs = 1048576",
+        &[
+            "hosts[0].issue.cache.mshrs",
+            "found 1048576 for each of 5",
+            "allowed: 4194304",
+        ],
+    ),
+    one(
         &[("\"25 ns\"", "\"1 ms\"")],
         "port_delay",
         &[

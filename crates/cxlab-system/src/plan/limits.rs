@@ -20,6 +20,9 @@ const MOST_REQUESTS: u64 = 1_000_000_000_000_000;
 const MOST_IN_FLIGHT: u64 = 1 << 24;
 /// Most cached lines in the whole system: 4 GiB of cache, whose tags take 1.6 GB.
 const MOST_CACHED_LINES: u64 = 1 << 26;
+/// Most MSHRs of coherent caches in the whole system: about 1.5 GB of state, 350 B for a miss and an
+/// eviction each.
+const MOST_MSHRS: u64 = 1 << 22;
 /// Longest name of a scenario, in characters.
 const LONGEST_NAME: usize = 200;
 
@@ -234,6 +237,13 @@ fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
                 .map_or(0, |cache| of_cache(cache.size)),
         }
     };
+    let coherent = scenario.devices.iter().any(|group| group.is_hdm_db());
+    let mshrs = |at: usize| match (&hosts[at].core, &hosts[at].issue.cache) {
+        (None, Some(cache)) if coherent => {
+            u64::from(cache.mshrs.unwrap_or(hosts[at].issue.outstanding))
+        }
+        _ => 0,
+    };
     let sums = [
         (
             "issue.outstanding",
@@ -252,6 +262,12 @@ fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
             "cached lines of 64 B",
             MOST_CACHED_LINES,
             (0..hosts.len()).map(lines).collect(),
+        ),
+        (
+            "issue.cache.mshrs",
+            "MSHRs",
+            MOST_MSHRS,
+            (0..hosts.len()).map(mshrs).collect(),
         ),
     ];
     let counts: Vec<u32> = hosts.iter().map(|group| group.count).collect();
