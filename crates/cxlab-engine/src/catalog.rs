@@ -62,3 +62,98 @@ pub fn read_params<P: DeserializeOwned>(params: &serde_json::Value) -> Result<P,
 pub fn find<'a, B>(catalog: &'a [Entry<B>], name: &str) -> Option<&'a Entry<B>> {
     catalog.iter().find(|entry| entry.name == name)
 }
+
+/// The schema of a choice: one alternative for each entry, told apart by `kind`.
+pub fn one_of<B>(
+    generator: &mut schemars::SchemaGenerator,
+    catalog: &[Entry<B>],
+) -> schemars::Schema {
+    let alternatives: Vec<serde_json::Value> = catalog
+        .iter()
+        .map(|entry| {
+            let mut value = (entry.schema)(generator).to_value();
+            if let Some(object) = value.as_object_mut() {
+                let properties = object
+                    .entry("properties")
+                    .or_insert_with(|| serde_json::Value::Object(serde_json::Map::new()));
+                if let Some(properties) = properties.as_object_mut() {
+                    properties.insert(
+                        "kind".to_owned(),
+                        serde_json::json!({ "type": "string", "const": entry.name }),
+                    );
+                }
+                let required = object
+                    .entry("required")
+                    .or_insert_with(|| serde_json::Value::Array(Vec::new()));
+                if let Some(required) = required.as_array_mut() {
+                    required.push("kind".into());
+                }
+                object.insert("description".to_owned(), entry.summary.into());
+            }
+            value
+        })
+        .collect();
+    schemars::json_schema!({ "oneOf": alternatives })
+}
+
+/// Defines the type of a choice from a catalog: a table with `kind` and the entry's parameters,
+/// which serializes, has a schema, and builds what was chosen. The calling crate depends on `serde`,
+/// `serde_json` and `schemars`.
+#[macro_export]
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident, $catalog:expr, $built:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Debug)]
+        pub struct $name {
+            /// The entry's name.
+            pub kind: String,
+            /// Its parameters.
+            pub params: ::serde_json::Map<String, ::serde_json::Value>,
+        }
+
+        impl $name {
+            /// Builds what was chosen.
+            ///
+            /// # Errors
+            /// An unknown kind, or parameters that the entry refuses.
+            pub fn build(&self) -> Result<$built, $crate::catalog::ParamError> {
+                let catalog: &[$crate::catalog::Entry<$built>] = $catalog;
+                let entry = $crate::catalog::find(catalog, &self.kind).ok_or_else(|| {
+                    let known: Vec<&str> = catalog.iter().map(|entry| entry.name).collect();
+                    let kind = &self.kind;
+                    $crate::catalog::ParamError::new("kind", format!("`{kind}` is none of {}", known.join(", ")))
+                })?;
+                (entry.build)(&::serde_json::Value::Object(self.params.clone()))
+            }
+        }
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut all = self.params.clone();
+                all.insert("kind".to_owned(), ::serde_json::Value::String(self.kind.clone()));
+                ::serde::Serialize::serialize(&all, serializer)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let mut params: ::serde_json::Map<String, ::serde_json::Value> =
+                    ::serde::Deserialize::deserialize(deserializer)?;
+                match params.remove("kind") {
+                    Some(::serde_json::Value::String(kind)) => Ok($name { kind, params }),
+                    _ => Err(::serde::de::Error::custom("`kind` is missing or not a string")),
+                }
+            }
+        }
+
+        impl ::schemars::JsonSchema for $name {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(generator: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                let catalog: &[$crate::catalog::Entry<$built>] = $catalog;
+                $crate::catalog::one_of(generator, catalog)
+            }
+        }
+    };
+}

@@ -6,6 +6,7 @@ pub mod dram;
 mod finished;
 pub mod fixed;
 pub mod pmem;
+pub mod prefetch;
 pub mod ssd;
 pub mod tag_array;
 pub mod victim;

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use cxlab_engine::catalog::{Entry, ParamError, find};
+use cxlab_engine::catalog::{Entry, find};
+use cxlab_engine::choice;
 use cxlab_fabric::routing::{self, RoutingKind};
 use cxlab_fabric::topology::{self, Topology};
 use cxlab_memory::Medium;
@@ -10,63 +11,6 @@ use cxlab_workload::{Workload, pattern};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
-
-macro_rules! choice {
-    ($(#[$doc:meta])* $name:ident, $catalog:expr, $built:ty) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Debug)]
-        pub struct $name {
-            /// The entry's name.
-            pub kind: String,
-            /// Its parameters.
-            pub params: Map<String, Value>,
-        }
-
-        impl $name {
-            /// Builds what was chosen.
-            ///
-            /// # Errors
-            /// An unknown kind, or parameters that the entry refuses.
-            pub fn build(&self) -> Result<$built, ParamError> {
-                let catalog: &[Entry<$built>] = $catalog;
-                let entry = find(catalog, &self.kind).ok_or_else(|| {
-                    let known: Vec<&str> = catalog.iter().map(|entry| entry.name).collect();
-                    let kind = &self.kind;
-                    ParamError::new("kind", format!("`{kind}` is none of {}", known.join(", ")))
-                })?;
-                (entry.build)(&Value::Object(self.params.clone()))
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut all = self.params.clone();
-                all.insert("kind".to_owned(), Value::String(self.kind.clone()));
-                all.serialize(serializer)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let mut params = Map::deserialize(deserializer)?;
-                match params.remove("kind") {
-                    Some(Value::String(kind)) => Ok($name { kind, params }),
-                    _ => Err(serde::de::Error::custom("`kind` is missing or not a string")),
-                }
-            }
-        }
-
-        impl JsonSchema for $name {
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($name).into()
-            }
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                let catalog: &[Entry<$built>] = $catalog;
-                one_of(generator, catalog)
-            }
-        }
-    };
-}
 
 choice!(
     /// A topology from the catalog.
@@ -155,34 +99,4 @@ impl JsonSchema for RoutingChoice {
         let known: Vec<&str> = routing::CATALOG.iter().map(|entry| entry.name).collect();
         schemars::json_schema!({ "type": "string", "enum": known })
     }
-}
-
-/// The schema of a choice: one alternative for each entry, told apart by `kind`.
-fn one_of<B>(generator: &mut SchemaGenerator, catalog: &[Entry<B>]) -> Schema {
-    let alternatives: Vec<Value> = catalog
-        .iter()
-        .map(|entry| {
-            let mut value = (entry.schema)(generator).to_value();
-            if let Some(object) = value.as_object_mut() {
-                let properties = object
-                    .entry("properties")
-                    .or_insert_with(|| Value::Object(Map::new()));
-                if let Some(properties) = properties.as_object_mut() {
-                    properties.insert(
-                        "kind".to_owned(),
-                        serde_json::json!({ "type": "string", "const": entry.name }),
-                    );
-                }
-                let required = object
-                    .entry("required")
-                    .or_insert_with(|| Value::Array(Vec::new()));
-                if let Some(required) = required.as_array_mut() {
-                    required.push("kind".into());
-                }
-                object.insert("description".to_owned(), entry.summary.into());
-            }
-            value
-        })
-        .collect();
-    schemars::json_schema!({ "oneOf": alternatives })
 }

@@ -1,0 +1,48 @@
+//! The pages behind one that was missed or that a prefetch brought in and is used for the first
+//! time: tagged sequential prefetching (Smith, ACM Computing Surveys 1982, section 2.1).
+
+use cxlab_engine::catalog::{Entry, read_params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Candidates, MAX_DEGREE, Outcome, PrefetchPolicy, Prefetcher, within};
+
+pub(super) const ENTRY: Entry<Box<dyn PrefetchPolicy>> = Entry {
+    name: "next-page",
+    summary: "the pages after one that is missed or is used for the first time after its prefetch",
+    schema: <NextPage as JsonSchema>::json_schema,
+    build: |params| {
+        let params: NextPage = read_params(params)?;
+        within("degree", params.degree, 1, MAX_DEGREE)?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Parameters of next-page prefetching.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+struct NextPage {
+    /// How many pages. 1 to 16. Default 1 (Smith).
+    #[schemars(range(min = 1, max = 16))]
+    degree: u32,
+}
+
+impl Default for NextPage {
+    fn default() -> Self {
+        NextPage { degree: 1 }
+    }
+}
+
+impl PrefetchPolicy for NextPage {
+    fn state(&self) -> Box<dyn Prefetcher> {
+        Box::new(*self)
+    }
+}
+
+impl Prefetcher for NextPage {
+    fn accessed(&mut self, page: u64, outcome: Outcome, wanted: &mut Candidates) {
+        if outcome != Outcome::Hit {
+            wanted.push_from(page, 1, self.degree);
+        }
+    }
+}

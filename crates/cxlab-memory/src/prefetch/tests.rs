@@ -1,0 +1,104 @@
+use cxlab_engine::catalog::find;
+use serde_json::{Value, json};
+
+use super::{CATALOG, Candidates, Outcome, Prefetcher};
+
+fn prefetcher(name: &str, params: Value) -> Box<dyn Prefetcher> {
+    (find(CATALOG, name).unwrap().build)(&params)
+        .unwrap()
+        .state()
+}
+
+/// What is asked for at each page of a list, all missed and filled before the next.
+fn asked(prefetcher: &mut dyn Prefetcher, pages: &[u64]) -> Vec<Vec<u64>> {
+    let mut lists = Vec::new();
+    for page in pages {
+        let mut wanted = Candidates::default();
+        prefetcher.accessed(*page, Outcome::Miss, &mut wanted);
+        prefetcher.filled(*page, false);
+        for page in wanted.as_slice() {
+            prefetcher.filled(*page, true);
+        }
+        lists.push(wanted.as_slice().to_vec());
+    }
+    lists
+}
+
+#[test]
+fn next_page_asks_at_misses_and_first_uses_only() {
+    let mut next = prefetcher("next-page", json!({ "degree": 2 }));
+    for (outcome, expected) in [
+        (Outcome::Miss, vec![8, 9]),
+        (Outcome::PrefetchHit, vec![8, 9]),
+        (Outcome::Hit, vec![]),
+    ] {
+        let mut wanted = Candidates::default();
+        next.accessed(7, outcome, &mut wanted);
+        assert_eq!(wanted.as_slice(), expected);
+    }
+}
+
+#[test]
+fn stride_follows_interleaved_streams_forwards_and_backwards() {
+    let mut stride = prefetcher("stride", json!({ "degree": 2 }));
+    let pages = [1000, 9000, 1003, 8999, 1006, 8998, 1009, 1009, 1020];
+    let asked = asked(stride.as_mut(), &pages);
+    assert!(asked[..4].iter().all(Vec::is_empty));
+    assert_eq!(asked[4], [1009, 1012]);
+    assert_eq!(asked[5], [8997, 8996]);
+    assert_eq!(asked[6], [1012, 1015]);
+    assert!(
+        asked[7..].iter().all(Vec::is_empty),
+        "the same page, another distance"
+    );
+}
+
+#[test]
+fn best_offset_finds_the_offset_of_a_pattern_and_stops_at_random() {
+    let mut best = prefetcher("best-offset", json!({}));
+    let pages: Vec<u64> = (0..20_000).map(|n| n * 6).collect();
+    let lists = asked(best.as_mut(), &pages);
+    let (page, last) = (pages[19_999], &lists[19_999]);
+    assert!(
+        !last.is_empty() && (last[0] - page).is_multiple_of(6),
+        "{page} {last:?}"
+    );
+    let random: Vec<u64> = (0..20_000u64)
+        .map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 20)
+        .collect();
+    let lists = asked(best.as_mut(), &random);
+    assert!(lists[19_999].is_empty());
+}
+
+#[test]
+fn candidates_never_lie_below_the_device_and_are_bounded() {
+    let mut stride = prefetcher("stride", json!({ "degree": 16 }));
+    let asked = asked(stride.as_mut(), &[12, 8, 4]);
+    assert_eq!(asked[2], [0]);
+    for entry in CATALOG {
+        let mut one = (entry.build)(&json!({})).unwrap().state();
+        for page in 0..5_000 {
+            let mut wanted = Candidates::default();
+            one.accessed(page, Outcome::Miss, &mut wanted);
+            assert!(wanted.as_slice().len() <= super::MAX_DEGREE as usize);
+        }
+    }
+}
+
+#[test]
+fn wrong_parameters_say_what_is_allowed() {
+    for (name, params) in [
+        ("next-page", json!({ "degree": 0 })),
+        ("next-page", json!({ "degree": 17 })),
+        ("stride", json!({ "streams": 0 })),
+        ("stride", json!({ "window": 0 })),
+        ("best-offset", json!({ "recent": 0 })),
+        ("best-offset", json!({ "bad_score": 31 })),
+    ] {
+        let error = (find(CATALOG, name).unwrap().build)(&params).err().unwrap();
+        assert!(error.message.contains("allowed"), "{error}");
+    }
+    for entry in CATALOG {
+        assert!((entry.build)(&json!({ "nonsense": 1 })).is_err());
+    }
+}
