@@ -5,6 +5,7 @@ pub mod backend;
 pub mod dram;
 mod finished;
 pub mod fixed;
+pub mod page_cache;
 pub mod pmem;
 pub mod prefetch;
 pub mod ssd;
@@ -53,5 +54,10 @@ pub trait Medium: Send + Sync {
 }
 
 /// Every medium that a scenario can name.
-pub static CATALOG: &[Entry<Box<dyn Medium>>] =
-    &[fixed::ENTRY, dram::ENTRY, pmem::ENTRY, ssd::ENTRY];
+pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[
+    fixed::ENTRY,
+    dram::ENTRY,
+    pmem::ENTRY,
+    ssd::ENTRY,
+    page_cache::ENTRY,
+];

@@ -205,10 +205,11 @@ impl Dimm {
     /// Does all that can be done at `now`, and finds out what happens next.
     fn settle(&mut self, now: u64, pendings: &mut Pendings) {
         loop {
-            let began = self.begin(now);
             let read = self.read(now, pendings);
             let drained = self.drain(now);
             let admitted = self.admit(now, pendings);
+            // Last: what waits for an entry has just sent another to the media.
+            let began = self.begin(now);
             if !(began || read || drained || admitted) {
                 break;
             }

@@ -452,6 +452,53 @@ fn exp(x: f64) -> f64 {
 }
 
 #[test]
+fn mixed_requests_of_all_sizes_are_all_done_and_the_medium_always_knows_what_comes_next() {
+    for params in [
+        json!({}),
+        json!({ "dimms": 1, "buffer_lines": 2, "wpq_lines": 1, "media_accesses": 1 }),
+        json!({ "dimms": 2, "ait_blocks": 16, "interleave": "256 B" }),
+        json!({ "mode": "simple" }),
+    ] {
+        let mut backend = pmem(params.clone());
+        let mut rng = StreamRng::new(5, "mix");
+        let mut done = Vec::new();
+        let (mut now, mut inside) = (0, 0);
+        for id in 0..20_000 {
+            while !backend.can_accept(SimTime(now), true) || (inside > 0 && rng.chance(0.4)) {
+                now = backend
+                    .next_event()
+                    .expect("something is under way")
+                    .0
+                    .max(now);
+                backend.advance(SimTime(now), &mut done);
+                inside -= done.drain(..).count();
+            }
+            let lines = if rng.chance(0.02) {
+                200
+            } else {
+                1 + rng.below(6) as u16
+            };
+            let request = MemoryRequest {
+                id,
+                dpa: Dpa(rng.below(4096) * 64),
+                lines,
+                write: rng.chance(0.5),
+            };
+            backend.enqueue(SimTime(now), request);
+            inside += 1;
+        }
+        while inside > 0 {
+            let next = backend.next_event().expect("something is under way");
+            assert!(next.0 >= now, "{params}");
+            now = next.0;
+            backend.advance(next, &mut done);
+            inside -= done.drain(..).count();
+        }
+        assert_eq!(backend.next_event().filter(|next| next.0 <= now), None);
+    }
+}
+
+#[test]
 fn wrong_parameters_say_what_is_allowed() {
     for (field, params) in [
         ("read", json!({ "read": "100 ns" })),

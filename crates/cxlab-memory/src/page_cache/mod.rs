@@ -1,0 +1,65 @@
+//! A DRAM cache in front of a slow medium.
+//!
+//! Modelled: pages with valid and dirty sectors in sets of ways, any victim policy of the catalog,
+//! write-back and write-allocate. Every access is timed by the DRAM: a hit takes the look-up and
+//! its access, and the writes of fills and the reads of evictions compete with it, in order. Pages
+//! that are missed are fetched by a bounded number of fetches, each of which serves a bounded
+//! number of requests as its sectors come, straight from what was fetched. Dirty pages that leave
+//! go through a bounded buffer, out of the way of the miss; reads of the slow medium go before
+//! writes. A request that cannot go on holds back those behind it.
+//!
+//! A page in the write-back buffer: a read of sectors that it holds is served from it; any other
+//! miss waits until it is written, and then fetches. A frame takes nothing in before the page that
+//! leaves has been read out of it. A request is answered when its data is read, or written into
+//! the DRAM or into what was fetched.
+//!
+//! Left out: data, tags kept in DRAM, and the size of the buffer for what was fetched (a fetch has
+//! room for its page).
+
+mod cache;
+mod fetch;
+mod mask;
+mod nested;
+mod observer;
+mod params;
+
+#[cfg(test)]
+mod tests;
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
+
+use crate::backend::MemoryBackend;
+use crate::{Medium, Site};
+pub use cache::{DramCache, PowerFail};
+pub use observer::{Movement, Observer, Silent};
+pub use params::{DramCacheParams, FetchUnit, NestedMedium, PagePolicyChoice, PrefetchChoice};
+
+pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
+    name: "dram-cache",
+    summary: "pages of a slow medium cached in DRAM: policies, MSHRs, write-back, prefetching",
+    schema: <DramCacheParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: DramCacheParams = read_params(params)?;
+        params.resolve()?;
+        Ok(Box::new(params))
+    },
+};
+
+impl Medium for DramCacheParams {
+    fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+        self.resolve()?.check(capacity)
+    }
+
+    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+        match DramCache::new(self, site, Silent) {
+            Ok(cache) => Box::new(cache),
+            Err(error) => unreachable!("parameters are checked before they are used: {error}"),
+        }
+    }
+
+    fn idle_read_ps(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,270 @@
+//! What a scenario says of a DRAM cache.
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::choice;
+use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+
+use crate::prefetch::{self, PrefetchPolicy};
+use crate::tag_array::Geometry;
+use crate::victim::{self, VictimPolicy};
+use crate::{CATALOG, Medium};
+
+choice!(
+    /// A medium of the catalog.
+    NestedMedium,
+    CATALOG,
+    Box<dyn Medium>
+);
+choice!(
+    /// A victim policy of the catalog.
+    PagePolicyChoice,
+    victim::CATALOG,
+    Box<dyn VictimPolicy>
+);
+choice!(
+    /// A prefetcher of the catalog.
+    PrefetchChoice,
+    prefetch::CATALOG,
+    Box<dyn PrefetchPolicy>
+);
+
+/// Most sectors of a page.
+const MAX_SECTORS: u64 = 64;
+
+/// What a miss fetches.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum FetchUnit {
+    /// All of the page that is not there.
+    #[default]
+    Page,
+    /// The sectors that were missed. A write of whole sectors fetches nothing.
+    Sector,
+}
+
+/// Parameters of a DRAM cache in front of a slow medium.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct DramCacheParams {
+    /// Data that the cache holds. A multiple of `page`, at most the device's capacity. Default
+    /// 16 MiB (CXL-SSD-Sim, Table I).
+    pub size: Bytes,
+    /// What comes and goes as a whole. A power of two from 256 B to 64 KiB. Default 4 KiB
+    /// (CXL-SSD-Sim, section II-C).
+    pub page: Bytes,
+    /// What has its own valid and dirty bits. A power of two from 64 B to `page`, at least a 64th
+    /// of it. Default: the least.
+    pub sector: Option<Bytes>,
+    /// Pages of a set; 1 is a direct-mapped cache. Divides the pages of the cache; 0 is one set of
+    /// all pages. Default 16 (MQSim-CXL's configuration).
+    pub ways: u32,
+    /// Which page of a full set leaves. Default `lru`.
+    pub policy: PagePolicyChoice,
+    /// The cache's memory: any medium, of capacity `size`. Default `fixed` with its defaults.
+    pub dram: NestedMedium,
+    /// The slow medium, of the device's capacity. Must be given.
+    pub behind: Option<NestedMedium>,
+    /// Time of the controller to look a page up, before all else; a hit takes this and its access
+    /// to the DRAM. Default 4 ns (*assumed*; with the 46 ns of the default DRAM it makes the 50 ns
+    /// of CXL-SSD-Sim, section III-A).
+    pub lookup: Picos,
+    /// Requests that the cache holds at once. 1 to 65536. Default 256 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub queue: u32,
+    /// Pages that are fetched at once (miss status holding registers). 1 to 4096. Default 64
+    /// (*assumed*).
+    #[schemars(range(min = 1, max = 4096))]
+    pub mshrs: u32,
+    /// Requests that one fetch serves at most. 1 to 65536. Default 64 (*assumed*: the lines of a
+    /// page of 4 KiB).
+    #[schemars(range(min = 1, max = 65536))]
+    pub targets: u32,
+    /// Whether misses to one page share one fetch. Without, each goes to the slow medium by
+    /// itself, as MQSim-CXL without MSHRs. Default true.
+    pub merge: bool,
+    /// What a miss fetches. Default `page`.
+    pub fetch: FetchUnit,
+    /// Whether the missed sectors are asked for first, by a request of their own, and the requests
+    /// that wait for them go on when they come. Default false.
+    pub critical_first: bool,
+    /// Dirty pages that wait to be written behind the cache; with none free, a dirty page cannot
+    /// leave. 1 to 4096. Default 16 (*assumed*).
+    #[schemars(range(min = 1, max = 4096))]
+    pub write_buffer: u32,
+    /// Which pages are fetched before they are asked for. Default `none`.
+    pub prefetch: PrefetchChoice,
+}
+
+impl Default for DramCacheParams {
+    fn default() -> Self {
+        DramCacheParams {
+            size: Bytes(16 << 20),
+            page: Bytes(4096),
+            sector: None,
+            ways: 16,
+            policy: PagePolicyChoice {
+                kind: "lru".to_owned(),
+                params: Map::new(),
+            },
+            dram: NestedMedium {
+                kind: "fixed".to_owned(),
+                params: Map::new(),
+            },
+            behind: None,
+            lookup: Picos::from_nanos(4),
+            queue: 256,
+            mshrs: 64,
+            targets: 64,
+            merge: true,
+            fetch: FetchUnit::Page,
+            critical_first: false,
+            write_buffer: 16,
+            prefetch: PrefetchChoice {
+                kind: "none".to_owned(),
+                params: Map::new(),
+            },
+        }
+    }
+}
+
+/// Numbers of a cache that are used at work.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) geometry: Geometry,
+    pub(super) page_lines: u64,
+    pub(super) sector_lines: u64,
+    pub(super) lookup_ps: u64,
+    pub(super) queue: usize,
+    pub(super) mshrs: usize,
+    pub(super) targets: u32,
+    pub(super) write_buffer: usize,
+    pub(super) merge: bool,
+    pub(super) by_sector: bool,
+    pub(super) critical_first: bool,
+}
+
+/// A cache whose parameters were checked.
+pub(super) struct Resolved {
+    pub(super) shape: Shape,
+    pub(super) size: Bytes,
+    pub(super) page: Bytes,
+    pub(super) policy: Box<dyn VictimPolicy>,
+    pub(super) dram: Box<dyn Medium>,
+    pub(super) behind: Box<dyn Medium>,
+    pub(super) prefetch: Box<dyn PrefetchPolicy>,
+}
+
+/// A mistake in a part, with the part's name before the field's.
+pub(super) fn within(part: &str, error: ParamError) -> ParamError {
+    let field = match error.field.as_str() {
+        "" => part.to_owned(),
+        field => format!("{part}.{field}"),
+    };
+    ParamError::new(field, error.message)
+}
+
+impl DramCacheParams {
+    pub(super) fn resolve(&self) -> Result<Resolved, ParamError> {
+        let page = self.page.0;
+        if !page.is_power_of_two() || !(256..=65536).contains(&page) {
+            let message = format!(
+                "found {}; allowed: a power of two, 256 B to 64 KiB",
+                self.page
+            );
+            return Err(ParamError::new("page", message));
+        }
+        let least = (page / MAX_SECTORS).max(LINE_BYTES);
+        let sector = self.sector.map_or(least, |sector| sector.0);
+        if !sector.is_power_of_two() || !(least..=page).contains(&sector) {
+            let message = format!(
+                "found {}; allowed with pages of {}: a power of two, {} to {}",
+                Bytes(sector),
+                self.page,
+                Bytes(least),
+                self.page
+            );
+            return Err(ParamError::new("sector", message));
+        }
+        if self.size.0 == 0 || !self.size.0.is_multiple_of(page) {
+            let message = format!(
+                "found {}; allowed: a multiple of `page`, {}",
+                self.size, self.page
+            );
+            return Err(ParamError::new("size", message));
+        }
+        let pages = self.size.0 / page;
+        let ways = match self.ways {
+            0 => pages,
+            ways => u64::from(ways),
+        };
+        let geometry = Geometry::set_associative(pages, ways)
+            .map_err(|error| ParamError::new("ways", error.to_string()))?;
+        for (field, found, most) in [
+            ("queue", self.queue, 65536),
+            ("mshrs", self.mshrs, 4096),
+            ("targets", self.targets, 65536),
+            ("write_buffer", self.write_buffer, 4096),
+        ] {
+            if !(1..=most).contains(&found) {
+                let message = format!("found {found}; allowed: 1 to {most}");
+                return Err(ParamError::new(field, message));
+            }
+        }
+        if self.mshrs == 1 && self.prefetch.kind != "none" {
+            let message = "found 1; allowed with a prefetcher: 2 to 4096, one is kept for misses";
+            return Err(ParamError::new("mshrs", message));
+        }
+        let behind = self.behind.as_ref().ok_or_else(|| {
+            let message = "found nothing; allowed: a medium such as { kind = \"pmem\" }";
+            ParamError::new("behind", message)
+        })?;
+        Ok(Resolved {
+            shape: Shape {
+                geometry,
+                page_lines: page / LINE_BYTES,
+                sector_lines: sector / LINE_BYTES,
+                lookup_ps: self.lookup.0,
+                queue: self.queue as usize,
+                mshrs: self.mshrs as usize,
+                targets: self.targets,
+                write_buffer: self.write_buffer as usize,
+                merge: self.merge,
+                by_sector: self.fetch == FetchUnit::Sector,
+                critical_first: self.critical_first,
+            },
+            size: self.size,
+            page: self.page,
+            policy: self
+                .policy
+                .build()
+                .map_err(|error| within("policy", error))?,
+            dram: self.dram.build().map_err(|error| within("dram", error))?,
+            behind: behind.build().map_err(|error| within("behind", error))?,
+            prefetch: (self.prefetch.build()).map_err(|error| within("prefetch", error))?,
+        })
+    }
+}
+
+impl Resolved {
+    pub(super) fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+        if self.size > capacity {
+            let message = format!(
+                "found {}; allowed: at most the device's capacity, {capacity}",
+                self.size
+            );
+            return Err(ParamError::new("size", message));
+        }
+        if !capacity.0.is_multiple_of(self.page.0) {
+            let message = format!(
+                "found {}; allowed: what divides the device's capacity, {capacity}",
+                self.page
+            );
+            return Err(ParamError::new("page", message));
+        }
+        (self.dram.check(self.size)).map_err(|error| within("dram", error))?;
+        (self.behind.check(capacity)).map_err(|error| within("behind", error))
+    }
+}
