@@ -58,3 +58,44 @@ pub fn statistic(drive: &Drive, now: u64, name: &str) -> f64 {
     drive.statistics(SimTime(now), &mut all);
     all.iter().find(|one| one.name == name).unwrap().value
 }
+
+/// Writes whole sub-pages of 4 KiB with 64 under way, and ends when the last is answered.
+pub fn write_all(drive: &mut Drive, from: u64, count: u64, pick: &mut impl FnMut() -> u64) -> u64 {
+    let (mut now, mut flying, mut left) = (from, 0, count);
+    let mut done = Vec::new();
+    while left > 0 || flying > 0 {
+        while left > 0 && flying < 64 && drive.can_accept(SimTime(now), true) {
+            drive.enqueue(SimTime(now), request(0, pick() * 64, 64, true));
+            left -= 1;
+            flying += 1;
+        }
+        if flying == 0 {
+            break;
+        }
+        now = drive.next_event().unwrap().0.max(now);
+        drive.advance(SimTime(now), &mut done);
+        flying -= done.len() as u64;
+        done.clear();
+    }
+    now
+}
+
+/// Writes whole sub-pages of 4 KiB, eight at a time, each time until the drive rests: collection
+/// always keeps up.
+pub fn write_paced(
+    drive: &mut Drive,
+    from: u64,
+    count: u64,
+    pick: &mut impl FnMut() -> u64,
+) -> u64 {
+    let (mut now, mut done) = (from, Vec::new());
+    for number in 0..count {
+        drive.enqueue(SimTime(now), request(0, pick() * 64, 64, true));
+        while let Some(at) = drive.next_event().filter(|_| number % 8 == 7) {
+            now = at.0;
+            drive.advance(at, &mut done);
+        }
+        done.clear();
+    }
+    now
+}

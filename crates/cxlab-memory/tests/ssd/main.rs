@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod amplification;
+mod behaviour;
 mod closed_forms;
 mod harness;
+mod memory;
 mod oracle;
 mod parameters;
+mod theory;
