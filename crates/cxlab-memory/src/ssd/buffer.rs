@@ -23,6 +23,8 @@ pub(super) struct Slot {
     pub state: SlotState,
     /// Written again since the flush began.
     pub again: bool,
+    /// Whether it is the user's, not a page of the mapping.
+    user: bool,
     pub logical: u32,
     /// Where the sub-page is in flash, [`NONE`] if nowhere.
     pub place: u32,
@@ -42,6 +44,8 @@ pub(super) struct Buffer {
     dirty_head: u32,
     dirty_tail: u32,
     pub dirty: u32,
+    /// Those of the dirty ones that are the user's.
+    pub dirty_user: u32,
     /// Slots in use that will become free without another flush being begun.
     pub moving: u32,
 }
@@ -56,6 +60,7 @@ impl Buffer {
             dirty_head: NONE,
             dirty_tail: NONE,
             dirty: 0,
+            dirty_user: 0,
             moving: 0,
         }
     }
@@ -81,11 +86,12 @@ impl Buffer {
     }
 
     /// Takes a slot for a sub-page; it must be filled or put among the dirty ones.
-    pub fn take(&mut self, logical: u32, place: u32) -> u32 {
+    pub fn take(&mut self, logical: u32, place: u32, user: bool) -> u32 {
         self.used += 1;
         let slot = Slot {
             state: SlotState::Filling,
             again: false,
+            user,
             logical,
             place,
             readers: NONE,
@@ -112,6 +118,7 @@ impl Buffer {
         slot.state = SlotState::Dirty;
         slot.again = false;
         slot.next = NONE;
+        self.dirty_user += u32::from(slot.user);
         match self.dirty_tail {
             NONE => self.dirty_head = number,
             tail => self.slots[tail as usize].next = number,
@@ -131,6 +138,7 @@ impl Buffer {
         slot.state = SlotState::Flushing;
         slot.flushing_writers = std::mem::replace(&mut slot.writers, NONE);
         self.dirty_head = slot.next;
+        self.dirty_user -= u32::from(slot.user);
         if self.dirty_head == NONE {
             self.dirty_tail = NONE;
         }
@@ -166,6 +174,7 @@ impl Buffer {
         self.dirty_head = NONE;
         self.dirty_tail = NONE;
         self.dirty = 0;
+        self.dirty_user = 0;
         self.moving = self.used;
     }
 

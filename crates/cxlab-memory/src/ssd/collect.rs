@@ -195,12 +195,12 @@ impl Drive {
         self.pump(plane);
     }
 
-    pub(super) fn collect_program_done(&mut self, now: u64, id: u32) {
+    pub(super) fn collect_program_done(&mut self, id: u32) {
         let op = self.nand.ops[id as usize];
         for sub in 0..op.mask.count_ones() {
             let (logical, from) = self.carried[(id * self.geometry.subs + sub) as usize];
-            if self.relocate(logical, from, op.place + sub) {
-                self.mapping_changed(now, logical);
+            if self.relocate(logical, from, op.place + sub) && logical < self.geometry.user {
+                self.cache.change(logical / self.geometry.entries);
             }
         }
         self.page_programmed(op.place);

@@ -224,7 +224,7 @@ impl Drive {
             (Command::Read, Class::Read) => self.read_done(now, &op),
             (Command::Read, _) => self.collect_read_done(&op),
             (Command::Program, Class::Program) => self.flush_done(now, id),
-            (Command::Program, _) => self.collect_program_done(now, id),
+            (Command::Program, _) => self.collect_program_done(id),
             (Command::Erase, _) => self.erase_done(&op),
         }
         self.nand.release(id);

@@ -1,7 +1,8 @@
 //! Which pages of the mapping are in the drive's DRAM: least recently used leaves first.
 //!
 //! A page is found by its number, so nothing is hashed. A page that is not there is being read from
-//! flash, for whoever waits, or nobody asks for it.
+//! flash, for whoever waits, or nobody asks for it. A change to a page that is not there is kept with
+//! the blocks' own list of what they hold, and is applied when the page is read.
 
 use super::geometry::NONE;
 
@@ -36,8 +37,8 @@ pub(super) struct MappingCache {
     slots: Vec<Slot>,
     oldest: u32,
     newest: u32,
-    /// Pages that are being read, and those of them that will be dirty.
-    dirty_on_arrival: Vec<u32>,
+    /// Pages that were changed while they were not there, a bit each.
+    changed: Vec<u64>,
     pub hits: u64,
     pub misses: u64,
 }
@@ -55,7 +56,11 @@ impl MappingCache {
             slots: Vec::new(),
             oldest: NONE,
             newest: NONE,
-            dirty_on_arrival: Vec::new(),
+            changed: if whole {
+                Vec::new()
+            } else {
+                vec![0; (pages as usize).div_ceil(64)]
+            },
             hits: 0,
             misses: 0,
         }
@@ -119,8 +124,7 @@ impl MappingCache {
         self.directory[page as usize] = if head == NONE { UNWAITED } else { head + 1 };
     }
 
-    /// An entry of the page changes. A page that is not there must be read first; it will be dirty
-    /// when it comes.
+    /// An entry of the page changes: the page is dirty, now or when it is read.
     pub fn change(&mut self, page: u32) -> Found {
         if self.is_whole() {
             return Found::Hit;
@@ -130,9 +134,7 @@ impl MappingCache {
             self.slots[(word & !PRESENT) as usize].dirty = true;
             return Found::Hit;
         }
-        if !self.dirty_on_arrival.contains(&page) {
-            self.dirty_on_arrival.push(page);
-        }
+        self.changed[page as usize / 64] |= 1 << (page % 64);
         match word {
             0 => Found::Miss,
             UNWAITED => Found::Reading(NONE),
@@ -146,13 +148,9 @@ impl MappingCache {
             UNWAITED => NONE,
             head => head - 1,
         };
-        let pending = self
-            .dirty_on_arrival
-            .iter()
-            .position(|other| *other == page);
-        let dirty = pending
-            .map(|at| self.dirty_on_arrival.swap_remove(at))
-            .is_some();
+        let (word, bit) = (page as usize / 64, 1u64 << (page % 64));
+        let dirty = self.changed[word] & bit != 0;
+        self.changed[word] &= !bit;
         let mut written = None;
         let fresh = Slot {
             page,
@@ -180,7 +178,7 @@ impl MappingCache {
         (head, written)
     }
 
-    /// Pages that are there or will come and are dirty, oldest first; the cache is empty afterwards.
+    /// Pages whose copy in flash is old; the cache is empty afterwards.
     pub fn drain_dirty(&mut self) -> Vec<u32> {
         let mut dirty = Vec::new();
         let mut at = self.oldest;
@@ -191,7 +189,10 @@ impl MappingCache {
             }
             at = slot.newer;
         }
-        dirty.append(&mut self.dirty_on_arrival);
+        let pages = 0..self.directory.len() as u32;
+        dirty
+            .extend(pages.filter(|page| self.changed[*page as usize / 64] >> (page % 64) & 1 != 0));
+        self.changed.fill(0);
         self.directory.fill(0);
         self.slots.clear();
         self.oldest = NONE;

@@ -103,7 +103,8 @@ impl Drive {
         let sum: f64 = blocks().map(|block| f64::from(block.erases)).sum();
         let mean = ratio(sum, all);
         let squares: f64 = blocks()
-            .map(|block| (f64::from(block.erases) - mean).powi(2))
+            .map(|block| f64::from(block.erases) - mean)
+            .map(|off| off * off)
             .sum();
         let squares = squares + f64::from(unopened) * mean * mean;
         say("erases.least", f64::from(least));

@@ -56,7 +56,7 @@ impl Drive {
             Location::Flash(place) => place,
             Location::Nowhere => NONE,
         };
-        let slot = self.buffer.take(task.logical, place);
+        let slot = self.buffer.take(task.logical, place, true);
         self.map.set(task.logical, Location::Buffer(slot));
         if let Some(contents) = &mut self.contents {
             contents.take(slot);
@@ -113,7 +113,7 @@ impl Drive {
                 entry.again |= entry.state == SlotState::Flushing;
             }
             _ => {
-                let slot = self.buffer.take(logical, self.place_of(logical));
+                let slot = self.buffer.take(logical, self.place_of(logical), false);
                 self.map.set(logical, Location::Buffer(slot));
                 if let Some(contents) = &mut self.contents {
                     contents.take(slot);
@@ -133,7 +133,7 @@ impl Drive {
         while self.buffer.dirty > 0 {
             let full = self.buffer.dirty >= self.geometry.subs;
             let pressed = !self.blocked.is_empty() || !self.buffer.has_room();
-            let go = self.eager
+            let go = (self.eager && self.buffer.dirty_user > 0)
                 || (full && (pressed || self.buffer.dirty > self.dirty_limit))
                 || (pressed && self.buffer.moving == 0);
             if !go {
@@ -257,8 +257,9 @@ impl Drive {
         }
     }
 
-    /// An entry of the mapping changed: its page is dirty, and is read first if it is not in DRAM.
-    /// Where the pages of the mapping themselves lie is always in DRAM.
+    /// An entry of the mapping changed by a write: its page is read if it is not in DRAM. Where the
+    /// pages of the mapping themselves lie is always in DRAM, and collection leaves pages that are not
+    /// there for later, because what it gains must not be lost to writing the mapping.
     pub(super) fn mapping_changed(&mut self, now: u64, logical: u32) {
         if logical < self.geometry.user {
             let page = logical / self.geometry.entries;

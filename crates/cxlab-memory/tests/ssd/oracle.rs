@@ -6,7 +6,7 @@
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 use cxlab_memory::ssd::{
-    Acknowledge, Drive, MultiPlane, PolicyName, PowerLoss, SsdParams, Suspend, Unwritten,
+    Acknowledge, Drive, FillOrder, MultiPlane, PolicyName, PowerLoss, SsdParams, Suspend, Unwritten,
 };
 use cxlab_memory::{Completion, MemoryBackend};
 
@@ -377,4 +377,94 @@ fn without_capacitors_only_the_buffer_is_lost() {
         assert!(statistic(&oracle.drive, oracle.now, "gc.sub_pages") > 100.0);
     }
     assert!(lost_any > 100, "{lost_any}");
+}
+
+/// One of a list.
+fn one<T: Clone>(rng: &mut StreamRng, list: &[T]) -> T {
+    list[rng.below(list.len() as u64) as usize].clone()
+}
+
+/// Parameters at random, such that the drive is small and busy.
+fn any(rng: &mut StreamRng) -> SsdParams {
+    let page = one(rng, &[4, 8, 16, 32]) * KIB;
+    let sub = one(rng, &[1, 2, 4]) * KIB;
+    let gc_hard = 2 + rng.below(3) as u32;
+    let levels = 1 + rng.below(3);
+    let times = |base: u64| (1..=levels).map(|level| Picos(base * level)).collect();
+    SsdParams {
+        channels: 1 + rng.below(3) as u32,
+        ways: 1 + rng.below(2) as u32,
+        dies: 1 + rng.below(2) as u32,
+        planes: Some(1 + rng.below(3) as u32),
+        pages: Some(4 + rng.below(20) as u32),
+        page: Some(Bytes(page)),
+        sub_page: Some(Bytes(sub.max(page / 32))),
+        read_times: Some(times(3_000_000)),
+        program_times: Some(times(60_000_000)),
+        suspend: one(
+            rng,
+            &[Suspend::Never, Suspend::Erase, Suspend::ProgramAndErase],
+        ),
+        suspend_limit: 1 + rng.below(9) as u8,
+        multi_plane: one(
+            rng,
+            &[
+                MultiPlane::Off,
+                MultiPlane::SamePage,
+                MultiPlane::Independent,
+            ],
+        ),
+        read_streak: 1 + rng.below(40) as u32,
+        over_provisioning: 0.01 + rng.unit() * 0.2,
+        allocation: one(rng, &["CWDP", "PDWC", "WPCD", "DCPW"]).to_owned(),
+        mapping_cache: one(rng, &[None, Some(Bytes(4 * KIB)), Some(Bytes(16 * KIB))]),
+        mapping_time: Picos(rng.below(2) * 1000),
+        buffer: Bytes(page * (2 + rng.below(40))),
+        buffer_time: Picos(rng.below(2) * 50_000),
+        buffer_dirty: rng.unit() * 0.9,
+        acknowledge: one(rng, &[Acknowledge::Buffered, Acknowledge::Programmed]),
+        gc_policy: policy(one(rng, &["greedy", "cost-benefit", "d-choice", "fifo"])),
+        gc_choices: 1 + rng.below(12) as u32,
+        gc_start: gc_hard + 1 + rng.below(3) as u32,
+        gc_hard,
+        gc_preemptible: rng.chance(0.7),
+        gc_separate: rng.chance(0.7),
+        wear_dynamic: rng.chance(0.7),
+        wear_static: one(rng, &[0, 1, 3, 20]),
+        read_queue: 1 + rng.below(100) as u32,
+        write_queue: 1 + rng.below(100) as u32,
+        unwritten: one(rng, &[Unwritten::Array, Unwritten::Zero]),
+        power_loss: one(rng, &[PowerLoss::Capacitor, PowerLoss::None]),
+        fill: one(rng, &[0.0, 1.0, 1.0]),
+        fill_order: one(rng, &[FillOrder::Sequential, FillOrder::Random]),
+        overwrite: one(rng, &[0.0, 1.0]),
+        ..SsdParams::default()
+    }
+}
+
+#[test]
+fn nothing_is_lost_by_drives_of_any_parameters_when_power_fails() {
+    let mut rng = StreamRng::new(23, "any");
+    let mut collected = 0;
+    for number in 0..60 {
+        let params = any(&mut rng);
+        println!("{number}: {params:?}");
+        let mut oracle = Oracle::new(&params, 64);
+        for _ in 0..3 {
+            for _ in 0..2500 {
+                oracle.issue();
+                let gap = oracle.rng.below(8_000_000);
+                oracle.advance(oracle.now + gap);
+            }
+            let (older, lost) = oracle.fail();
+            assert!(older <= lost, "{older} of {lost}");
+            if params.power_loss == PowerLoss::Capacitor {
+                assert_eq!(older, 0);
+            }
+        }
+        oracle.run(1000);
+        let blocks = statistic(&oracle.drive, oracle.now, "gc.blocks");
+        collected += u32::from(blocks > 0.0);
+    }
+    assert!(collected > 30, "{collected}");
 }
