@@ -374,11 +374,27 @@ fn mutated_scenarios_are_refused_or_planned() {
     );
 }
 
-/// One to three assignments. The window is short, for those that are run.
-fn assignments(rng: &mut StreamRng, paths: &[String]) -> Vec<String> {
+/// Paths by how deep they lie. The deepest are the parameters of catalogs, far more than all
+/// others, and most belong to an entry that a scenario does not have.
+fn by_depth(paths: &[String]) -> Vec<Vec<&str>> {
+    let mut levels: Vec<Vec<&str>> = Vec::new();
+    for path in paths {
+        let depth = path.matches('.').count();
+        if levels.len() <= depth {
+            levels.resize(depth + 1, Vec::new());
+        }
+        levels[depth].push(path);
+    }
+    levels.retain(|level| !level.is_empty());
+    levels
+}
+
+/// One to three assignments, each depth as likely. The window is short, for those that are run.
+fn assignments(rng: &mut StreamRng, levels: &[Vec<&str>]) -> Vec<String> {
     let mut set = vec!["measure={ requests = 300 }".to_owned()];
     for _ in 0..1 + rng.below(3) {
-        let path = &paths[rng.below(paths.len() as u64) as usize];
+        let level = &levels[rng.below(levels.len() as u64) as usize];
+        let path = pick(rng, level);
         set.push(format!("{path}={}", pick(rng, VALUES)));
     }
     set
@@ -401,10 +417,11 @@ fn any_value_at_any_path_is_refused_or_planned() {
             .any(|path| path == "hosts[0].workload.read_ratio"),
         "{paths:?}"
     );
+    let levels = by_depth(&paths);
     let mut rng = StreamRng::new(1, "any-value");
     for _ in 0..cases(3000) {
         let text = &corpus[rng.below(corpus.len() as u64) as usize];
-        fuzzer.exercise(text, &assignments(&mut rng, &paths));
+        fuzzer.exercise(text, &assignments(&mut rng, &levels));
     }
     let Reached { valid, planned, .. } = fuzzer.reached;
     assert!(valid > planned && planned > 50, "{:?}", fuzzer.reached);
@@ -436,10 +453,11 @@ fn whatever_can_be_planned_runs_without_a_mistake_of_ours() {
         }
     }
     let corpus = corpus();
+    let levels = by_depth(&paths);
     let mut rng = StreamRng::new(2, "any-run");
     for _ in 0..cases(3000) {
         let text = &corpus[rng.below(corpus.len() as u64) as usize];
-        fuzzer.exercise(text, &assignments(&mut rng, &paths));
+        fuzzer.exercise(text, &assignments(&mut rng, &levels));
     }
     assert!(fuzzer.reached.planned > 500, "{:?}", fuzzer.reached);
     eprintln!("{:?}", fuzzer.reached);
