@@ -6,6 +6,7 @@ pub mod dram;
 mod finished;
 pub mod fixed;
 pub mod page_cache;
+pub mod plugin;
 pub mod pmem;
 pub mod prefetch;
 pub mod ssd;
@@ -60,4 +61,5 @@ pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[
     pmem::ENTRY,
     ssd::ENTRY,
     page_cache::ENTRY,
+    plugin::ENTRY,
 ];
