@@ -102,6 +102,8 @@ fn the_swarm_draws_every_kind_of_coherent_system() {
         "block = 3",
         "mshrs = 1",
         "clean_evict = false",
+        "snoop_time = ",
+        "eager = true",
         "private = true",
         "edge_link",
         "count = 4",

@@ -162,6 +162,10 @@ fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool) {
     if draw.one_in(2) {
         cache += ", clean_evict = false";
     }
+    if draw.one_in(4) {
+        let time = draw.pick(&["1 ps", "2 ns", "70 ns"]);
+        cache += &format!(", snoop_time = \"{time}\"");
+    }
     draw.line(format!("cache = {cache} }}"));
 }
 
@@ -216,6 +220,9 @@ fn device(draw: &mut Draw, number: usize, coherent: bool) {
         if draw.one_in(2) {
             filter += &format!(", {key} = {}", draw.pick(&values));
         }
+    }
+    if draw.one_in(3) {
+        filter += ", eager = true";
     }
     draw.line(format!("filter = {{ {filter} }}"));
     let mut kind = victim::CATALOG[draw.below(victim::CATALOG.len())].name;
