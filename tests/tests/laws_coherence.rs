@@ -66,3 +66,25 @@ fn threads_do_not_change_a_coherent_system() {
         assert_eq!(one.hosts, other.hosts);
     }
 }
+
+#[test]
+fn the_policy_of_a_coherent_cache_is_that_of_the_scenario() {
+    let policy = |kind: &str| {
+        let cache = format!("ways = 4, policy = {{ kind = \"{kind}\" }}");
+        run(
+            &scenario("lru", 1_536, 3_000).replace("ways = 4", &cache),
+            1,
+        )
+    };
+    let implied = run(&scenario("lru", 1_536, 3_000), 1);
+    assert_eq!(policy("lru").digest, implied.digest);
+    let mut digests: Vec<String> = Vec::new();
+    for kind in ["lru", "fifo", "mru", "random"] {
+        let report = policy(kind);
+        assert_eq!(report.requests.completed, 9_000, "{kind}");
+        digests.push(report.digest);
+    }
+    digests.sort();
+    digests.dedup();
+    assert_eq!(digests.len(), 4, "each chooses others");
+}

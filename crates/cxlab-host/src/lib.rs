@@ -17,6 +17,6 @@ pub use self::core::{
 pub use address_map::{AddressMap, Window};
 pub use cache::PrivateCache;
 pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
-pub use params::{CacheParams, RequesterParams};
+pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use requester::{Requester, RequesterConfig};
 pub use stats::{HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages};

@@ -1,8 +1,19 @@
 //! What a user says of a requester: the single home of its defaults.
 
+use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
+use cxlab_memory::victim::{self, VictimPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+choice!(
+    /// Which line of a full set of a cache leaves: a victim policy from the catalog.
+    CachePolicyChoice,
+    victim::CATALOG,
+    Box<dyn VictimPolicy>
+);
+
+impl Eq for CachePolicyChoice {}
 
 /// A private cache that filters a requester's own accesses.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -30,6 +41,10 @@ pub struct CacheParams {
     /// requester. Default 0 ns (*assumed*: the tags have a second port for snoops).
     #[serde(default)]
     pub snoop_time: Picos,
+    /// Which line of a full set leaves. Where the cache is not coherent: `lru` only. Of
+    /// `block-length`, one line of the block leaves. Default `{ kind = "lru" }`.
+    #[serde(default)]
+    pub policy: Option<CachePolicyChoice>,
 }
 
 impl CacheParams {
@@ -42,6 +57,7 @@ impl CacheParams {
             mshrs: None,
             clean_evict: default_clean_evict(),
             snoop_time: Picos::ZERO,
+            policy: None,
         }
     }
 }

@@ -206,6 +206,7 @@ impl Plan {
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &reach, &links)?;
+        coherence::check_policies(&scenario, &hosts, &caching)?;
         let hash = hash(&scenario, &workloads, &files);
         let notes = notes(&scenario, &graph, &devices);
         let plan = Plan {

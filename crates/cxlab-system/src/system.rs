@@ -412,11 +412,15 @@ impl Builder<'_> {
         };
         let agent = match &group.issue.cache {
             Some(cache) if self.plan.caching[number] => {
+                let policy = cache.policy.as_ref().map(|choice| match choice.build() {
+                    Ok(policy) => policy,
+                    Err(error) => unreachable!("the plan checked the victim policy: {error}"),
+                });
                 let made = CachingRequester::new(CachingConfig {
                     requester,
                     cache: cache.clone(),
                     classes: self.plan.classes(),
-                    policy: None,
+                    policy,
                     policy_rng: StreamRng::new(self.seed, &format!("{}/cache", host.name)),
                     observe: self.notes.values,
                 });

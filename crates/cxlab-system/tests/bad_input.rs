@@ -349,6 +349,27 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[(
             "outstanding = 16",
+            "cache = { size = \"32 KiB\", policy = { kind = \"lur\" } }",
+        )],
+        "cache = ",
+        &["hosts[0].issue.cache.policy", "lur", "lru"],
+    ),
+    one(
+        &[(
+            "outstanding = 16",
+            "cache = { size = \"32 KiB\", policy = { kind = \"fifo\" } }",
+        )],
+        "cache = ",
+        &[
+            "hosts[0].issue.cache.policy",
+            "found \"fifo\"",
+            "reaches no memory of class hdm-db",
+            "\"lru\"",
+        ],
+    ),
+    one(
+        &[(
+            "outstanding = 16",
             "cache = { size = \"32 KiB\", mshrs = 0 }",
         )],
         "mshrs = 0",

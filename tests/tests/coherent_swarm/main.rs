@@ -103,6 +103,7 @@ fn the_swarm_draws_every_kind_of_coherent_system() {
         "mshrs = 1",
         "clean_evict = false",
         "snoop_time = ",
+        "policy = { kind = \"mru\" }",
         "eager = true",
         "private = true",
         "edge_link",

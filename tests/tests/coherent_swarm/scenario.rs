@@ -57,19 +57,20 @@ pub fn scenario(seed: u64) -> String {
         link(&mut draw, "fabric.edge_link", rules);
     }
     let region = Region { offset, lines };
+    let needs = |coherent: &[bool], host| {
+        let mut reached = (0..shape.devices).filter(|device| shape.reaches(host, *device));
+        reached.any(|device| coherent[device])
+    };
     if shape.hosts > 1 && draw.one_in(4) {
         let count = shape.hosts;
-        host(
-            &mut draw,
-            &format!("name = \"h\"\ncount = {count}"),
-            &region,
-            true,
-        );
+        let coherent = (0..count).all(|number| needs(&coherent, number));
+        let names = format!("name = \"h\"\ncount = {count}");
+        host(&mut draw, &names, &region, true, coherent);
     } else {
         for number in 0..shape.hosts {
-            let mut reached = (0..shape.devices).filter(|device| shape.reaches(number, *device));
-            let needs = reached.any(|device| coherent[device]);
-            host(&mut draw, &format!("name = \"h{number}\""), &region, needs);
+            let needs = needs(&coherent, number);
+            let name = format!("name = \"h{number}\"");
+            host(&mut draw, &name, &region, needs, needs);
         }
     }
     for (number, coherent) in coherent.into_iter().enumerate() {
@@ -131,8 +132,9 @@ fn workload(draw: &mut Draw, region: &Region) -> String {
     text
 }
 
-/// A host, or several equal ones. It may have no cache if nothing that it reaches needs one.
-fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool) {
+/// A host, or several equal ones. It may have no cache if nothing that it reaches needs one, and
+/// only a coherent cache has a policy.
+fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool, coherent: bool) {
     draw.line(format!("\n[[hosts]]\n{names}"));
     let workload = workload(draw, region);
     // Each of several needs two lines of its own at least, and a stride needs more.
@@ -165,6 +167,10 @@ fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool) {
     if draw.one_in(4) {
         let time = draw.pick(&["1 ps", "2 ns", "70 ns"]);
         cache += &format!(", snoop_time = \"{time}\"");
+    }
+    if coherent && draw.one_in(2) {
+        let policy = victim::CATALOG[draw.below(victim::CATALOG.len())].name;
+        cache += &format!(", policy = {{ kind = \"{policy}\" }}");
     }
     draw.line(format!("cache = {cache} }}"));
 }

@@ -109,3 +109,44 @@ pub(super) fn check(
         Err(problems)
     }
 }
+
+/// Checks the victim policies of caches: only coherent ones have others than `lru`.
+pub(super) fn check_policies(
+    scenario: &Scenario,
+    hosts: &[PlannedHost],
+    caching: &[bool],
+) -> Result<(), Vec<Problem>> {
+    let mut problems = Vec::new();
+    for (at, group) in scenario.hosts.iter().enumerate() {
+        let cache = group.issue.cache.as_ref();
+        let Some(policy) = cache.and_then(|cache| cache.policy.as_ref()) else {
+            continue;
+        };
+        let path = format!("hosts[{at}].issue.cache.policy");
+        if let Err(error) = policy.build() {
+            problems.push(Problem::of_param(&path, error));
+            continue;
+        }
+        let mut members = hosts
+            .iter()
+            .zip(caching)
+            .filter(|(host, _)| host.group == at);
+        if let Some((host, _)) = members.find(|(_, caching)| !**caching)
+            && policy.kind != "lru"
+        {
+            problems.push(Problem::new(
+                format!("{path}.kind"),
+                format!(
+                    "found \"{}\", but \"{}\" reaches no memory of class hdm-db; allowed: \"lru\", \
+                     as its cache is not coherent",
+                    policy.kind, host.name
+                ),
+            ));
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
