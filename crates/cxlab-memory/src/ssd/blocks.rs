@@ -211,7 +211,7 @@ impl Plane {
         (most - least.erases > spread).then_some(number)
     }
 
-    /// Erases of a block that was never opened are 0.
+    /// Blocks that were never opened, and so never erased.
     pub fn unopened(&self) -> u32 {
         self.total - self.blocks.len() as u32
     }

@@ -74,6 +74,7 @@ impl Medium for SsdParams {
         let transfer = cells.rate.time_for(self.sub_page_bytes());
         let constant = self.controller_time + self.mapping_time;
         let time = self.command_time + first + transfer + constant;
-        (same && self.mapping_cache.is_none()).then_some(time.0)
+        let always = self.mapping_cache.is_none() && self.unwritten == Unwritten::Array;
+        (same && always).then_some(time.0)
     }
 }

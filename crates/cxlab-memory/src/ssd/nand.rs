@@ -600,8 +600,7 @@ impl Nand {
         }
     }
 
-    /// Everything that was not finished, in no particular order, with whether the die was at it;
-    /// dies and channels are idle afterwards.
+    /// Everything that was not finished; dies and channels are idle afterwards.
     pub fn power_fail(&mut self, now: u64) -> Vec<u32> {
         let mut lost = Vec::new();
         for die in &mut self.dies {

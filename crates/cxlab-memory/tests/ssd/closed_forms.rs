@@ -191,6 +191,65 @@ fn planes_of_a_die_read_together_where_the_addresses_allow() {
 }
 
 #[test]
+fn planes_of_a_die_program_together_where_the_addresses_allow() {
+    let params = SsdParams {
+        page: Some(Bytes(4 * KIB)),
+        channel_rate: Some(BytesPerSec(4_096_000_000)),
+        allocation: "PCWD".to_owned(),
+        acknowledge: Acknowledge::Programmed,
+        ..small()
+    };
+    let mut drive = drive(&params, GIB);
+    // Two commands with their data one after the other, then both arrays at once.
+    let time = 2 * (200_000 + 1_000_000) + 100_000_000;
+    let got = alone(&mut drive, 0, request(1, 0, 128, true));
+    assert_eq!(got, Picos(time));
+    assert_eq!(statistic(&drive, 0, "flash.multi_plane"), 1.0);
+}
+
+#[test]
+fn a_program_passes_reads_that_never_end() {
+    use cxlab_engine::units::SimTime;
+    use cxlab_memory::MemoryBackend;
+    let params = SsdParams {
+        channels: 1,
+        ways: 1,
+        planes: Some(1),
+        page: Some(Bytes(4 * KIB)),
+        channel_rate: Some(BytesPerSec(4_096_000_000)),
+        suspend: Suspend::Never,
+        read_streak: 8,
+        acknowledge: Acknowledge::Programmed,
+        ..small()
+    };
+    let mut drive = drive(&params, 64 << 20);
+    let mut done = Vec::new();
+    // Four reads are always there, of other pages, and one write comes behind the first of them.
+    let mut page = 0;
+    let mut read = |drive: &mut Drive, now| {
+        page += 1;
+        drive.enqueue(SimTime(now), request(page as u32, page * 64, 1, false));
+    };
+    (0..4).for_each(|_| read(&mut drive, 0));
+    drive.enqueue(SimTime(0), request(0, 0, 64, true));
+    let at = loop {
+        let now = drive.next_event().unwrap();
+        drive.advance(now, &mut done);
+        if let Some(write) = done.iter().find(|one| one.id == 0) {
+            break write.at.0;
+        }
+        let ended = done.len();
+        done.clear();
+        (0..ended).for_each(|_| read(&mut drive, now.0));
+        assert!(now.0 < 1_000_000_000, "the write is never programmed");
+    };
+    // Eight reads at most, then command, data and array.
+    let read = 200_000 + 3_000_000 + 1_000_000;
+    assert!(at <= 9 * read + 1_200_000 + 100_000_000, "{at}");
+    assert!(at > 8 * read, "{at}");
+}
+
+#[test]
 fn a_read_suspends_a_program_and_the_program_ends_later_by_just_that() {
     use cxlab_engine::units::SimTime;
     use cxlab_memory::MemoryBackend;

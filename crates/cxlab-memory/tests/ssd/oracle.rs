@@ -263,7 +263,7 @@ fn check(params: &SsdParams, requests: usize) -> Oracle {
     oracle
 }
 
-const REQUESTS: usize = 200_000;
+const REQUESTS: usize = 400_000;
 
 #[test]
 fn nothing_is_lost_with_the_mapping_in_dram() {
