@@ -29,7 +29,7 @@ const LEAVING: u32 = 1 << 31;
 struct Page {
     valid: u64,
     dirty: u64,
-    /// The fetch that requests may join.
+    /// The first of the fetches under way.
     fetch: u32,
     /// Fetches under way.
     fetches: u32,
@@ -244,7 +244,8 @@ impl<O: Observer> DramCache<O> {
 
     /// Goes on to the next event after a power failure.
     fn wait(&mut self, now: u64) -> u64 {
-        let next = self.next_inside().unwrap_or(now).max(now);
+        let next = self.next_inside().expect("a page that leaves is under way");
+        let next = next.max(now);
         self.step(next);
         next
     }
@@ -422,15 +423,14 @@ impl<O: Observer> DramCache<O> {
             return true;
         }
         if self.shape.merge
-            && here.fetch != NONE
-            && missing & !self.fetches[here.fetch as usize].sectors == 0
+            && let Some(fetch) = self.bringing(here, page, missing)
         {
-            if self.fetches[here.fetch as usize].targets == self.shape.targets {
+            if self.fetches[fetch as usize].targets == self.shape.targets {
                 return false;
             }
             self.counts.merged += 1;
             let outcome = self.first_use(slot, Outcome::Hit);
-            self.join(here.fetch, piece);
+            self.join(fetch, piece);
             self.tags.touch(slot);
             self.tell_prefetcher(page, outcome);
             return true;
@@ -450,6 +450,19 @@ impl<O: Observer> DramCache<O> {
         self.tags.touch(slot);
         self.tell_prefetcher(page, outcome);
         true
+    }
+
+    /// A fetch under way that brings sectors of a page.
+    fn bringing(&self, here: Page, page: u64, sectors: u64) -> Option<u32> {
+        if here.fetches == 0 {
+            return None;
+        }
+        let brings = |one: &Fetch| one.used && one.page == page && sectors & !one.sectors == 0;
+        if here.fetch != NONE && brings(&self.fetches[here.fetch as usize]) {
+            return Some(here.fetch);
+        }
+        let other = self.fetches.iter().position(brings);
+        other.map(|number| number as u32)
     }
 
     /// The sectors are there, or are written as a whole.

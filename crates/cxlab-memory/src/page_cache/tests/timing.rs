@@ -170,6 +170,37 @@ fn by_sector_only_what_is_missed_is_fetched_and_whole_writes_fetch_nothing() {
 }
 
 #[test]
+fn misses_of_a_sector_share_its_fetch_beside_others_of_the_page() {
+    let mut cache = cache(json!({ "fetch": "sector" }));
+    let ends = times(
+        &mut cache,
+        &[
+            (0, 0, false),
+            (1, 64, false),
+            (2, 64, false),
+            (3, 0, false),
+            (4, 128, true),
+        ],
+    );
+    assert_eq!(
+        ends[..4],
+        [
+            LOOKUP + READ,
+            1 + LOOKUP + READ,
+            1 + LOOKUP + READ,
+            LOOKUP + READ
+        ]
+    );
+    assert_eq!(
+        ends[4],
+        4 + LOOKUP + DRAM,
+        "a whole write waits for nothing"
+    );
+    assert_eq!(statistic(&cache, "fetches"), 2.0);
+    assert_eq!(statistic(&cache, "merged"), 2.0);
+}
+
+#[test]
 fn what_the_slow_medium_reads_and_writes_as_a_whole_is_fetched_and_written_so() {
     // Persistent memory has granules of 256 B: 4 lines.
     let behind = json!({ "kind": "pmem", "mode": "simple" });
