@@ -50,10 +50,10 @@ fn run(bencher: Bencher, name: &str, random: bool, writes: f64, gap: u64) {
     let mut done = Vec::with_capacity(64);
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
         let mut left = REQUESTS;
+        let mut write = false;
         while left > 0 {
             memory.advance(SimTime(now), &mut done);
             done.clear();
-            let mut write = rng.chance(writes);
             while left > 0 && next <= now && memory.can_accept(SimTime(now), write) {
                 line = match random {
                     true => rng.below(CAPACITY / 64),

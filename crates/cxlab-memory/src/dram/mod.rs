@@ -85,6 +85,9 @@ pub struct Dram<O = Silent> {
     shift: u32,
     bursts_of_line: u64,
     since: SimTime,
+    /// Up to when all is decided.
+    now: SimTime,
+    tick: u64,
 }
 
 impl<O: Observer> Dram<O> {
@@ -111,6 +114,8 @@ impl<O: Observer> Dram<O> {
             shift: resolved.burst_bytes.ilog2(),
             bursts_of_line: bursts_of_line(resolved.burst_bytes),
             since: SimTime::ZERO,
+            now: SimTime::ZERO,
+            tick: 0,
             resolved,
         })
     }
@@ -125,13 +130,17 @@ impl<O: Observer> Dram<O> {
         &self.resolved.timings
     }
 
+    /// Decides what happens up to `now`, and answers with its tick.
     #[inline]
     fn run(&mut self, now: SimTime) -> u64 {
-        let tick = self.resolved.config.tick(now.0);
-        for channel in &mut self.channels {
-            channel.run(tick, &mut self.book);
+        if now != self.now {
+            self.now = now;
+            self.tick = self.resolved.config.tick(now.0);
+            for channel in &mut self.channels {
+                channel.run(self.tick, &mut self.book);
+            }
         }
-        tick
+        self.tick
     }
 
     fn sum(&self, tick: u64, of: impl Fn(&Counters) -> u64) -> f64 {
@@ -143,7 +152,8 @@ impl<O: Observer> Dram<O> {
 impl<O: Observer> MemoryBackend for Dram<O> {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.run(now);
-        let outside: usize = self.channels.iter().map(Channel::waiting_outside).sum();
+        let channels = self.channels.iter();
+        let outside: usize = channels.map(Channel::waiting_outside).sum();
         let room = outside < self.resolved.input
             || (outside == 0 && self.channels.iter().all(|channel| channel.has_room(write)));
         self.refused = !room;
@@ -169,10 +179,11 @@ impl<O: Observer> MemoryBackend for Dram<O> {
                 write: request.write,
                 request: number,
             };
-            self.channels[place.channel as usize].arrive(tick, burst, &mut self.book);
+            let channel = &mut self.channels[place.channel as usize];
+            channel.arrive(tick, burst, &mut self.book);
+            // What arrived is planned for, so that the next event is known.
+            channel.run(tick, &mut self.book);
         }
-        // What arrived is planned for, so that the next event is known.
-        self.run(now);
         None
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::book::Book;
 use super::super::observer::{CommandKind, Observer};
-use super::candidates::{ACTIVATE, OPENED, Plan, READ, What};
+use super::candidates::{ACTIVATE, OPENED, PRECHARGE, Plan, READ, What};
 use super::queues::Opening;
 use super::{CLOSED, Channel, NIL};
 
@@ -19,13 +19,14 @@ impl<O: Observer> Channel<O> {
             What::Second => self.activate_second(at),
             What::Refresh { rank } => self.issue_refresh(rank as usize, at),
             What::Slot { list, index } => {
-                let slot = self.slots[list as usize][index as usize];
+                let slot = self.lists[list as usize].slots[index as usize];
                 let bank = slot.bank as usize;
                 if self.config.bank_queue.is_some() {
                     self.round_robin = bank;
+                    self.reconsider_all();
                 }
                 match slot.kind {
-                    ACTIVATE => self.activate(bank, slot.entry, list as usize, at, book),
+                    ACTIVATE => self.activate(bank, slot.entry, at, book),
                     kind if kind < ACTIVATE => {
                         self.access(bank, slot.entry, list as usize, at, book);
                     }
@@ -44,7 +45,7 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    fn activate(&mut self, index: usize, number: u16, list: usize, at: u64, book: &mut Book) {
+    fn activate(&mut self, index: usize, number: u16, at: u64, book: &mut Book) {
         let gaps = self.config.gaps;
         self.occupy(false, at + gaps.act_ticks);
         self.counters.activates += 1;
@@ -78,7 +79,7 @@ impl<O: Observer> Channel<O> {
             self.second = Some((index as u16, at + gaps.second_within));
         }
         if self.config.bank_queue.is_none() {
-            self.leave_bank(number, list);
+            self.leave_bank(number, usize::from(write));
             self.waiting[usize::from(write)] -= 1;
             self.banks[index].active = number;
             self.propose_opened(index);
@@ -106,6 +107,7 @@ impl<O: Observer> Channel<O> {
         for gate in &mut self.gates[first..first + groups] {
             *gate = (*gate).max(tick);
         }
+        self.reconsider(ACTIVATE);
     }
 
     fn precharge(&mut self, index: usize, number: u16, at: u64) {
@@ -144,6 +146,7 @@ impl<O: Observer> Channel<O> {
             for gate in &mut self.gates[first..first + groups] {
                 *gate = (*gate).max(next);
             }
+            self.reconsider(PRECHARGE);
         }
     }
 
@@ -187,7 +190,7 @@ impl<O: Observer> Channel<O> {
             self.banks[index].active = NIL;
             self.propose_opened(index);
         } else {
-            self.leave_bank(number, list);
+            self.leave_bank(number, self.current());
             if self.config.bank_queue.is_none() {
                 self.waiting[usize::from(entry.write)] -= 1;
             } else {
@@ -233,14 +236,7 @@ impl<O: Observer> Channel<O> {
         if bank.hits >= page.hits {
             return true;
         }
-        page.auto
-            && (0..2).all(|list| {
-                let mut next = bank.head[list];
-                while next != NIL && self.entries[next as usize].row != bank.row {
-                    next = self.entries[next as usize].next;
-                }
-                next == NIL
-            })
+        page.auto && !self.is_wanted(index)
     }
 
     /// What an access at `at` leaves to the next ones: same bank group, same rank, other ranks on
@@ -276,6 +272,7 @@ impl<O: Observer> Channel<O> {
             let gate = &mut self.gates[kind * all + own];
             *gate = (*gate).max(at + group[kind]);
         }
+        self.reconsider(READ);
     }
 
     /// The row that was touched longest ago has been idle for too long, unless it was touched

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use super::book::Book;
 use super::observer::{Command, CommandKind, Observer};
 use super::timing::Gaps;
-use candidates::{Plan, Slot};
+use candidates::{CELLS, LISTS, List, Plan};
 pub(super) use queues::Burst;
 use queues::Entry;
 use refresh::RefreshUnit;
@@ -149,8 +149,8 @@ struct Bank {
     length: u16,
     /// The request for which the row was opened, until its access. It has left the queue.
     active: u16,
-    /// Where its candidates lie in the lists.
-    place: [[u16; 3]; 3],
+    /// Where its candidates lie in their lists.
+    place: [u16; CELLS],
     rank: u16,
     /// Its bank group's gate, among those of one kind of command.
     gate: u16,
@@ -182,8 +182,9 @@ pub(super) struct Channel<O> {
     gates: Vec<u64>,
     entries: Vec<Entry>,
     free: Vec<u16>,
-    /// Candidates of reads, of writes, and of requests whose row was opened for them.
-    slots: [Vec<Slot>; 3],
+    lists: [List; LISTS],
+    /// Banks with requests in each of their lists, a bit each.
+    occupied: [Vec<u64>; 2],
     plan: Option<Plan>,
     /// From when on the row and column command buses are free.
     bus: [u64; 2],
@@ -233,7 +234,7 @@ impl<O: Observer> Channel<O> {
             tail: [NIL; 2],
             length: 0,
             active: NIL,
-            place: [[NIL; 3]; 3],
+            place: [NIL; CELLS],
             rank: (index / per_rank) as u16,
             gate: (index / config.banks) as u16,
             blocked: false,
@@ -250,14 +251,14 @@ impl<O: Observer> Channel<O> {
                 refresh: RefreshUnit::new(&config, rank),
             })
             .collect();
-        let list = || Vec::with_capacity(count * 3);
         let mut channel = Channel {
             banks: (0..count).map(bank).collect(),
             ranks,
             gates: vec![0; 4 * config.gates()],
             entries: vec![Entry::NONE; capacity],
             free: (0..capacity as u16).rev().collect(),
-            slots: [list(), list(), list()],
+            lists: Default::default(),
+            occupied: [vec![0; count.div_ceil(64)], vec![0; count.div_ceil(64)]],
             plan: None,
             bus: [0; 2],
             floor: 0,
@@ -284,6 +285,9 @@ impl<O: Observer> Channel<O> {
             number,
             observer,
         };
+        for list in &mut channel.lists {
+            list.slots.reserve(count * 2);
+        }
         channel.next_due = channel.first_due();
         channel
     }
@@ -336,7 +340,7 @@ impl<O: Observer> Channel<O> {
         }
         let command = self.plan.map_or(NEVER, |plan| plan.at);
         if blocked || !self.overflow.is_empty() {
-            return command.min(self.next_move);
+            return self.room();
         }
         let gaps = &self.config.gaps;
         let least = match (self.config.written, self.live_reads) {

@@ -150,19 +150,28 @@ impl<O: Observer> Channel<O> {
         let mut ends = (bank.head[list], bank.tail[list]);
         append(&mut self.entries, &mut ends, number);
         (bank.head[list], bank.tail[list]) = ends;
-        let cell = usize::from(write);
-        if bank.head[list] == number || (bank.row == row && bank.place[list][cell] == NIL) {
-            self.propose(index, list);
+        self.occupied[list][index / 64] |= 1 << (index % 64);
+        let first = bank.head[list] == number;
+        let hit = bank.row == row && bank.place[usize::from(write)] == NIL;
+        if (first || hit) && list == self.current() {
+            self.propose(index);
+        }
+        if self.banks[index].closing {
+            self.propose_idle(index);
         }
     }
 
     /// Takes an entry out of a list of its bank.
     #[inline]
     pub(super) fn leave_bank(&mut self, number: u16, list: usize) {
-        let bank = &mut self.banks[self.entries[number as usize].bank as usize];
+        let index = usize::from(self.entries[number as usize].bank);
+        let bank = &mut self.banks[index];
         let mut ends = (bank.head[list], bank.tail[list]);
         unlink(&mut self.entries, &mut ends, number);
         (bank.head[list], bank.tail[list]) = ends;
+        if ends.0 == NIL {
+            self.occupied[list][index / 64] &= !(1 << (index % 64));
+        }
     }
 
     /// Whether a queued write has that address.
@@ -216,8 +225,7 @@ impl<O: Observer> Channel<O> {
             writes > self.config.high || (reads == 0 && writes > 0)
         };
         if drain != self.draining {
-            self.draining = drain;
-            self.plan = None;
+            self.turn();
         }
     }
 
