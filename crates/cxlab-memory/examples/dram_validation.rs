@@ -54,6 +54,18 @@ enum Pattern {
 }
 use Pattern::*;
 
+impl Pattern {
+    fn name(self) -> String {
+        let mix = |writes: f64| format!("{:.0} % reads", (1.0 - writes) * 100.0);
+        match self {
+            Random { writes, gap, .. } => format!("random, {}, one in {gap}", mix(writes)),
+            Sequence { writes, gap, .. } => format!("stream, {}, one in {gap}", mix(writes)),
+            Add { .. } => "stream add".to_owned(),
+            Probe { interval, reads } => format!("probe, nop {interval}, {reads} % reads"),
+        }
+    }
+}
+
 struct Row {
     system: System,
     pattern: Pattern,
@@ -169,6 +181,20 @@ impl System {
                 r#"{"grade": "LPDDR5-6400", "channels": 1, "width": 32, "row_hit_cap": 1000000,
                     "yield_after": 0}"#
             }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Ddr4Dramsim => "DRAMsim3 DDR4-3200",
+            Lpddr4Dramsim => "DRAMsim3 LPDDR4-2400",
+            Ddr5Ramulator => "Ramulator DDR5-4800AN",
+            Ddr5Mop => "Ramulator DDR5-4800AN, MOP4CLXOR",
+            Ddr4Ramulator3200 => "Ramulator DDR4-3200AA",
+            Ddr4Ramulator2400 => "Ramulator DDR4-2400R",
+            Ddr5Probe => "Ramulator DDR5-4800AN, probe",
+            Ddr4Probe => "Ramulator DDR4-2400R, probe",
+            Lpddr5Probe => "Ramulator LPDDR5-6400, probe",
         }
     }
 
@@ -460,12 +486,13 @@ fn allowed(row: &Row) -> f64 {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let wanted = std::env::args().nth(1).unwrap_or_default();
-    println!("| system | pattern | latency there, here, ns | | GB/s there, here | | |");
-    println!("|---|---|---:|---:|---:|---:|---|");
+    println!(
+        "| simulator | pattern | ns there | here | off (of) | GB/s there | here | off (of 5 %) | |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---|");
     let (mut passed, mut total) = (0, 0);
     for row in ROWS {
-        let system = format!("{:?}", row.system);
-        let pattern = format!("{:?}", row.pattern);
+        let (system, pattern) = (row.system.name(), row.pattern.name());
         if !format!("{system} {pattern}").contains(&wanted) {
             continue;
         }
@@ -477,7 +504,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         total += 1;
         passed += usize::from(good);
         println!(
-            "| {system} | {pattern} | {:.2}, {:.2} | {latency:+.1} % of {} | {:.3}, {:.3} | \
+            "| {system} | {pattern} | {:.2} | {:.2} | {latency:+.1} % ({} %) | {:.3} | {:.3} | \
              {bandwidth:+.1} % | {} |",
             row.latency_ns,
             here.latency_ns,

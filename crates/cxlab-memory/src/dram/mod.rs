@@ -78,6 +78,10 @@ impl Medium for DramParams {
 pub struct Dram<O = Silent> {
     resolved: Resolved,
     channels: Vec<Channel<O>>,
+    /// What is known of each channel without asking it.
+    watches: Vec<Watch>,
+    /// Bursts that wait for room, of all channels.
+    outside: usize,
     book: Book,
     /// Someone was refused and waits for room.
     refused: bool,
@@ -88,6 +92,17 @@ pub struct Dram<O = Silent> {
     /// Up to when all is decided.
     now: SimTime,
     tick: u64,
+}
+
+/// What is known of a channel.
+#[derive(Clone, Copy, Default)]
+struct Watch {
+    /// The tick at which something happens in it.
+    alarm: u64,
+    /// The tick at which its owner should look.
+    wake: u64,
+    /// Bursts that wait for room.
+    outside: usize,
 }
 
 impl<O: Observer> Dram<O> {
@@ -108,7 +123,15 @@ impl<O: Observer> Dram<O> {
             .collect();
         let inside = resolved.config.reads + resolved.config.writes;
         Ok(Dram {
+            watches: vec![
+                Watch {
+                    wake: u64::MAX,
+                    ..Watch::default()
+                };
+                channels.len()
+            ],
             channels,
+            outside: 0,
             book: Book::new(inside * 2 * resolved.channels as usize),
             refused: false,
             shift: resolved.burst_bytes.ilog2(),
@@ -136,11 +159,26 @@ impl<O: Observer> Dram<O> {
         if now != self.now {
             self.now = now;
             self.tick = self.resolved.config.tick(now.0);
-            for channel in &mut self.channels {
-                channel.run(self.tick, &mut self.book);
+            for number in 0..self.channels.len() {
+                if self.watches[number].alarm <= self.tick {
+                    self.run_channel(number);
+                }
             }
         }
         self.tick
+    }
+
+    #[inline]
+    fn run_channel(&mut self, number: usize) {
+        let channel = &mut self.channels[number];
+        channel.run(self.tick, &mut self.book);
+        let watch = Watch {
+            alarm: channel.alarm(),
+            wake: channel.wake(false),
+            outside: channel.waiting_outside(),
+        };
+        let before = std::mem::replace(&mut self.watches[number], watch);
+        self.outside = self.outside + watch.outside - before.outside;
     }
 
     fn sum(&self, tick: u64, of: impl Fn(&Counters) -> u64) -> f64 {
@@ -152,10 +190,8 @@ impl<O: Observer> Dram<O> {
 impl<O: Observer> MemoryBackend for Dram<O> {
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
         self.run(now);
-        let channels = self.channels.iter();
-        let outside: usize = channels.map(Channel::waiting_outside).sum();
-        let room = outside < self.resolved.input
-            || (outside == 0 && self.channels.iter().all(|channel| channel.has_room(write)));
+        let room = self.outside < self.resolved.input
+            || (self.outside == 0 && self.channels.iter().all(|channel| channel.has_room(write)));
         self.refused = !room;
         room
     }
@@ -179,19 +215,19 @@ impl<O: Observer> MemoryBackend for Dram<O> {
                 write: request.write,
                 request: number,
             };
-            let channel = &mut self.channels[place.channel as usize];
-            channel.arrive(tick, burst, &mut self.book);
+            let number = place.channel as usize;
+            self.channels[number].arrive(tick, burst, &mut self.book);
             // What arrived is planned for, so that the next event is known.
-            channel.run(tick, &mut self.book);
+            self.run_channel(number);
         }
         None
     }
 
     fn next_event(&self) -> Option<SimTime> {
-        let unknown = self
-            .channels
-            .iter()
-            .map(|channel| channel.wake(self.refused))
+        let wakes = self.watches.iter().map(|watch| watch.wake);
+        let refused = self.channels.iter().filter(|_| self.refused);
+        let unknown = wakes
+            .chain(refused.map(|channel| channel.wake(true)))
             .min()
             .filter(|tick| *tick != u64::MAX)
             .map(|tick| SimTime(self.resolved.config.time(tick)));

@@ -331,6 +331,14 @@ impl<O: Observer> Channel<O> {
         }
     }
 
+    /// The tick of the next thing that happens here. Only after [`Channel::run`].
+    #[inline]
+    pub(super) fn alarm(&self) -> u64 {
+        let command = self.plan.map_or(NEVER, |plan| plan.at);
+        let idle = self.idle.front().map_or(NEVER, |first| first.0);
+        command.min(self.next_due).min(self.next_move).min(idle)
+    }
+
     /// A tick before which no burst is done that is not known yet, and nothing finds room, if
     /// `blocked` asks for that. Only after [`Channel::run`].
     #[inline]

@@ -263,3 +263,42 @@ fn a_full_memory_refuses_and_wakes_its_owner_when_there_is_room() {
     assert!(memory.can_accept(at, false), "at {at:?}");
     assert!(at.0 <= 2 * CLOCK);
 }
+
+/// An owner that asks at each clock gets in no sooner than one that waits to be woken.
+#[test]
+fn a_refused_owner_is_woken_as_soon_as_there_is_room() {
+    for (seed, policy) in [
+        r#""ranks": 2, "channels": 1"#,
+        r#""bank_queue": 8, "channels": 1, "ranks": 2"#,
+        r#""page": {"kind": "closed"}, "channels": 1"#,
+        r#""page": {"kind": "capped", "accesses": 2, "idle": "80 ns"}, "channels": 2"#,
+        r#""read_queue": 3, "write_queue": 3, "channels": 1, "write_done": "written""#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for grade in ["DDR4-2666V", "DDR5-4800BN", "LPDDR5-6400"] {
+            let params = params(&format!(r#"{{"grade": "{grade}", {policy}}}"#));
+            let resolved = params.resolve().unwrap();
+            let wishes = traffic(100 + seed as u64, 1_500, resolved.capacity.0);
+            let heard = drive(&mut memory(&params), &wishes);
+            let config = resolved.config;
+            let mut asked = memory(&params);
+            let mut now = 0;
+            for (index, wish) in wishes.iter().enumerate() {
+                now = wish.at.max(now);
+                while !asked.can_accept(SimTime(now), wish.write) {
+                    now = config.time(config.tick(now) + 1);
+                }
+                assert_eq!(heard.sent[index], now, "{grade} {policy}: {index}");
+                let request = crate::MemoryRequest {
+                    id: index as u32,
+                    dpa: cxlab_engine::units::Dpa(wish.dpa),
+                    lines: wish.lines,
+                    write: wish.write,
+                };
+                asked.enqueue(SimTime(now), request);
+            }
+        }
+    }
+}
