@@ -595,6 +595,92 @@ const SCENARIOS: &[Scenario] = &[
         "[hosts.issue]",
         &["hosts[0].issue", "found no cache", "hdm-db", "cache = "],
     ),
+    // Cores and hosts' own memory.
+    one(
+        &[(
+            "[hosts.issue]\noutstanding = 16",
+            "[hosts.core]\nwindow = 0",
+        )],
+        "window = 0",
+        &["hosts[0].core.window", "found 0", "1 to 65536"],
+    ),
+    one(
+        &[("[hosts.issue]\noutstanding = 16", "[hosts.core]\nmises = 4")],
+        "mises = 4",
+        &["in `hosts[0].core`", "did you mean `misses`?"],
+    ),
+    one(
+        &[(
+            "[hosts.issue]\noutstanding = 16",
+            "[hosts.core]\ncycle = \"0 ps\"",
+        )],
+        "cycle = ",
+        &["hosts[0].core.cycle", "found 0 ps", "1 ps to 1 ms"],
+    ),
+    one(
+        &[(
+            "[hosts.issue]\noutstanding = 16",
+            "[hosts.core]\ncaches = []",
+        )],
+        "caches = []",
+        &["hosts[0].core.caches", "found 0 levels", "1 to 4"],
+    ),
+    one(
+        &[(
+            "[hosts.issue]\noutstanding = 16",
+            "[hosts.core]\ncaches = [{ size = \"1 KiB\", ways = 32, access_time = \"1 ns\" }]",
+        )],
+        "caches = ",
+        &[
+            "hosts[0].core.caches[0].size",
+            "found 1 KiB",
+            "multiples of 2 KiB",
+        ],
+    ),
+    one(
+        &[("[hosts.issue]", "core = {}\n[hosts.issue]")],
+        "[hosts.issue]",
+        &["hosts[0].issue", "found `issue` and `core`", "one of them"],
+    ),
+    one(
+        &[(
+            "[hosts.issue]",
+            "local = { capacity = \"1 GiB\" }\n[hosts.issue]",
+        )],
+        "local = ",
+        &["hosts[0].local", "without a core", "core = {}"],
+    ),
+    one(
+        &[(
+            "[hosts.issue]\noutstanding = 16",
+            "core = {}\nlocal = { capacity = \"1 KiB\" }",
+        )],
+        "local = ",
+        &[
+            "hosts[0].local.capacity",
+            "found 1 KiB",
+            "multiples of 4 KiB",
+        ],
+    ),
+    one(
+        &[(
+            "kind = \"uniform\"\nread_ratio = 0.5",
+            "kind = \"random-read\"",
+        )],
+        "[hosts.workload]",
+        &["hosts[0].workload", "without a core", "core = {}"],
+    ),
+    one(
+        &[
+            ("[hosts.issue]\noutstanding = 16", "core = {}"),
+            (
+                "capacity = ",
+                "coherence = { class = \"hdm-db\" }\ncapacity = ",
+            ),
+        ],
+        "core = {}",
+        &["hosts[0].core", "hdm-db", "cache = "],
+    ),
     one(
         &[
             ("generation = \"6\"", "generation = \"5\""),
