@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
+#: What files of traces end with: captured by ``cxlab trace``, and ESF's text format.
+TRACE_ENDINGS = (".cxlt", ".trace", ".trace.gz")
+
+
 @dataclass(frozen=True)
 class Settings:
     """Where figures go, and how their runs are done."""
 
     out: Path
-    #: Folder of the paper's own traces; ``$CXLAB_TRACES`` when None.
+    #: Folder of the paper's own traces, or of others; ``$CXLAB_TRACES`` when None.
     traces: Path | None = None
     workers: int | None = None
     scheduler: str | None = None
@@ -48,6 +52,22 @@ class Settings:
         """The folder of traces, if one was given."""
         given = os.environ.get("CXLAB_TRACES")
         return self.traces or (Path(given) if given else None)
+
+    def has_traces(self, names: Sequence[str]) -> bool:
+        """Whether the paper's own traces are there, all of them."""
+        folder = self.trace_folder()
+        return folder is not None and all((folder / name).is_file() for name in names)
+
+    def trace_paths(self, names: Sequence[str]) -> dict[str, Path]:
+        """The paper's own traces by name; where one is missing, every trace of the folder."""
+        folder = self.trace_folder()
+        if folder is None:
+            return {}
+        if self.has_traces(names):
+            paths = [folder / name for name in names]
+        else:
+            paths = sorted(path for path in folder.glob("*") if path.name.endswith(TRACE_ENDINGS))
+        return {path.name.split(".")[0]: path.resolve() for path in paths}
 
 
 @dataclass(frozen=True)
@@ -84,7 +104,8 @@ class Figure:
     collect: Callable[[Settings], pandas.DataFrame]
     claims: Callable[[pandas.DataFrame], list[Claim]]
     draw: Callable[[pandas.DataFrame], Drawing]
-    #: Traces that it needs, by file name in the folder of traces.
+    #: Traces that it needs, by file name in the folder of traces; others do where they are not,
+    #: and nothing is judged then.
     traces: Sequence[str] = field(default=())
 
 
@@ -118,6 +139,11 @@ def reproduce(figures: Sequence[Figure], settings: Settings) -> pandas.DataFrame
                 continue
             table = figure.collect(settings)
             claims = figure.claims(table)
+            if figure.traces and not settings.has_traces(figure.traces):
+                claims = [
+                    replace(claim, text=f"{claim.text} (other traces)", tolerance=None)
+                    for claim in claims
+                ]
             _save(figure, table, settings.out)
             rows += [_row(figure, claim) for claim in claims]
     columns = ["figure", "claim", "paper", "cxlab", "deviation", "tolerance", "verdict"]
@@ -156,9 +182,10 @@ def _missing(figure: Figure, settings: Settings) -> str | None:
         return None
     folder = settings.trace_folder()
     if folder is None:
-        return "the paper's traces; give their folder with --traces DIR or $CXLAB_TRACES"
-    absent = [name for name in figure.traces if not (folder / name).is_file()]
-    return f"{', '.join(absent)} in {folder}" if absent else None
+        return "the paper's traces or others; give their folder with --traces DIR or $CXLAB_TRACES"
+    if settings.trace_paths(figure.traces):
+        return None
+    return f"{', '.join(figure.traces)}, or any traces ({', '.join(TRACE_ENDINGS)}), in {folder}"
 
 
 def _row(figure: Figure, claim: Claim) -> dict[str, object]:

@@ -42,21 +42,19 @@ def _topology(kind: str) -> Value:
     return {"kind": kind, "placement": "paired", **spines}
 
 
-def _workload(name: str, folder: Path) -> dict[str, Value]:
-    if name == IN_TURN:
+def _workload(path: Path | None) -> dict[str, Value]:
+    if path is None:
         return {"hosts[0].workload": {"kind": "stride", "stride": "256 B", "footprint": "64 MiB"}}
-    return {"hosts[0].workload.path": str(folder.resolve() / f"{name}.trace.gz")}
+    return {"hosts[0].workload.path": str(path)}
 
 
 def collect(settings: Settings, figure: str) -> pd.DataFrame:
     """Throughput and latency of each trace on each topology, over those on the chain."""
-    folder = settings.trace_folder()
-    if folder is None:
-        raise ValueError("no folder of traces was given")
+    paths: dict[str, Path | None] = {**settings.trace_paths(FILES), IN_TURN: None}
     cases = [
         (outstanding, name, kind)
         for outstanding in OUTSTANDING
-        for name in (*TRACES, IN_TURN)
+        for name in paths
         for kind in ("chain", "tree", *OTHERS)
     ]
     scenarios = [
@@ -66,7 +64,7 @@ def collect(settings: Settings, figure: str) -> pd.DataFrame:
                 **WINDOW,
                 "fabric.topology": _topology(kind),
                 "hosts[0].issue.outstanding": outstanding,
-                **_workload(name, folder),
+                **_workload(paths[name]),
             },
         )
         for outstanding, name, kind in cases
@@ -131,7 +129,7 @@ def draw(
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(10, 3.6), sharey=True, width_ratios=[3, 2], layout="constrained"
     )
-    groups = (*TRACES, IN_TURN)
+    groups = list(table.trace.unique())
     for shift, (kind, colour) in enumerate(OTHERS.items()):
         part = table[(table.outstanding == JUDGED) & (table.topology == kind)]
         places = [at + (shift - 1) * 0.26 for at in range(len(groups))]
@@ -152,5 +150,5 @@ def draw(
     right.set(xlabel="requests in flight a requester", title="by requests in flight")
     left.legend(fontsize=8)
     right.legend(fontsize=8)
-    figure.suptitle(f"{what.capitalize()} of five traces by topology (ESF Fig. {number})")
+    figure.suptitle(f"{what.capitalize()} of traces by topology (ESF Fig. {number})")
     return figure
