@@ -602,7 +602,7 @@ const SCENARIOS: &[Scenario] = &[
             "[hosts.core]\nwindow = 0",
         )],
         "window = 0",
-        &["hosts[0].core.window", "found 0", "1 to 65536"],
+        &["hosts[0].core.window", "is 0", "1 to 65536"],
     ),
     one(
         &[("[hosts.issue]\noutstanding = 16", "[hosts.core]\nmises = 4")],
