@@ -4,6 +4,7 @@
 //! a medium says is checked by whoever asks. All of its `unsafe` is here. What cannot be checked is
 //! that the functions are what the header says: a library is trusted like any native code.
 
+use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::ptr::NonNull;
@@ -93,7 +94,7 @@ impl fmt::Display for PluginError {
     }
 }
 
-impl std::error::Error for PluginError {}
+impl Error for PluginError {}
 
 /// A library that was loaded and whose table was checked.
 #[derive(Clone)]
@@ -113,7 +114,10 @@ impl Library {
         let wrong = |why: String| PluginError::Library(format!("`{path}`: {why}"));
         // SAFETY: the library's constructors run; the user chose the library.
         let library = unsafe { libloading::Library::new(path) };
-        let library = library.map_err(|error| wrong(error.to_string()))?;
+        let library = library.map_err(|error| match error.source() {
+            Some(why) => wrong(format!("{error}: {why}")),
+            None => wrong(error.to_string()),
+        })?;
         type Export = unsafe extern "C" fn() -> *const Table;
         // SAFETY: the symbol is only used as the function that the header declares.
         let export = unsafe { library.get::<Export>(c"cxlab_medium") };

@@ -51,12 +51,14 @@ impl Nested {
         self.backend.begin_measurement(now);
     }
 
-    /// Its statistics, behind a prefix.
+    /// Its statistics, behind a prefix unless they have it by themselves, as those of `dram` do.
     pub(super) fn statistics(&self, now: SimTime, prefix: &str, out: &mut Vec<Statistic>) {
         let first = out.len();
         self.backend.statistics(now, out);
         for one in &mut out[first..] {
-            one.name.insert_str(0, prefix);
+            if !one.name.starts_with(prefix) {
+                one.name.insert_str(0, prefix);
+            }
         }
     }
 }
