@@ -11,7 +11,7 @@
 //! of HBM3, and data: requests to one line that its owner sends while another is inside may be
 //! served in either order, except that a read sees a write that is queued before it.
 //!
-//! [`standards`] holds the tables, [`params`] what a scenario can say, [`channel`] the scheduler.
+//! `standards` holds the tables, `params` what a scenario can say, `channel` the scheduler.
 
 mod book;
 mod channel;
