@@ -57,6 +57,33 @@ class LittlesLaw(TypedDict):
     rate_times_latency: float
 
 
+class PhaseReport(TypedDict):
+    """What a phase of a core's program did."""
+
+    name: str
+    operations: int
+    steps: int
+    time_ns: float
+    operations_per_second: float
+    bandwidth_gbps: float
+    load_latency_ns: float
+
+
+class CoreReport(TypedDict):
+    """What a core's program did."""
+
+    loads: int
+    stores: int
+    flushes: int
+    flushes_dirty: int
+    hits: list[int]
+    merged: int
+    misses: int
+    phases: list[PhaseReport]
+    #: What the medium of the host's own memory kept about itself.
+    memory: NotRequired[dict[str, float]]
+
+
 class HostReport(TypedDict):
     """What a host measured."""
 
@@ -69,6 +96,8 @@ class HostReport(TypedDict):
     bandwidth_gbps: Bandwidth
     latency_ns: Latency
     in_flight: float
+    #: What its program did, where it has a core.
+    core: NotRequired[CoreReport]
 
 
 class DeviceReport(TypedDict):

@@ -1,4 +1,5 @@
 import gzip
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,9 @@ import pandas as pd
 import pytest
 
 import cxlab
-from cxlab.reproduce import PAPERS, Claim, Figure, Settings, reproduce
+from cxlab.reproduce import PAPERS, Claim, Figure, Settings, cxl_ssd_sim, reproduce
+from cxlab.reproduce.cxl_ssd_sim import common as ssd
+from cxlab.reproduce.cxl_ssd_sim import fig3, fig4, fig5, viper
 from cxlab.reproduce.esf import FIGURES, common, fig10, fig12, fig14, fig15, fig20, section4
 
 
@@ -17,6 +20,17 @@ def test_verdicts():
     assert Claim("", 2.0, 2.3, None).verdict == "shown"
     assert Claim("", "more", 2.3, 0.1).verdict == "shown"
     assert Claim("", 2.0, 1.8, 0.2).deviation == pytest.approx(-0.1)
+
+
+def test_verdicts_of_ranges():
+    assert Claim("", (7.0, 10.0), 8.0, 0.0).verdict == "pass"
+    assert Claim("", (7.0, 10.0), 10.1, 0.0).verdict == "MISS"
+    assert Claim("", (7.0, 10.0), 11.0, 0.1).verdict == "pass"
+    assert Claim("", (7.0, 10.0), 6.3, 0.0).deviation == pytest.approx(-0.1)
+    assert Claim("", (1.0, math.inf), 0.5, 0.0).verdict == "MISS"
+    assert Claim("", (1.0, math.inf), 50.0, 0.0).verdict == "pass"
+    assert Claim("", (1.0, math.inf), 50.0, None).paper_text == "> 1"
+    assert Claim("", (0.2, 0.5), 0.3, None).paper_text == "0.2 to 0.5"
 
 
 def test_scenarios_of_figures_are_those_in_the_scenarios_folder(root):
@@ -33,23 +47,35 @@ def test_the_scenario_of_traces_runs_with_any_trace(tmp_path):
     assert result.report["requests"]["completed"] == 16
 
 
-def test_every_figure_has_a_name_and_a_module(root):
-    names = [figure.name for figure in FIGURES]
+PACKAGES = {"esf": FIGURES, "cxl-ssd-sim": cxl_ssd_sim.FIGURES}
+SHIPPED = [(paper, figure) for paper, figures in PACKAGES.items() for figure in figures]
+
+
+def test_papers_are_those_with_figures():
+    assert {name: figures() for name, figures in PAPERS.items()} == PACKAGES
+
+
+@pytest.mark.parametrize("paper", PACKAGES)
+def test_every_figure_has_a_name_and_a_module(paper, root):
+    names = [figure.name for figure in PACKAGES[paper]]
     assert names == sorted(names, key=lambda name: (not name.startswith("fig"), name))
-    assert set(PAPERS) == {"esf"}
+    package = root / "python" / "cxlab" / "reproduce" / paper.replace("-", "_")
     for name in names:
-        assert (common.DATA.parent / f"{name.replace('-', '_')}.py").is_file()
-        assert (root / "figures" / "esf" / f"{name}.csv").is_file()
-        assert (root / "figures" / "esf" / f"{name}.png").is_file()
+        assert (package / f"{name.replace('-', '_')}.py").is_file()
+        assert (root / "figures" / paper / f"{name}.csv").is_file()
+        assert (root / "figures" / paper / f"{name}.png").is_file()
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
-def test_claims_and_drawing_follow_from_the_shipped_table(figure, root):
+@pytest.mark.parametrize(
+    ("paper", "figure"), SHIPPED, ids=[f"{paper}-{figure.name}" for paper, figure in SHIPPED]
+)
+def test_claims_and_drawing_follow_from_the_shipped_table(paper, figure, root):
     """The tables that are shipped make the claims that are shipped."""
     from matplotlib import pyplot
 
-    table = pd.read_csv(root / "figures" / "esf" / f"{figure.name}.csv", keep_default_na=False)
-    shipped = pd.read_csv(root / "figures" / "esf" / "claims.csv", keep_default_na=False, dtype=str)
+    folder = root / "figures" / paper
+    table = pd.read_csv(folder / f"{figure.name}.csv", keep_default_na=False)
+    shipped = pd.read_csv(folder / "claims.csv", keep_default_na=False, dtype=str)
     shipped = shipped[shipped.figure == figure.name]
     claims = figure.claims(table)
     assert [claim.text for claim in claims] == list(shipped.claim)
@@ -172,3 +198,49 @@ def test_laws_of_bandwidth():
     assert [common.law(kind, 8) for kind in common.TOPOLOGIES] == [1, 1, 2, 4, 8]
     table = pd.DataFrame([{"topology": "ring", "scale": 4, "ports": 2.3, "law": 2.0}])
     assert [claim.verdict for claim in fig10.claims(table)] == ["MISS"]
+
+
+def test_the_scenario_of_cxl_ssd_sim_is_that_in_the_scenarios_folder(root):
+    shipped = (ssd.DATA / "cxl-ssd-sim.toml").read_bytes()
+    assert shipped == (root / "scenarios" / "cxl-ssd-sim.toml").read_bytes()
+
+
+def test_random_reads_take_what_the_parts_take(tmp_path, monkeypatch):
+    """Of a footprint whose loads nearly all miss, and in a cache that holds it."""
+    small = {**fig4.WORKLOAD, "footprint": "2 MiB", "reads": 2_000}
+    monkeypatch.setattr(fig4, "WORKLOAD", small)
+    table = fig4.collect(Settings(out=tmp_path, workers=1)).set_index("device").load_latency_ns
+    # The network's 50 ns, for three of four loads at least, and a few for flits.
+    misses = 0.75
+    assert misses * 50 < table[ssd.CXL_DRAM] - table[ssd.DRAM] < 58
+    assert misses * (50 + 50) < table[ssd.CACHED] < 11 + 50 + 50 + 8
+    assert misses * (150 + 20) < table[ssd.PMEM] < 11 + 150 + 20 + 8
+    # Two levels of cells: 48 and 64 us.
+    assert misses * 48_000 < table[ssd.UNCACHED] < 80_000
+
+
+def test_every_device_keeps_its_records_and_more_work_hides_its_distance(tmp_path, monkeypatch):
+    monkeypatch.setattr(viper, "COUNT", 200)
+    monkeypatch.setattr(viper, "WORK", (100, 4000))
+    monkeypatch.setattr(viper, "SIZES", (16,))
+    table = fig5.collect(Settings(out=tmp_path, workers=1))
+    assert (table.qps > 0).all()
+    assert set(table.operation) == set(viper.OPERATIONS)
+    losses = [
+        1
+        - viper.ratio(
+            viper.qps(table, ssd.CXL_DRAM, cycles=cycles), viper.qps(table, ssd.DRAM, cycles=cycles)
+        )
+        for cycles in viper.WORK
+    ]
+    assert losses[0] > 0.25
+    assert 0 < losses[1] < 0.15
+
+
+def test_bandwidths_are_of_four_operations_of_five_devices(tmp_path, monkeypatch):
+    small = {**fig3.WORKLOAD, "elements": 40_000}
+    monkeypatch.setattr(fig3, "WORKLOAD", small)
+    table = fig3.collect(Settings(out=tmp_path, workers=1))
+    assert len(table) == len(fig3.MISSES) * len(ssd.DEVICES) * len(fig3.OPERATIONS)
+    by = table[table.misses == 4].groupby("device").bandwidth_gbps.mean()
+    assert by[ssd.DRAM] > by[ssd.CXL_DRAM] > by[ssd.UNCACHED]

@@ -6,6 +6,7 @@ it, and draws it. A claim that is missed is shown like one that is met.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -72,18 +73,33 @@ class Settings:
 
 @dataclass(frozen=True)
 class Claim:
-    """A number of the paper's (or what it says in words), and ours."""
+    """A number of the paper's, from where to where it lies, or words; and ours."""
 
     text: str
-    paper: float | str
+    paper: float | tuple[float, float] | str
     ours: float
     #: The relative deviation that passes; None for a claim that is shown and not judged.
     tolerance: float | None
 
     @property
     def deviation(self) -> float | None:
-        """Ours over the paper's, less one; None for words."""
-        return None if isinstance(self.paper, str) else self.ours / self.paper - 1
+        """Ours over the paper's (the nearer end, 0 between both), less one; None for words."""
+        if isinstance(self.paper, str):
+            return None
+        low, high = self.paper if isinstance(self.paper, tuple) else (self.paper, self.paper)
+        if low <= self.ours <= high:
+            return 0.0
+        return self.ours / (low if self.ours < low else high) - 1
+
+    @property
+    def paper_text(self) -> str:
+        """The paper's side, as it is printed."""
+        if isinstance(self.paper, str):
+            return self.paper
+        if isinstance(self.paper, tuple):
+            low, high = self.paper
+            return f"> {low:.4g}" if high == math.inf else f"{low:.4g} to {high:.4g}"
+        return f"{self.paper:.4g}"
 
     @property
     def verdict(self) -> str:
@@ -115,8 +131,17 @@ def _esf() -> Sequence[Figure]:
     return FIGURES
 
 
+def _cxl_ssd_sim() -> Sequence[Figure]:
+    from cxlab.reproduce.cxl_ssd_sim import FIGURES
+
+    return FIGURES
+
+
 #: Papers, by the name users type.
-PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {"esf": _esf}
+PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
+    "cxl-ssd-sim": _cxl_ssd_sim,
+    "esf": _esf,
+}
 
 
 def reproduce(figures: Sequence[Figure], settings: Settings) -> pandas.DataFrame:
@@ -193,7 +218,7 @@ def _row(figure: Figure, claim: Claim) -> dict[str, object]:
     return {
         "figure": figure.name,
         "claim": claim.text,
-        "paper": claim.paper if isinstance(claim.paper, str) else f"{claim.paper:.4g}",
+        "paper": claim.paper_text,
         "cxlab": f"{claim.ours:.4g}",
         "deviation": "" if deviation is None else f"{deviation:+.1%}",
         "tolerance": "" if claim.tolerance is None else f"{claim.tolerance:.0%}",

@@ -1,25 +1,22 @@
-"""What the figures share: scenarios, topologies, colours."""
+"""What the figures share: scenarios, topologies."""
 
 from pathlib import Path
 
 from cxlab._scenario import Scenario
 from cxlab._types import Value
+from cxlab.reproduce.common import BLACK as BLACK
+from cxlab.reproduce.common import BLUE as BLUE
+from cxlab.reproduce.common import GREEN as GREEN
+from cxlab.reproduce.common import ORANGE as ORANGE
+from cxlab.reproduce.common import PURPLE as PURPLE
+from cxlab.reproduce.common import RED as RED
+from cxlab.reproduce.common import SKY as SKY
 
 DATA = Path(__file__).parent / "data"
 
 #: fabric.link.bandwidth of esf-fig10 and noisy-neighbours.
 PORT_GBPS = 8.0
 
-# Okabe and Ito's colours, which colour-blind readers tell apart.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#CC79A7",
-    "#56B4E9",
-    "#000000",
-)
 TOPOLOGIES = {
     "chain": BLUE,
     "tree": SKY,

@@ -1,0 +1,94 @@
+"""What the figures share: the five devices, their scenarios, runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from cxlab._scenario import Scenario
+from cxlab._types import Value
+from cxlab.reproduce import Settings
+from cxlab.reproduce.common import BLACK, BLUE, GREEN, ORANGE, RED
+
+DATA = Path(__file__).parent / "data"
+
+DRAM, CXL_DRAM, PMEM, UNCACHED, CACHED = "DRAM", "CXL-DRAM", "PMEM", "CXL-SSD", "CXL-SSD, cache"
+#: The paper's five devices.
+DEVICES = {DRAM: BLACK, CXL_DRAM: BLUE, PMEM: GREEN, UNCACHED: RED, CACHED: ORANGE}
+
+#: gem5's DDR4_2400_8x8, and its controller's 10 ns before and after.
+_DDR4: Value = {"kind": "dram", "grade": "DDR4-2400U", "channels": 1}
+_BEHIND: dict[str, Value] = {
+    "devices[0].capacity": "512 MiB",
+    "devices[0].controller.process_time": "20 ns",
+}
+
+_MLC: dict[str, Value] = {
+    "kind": "ssd",
+    "flash": "mlc",
+    "channels": 8,
+    "ways": 4,
+    "dies": 2,
+    "planes": 1,
+    "buffer": "1 MiB",
+}
+#: The base scenario's flash; a low-latency drive, its buffer again a page for each plane; and the
+#: first where a page that was never written costs no read.
+FLASH: dict[str, Value] = {
+    "mlc": _MLC,
+    "z-nand": {"kind": "ssd", "flash": "z-nand", "buffer": "512 KiB"},
+    "mlc-fresh": {**_MLC, "unwritten": "zero"},
+}
+
+
+def scenario(
+    device: str,
+    workload: Mapping[str, Value],
+    changes: Mapping[str, Value] | None = None,
+    *,
+    flash: str = "mlc",
+) -> Scenario:
+    """One of the five devices with a workload, and changes.
+
+    An index always lies in the host's own memory. PMEM is on the memory bus, as a device with
+    memory of its own: its link takes no time but that of the wire.
+    """
+    values: dict[str, Value] = {"hosts[0].workload": {**workload, "data": "cxl"}}
+    if device == DRAM:
+        values["hosts[0].workload"] = {**workload, "data": "local"}
+        values |= {**_BEHIND, "devices[0].memory": _DDR4}
+    elif device == CXL_DRAM:
+        values |= {**_BEHIND, "devices[0].memory": _DDR4}
+    elif device == PMEM:
+        values |= {
+            **_BEHIND,
+            "devices[0].memory": {"kind": "pmem", "mode": "simple"},
+            "fabric.edge_link.port_delay": "0 ns",
+        }
+    elif device == UNCACHED:
+        values["devices[0].memory"] = FLASH[flash]
+    elif device == CACHED:
+        values["devices[0].memory.behind"] = FLASH[flash]
+    else:
+        raise ValueError(f"found device {device}; allowed: {', '.join(DEVICES)}")
+    return Scenario.from_file(DATA / "cxl-ssd-sim.toml").update({**values, **(changes or {})})
+
+
+def collect(
+    settings: Settings, figure: str, cases: Sequence[tuple[dict[str, Value], Scenario]]
+) -> pd.DataFrame:
+    """Runs cases; a row for each phase of each, with the case's own columns."""
+    results = settings.run(figure, [scenario for _, scenario in cases])
+    return pd.DataFrame(
+        [
+            {
+                **columns,
+                "phase": phase["name"],
+                "operations_per_second": phase["operations_per_second"],
+                "bandwidth_gbps": phase["bandwidth_gbps"],
+                "load_latency_ns": phase["load_latency_ns"],
+            }
+            for (columns, _), result in zip(cases, results, strict=True)
+            for phase in result.report["hosts"][0]["core"]["phases"]
+        ]
+    )

@@ -1,0 +1,95 @@
+"""STREAM bandwidth of the five devices: 8 MB of data, four operations."""
+
+import math
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab._types import Value
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.cxl_ssd_sim import common
+from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, DEVICES, DRAM, PMEM
+
+OPERATIONS = ("copy", "scale", "add", "triad")
+#: Misses in flight: gem5's first cache, which is judged, and its second.
+MISSES = (4, 20)
+WORKLOAD: dict[str, Value] = {"kind": "stream-kernels", "elements": 349_520}
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Bandwidth by misses in flight, device and operation."""
+    table = common.collect(
+        settings,
+        "fig3",
+        [
+            (
+                {"misses": misses, "device": device},
+                common.scenario(device, WORKLOAD, {"hosts[0].core.misses": misses}),
+            )
+            for misses in MISSES
+            for device in DEVICES
+        ],
+    )
+    table = table[table.phase.isin(OPERATIONS)].rename(columns={"phase": "operation"})
+    return table[["misses", "device", "operation", "bandwidth_gbps"]]
+
+
+def _bandwidth(table: pd.DataFrame, misses: int) -> pd.DataFrame:
+    """Operations by devices."""
+    part = table[table.misses == misses]
+    wide = part.pivot_table(index="operation", columns="device", values="bandwidth_gbps")
+    return wide.loc[list(OPERATIONS), list(DEVICES)]
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Ratios; "similar" is read as within 15 %, "about" as within 10 %."""
+    found = []
+    for misses in MISSES:
+        wide = _bandwidth(table, misses)
+        judged = misses == MISSES[0]
+        others = wide.drop(columns=DRAM).max(axis=1)
+        beside = f", {misses} misses in flight"
+        found += [
+            Claim(
+                f"DRAM over the next best, least of four operations{beside}",
+                (1.0, math.inf),
+                float((wide[DRAM] / others).min()),
+                0.0 if judged else None,
+            ),
+            Claim(
+                f"PMEM over DRAM, mean{beside}",
+                0.65,
+                float((wide[PMEM] / wide[DRAM]).mean()),
+                0.1 if judged else None,
+            ),
+            Claim(
+                f"CXL-SSD with LRU cache over CXL-DRAM, mean{beside}",
+                1.0,
+                float((wide[CACHED] / wide[CXL_DRAM]).mean()),
+                0.15 if judged else None,
+            ),
+        ]
+    return found
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Bars by operation, a panel for each number of misses."""
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for axes, misses in zip(panels, MISSES, strict=True):
+        wide = _bandwidth(table, misses)
+        width = 0.8 / len(DEVICES)
+        for place, (device, colour) in enumerate(DEVICES.items()):
+            at = [index + (place - 2) * width for index in range(len(OPERATIONS))]
+            bars = axes.bar(at, wide[device], width, color=colour, label=device)
+            axes.bar_label(bars, fmt="%.2g", fontsize=6)
+        axes.set_xticks(range(len(OPERATIONS)), OPERATIONS)
+        axes.set(title=f"{misses} misses in flight")
+    panels[0].set(ylabel="bandwidth (GB/s)")
+    panels[0].legend(fontsize=7, loc="upper left", bbox_to_anchor=(0, 1))
+    panels[0].set_ylim(0, 1.45 * table[table.misses == MISSES[0]].bandwidth_gbps.max())
+    figure.suptitle("STREAM, 8 MB (CXL-SSD-Sim Fig. 3)")
+    return figure
+
+
+FIGURE = Figure("fig3", "STREAM bandwidth of the five devices", collect, claims, draw)

@@ -1,0 +1,53 @@
+"""Latency of random reads of the five devices: a chain of loads through 8 MB."""
+
+import math
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab._types import Value
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.cxl_ssd_sim import common
+from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, DEVICES, PMEM, UNCACHED
+
+WORKLOAD: dict[str, Value] = {"kind": "random-read", "footprint": "8 MiB", "reads": 20_000}
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Mean time of a load by device, with those that the core's caches answer."""
+    table = common.collect(
+        settings,
+        "fig4",
+        [({"device": device}, common.scenario(device, WORKLOAD)) for device in DEVICES],
+    )
+    return table[table.phase == "read"][["device", "load_latency_ns"]]
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Ratios; "on par" is read as within 20 %."""
+    latency = table.set_index("device").load_latency_ns
+    return [
+        Claim("cached CXL-SSD over CXL-DRAM", 1.0, float(latency[CACHED] / latency[CXL_DRAM]), 0.2),
+        Claim("cached CXL-SSD over PMEM", 1.0, float(latency[CACHED] / latency[PMEM]), 0.2),
+        Claim(
+            "CXL-SSD without over with cache",
+            (1.0, math.inf),
+            float(latency[UNCACHED] / latency[CACHED]),
+            0.0,
+        ),
+    ]
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Bars."""
+    figure, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
+    bars = axes.bar(table.device, table.load_latency_ns, color=list(DEVICES.values()))
+    axes.bar_label(bars, fmt="{:,.0f}")
+    axes.set_yscale("log")
+    axes.set(ylabel="mean time of a load (ns)", title="Random reads, 8 MB (CXL-SSD-Sim Fig. 4)")
+    axes.set_ylim(10, 4 * table.load_latency_ns.max())
+    return figure
+
+
+FIGURE = Figure("fig4", "latency of random reads of the five devices", collect, claims, draw)
