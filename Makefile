@@ -83,6 +83,7 @@ bench: need-rust ## Measure speed (docs/performance.md has the numbers and the m
 figures: need-rust .venv/.installed ## Simulate and draw the figures that are compared with papers
 	VIRTUAL_ENV="$(abspath .venv)" .venv/bin/maturin develop --quiet --release
 	.venv/bin/cxlab reproduce esf --out figures/esf
+	.venv/bin/cxlab reproduce cxl-ssd-sim --out figures/cxl-ssd-sim
 
 .venv/.installed: python/requirements-test.txt pyproject.toml
 	@$(MAKE) need-python

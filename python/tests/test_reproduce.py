@@ -25,7 +25,7 @@ def test_verdicts():
 def test_verdicts_of_ranges():
     assert Claim("", (7.0, 10.0), 8.0, 0.0).verdict == "pass"
     assert Claim("", (7.0, 10.0), 10.1, 0.0).verdict == "MISS"
-    assert Claim("", (7.0, 10.0), 11.0, 0.1).verdict == "pass"
+    assert Claim("", (7.0, 10.0), 10.9, 0.1).verdict == "pass"
     assert Claim("", (7.0, 10.0), 6.3, 0.0).deviation == pytest.approx(-0.1)
     assert Claim("", (1.0, math.inf), 0.5, 0.0).verdict == "MISS"
     assert Claim("", (1.0, math.inf), 50.0, 0.0).verdict == "pass"

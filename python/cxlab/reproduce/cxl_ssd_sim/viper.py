@@ -17,7 +17,7 @@ from matplotlib.figure import Figure as Drawing
 from cxlab._scenario import Scenario
 from cxlab._types import Value
 from cxlab.reproduce import Claim, Settings
-from cxlab.reproduce.common import BLUE, GREEN, ORANGE, PURPLE, RED, SKY
+from cxlab.reproduce.common import BLUE, GREEN, ORANGE, PURPLE, SKY
 from cxlab.reproduce.cxl_ssd_sim import common
 from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, DEVICES, DRAM, PMEM, UNCACHED
 
@@ -28,7 +28,7 @@ COUNT = 10_000
 RECORDS = {216: ("16 B", "200 B"), 532: ("32 B", "500 B")}
 POLICIES = {"lru": ORANGE, "lfru": PURPLE, "fifo": SKY, "2q": GREEN, "direct": BLUE}
 #: Cache sizes in MiB; the first is the paper's.
-SIZES = (16, 4, 2)
+SIZES = (16, 8, 2)
 #: How queries, updates and deletes choose keys; the first is the kernel's default.
 KEYS = ("uniform", "zipfian")
 #: Flash beside the base scenario's.
