@@ -38,6 +38,16 @@ pub enum Mode {
     Detailed,
 }
 
+/// When a write of the simple mode is done.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteDone {
+    /// When it is in the queue, off the bus. It waits there until its bank has no read to do.
+    Queued,
+    /// When it is in the medium. Banks work in order of arrival.
+    Written,
+}
+
 /// Parameters of persistent memory. A parameter of the mode that is not chosen is refused.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
@@ -56,6 +66,9 @@ pub struct PmemParams {
     pub read: Option<Picos>,
     /// Simple mode: time of a write of a row. Default 500 ns (the same).
     pub write: Option<Picos>,
+    /// Simple mode: when a write is done, and whether reads go before writes that wait. Default
+    /// `written`; `queued` is what gem5's memory controller does.
+    pub write_done: Option<WriteDone>,
     /// Simple mode: time of a read that hits the row buffer. Default 17.5 ns (send and burst,
     /// tSEND 14.16 ns + tBURST 3.33 ns, of gem5's NVM_2400_1x64).
     pub row_hit: Option<Picos>,
@@ -117,6 +130,7 @@ impl Default for PmemParams {
             bus: None,
             read: None,
             write: None,
+            write_done: None,
             row_hit: None,
             banks: None,
             dimms: None,
@@ -159,6 +173,7 @@ impl PmemParams {
         let simple = [
             ("read", self.read.is_some()),
             ("write", self.write.is_some()),
+            ("write_done", self.write_done.is_some()),
             ("row_hit", self.row_hit.is_some()),
             ("banks", self.banks.is_some()),
         ];

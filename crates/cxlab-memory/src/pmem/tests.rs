@@ -176,6 +176,82 @@ fn simple_writes_to_one_row_are_written_together_when_the_bank_is_busy() {
 }
 
 #[test]
+fn a_queued_write_is_done_off_the_bus_and_reads_go_before_those_that_wait() {
+    let requests = [
+        (0, 0, 1, true),
+        (10_000, 256, 1, true),
+        (20_000, 512, 1, true),
+        (30_000, 768, 1, false),
+        (40_000, 512, 1, false),
+    ];
+    let params = json!({ "mode": "simple", "banks": 1, "write_done": "queued" });
+    let line = 3_334;
+    let mut queued = pmem(params.clone());
+    let ends = times(queued.as_mut(), &requests);
+    assert_eq!(ends[..3], [line, 10_000 + line, 20_000 + line]);
+    let first = line + 500_000;
+    assert_eq!(
+        ends[3],
+        first + 150_000,
+        "behind the write under way, before those that wait"
+    );
+    assert_eq!(ends[4], 40_000 + 17_500, "served from the queue");
+    assert_eq!(statistic(queued.as_ref(), "row_writes"), 3.0);
+    let mut written = pmem(json!({ "mode": "simple", "banks": 1 }));
+    let ends = times(written.as_mut(), &requests);
+    assert_eq!(ends[..4], [500_000, 1_000_000, 1_500_000, 1_650_000]);
+}
+
+#[test]
+fn a_queued_write_keeps_its_place_until_it_is_in_the_medium() {
+    let params = json!({ "mode": "simple", "banks": 1, "queue": 2, "write_done": "queued" });
+    let mut queued = pmem(params);
+    let ends = times(queued.as_mut(), &[(0, 0, 1, true)]);
+    assert_eq!(ends, [3_334]);
+    let mut done = Vec::new();
+    for (id, dpa) in [(0, 4096), (1, 8192)] {
+        let request = MemoryRequest {
+            id,
+            dpa: Dpa(dpa),
+            lines: 1,
+            write: true,
+        };
+        assert!(queued.can_accept(SimTime(1_000_000), true));
+        assert_eq!(queued.enqueue(SimTime(1_000_000), request), None);
+    }
+    let mut freed = 0;
+    while !queued.can_accept(SimTime(freed), true) {
+        freed = queued.next_event().unwrap().0;
+        queued.advance(SimTime(freed), &mut done);
+    }
+    assert_eq!(done.len(), 2, "answered long before");
+    assert_eq!(freed, 1_000_000 + 3_334 + 500_000);
+}
+
+#[test]
+fn queued_writes_of_banks_have_the_bandwidth_of_the_medium() {
+    let params = json!({ "mode": "simple", "banks": 4, "write_done": "queued", "queue": 64 });
+    let mut queued = pmem(params);
+    let mut addresses = random(3, GIB, 256);
+    let (mut now, mut done, count) = (0, Vec::new(), 20_000);
+    for id in 0..count {
+        while !queued.can_accept(SimTime(now), true) {
+            now = queued.next_event().unwrap().0;
+            queued.advance(SimTime(now), &mut done);
+        }
+        let request = MemoryRequest {
+            id,
+            dpa: Dpa(addresses()),
+            lines: 4,
+            write: true,
+        };
+        assert_eq!(queued.enqueue(SimTime(now), request), None);
+    }
+    let rate = f64::from(count) * 256.0 / (now as f64 / 1e3);
+    assert_near("queued, four banks of 256 B in 500 ns", rate, 2.048, 3.0);
+}
+
+#[test]
 fn an_idle_detailed_access_is_the_sum_of_its_parts() {
     let mut one = pmem(json!({ "dimms": 1 }));
     let us = 1_000_000;
