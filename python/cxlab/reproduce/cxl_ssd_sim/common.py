@@ -51,7 +51,8 @@ def scenario(
     """One of the five devices with a workload, and changes.
 
     An index always lies in the host's own memory. PMEM is on the memory bus, as a device with
-    memory of its own: its link takes no time but that of the wire.
+    memory of its own: its link takes no time but that of the wire. Its writes are done when they
+    are queued, as in gem5's memory controller.
     """
     values: dict[str, Value] = {"hosts[0].workload": {**workload, "data": "cxl"}}
     if device == DRAM:
@@ -62,7 +63,7 @@ def scenario(
     elif device == PMEM:
         values |= {
             **_BEHIND,
-            "devices[0].memory": {"kind": "pmem", "mode": "simple"},
+            "devices[0].memory": {"kind": "pmem", "mode": "simple", "write_done": "queued"},
             "fabric.edge_link.port_delay": "0 ns",
         }
     elif device == UNCACHED:
