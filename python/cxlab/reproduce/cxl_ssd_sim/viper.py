@@ -28,7 +28,7 @@ COUNT = 10_000
 RECORDS = {216: ("16 B", "200 B"), 532: ("32 B", "500 B")}
 POLICIES = {"lru": ORANGE, "lfru": PURPLE, "fifo": SKY, "2q": GREEN, "direct": BLUE}
 #: Cache sizes in MiB; the first is the paper's.
-SIZES = (16, 8, 2)
+SIZES = (16, 8, 4, 2)
 #: How queries, updates and deletes choose keys; the first is the kernel's default.
 KEYS = ("uniform", "zipfian")
 #: Flash beside the base scenario's.
@@ -211,8 +211,10 @@ def draw(table: pd.DataFrame, title: str) -> Drawing:
         xlabel="cache (MiB)",
         ylabel="operations/s over LRU's",
         title="(d) query, update, delete by cache size and keys",
-        ylim=(0.5, 1.2),
+        yscale="log",
     )
+    ticks = (0.6, 0.8, 1, 2, 4)
+    sizes.set_yticks(ticks, [str(tick) for tick in ticks])
     sizes.minorticks_off()
     for axes in (devices, policies, work, sizes):
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
