@@ -294,7 +294,7 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("\"46 ns\"", "\"4 s\"")],
         "latency",
-        &["devices[0].memory.latency", "4 s", "1 ms"],
+        &["devices[0].memory.latency", "4 s", "at most 1 s"],
     ),
     one(
         &[("\"25 ns\"", "\"25 ms\"")],
@@ -594,6 +594,18 @@ const SCENARIOS: &[Scenario] = &[
         )],
         "[hosts.issue]",
         &["hosts[0].issue", "found no cache", "hdm-db", "cache = "],
+    ),
+    one(
+        &[(
+            "[devices.memory]\nkind = \"fixed\"\nlatency = \"46 ns\"",
+            "[devices.memory]\nkind = \"dram-cache\"\nbehind = { kind = \"ssd\", erase_time = \"2 s\" }",
+        )],
+        "behind = ",
+        &[
+            "devices[0].memory.behind.erase_time",
+            "found 2 s",
+            "at most 1 s",
+        ],
     ),
     // Cores and hosts' own memory.
     one(

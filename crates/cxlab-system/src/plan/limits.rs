@@ -4,13 +4,14 @@
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_host::RequesterParams;
+use serde_json::{Map, Value};
 
 use super::Problem;
 use crate::scenario::Scenario;
 
 /// Longest constant delay of one part.
 pub(super) const LONGEST_DELAY: Picos = Picos(1_000_000_000);
-/// Longest time between two issues.
+/// Longest time between two issues, and longest time of a medium.
 const LONGEST_INTERVAL: Picos = Picos(1_000_000_000_000);
 /// Longest window, an hour: 64 bits of picoseconds hold 5,000 of them.
 const LONGEST_WINDOW: Picos = Picos(3_600_000_000_000_000);
@@ -50,6 +51,10 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
         let path = format!("hosts[{at}]");
         check_requests(&format!("{path}.requests"), group.requests, problems);
         check_issue(&format!("{path}.issue"), &group.issue, problems);
+        if let Some(local) = &group.local {
+            let path = format!("{path}.local.memory");
+            check_medium(&path, &local.memory.params, problems);
+        }
     }
     for (at, group) in scenario.devices.iter().enumerate() {
         let path = format!("devices[{at}]");
@@ -60,19 +65,23 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             LONGEST_DELAY,
             problems,
         );
-        // Media come from a catalog, so only their times as written are known here.
-        for (key, value) in &group.memory.params {
-            if let Some(Ok(time)) = value.as_str().map(str::parse::<Picos>) {
-                check_time(
-                    &format!("{path}.memory.{key}"),
-                    time,
-                    LONGEST_DELAY,
-                    problems,
-                );
-            }
-        }
+        let path = format!("{path}.memory");
+        check_medium(&path, &group.memory.params, problems);
     }
     check_state(scenario, problems);
+}
+
+/// Media come from a catalog, so only their times as written are known here. A medium may have
+/// others inside.
+fn check_medium(path: &str, params: &Map<String, Value>, problems: &mut Vec<Problem>) {
+    for (key, value) in params {
+        let path = format!("{path}.{key}");
+        if let Some(inside) = value.as_object() {
+            check_medium(&path, inside, problems);
+        } else if let Some(Ok(time)) = value.as_str().map(str::parse::<Picos>) {
+            check_time(&path, time, LONGEST_INTERVAL, problems);
+        }
+    }
 }
 
 /// Most picoseconds of a constant stage over a round trip: the stages of a transaction are 32-bit
