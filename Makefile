@@ -58,8 +58,8 @@ wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` instal
 		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
 
 .PHONY: test-all
-test-all: need-rust have-valgrind ## The slow suites too, in release mode
-	$(CARGO) test --workspace --release --locked --no-fail-fast -- --include-ignored
+test-all: need-rust have-valgrind ## The slow suites too, optimised
+	$(CARGO) test --workspace --profile slow-tests --locked --no-fail-fast -- --include-ignored
 
 .PHONY: deny
 deny: ## Licences, sources and advisories of dependencies, where cargo-deny is installed
