@@ -26,6 +26,7 @@ const MISS: u64 = L1 + L2 + 2 * WAY + MEDIUM;
 
 struct Script {
     steps: std::vec::IntoIter<Step>,
+    result: Result<(), String>,
     phases: Vec<Phase>,
 }
 
@@ -35,6 +36,9 @@ impl Program for Script {
     }
     fn phases(&self) -> &[Phase] {
         &self.phases
+    }
+    fn check(&self) -> Result<(), String> {
+        self.result.clone()
     }
 }
 
@@ -105,6 +109,7 @@ fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
         }),
         program: Box::new(Script {
             steps: steps.into_iter(),
+            result: Ok(()),
             phases: phases.to_vec(),
         }),
         rng: StreamRng::new(1, "core"),
@@ -336,4 +341,45 @@ fn phases_are_measured_apart() {
         (second.begin, second.time()),
         (SimTime(MISS), Picos(L1 + MISS))
     );
+}
+
+/// What a core says of a program with a wrong result, cut off after `limit` steps.
+fn checked(limit: Option<u64>) -> Result<(), String> {
+    let capacity = Bytes(1 << 30);
+    let core = Core::new(CoreConfig {
+        params: params(),
+        number: 0,
+        port_id: PortId(0),
+        ports: Vec::new(),
+        port_to: Vec::new(),
+        first_device: 1,
+        map: Arc::new(AddressMap::new(Vec::new())),
+        local: Some(LocalConfig {
+            backend: FixedParams::default().backend(Site::alone(capacity, 1)),
+            capacity,
+            latency: Picos(WAY),
+        }),
+        program: Box::new(Script {
+            steps: vec![load(1), load(2)].into_iter(),
+            result: Err("wrong".to_owned()),
+            phases: vec![Phase {
+                name: "only".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }),
+        rng: StreamRng::new(1, "core"),
+        limit,
+        log: false,
+    });
+    let mut simulation = Simulation::new(vec![Alone(core)], vec![Vec::new()]);
+    assert_eq!(simulation.components()[0].0.check(), Ok(()));
+    simulation.run(1, SimTime::NEVER, &Default::default());
+    simulation.components()[0].0.check()
+}
+
+#[test]
+fn only_a_program_that_came_to_its_end_is_checked() {
+    assert_eq!(checked(None), Err("wrong".to_owned()));
+    assert_eq!(checked(Some(3)), Err("wrong".to_owned()));
+    assert_eq!(checked(Some(1)), Ok(()));
 }

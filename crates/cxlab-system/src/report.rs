@@ -566,7 +566,7 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
             host.requests_in_flight()
         ));
     }
-    if let Some(core) = host.core().filter(|core| core.is_done()) {
+    if let Some(core) = host.core() {
         core.check()
             .map_err(|wrong| format!("the result of the program: {wrong}"))?;
     }

@@ -129,6 +129,8 @@ pub struct Core {
     left: u64,
     held: Option<Step>,
     exhausted: bool,
+    /// Whether the program came to its end, and not to the limit of its steps.
+    finished: bool,
     /// The cycle of the last issue, and how many were issued in it.
     cycle_start: u64,
     in_cycle: u32,
@@ -213,6 +215,7 @@ impl Core {
             left: config.limit.unwrap_or(u64::MAX),
             held: None,
             exhausted: false,
+            finished: false,
             cycle_start: 0,
             in_cycle: 0,
             wake: u64::MAX,
@@ -254,12 +257,15 @@ impl Core {
         self.program.phases()
     }
 
-    /// Checks the result of a program that has finished.
+    /// Checks the result of the program, if it came to its end and all has completed.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn check(&self) -> Result<(), String> {
-        self.program.check()
+        match self.finished && self.is_done() {
+            true => self.program.check(),
+            false => Ok(()),
+        }
     }
 
     /// What the medium of the host's own memory kept about itself; `None` without such memory.
@@ -410,6 +416,7 @@ impl Core {
                 if self.left > 0 {
                     self.left -= 1;
                     self.held = self.program.next_step(&mut self.rng);
+                    self.finished = self.held.is_none();
                 }
                 self.exhausted = self.held.is_none();
             }
