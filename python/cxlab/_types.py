@@ -109,6 +109,8 @@ class DeviceReport(TypedDict):
     bandwidth_gbps: Bandwidth
     #: What its DCOH and snoop filter did, where it keeps its memory coherent.
     coherence: NotRequired[dict[str, float]]
+    #: What its medium kept about itself.
+    medium: NotRequired[dict[str, float]]
 
 
 class LinkReport(TypedDict):

@@ -85,8 +85,10 @@ def page(result: Result) -> str:
         ),
         "</div>",
         _section("Where a request's time goes", _stages(report)),
+        _programs(report),
         _section("Latency by host", _hosts(report)),
         _section("Devices", _devices(report)),
+        _media(report),
         _section("Links, the busiest first", _links(report)),
         _hops(report),
         _requests(result),
@@ -238,6 +240,49 @@ def _hosts(report: Report) -> str:
     ]
     head = ["host", "requests", "GB/s", "mean, ns", "p50", "p90", "p99", "max"]
     return _table(head, rows)
+
+
+def _programs(report: Report) -> str:
+    """What the programs of hosts with a core did, by phase."""
+    rows = [
+        [
+            host["name"],
+            phase["name"],
+            f"{phase['operations']:,}",
+            f"{phase['time_ns'] / 1e3:,.3f}",
+            f"{phase['operations_per_second']:,.0f}",
+            f"{phase['bandwidth_gbps']:,.3f}",
+            f"{phase['load_latency_ns']:,.1f}",
+        ]
+        for host in report["hosts"]
+        if "core" in host
+        for phase in host["core"]["phases"]
+        if phase["steps"]
+    ]
+    if not rows:
+        return ""
+    head = ["host", "phase", "operations", "time, us", "operations/s", "GB/s", "mean load, ns"]
+    return _section("Programs", _table(head, rows))
+
+
+def _media(report: Report) -> str:
+    """What media kept about themselves."""
+    kept = [
+        *(
+            (f"{host['name']}, its own memory", host["core"].get("memory", {}))
+            for host in report["hosts"]
+            if "core" in host
+        ),
+        *((device["name"], device.get("medium", {})) for device in report["devices"]),
+    ]
+    rows = [
+        [owner, name.replace("_", " "), f"{value:,.6g}"]
+        for owner, values in kept
+        for name, value in values.items()
+    ]
+    if not rows:
+        return ""
+    return _section("Media", _table(["memory of", "statistic", "value"], rows))
 
 
 def _devices(report: Report) -> str:

@@ -3,12 +3,14 @@ import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
 import cxlab
 from cxlab.report import page
 
+ROOT = Path(__file__).parents[2]
 BROWSER = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
@@ -78,6 +80,26 @@ def test_a_folder_without_picture_and_log_and_a_partial_run_have_a_page(pool):
     page_text = page(cxlab.Result(text))
     assert "This run was interrupted" in page_text
     assert "The slowest requests" not in page_text
+
+
+def test_programs_and_media_are_shown():
+    scenario = cxlab.Scenario.from_file(ROOT / "scenarios" / "core-stream.toml")
+    result = cxlab.run(scenario.set("hosts[0].workload.elements", 2048))
+    tags = Tags()
+    tags.feed(page(result))
+    assert tags.open == []
+    words = "".join(tags.text)
+    assert "Programs" in words
+    [host] = result.report["hosts"]
+    assert [phase["name"] for phase in host["core"]["phases"]] == [
+        "init", "copy", "scale", "add", "triad",
+    ]  # fmt: skip
+    assert all(f"{phase['time_ns'] / 1e3:,.3f}" in words for phase in host["core"]["phases"])
+    assert "cpu, its own memory" in words
+    [device] = result.report["devices"]
+    for name, value in device["medium"].items():
+        assert name.replace("_", " ") in words
+        assert f"{value:,.6g}" in words
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium is installed")
