@@ -88,7 +88,14 @@ fn run(params: CoreParams, steps: Vec<Step>) -> Ran {
     run_on(params, steps, fixed)
 }
 
-fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
+/// A core on memory of its own that runs these steps, at most `limit` of them, to this result.
+fn alone(
+    params: CoreParams,
+    steps: Vec<Step>,
+    medium: FixedParams,
+    result: Result<(), String>,
+    limit: Option<u64>,
+) -> Simulation<Alone> {
     let capacity = Bytes(1 << 30);
     let phases = ["first", "second"].map(|name| Phase {
         name: name.to_owned(),
@@ -109,14 +116,18 @@ fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
         }),
         program: Box::new(Script {
             steps: steps.into_iter(),
-            result: Ok(()),
+            result,
             phases: phases.to_vec(),
         }),
         rng: StreamRng::new(1, "core"),
-        limit: None,
+        limit,
         log: false,
     });
-    let mut simulation = Simulation::new(vec![Alone(core)], vec![Vec::new()]);
+    Simulation::new(vec![Alone(core)], vec![Vec::new()])
+}
+
+fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
+    let mut simulation = alone(params, steps, medium, Ok(()), None);
     let outcome = simulation.run(1, SimTime::NEVER, &Default::default());
     let core = &simulation.components()[0].0;
     assert!(core.is_done());
@@ -345,33 +356,9 @@ fn phases_are_measured_apart() {
 
 /// What a core says of a program with a wrong result, cut off after `limit` steps.
 fn checked(limit: Option<u64>) -> Result<(), String> {
-    let capacity = Bytes(1 << 30);
-    let core = Core::new(CoreConfig {
-        params: params(),
-        number: 0,
-        port_id: PortId(0),
-        ports: Vec::new(),
-        port_to: Vec::new(),
-        first_device: 1,
-        map: Arc::new(AddressMap::new(Vec::new())),
-        local: Some(LocalConfig {
-            backend: FixedParams::default().backend(Site::alone(capacity, 1)),
-            capacity,
-            latency: Picos(WAY),
-        }),
-        program: Box::new(Script {
-            steps: vec![load(1), load(2)].into_iter(),
-            result: Err("wrong".to_owned()),
-            phases: vec![Phase {
-                name: "only".to_owned(),
-                bytes: Bytes(8),
-            }],
-        }),
-        rng: StreamRng::new(1, "core"),
-        limit,
-        log: false,
-    });
-    let mut simulation = Simulation::new(vec![Alone(core)], vec![Vec::new()]);
+    let steps = vec![load(1), load(2)];
+    let wrong = Err("wrong".to_owned());
+    let mut simulation = alone(params(), steps, FixedParams::default(), wrong, limit);
     assert_eq!(simulation.components()[0].0.check(), Ok(()));
     simulation.run(1, SimTime::NEVER, &Default::default());
     simulation.components()[0].0.check()

@@ -444,6 +444,11 @@ impl Core {
         }
     }
 
+    /// The place of a step in the window.
+    fn place_of(&self, number: u64) -> u32 {
+        (number % self.window.len() as u64) as u32
+    }
+
     /// The number of the step at a place of the window.
     fn number_at(&self, place: u32) -> u64 {
         let size = self.window.len() as u64;
@@ -452,12 +457,12 @@ impl Core {
     }
 
     fn place(&self, number: u64) -> &InFlight {
-        &self.window[(number % self.window.len() as u64) as usize]
+        &self.window[self.place_of(number) as usize]
     }
 
     fn place_mut(&mut self, number: u64) -> &mut InFlight {
-        let place = (number % self.window.len() as u64) as usize;
-        &mut self.window[place]
+        let place = self.place_of(number);
+        &mut self.window[place as usize]
     }
 
     /// When a step can be taken into the window; [`PENDING`] while it waits for steps whose end is
@@ -542,7 +547,7 @@ impl Core {
             self.completes(number, now + self.level_ps[level]);
             return true;
         }
-        let place = (number % self.window.len() as u64) as u32;
+        let place = self.place_of(number);
         if let Some(request) = self.fill_of(line) {
             self.stats.merged += 1;
             self.begun(number, now);
@@ -553,8 +558,7 @@ impl Core {
             self.window[last as usize].next = place;
             return true;
         }
-        let full = self.fills.len() == self.params.misses as usize
-            || self.writebacks.len() + self.evicted.len() >= self.params.writebacks as usize;
+        let full = self.fills.len() == self.params.misses as usize || self.is_writing_back_most();
         if full || self.is_going_back(line) {
             return false;
         }
@@ -570,8 +574,7 @@ impl Core {
     /// Begins a flush.
     fn begin_flush(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64, line: LineAddr) -> bool {
         let now = ctx.now().0;
-        let full = self.writebacks.len() + self.evicted.len() >= self.params.writebacks as usize;
-        if full || self.fill_of(line).is_some() || self.is_going_back(line) {
+        if self.is_writing_back_most() || self.fill_of(line).is_some() || self.is_going_back(line) {
             return false;
         }
         let mut dirty = false;
@@ -585,7 +588,7 @@ impl Core {
         }
         self.stats.flushes_dirty += 1;
         self.pending += 1;
-        let place = (number % self.window.len() as u64) as u32;
+        let place = self.place_of(number);
         let tag = self.request(ctx, line, Kind::Flush, place);
         self.writebacks.push(tag);
         true
@@ -645,6 +648,11 @@ impl Core {
             out = self.caches[next].insert(line, true);
         }
         self.evicted.extend(out);
+    }
+
+    /// Whether as many lines are on their way back to memory as may be.
+    fn is_writing_back_most(&self) -> bool {
+        self.writebacks.len() + self.evicted.len() >= self.params.writebacks as usize
     }
 
     fn fill_of(&self, line: LineAddr) -> Option<u32> {
