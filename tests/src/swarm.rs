@@ -8,6 +8,30 @@ use cxlab_protocol::Channel;
 use cxlab_system::plan::Plan;
 use cxlab_system::system::{Node, System};
 
+/// Asserts that every topology is drawn in the scenarios, given one after the other.
+///
+/// # Panics
+/// If one is not.
+pub fn assert_every_topology(scenarios: &str) {
+    for kind in [
+        "direct",
+        "chain",
+        "tree",
+        "ring",
+        "mesh",
+        "torus",
+        "spine-leaf",
+        "fully-connected",
+        "dragonfly",
+        "custom",
+    ] {
+        assert!(
+            scenarios.contains(&format!("topology = {{ kind = \"{kind}\"")),
+            "no system is a {kind}"
+        );
+    }
+}
+
 /// Draws one system.
 pub struct Draw {
     rng: StreamRng,

@@ -9,7 +9,7 @@ mod oracle;
 mod scenario;
 
 use cxlab_system::report::Report;
-use cxlab_tests::swarm::Swarm;
+use cxlab_tests::swarm::{Swarm, assert_every_topology};
 
 use oracle::{Totals, Watched};
 use scenario::scenario;
@@ -111,23 +111,7 @@ fn the_swarm_draws_every_kind_of_coherent_system() {
     ]) {
         assert!(all.contains(word), "no system has `{word}`");
     }
-    for kind in [
-        "direct",
-        "chain",
-        "tree",
-        "ring",
-        "mesh",
-        "torus",
-        "spine-leaf",
-        "fully-connected",
-        "dragonfly",
-        "custom",
-    ] {
-        assert!(
-            all.contains(&format!("topology = {{ kind = \"{kind}\"")),
-            "no system is a {kind}"
-        );
-    }
+    assert_every_topology(&all);
     let mixed = |seed: &u64| {
         let text = scenario(*seed);
         let classes = text.matches("hdm-db").count();
