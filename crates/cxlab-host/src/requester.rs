@@ -15,13 +15,13 @@ use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{OpKind, OpSource};
 
-use crate::address_map::AddressMap;
 use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
-use crate::ledger::Ledger;
 use crate::params::RequesterParams;
-use crate::root_ports::RootPorts;
-use crate::stats::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::AddressMap;
+use cxlab_agent::Ledger;
+use cxlab_agent::RootPorts;
+use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
 
 /// What a requester is built from.
 pub struct RequesterConfig {

@@ -41,13 +41,13 @@ use cxlab_protocol::coherence::requester::{Event, Line, LineState, step};
 use cxlab_protocol::{Channel, Message, PortId};
 use cxlab_workload::OpKind;
 
-use crate::address_map::AddressMap;
 use crate::issuer::{ISSUE, Issuer};
-use crate::ledger::Ledger;
 use crate::params::CacheParams;
 use crate::requester::RequesterConfig;
-use crate::root_ports::RootPorts;
-use crate::stats::{CACHE, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
+use cxlab_agent::AddressMap;
+use cxlab_agent::Ledger;
+use cxlab_agent::RootPorts;
+use cxlab_agent::{CACHE, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
 use entries::{Accesses, Entries, Entry, Kind, NONE};
 use snoop::Jobs;
 

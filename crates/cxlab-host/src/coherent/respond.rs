@@ -10,7 +10,7 @@ use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode};
 
 use super::entries::{Kind, NONE};
 use super::{CachingRequester, access_event, local_step};
-use crate::stats::{QUEUE, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::{QUEUE, STAGE_NAMES, Stages, stages_of};
 
 impl CachingRequester {
     /// A response on NDR or DRS.

@@ -30,12 +30,12 @@ use cxlab_memory::Statistic;
 use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
 
-use crate::address_map::AddressMap;
 use crate::cache::PrivateCache;
-use crate::ledger::Ledger;
-use crate::root_ports::RootPorts;
-use crate::stats::{CACHE, LOCAL, MEDIA, PROCESS, QUEUE};
-use crate::stats::{RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::AddressMap;
+use cxlab_agent::Ledger;
+use cxlab_agent::RootPorts;
+use cxlab_agent::{CACHE, LOCAL, MEDIA, PROCESS, QUEUE};
+use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
 
 pub use local::LocalConfig;
 use local::{LocalMemory, Returned};

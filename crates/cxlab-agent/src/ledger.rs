@@ -7,17 +7,19 @@ use cxlab_link::Parcel;
 use crate::stats::{RequestRow, RequesterStats};
 
 /// Requests in flight and completed.
-pub(crate) struct Ledger {
+pub struct Ledger {
     number: u16,
     in_flight: u64,
     issued_sum: u128,
     issued: u64,
-    pub(crate) stats: RequesterStats,
+    /// What was measured.
+    pub stats: RequesterStats,
     rows: Option<Vec<RequestRow>>,
 }
 
 impl Ledger {
-    pub(crate) fn new(number: u16, log: bool) -> Self {
+    /// Empty books of the requester of that number; `log` keeps a row for each request.
+    pub fn new(number: u16, log: bool) -> Self {
         Ledger {
             number,
             in_flight: 0,
@@ -30,26 +32,28 @@ impl Ledger {
 
     /// Requests in flight.
     #[inline]
-    pub(crate) fn in_flight(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
     /// Requests issued, ever: the number of the next one.
     #[inline]
-    pub(crate) fn issued(&self) -> u64 {
+    pub fn issued(&self) -> u64 {
         self.issued
     }
 
     /// Summed age, at `now`, of the requests in flight.
-    pub(crate) fn age_ps(&self, now: SimTime) -> u128 {
+    pub fn age_ps(&self, now: SimTime) -> u128 {
         u128::from(now.0) * u128::from(self.in_flight) - self.issued_sum
     }
 
-    pub(crate) fn take_rows(&mut self) -> Vec<RequestRow> {
+    /// Takes the rows logged since the last call.
+    pub fn take_rows(&mut self) -> Vec<RequestRow> {
         self.rows.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(crate) fn begin_measurement(&mut self, now: SimTime) {
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
         self.stats.begin(now.0, self.in_flight, self.issued_sum);
         if let Some(rows) = &mut self.rows {
             rows.clear();
@@ -58,7 +62,7 @@ impl Ledger {
 
     /// A request begins.
     #[inline]
-    pub(crate) fn enter(&mut self, now: SimTime) {
+    pub fn enter(&mut self, now: SimTime) {
         self.in_flight += 1;
         self.issued_sum += u128::from(now.0);
         self.stats.in_flight.set(now.0, self.in_flight);
@@ -69,7 +73,7 @@ impl Ledger {
 
     /// A request that was issued then is no longer in flight.
     #[inline]
-    pub(crate) fn leave(&mut self, now: SimTime, issued: u64) {
+    pub fn leave(&mut self, now: SimTime, issued: u64) {
         self.in_flight -= 1;
         self.issued_sum -= u128::from(issued);
         self.stats.in_flight.set(now.0, self.in_flight);
@@ -77,7 +81,7 @@ impl Ledger {
 
     /// A request has completed; the row's requester is filled in here.
     #[inline]
-    pub(crate) fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, row: RequestRow, hit: bool) {
+    pub fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, row: RequestRow, hit: bool) {
         let row = RequestRow {
             requester: self.number,
             ..row

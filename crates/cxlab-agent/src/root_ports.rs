@@ -6,8 +6,9 @@ use cxlab_link::{LinkPort, Outbox, Parcel};
 use cxlab_protocol::{Message, PortId};
 
 /// Root ports with their outgoing queues. A port's wake-up token is its number.
-pub(crate) struct RootPorts {
-    pub(crate) ports: Vec<LinkPort>,
+pub struct RootPorts {
+    /// The links, in order.
+    pub ports: Vec<LinkPort>,
     outboxes: Vec<Outbox>,
     /// The root port towards each edge port; empty when there is one root port.
     port_to: Vec<u16>,
@@ -15,7 +16,8 @@ pub(crate) struct RootPorts {
 }
 
 impl RootPorts {
-    pub(crate) fn new(ports: Vec<LinkPort>, port_to: Vec<u16>, limit: usize) -> Self {
+    /// Ports with empty queues; `limit` messages may wait before issuing stops.
+    pub fn new(ports: Vec<LinkPort>, port_to: Vec<u16>, limit: usize) -> Self {
         RootPorts {
             outboxes: vec![Outbox::default(); ports.len()],
             ports,
@@ -26,14 +28,14 @@ impl RootPorts {
 
     /// Whether as many messages wait for links as may before issuing stops.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         let waiting: usize = self.outboxes.iter().map(Outbox::len).sum();
         waiting >= self.limit
     }
 
     /// Sends a message towards its destination, or keeps it until it can go.
     #[inline]
-    pub(crate) fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
+    pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
         let now = ctx.now();
         let port = self.towards(message.destination);
         let (outbox, link) = (&mut self.outboxes[port], &mut self.ports[port]);
@@ -49,7 +51,7 @@ impl RootPorts {
 
     /// Credits have come for a port.
     #[inline]
-    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
+    pub fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         let number = port as usize;
         let token = u32::from(port);
         self.outboxes[number].pump(ctx, &mut self.ports[number], token, |_, _| {});
@@ -57,12 +59,13 @@ impl RootPorts {
 
     /// The wake-up of a port has come.
     #[inline]
-    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let number = token as usize;
         self.outboxes[number].wake(ctx, &mut self.ports[number], token, |_, _| {});
     }
 
-    pub(crate) fn begin_measurement(&mut self, now: SimTime) {
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
         for port in &mut self.ports {
             port.transmitter.reset_stats(now);
         }

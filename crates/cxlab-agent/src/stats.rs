@@ -20,20 +20,20 @@ pub const STAGE_NAMES: [&str; 9] = [
 pub type Stages = [u64; STAGE_NAMES.len()];
 
 /// Position of `process` in [`Stages`].
-pub(crate) const PROCESS: usize = 0;
+pub const PROCESS: usize = 0;
 /// Position of `cache` in [`Stages`].
-pub(crate) const CACHE: usize = 1;
+pub const CACHE: usize = 1;
 /// Position of `queue` in [`Stages`].
-pub(crate) const QUEUE: usize = 2;
+pub const QUEUE: usize = 2;
 /// Position of `media` in [`Stages`].
-pub(crate) const MEDIA: usize = 8;
+pub const MEDIA: usize = 8;
 
 /// In place of a device's number: the host's own memory.
 pub const LOCAL: u16 = u16::MAX - 1;
 
 /// The stages that a message gathered, and those before the link.
 #[inline]
-pub(crate) fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages {
+pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages {
     [
         process_ps,
         cache_ps,
@@ -120,7 +120,7 @@ pub struct RequesterStats {
 impl RequesterStats {
     /// Measurement begins at `now`, with requests in flight that were issued at times that sum
     /// to `issued_sum`.
-    pub(crate) fn begin(&mut self, now: u64, in_flight: u64, issued_sum: u128) {
+    pub fn begin(&mut self, now: u64, in_flight: u64, issued_sum: u128) {
         let mut fresh = RequesterStats {
             issued_ever: self.issued_ever,
             completed_ever: self.completed_ever,
@@ -141,7 +141,7 @@ impl RequesterStats {
 
     /// Counts a completed request.
     #[inline]
-    pub(crate) fn complete(&mut self, row: &RequestRow, hit: bool) {
+    pub fn complete(&mut self, row: &RequestRow, hit: bool) {
         let latency = cxlab_engine::units::Picos(row.completed_ps - row.issued_ps);
         self.completed_ever += 1;
         if row.write {

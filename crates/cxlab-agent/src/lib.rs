@@ -1,0 +1,15 @@
+//! What every component that issues requests shares, on the host's side and on the device's: the
+//! books of its requests, its links, and its view of the address space. Passive.
+
+mod address_map;
+mod ledger;
+mod root_ports;
+mod stats;
+
+pub use address_map::{AddressMap, Window};
+pub use ledger::Ledger;
+pub use root_ports::RootPorts;
+pub use stats::{
+    CACHE, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages,
+    stages_of,
+};
