@@ -2,7 +2,8 @@
 //! programs. Knows no host and no device.
 //!
 //! [`op`] is the seam: a [`Workload`] makes one [`OpSource`] for each requester, and the requester
-//! asks it for the next [`MemOp`]; [`program`] is the same for cores. [`pattern::CATALOG`] lists the
+//! asks it for the next [`MemOp`]; [`program`] is the same for cores, and [`thread`](mod@thread) for cores and
+//! accelerators that share one memory with real values, an [`Image`]. [`pattern::CATALOG`] lists the
 //! workloads a scenario can name, and [`kernel`] holds those that execute an algorithm on a core.
 //! [`trace`] reads and writes the `.cxlt` format (`docs/traces.md`), [`import`](mod@import) turns
 //! other formats into it, [`filter`] passes accesses through caches, and [`capture`](mod@capture)
@@ -11,6 +12,7 @@
 pub mod capture;
 mod error;
 pub mod filter;
+pub mod image;
 pub mod import;
 pub mod kernel;
 pub mod op;
@@ -18,12 +20,15 @@ mod page_map;
 mod partial_file;
 pub mod pattern;
 pub mod program;
+pub mod thread;
 pub mod trace;
 
 pub use capture::{CaptureError, CaptureOptions, CaptureSummary, capture};
 pub use error::{Place, TraceError, WorkloadError};
 pub use filter::Hierarchy;
+pub use image::Image;
 pub use import::{Summary, import};
 pub use op::{MemOp, OpKind, OpSource, SourceContext, Workload};
 pub use program::{Action, After, LOCAL_BASE, Lines, Phase, Program, Step};
+pub use thread::{Next, Place as ThreadPlace, Thread, ThreadContext, ThreadOp, ThreadedKernel};
 pub use trace::{Footprint, TraceInfo, head, info};

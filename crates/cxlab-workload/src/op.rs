@@ -14,6 +14,7 @@ use crate::error::WorkloadError;
 #[cfg(doc)]
 use crate::program::LOCAL_BASE;
 use crate::program::{Lines, Program};
+use crate::thread::{ThreadContext, ThreadedKernel};
 
 /// What a memory operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -76,6 +77,23 @@ pub trait Workload: Send + Sync {
         Ok(Box::new(Lines::new(self.source(ctx)?)))
     }
 
+    /// Makes the kernel of one coherent system, whose threads share memory.
+    ///
+    /// # Errors
+    /// As [`Workload::source`]; also where the workload is not made of threads.
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        let _ = ctx;
+        Err(WorkloadError::param(
+            "kind",
+            "found a workload without threads; allowed: kernels made of threads",
+        ))
+    }
+
+    /// Whether it is made of threads and runs only where [`Workload::threads`] is asked for.
+    fn needs_threads(&self) -> bool {
+        false
+    }
+
     /// Whether it runs only on a core.
     fn needs_core(&self) -> bool {
         false
@@ -101,6 +119,14 @@ impl<W: Workload + ?Sized> Workload for Arc<W> {
 
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
         self.as_ref().program(ctx)
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.as_ref().threads(ctx)
+    }
+
+    fn needs_threads(&self) -> bool {
+        self.as_ref().needs_threads()
     }
 
     fn needs_core(&self) -> bool {

@@ -1,0 +1,303 @@
+//! The code's side of a thread: every operation as a method that returns a future.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use super::op::{AtomicKind, Direction, ThreadOp};
+use super::runtime::{Shared, Token, lock};
+
+/// What the code of a thread talks to.
+///
+/// Each method asks for its operation when it is called, and returns a future for the value.
+/// Operations overlap unless the code awaits one before it asks for the next; dropping a future
+/// posts its operation. Code that posts without end must wait now and then ([`Window`]).
+pub struct Handle(Arc<Mutex<Shared>>);
+
+/// The value of an operation that has been asked for.
+pub struct Value<'t> {
+    handle: &'t Handle,
+    /// `None` once the value has been handed over.
+    token: Option<Token>,
+}
+
+/// The bytes of a range that are being loaded.
+pub struct Loaded<'t>(Value<'t>);
+
+impl Handle {
+    pub(super) fn new(shared: Arc<Mutex<Shared>>) -> Handle {
+        Handle(shared)
+    }
+
+    /// Asks for any operation that carries no bytes.
+    #[inline]
+    pub fn issue(&self, op: ThreadOp) -> Value<'_> {
+        let token = Some(lock(&self.0).issue(op));
+        Value {
+            handle: self,
+            token,
+        }
+    }
+
+    fn issue_with(&self, op: ThreadOp, bytes: &[u8]) -> Value<'_> {
+        let mut shared = lock(&self.0);
+        let token = shared.issue(op);
+        let carried = shared.bytes(token);
+        carried.clear();
+        carried.extend_from_slice(bytes);
+        let token = Some(token);
+        Value {
+            handle: self,
+            token,
+        }
+    }
+
+    /// Loads 8 B.
+    #[inline]
+    pub fn load(&self, addr: u64) -> Value<'_> {
+        self.load_sized(addr, 8)
+    }
+
+    /// Loads 1 to 8 B within a line.
+    #[inline]
+    pub fn load_sized(&self, addr: u64, size: u8) -> Value<'_> {
+        self.issue(ThreadOp::Load { addr, size })
+    }
+
+    /// Stores 8 B.
+    #[inline]
+    pub fn store(&self, addr: u64, value: u64) -> Value<'_> {
+        self.store_sized(addr, 8, value)
+    }
+
+    /// Stores 1 to 8 B within a line.
+    #[inline]
+    pub fn store_sized(&self, addr: u64, size: u8, value: u64) -> Value<'_> {
+        self.issue(ThreadOp::Store { addr, size, value })
+    }
+
+    /// Adds to 8 B; the old value.
+    #[inline]
+    pub fn fetch_add(&self, addr: u64, operand: u64) -> Value<'_> {
+        let (kind, compare) = (AtomicKind::FetchAdd, 0);
+        self.issue(ThreadOp::Atomic {
+            addr,
+            size: 8,
+            kind,
+            operand,
+            compare,
+        })
+    }
+
+    /// Replaces 8 B if they equal `compare`; the old value.
+    #[inline]
+    pub fn compare_exchange(&self, addr: u64, compare: u64, operand: u64) -> Value<'_> {
+        let kind = AtomicKind::CompareExchange;
+        self.issue(ThreadOp::Atomic {
+            addr,
+            size: 8,
+            kind,
+            operand,
+            compare,
+        })
+    }
+
+    /// Waits until 8 B differ from `value`; what they are then.
+    pub fn await_change(&self, addr: u64, value: u64) -> Value<'_> {
+        self.issue(ThreadOp::Await {
+            addr,
+            size: 8,
+            value,
+        })
+    }
+
+    /// Loads a range, as many of its lines at once as the executor can; at least 1 B.
+    pub fn read_range(&self, addr: u64, bytes: u64) -> Loaded<'_> {
+        let mut shared = lock(&self.0);
+        let token = shared.issue(ThreadOp::ReadRange { addr, bytes });
+        let buffer = shared.bytes(token);
+        buffer.clear();
+        buffer.resize(bytes as usize, 0);
+        let token = Some(token);
+        Loaded(Value {
+            handle: self,
+            token,
+        })
+    }
+
+    /// Stores a range of at least 1 B.
+    pub fn write_range(&self, addr: u64, data: &[u8]) -> Value<'_> {
+        let bytes = data.len() as u64;
+        self.issue_with(ThreadOp::WriteRange { addr, bytes }, data)
+    }
+
+    /// Pushes a range of at least 1 B into the host's last-level cache (NC-P).
+    pub fn push(&self, addr: u64, data: &[u8]) -> Value<'_> {
+        let bytes = data.len() as u64;
+        self.issue_with(ThreadOp::Push { addr, bytes }, data)
+    }
+
+    /// Writes a line back and drops it everywhere (CLFLUSH).
+    pub fn flush(&self, addr: u64) -> Value<'_> {
+        self.issue(ThreadOp::Flush { addr })
+    }
+
+    /// Moves a line to the last-level cache (CLDEMOTE).
+    pub fn demote(&self, addr: u64) -> Value<'_> {
+        self.issue(ThreadOp::Demote { addr })
+    }
+
+    /// Computes for some cycles; what is asked for after awaiting it comes after it.
+    pub fn compute(&self, cycles: u32) -> Value<'_> {
+        self.issue(ThreadOp::Compute { cycles })
+    }
+
+    /// Done when all that was asked for before is.
+    pub fn fence(&self) -> Value<'_> {
+        self.issue(ThreadOp::Fence)
+    }
+
+    /// Moves bytes by DMA; the first 8 of them.
+    pub fn dma(
+        &self,
+        direction: Direction,
+        host_addr: u64,
+        device_addr: u64,
+        bytes: u64,
+    ) -> Value<'_> {
+        self.issue(ThreadOp::Dma {
+            direction,
+            host_addr,
+            device_addr,
+            bytes,
+        })
+    }
+
+    /// Reads a register of a device.
+    pub fn mmio_read(&self, device: u16, register: u32) -> Value<'_> {
+        self.issue(ThreadOp::MmioRead { device, register })
+    }
+
+    /// Writes a register of a device.
+    pub fn mmio_write(&self, device: u16, register: u32, value: u64) -> Value<'_> {
+        self.issue(ThreadOp::MmioWrite {
+            device,
+            register,
+            value,
+        })
+    }
+
+    /// Waits, on a device, until its register differs from `value`; what it is then.
+    pub fn mmio_await(&self, device: u16, register: u32, value: u64) -> Value<'_> {
+        self.issue(ThreadOp::MmioAwait {
+            device,
+            register,
+            value,
+        })
+    }
+
+    /// Sends an interrupt to the host.
+    pub fn interrupt(&self, vector: u16) -> Value<'_> {
+        self.issue(ThreadOp::Interrupt { vector })
+    }
+
+    /// Waits for an interrupt and takes it.
+    pub fn wait_interrupt(&self, vector: u16) -> Value<'_> {
+        self.issue(ThreadOp::WaitInterrupt { vector })
+    }
+
+    /// Allocates address space; its first address.
+    pub fn map(&self, bytes: u64, policy: u16) -> Value<'_> {
+        self.issue(ThreadOp::Map { bytes, policy })
+    }
+
+    /// What follows belongs to this phase.
+    pub fn mark(&self, phase: u8) {
+        self.issue(ThreadOp::Mark { phase });
+    }
+
+    /// So many operations of the phase are done.
+    pub fn count(&self, operations: u32) {
+        self.issue(ThreadOp::Count { operations });
+    }
+}
+
+impl Future for Value<'_> {
+    type Output = u64;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u64> {
+        let Some(token) = self.token else {
+            // Polled again after its value was handed over: it never has another.
+            return Poll::Pending;
+        };
+        let polled = lock(&self.handle.0).poll(token);
+        if polled.is_ready() {
+            self.token = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Value<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            lock(&self.handle.0).abandon(token);
+        }
+    }
+}
+
+impl Future for Loaded<'_> {
+    type Output = Vec<u8>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<u8>> {
+        let token = self.0.token;
+        match (Pin::new(&mut self.0).poll(context), token) {
+            (Poll::Ready(_), Some(token)) => {
+                let mut shared = lock(&self.0.handle.0);
+                Poll::Ready(std::mem::take(shared.bytes(token)))
+            }
+            _ => Poll::Pending,
+        }
+    }
+}
+
+/// Operations under way, of which there are never more than a limit: the oldest is awaited before
+/// another joins.
+pub struct Window<'t> {
+    values: VecDeque<Value<'t>>,
+    limit: usize,
+}
+
+impl<'t> Window<'t> {
+    /// Room for `limit` operations, at least 1.
+    pub fn new(limit: usize) -> Window<'t> {
+        let limit = limit.max(1);
+        let values = VecDeque::with_capacity(limit);
+        Window { values, limit }
+    }
+
+    /// Waits until there is room for another.
+    pub async fn room(&mut self) {
+        if self.values.len() == self.limit
+            && let Some(oldest) = self.values.pop_front()
+        {
+            oldest.await;
+        }
+    }
+
+    /// Adds one for which [`Window::room`] has made room.
+    pub fn add(&mut self, value: Value<'t>) {
+        self.values.push_back(value);
+    }
+
+    /// Waits for all.
+    pub async fn drain(&mut self) {
+        while let Some(oldest) = self.values.pop_front() {
+            oldest.await;
+        }
+    }
+}

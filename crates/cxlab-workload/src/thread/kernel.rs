@@ -1,0 +1,76 @@
+//! The seam between kernels written as threads and the coherent systems that run them.
+
+use cxlab_engine::units::Bytes;
+
+use super::runtime::Thread;
+use crate::image::Image;
+use crate::program::Phase;
+
+/// What a workload is told when it makes the kernel of a coherent system.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadContext {
+    /// The run's seed, of which random contents are made.
+    pub seed: u64,
+    /// Bytes of CXL memory, from address 0 on.
+    pub span: Bytes,
+    /// Bytes of the host's own memory, from [`LOCAL_BASE`](crate::LOCAL_BASE) on.
+    pub local: Bytes,
+    /// How many cores run threads.
+    pub cores: usize,
+    /// How many accelerators there are.
+    pub accelerators: usize,
+    /// How many processing elements each accelerator has.
+    pub elements: usize,
+}
+
+/// What a thread can run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A core of the host.
+    Core {
+        /// Which, from 0.
+        core: usize,
+    },
+    /// A processing element of an accelerator.
+    Element {
+        /// Which accelerator, from 0.
+        accelerator: usize,
+        /// Which of its elements, from 0.
+        element: usize,
+    },
+}
+
+impl ThreadContext {
+    /// Every place of the system: the cores, then the elements of each accelerator.
+    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
+        let (accelerators, elements) = (self.accelerators, self.elements);
+        let element = move |accelerator| {
+            (0..elements).map(move |element| Place::Element {
+                accelerator,
+                element,
+            })
+        };
+        let cores = (0..self.cores).map(|core| Place::Core { core });
+        cores.chain((0..accelerators).flat_map(element))
+    }
+}
+
+/// A kernel written as threads that share memory, bound to a system.
+pub trait ThreadedKernel: Send + Sync {
+    /// Its phases, in order; at most 256.
+    fn phases(&self) -> &[Phase];
+
+    /// Writes what is in memory before anything runs; called once, before the threads run.
+    fn prepare(&self, image: &Image) {
+        let _ = image;
+    }
+
+    /// The threads of one place; none where the kernel has no work for it.
+    fn threads(&self, place: Place) -> Vec<Thread>;
+
+    /// Checks the result against a computation made another way, when all threads have finished.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check(&self, image: &Image) -> Result<(), String>;
+}

@@ -1,0 +1,288 @@
+//! An executor without time, for testing kernels: it does operations one after another, in an
+//! order that every executor might choose.
+//!
+//! Addresses are physical. Allocations come from [`MAP_BASE`] on. Flushes, write-backs and
+//! prefetches do nothing, because there are no caches.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Hpa;
+
+use super::kernel::{ThreadContext, ThreadedKernel};
+use super::op::{Direction, ThreadOp};
+use super::runtime::{Next, Thread, Token};
+use crate::image::Image;
+
+/// Where allocations begin: 2^50, between CXL memory and the host's own.
+pub const MAP_BASE: u64 = 1 << 50;
+
+/// Operations that a thread can have under way.
+const OUTSTANDING: usize = 32;
+
+/// In which order operations are done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Each thread as far as it comes, the oldest operation first.
+    Sequential,
+    /// Any thread, any of its operations that need not wait; by this seed.
+    Random(u64),
+}
+
+/// Why threads could not be run to their end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stuck {
+    /// All that have not finished wait for one another.
+    Deadlock {
+        /// The number of each thread that waits, and its oldest operation.
+        waiting: Vec<(usize, Option<ThreadOp>)>,
+    },
+    /// A thread asked for what no executor can do.
+    Fault {
+        /// The thread's number.
+        thread: usize,
+        /// What it asked for.
+        op: ThreadOp,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The kernel found its result wrong.
+    Wrong(String),
+}
+
+impl fmt::Display for Stuck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stuck::Deadlock { waiting } => write!(f, "threads wait for one another: {waiting:?}"),
+            Stuck::Fault { thread, op, why } => write!(f, "thread {thread}: {op:?}: {why}"),
+            Stuck::Wrong(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Stuck {}
+
+struct Running {
+    thread: Thread,
+    pending: VecDeque<(Token, ThreadOp)>,
+    finished: bool,
+}
+
+struct Machine<'i> {
+    image: &'i Image,
+    registers: BTreeMap<(u16, u32), u64>,
+    interrupts: BTreeMap<u16, u64>,
+    next_map: u64,
+}
+
+/// Runs threads to their end; how many operations they did.
+///
+/// # Errors
+/// A [`Stuck`], if they do not come there.
+pub fn run_threads(threads: Vec<Thread>, image: &Image, order: Order) -> Result<u64, Stuck> {
+    let start = |thread| Running {
+        thread,
+        pending: VecDeque::new(),
+        finished: false,
+    };
+    let mut running: Vec<Running> = threads.into_iter().map(start).collect();
+    let mut machine = Machine {
+        image,
+        registers: BTreeMap::new(),
+        interrupts: BTreeMap::new(),
+        next_map: MAP_BASE,
+    };
+    let mut rng = match order {
+        Order::Sequential => None,
+        Order::Random(seed) => Some(StreamRng::new(seed, "reference")),
+    };
+    let mut done = 0;
+    loop {
+        for (number, one) in running.iter_mut().enumerate() {
+            one.fill(number)?;
+        }
+        if running
+            .iter()
+            .all(|one| one.finished && one.pending.is_empty())
+        {
+            return Ok(done);
+        }
+        let Some((thread, at)) = choose(&running, &machine, &mut rng) else {
+            let waits = |one: &&Running| !one.finished || !one.pending.is_empty();
+            let oldest = |one: &Running| one.pending.front().map(|(_, op)| *op);
+            let waiting = running.iter().enumerate().filter(|(_, one)| waits(one));
+            let waiting = waiting.map(|(number, one)| (number, oldest(one))).collect();
+            return Err(Stuck::Deadlock { waiting });
+        };
+        running[thread].finish(at, &mut machine);
+        done += 1;
+    }
+}
+
+/// Runs a kernel on all places of a system, and checks its result; how many operations it did.
+///
+/// # Errors
+/// A [`Stuck`], if it does not come to its end or its result is wrong.
+pub fn run_kernel(
+    kernel: &dyn ThreadedKernel,
+    context: &ThreadContext,
+    order: Order,
+) -> Result<u64, Stuck> {
+    let image = Image::new();
+    kernel.prepare(&image);
+    let threads = context.places().flat_map(|place| kernel.threads(place));
+    let done = run_threads(threads.collect(), &image, order)?;
+    kernel.check(&image).map_err(Stuck::Wrong)?;
+    Ok(done)
+}
+
+/// A thread and one of its operations that can be done now.
+fn choose(
+    running: &[Running],
+    machine: &Machine<'_>,
+    rng: &mut Option<StreamRng>,
+) -> Option<(usize, usize)> {
+    let first = rng
+        .as_mut()
+        .map_or(0, |rng| rng.below(running.len() as u64) as usize);
+    for turn in 0..running.len() {
+        let thread = (first + turn) % running.len();
+        let pending = &running[thread].pending;
+        let begin = rng
+            .as_mut()
+            .map_or(0, |rng| rng.below(pending.len() as u64) as usize);
+        let mut places = (0..pending.len()).map(|at| (begin + at) % pending.len());
+        let free = |at: &usize| {
+            let (_, op) = pending[*at];
+            let waits = pending
+                .iter()
+                .take(*at)
+                .any(|(_, earlier)| op.follows(*earlier));
+            !waits && machine.can(op)
+        };
+        if let Some(at) = places.find(free) {
+            return Some((thread, at));
+        }
+    }
+    None
+}
+
+impl Running {
+    /// Takes operations from the thread while there is room.
+    fn fill(&mut self, number: usize) -> Result<(), Stuck> {
+        while !self.finished && self.pending.len() < OUTSTANDING {
+            match self.thread.next_op() {
+                Next::Op(token, op, _) => {
+                    if let Some(why) = op.fault() {
+                        return Err(Stuck::Fault {
+                            thread: number,
+                            op,
+                            why,
+                        });
+                    }
+                    self.pending.push_back((token, op));
+                }
+                Next::Blocked => break,
+                Next::Finished => self.finished = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, at: usize, machine: &mut Machine<'_>) {
+        let Some((token, op)) = self.pending.remove(at) else {
+            return;
+        };
+        let value = match op {
+            ThreadOp::ReadRange { addr, bytes } => {
+                let mut data = vec![0; bytes as usize];
+                machine.image.read_bytes(Hpa(addr), &mut data);
+                self.thread.put_bytes(token, 0, &data);
+                0
+            }
+            ThreadOp::WriteRange { addr, bytes } | ThreadOp::Push { addr, bytes } => {
+                let mut data = vec![0; bytes as usize];
+                self.thread.take_bytes(token, 0, &mut data);
+                machine.image.write_bytes(Hpa(addr), &data);
+                0
+            }
+            op => machine.perform(op),
+        };
+        self.thread.complete(token, value);
+    }
+}
+
+impl Machine<'_> {
+    fn register(&self, device: u16, register: u32) -> u64 {
+        self.registers
+            .get(&(device, register))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Whether an operation that waits for somebody else can be done.
+    fn can(&self, op: ThreadOp) -> bool {
+        match op {
+            ThreadOp::Await { addr, value, .. } => op.perform(self.image, Hpa(addr)) != value,
+            ThreadOp::MmioAwait {
+                device,
+                register,
+                value,
+            } => self.register(device, register) != value,
+            ThreadOp::WaitInterrupt { vector } => self
+                .interrupts
+                .get(&vector)
+                .is_some_and(|raised| *raised > 0),
+            _ => true,
+        }
+    }
+
+    fn perform(&mut self, op: ThreadOp) -> u64 {
+        match op {
+            ThreadOp::Load { addr, .. }
+            | ThreadOp::Store { addr, .. }
+            | ThreadOp::Atomic { addr, .. }
+            | ThreadOp::Await { addr, .. } => op.perform(self.image, Hpa(addr)),
+            ThreadOp::Dma {
+                direction,
+                host_addr,
+                device_addr,
+                bytes,
+            } => {
+                let (from, to) = match direction {
+                    Direction::ToDevice => (host_addr, device_addr),
+                    Direction::ToHost => (device_addr, host_addr),
+                };
+                self.image.copy(Hpa(from), Hpa(to), bytes);
+                self.image.read(Hpa(to), bytes.min(8) as u8)
+            }
+            ThreadOp::MmioRead { device, register }
+            | ThreadOp::MmioAwait {
+                device, register, ..
+            } => self.register(device, register),
+            ThreadOp::MmioWrite {
+                device,
+                register,
+                value,
+            } => {
+                self.registers.insert((device, register), value);
+                0
+            }
+            ThreadOp::Interrupt { vector } => {
+                *self.interrupts.entry(vector).or_default() += 1;
+                0
+            }
+            ThreadOp::WaitInterrupt { vector } => {
+                *self.interrupts.entry(vector).or_default() -= 1;
+                0
+            }
+            ThreadOp::Map { bytes, .. } => {
+                let addr = self.next_map;
+                self.next_map += bytes.next_multiple_of(4096);
+                addr
+            }
+            _ => 0,
+        }
+    }
+}

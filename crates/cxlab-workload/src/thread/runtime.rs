@@ -1,0 +1,223 @@
+//! The executor's side of a thread: what it asks for next, and what it is told when that is done.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use super::handle::Handle;
+use super::op::ThreadOp;
+
+/// Which of a thread's outstanding operations; used again when it is done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u32);
+
+/// What a thread does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It asks for this operation, in this phase of its kernel.
+    Op(Token, ThreadOp, u8),
+    /// It waits for one of its outstanding operations.
+    Blocked,
+    /// Its code has ended. Operations that it did not wait for may still be outstanding.
+    Finished,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Free,
+    /// Asked for or under way.
+    Pending,
+    /// Pending, and the code cannot go on without it.
+    Awaited,
+    /// Pending, and nobody wants its value.
+    Posted,
+    /// Done; the value has not been fetched.
+    Done,
+}
+
+struct Slot {
+    state: State,
+    value: u64,
+    /// What a range operation carries.
+    bytes: Vec<u8>,
+}
+
+/// What a thread's code and its executor share.
+pub(super) struct Shared {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    queue: VecDeque<(Token, ThreadOp, u8)>,
+    phase: u8,
+    /// Something has happened that the code waited for.
+    ready: bool,
+}
+
+impl Shared {
+    /// Asks for an operation.
+    #[inline]
+    pub fn issue(&mut self, op: ThreadOp) -> Token {
+        if let ThreadOp::Mark { phase } = op {
+            self.phase = phase;
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            let (state, bytes) = (State::Free, Vec::new());
+            self.slots.push(Slot {
+                state,
+                value: 0,
+                bytes,
+            });
+            self.slots.len() as u32 - 1
+        });
+        self.slots[index as usize].state = State::Pending;
+        self.queue.push_back((Token(index), op, self.phase));
+        Token(index)
+    }
+
+    fn slot(&mut self, token: Token) -> &mut Slot {
+        &mut self.slots[token.0 as usize]
+    }
+
+    /// The bytes of a range operation.
+    pub fn bytes(&mut self, token: Token) -> &mut Vec<u8> {
+        &mut self.slot(token).bytes
+    }
+
+    /// The value of an operation that is done, whose slot becomes free; else the code waits for it.
+    #[inline]
+    pub fn poll(&mut self, token: Token) -> Poll<u64> {
+        let slot = self.slot(token);
+        if slot.state != State::Done {
+            slot.state = State::Awaited;
+            return Poll::Pending;
+        }
+        slot.state = State::Free;
+        let value = slot.value;
+        self.free.push(token.0);
+        Poll::Ready(value)
+    }
+
+    /// Nobody will ask for its value any more.
+    #[inline]
+    pub fn abandon(&mut self, token: Token) {
+        let slot = self.slot(token);
+        match slot.state {
+            State::Done => {
+                slot.state = State::Free;
+                self.free.push(token.0);
+            }
+            State::Pending | State::Awaited => slot.state = State::Posted,
+            State::Free | State::Posted => {}
+        }
+    }
+
+    #[inline]
+    fn complete(&mut self, token: Token, value: u64) {
+        let slot = self.slot(token);
+        let was = slot.state;
+        assert!(
+            matches!(was, State::Pending | State::Awaited | State::Posted),
+            "operation {token:?} of a thread was completed while {was:?}"
+        );
+        slot.value = value;
+        slot.state = if was == State::Posted {
+            State::Free
+        } else {
+            State::Done
+        };
+        if was == State::Posted {
+            self.free.push(token.0);
+        }
+        self.ready |= was == State::Awaited;
+    }
+}
+
+/// The lock of what is shared. Only one of the two sides runs at a time, so it is never contended;
+/// a panic in a thread's code leaves nothing half done that would matter.
+pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sequential code on one core or processing element, as its executor sees it.
+///
+/// The executor asks for the [next](Thread::next_op) operation as long as it has room for one, and
+/// tells the thread when one is [complete](Thread::complete). It may do operations in any order
+/// that keeps those in order of which [one follows the other](ThreadOp::follows).
+pub struct Thread {
+    code: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Thread {
+    /// A thread that runs `code` with a handle of its own.
+    pub fn new<F>(code: impl FnOnce(Handle) -> F) -> Thread
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let shared = Arc::new(Mutex::new(Shared {
+            slots: Vec::new(),
+            free: Vec::new(),
+            queue: VecDeque::new(),
+            phase: 0,
+            ready: true,
+        }));
+        let code = Box::pin(code(Handle::new(Arc::clone(&shared))));
+        Thread {
+            code: Some(code),
+            shared,
+        }
+    }
+
+    /// What it does next. After [`Next::Blocked`] the answer changes only by a completion, after
+    /// [`Next::Finished`] never.
+    #[inline]
+    pub fn next_op(&mut self) -> Next {
+        loop {
+            let mut shared = lock(&self.shared);
+            if let Some((token, op, phase)) = shared.queue.pop_front() {
+                return Next::Op(token, op, phase);
+            }
+            let Some(code) = &mut self.code else {
+                return Next::Finished;
+            };
+            if !std::mem::take(&mut shared.ready) {
+                return Next::Blocked;
+            }
+            drop(shared);
+            let mut context = Context::from_waker(Waker::noop());
+            if code.as_mut().poll(&mut context).is_ready() {
+                self.code = None;
+            }
+        }
+    }
+
+    /// An operation is done, with this value.
+    ///
+    /// # Panics
+    /// If it is not outstanding.
+    #[inline]
+    pub fn complete(&mut self, token: Token, value: u64) {
+        lock(&self.shared).complete(token, value);
+    }
+
+    /// Hands over the bytes of a part of a [`ThreadOp::ReadRange`], `offset` bytes into it.
+    ///
+    /// # Panics
+    /// If they are not a part of it.
+    pub fn put_bytes(&mut self, token: Token, offset: u64, bytes: &[u8]) {
+        let start = offset as usize;
+        lock(&self.shared).bytes(token)[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Fetches the bytes of a part of a [`ThreadOp::WriteRange`] or [`ThreadOp::Push`].
+    ///
+    /// # Panics
+    /// If they are not a part of it.
+    pub fn take_bytes(&mut self, token: Token, offset: u64, bytes: &mut [u8]) {
+        let start = offset as usize;
+        let end = start + bytes.len();
+        bytes.copy_from_slice(&lock(&self.shared).bytes(token)[start..end]);
+    }
+}
