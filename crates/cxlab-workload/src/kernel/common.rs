@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
 use crate::op::SourceContext;
-use crate::program::LOCAL_BASE;
+use crate::program::{LOCAL_BASE, Phase};
 
 /// A memory that a kernel's data can lie in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize, JsonSchema)]
@@ -37,11 +37,16 @@ pub(super) struct Need {
 impl Need {
     /// The address of the first of the bytes.
     pub fn place(&self, ctx: &SourceContext) -> Result<u64, ParamError> {
+        self.place_in(ctx.span, ctx.local)
+    }
+
+    /// The same, where there are `span` bytes of CXL memory and `local` of the host's own.
+    pub fn place_in(&self, span: Bytes, local: Bytes) -> Result<u64, ParamError> {
         let (first, room) = match self.memory {
-            Memory::Cxl => (0, ctx.span),
-            Memory::Local => (LOCAL_BASE.0, ctx.local),
+            Memory::Cxl => (0, span),
+            Memory::Local => (LOCAL_BASE.0, local),
         };
-        if self.memory == Memory::Local && ctx.local == Bytes(0) {
+        if self.memory == Memory::Local && local == Bytes(0) {
             let message =
                 "found `local`; allowed: `cxl`, because the host has no memory of its own";
             return Err(ParamError::new(self.memory_field, message));
@@ -85,6 +90,30 @@ pub(super) fn needs_core(kind: &str) -> WorkloadError {
          [[hosts]]"
     );
     ParamError::new("kind", message).into()
+}
+
+/// The answer of a kernel made of threads that is asked for something else.
+pub(super) fn needs_threads(kind: &str) -> WorkloadError {
+    let message = format!(
+        "found `{kind}`, whose threads share memory; allowed: where a coherent system runs it"
+    );
+    ParamError::new("kind", message).into()
+}
+
+/// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a number that looks random.
+pub(super) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A phase by its name and the bytes of one of its operations.
+pub(super) fn phase(name: &str, bytes: u64) -> Phase {
+    Phase {
+        name: name.to_owned(),
+        bytes: Bytes(bytes),
+    }
 }
 
 /// Refuses a number outside a range.

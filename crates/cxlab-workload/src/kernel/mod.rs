@@ -1,19 +1,26 @@
-//! Workloads that execute a real algorithm on a core, one file or folder each.
+//! Workloads that execute a real algorithm, one file or folder each.
 //!
-//! A kernel computes on its own copy of the data while it hands out [steps](crate::program), so
+//! There are two sorts. Those that are [threads](mod@crate::thread) share memory with real values and
+//! run on the cores and accelerators of a coherent system. All others run on one core: such a kernel computes on its own copy of the data while it hands out [steps](crate::program), so
 //! that addresses, values and dependencies are those of the algorithm, and checks its result
-//! against another computation when it has finished. Kernels run only on hosts with a core.
+//! against another computation when it has finished; it runs only on hosts with a core.
 //! `docs/kernels.md` says what each of them does and what is left out of all: address
 //! translation, instruction fetches, and memory of the stack.
 
+pub mod axpy;
+pub mod circus_tent;
 mod common;
 pub mod key_value;
+pub mod load_store_unit;
 pub mod random_read;
 mod script;
 pub mod stream;
 mod zipf;
 
+pub use axpy::Axpy;
+pub use circus_tent::CircusTent;
 pub use common::Memory;
 pub use key_value::KeyValue;
+pub use load_store_unit::LoadStoreUnit;
 pub use random_read::RandomRead;
 pub use stream::StreamKernels;

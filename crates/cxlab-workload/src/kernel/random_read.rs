@@ -9,7 +9,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_core, share, whole_lines, within};
+use super::common::{Memory, Need, needs_core, phase, share, whole_lines, within};
 use crate::error::WorkloadError;
 use crate::op::{OpSource, SourceContext, Workload};
 use crate::pattern::common::read;
@@ -114,10 +114,6 @@ impl Workload for RandomRead {
             );
             return Err(WorkloadError::param("footprint", message));
         }
-        let phase = |name: &str, bytes| Phase {
-            name: name.to_owned(),
-            bytes: Bytes(bytes),
-        };
         Ok(Box::new(Run {
             first: start + first * self.stride.0,
             stride: self.stride.0,

@@ -267,37 +267,39 @@ impl Future for Loaded<'_> {
 
 /// Operations under way, of which there are never more than a limit: the oldest is awaited before
 /// another joins.
-pub struct Window<'t> {
-    values: VecDeque<Value<'t>>,
+pub struct Window<F> {
+    under_way: VecDeque<F>,
     limit: usize,
 }
 
-impl<'t> Window<'t> {
+impl<F: Future + Unpin> Window<F> {
     /// Room for `limit` operations, at least 1.
-    pub fn new(limit: usize) -> Window<'t> {
+    pub fn new(limit: usize) -> Window<F> {
         let limit = limit.max(1);
-        let values = VecDeque::with_capacity(limit);
-        Window { values, limit }
+        let under_way = VecDeque::with_capacity(limit);
+        Window { under_way, limit }
     }
 
-    /// Waits until there is room for another.
-    pub async fn room(&mut self) {
-        if self.values.len() == self.limit
-            && let Some(oldest) = self.values.pop_front()
-        {
-            oldest.await;
+    /// Makes room for another: waits for the oldest if there is none, and returns its value.
+    pub async fn room(&mut self) -> Option<F::Output> {
+        if self.under_way.len() < self.limit {
+            return None;
         }
+        self.oldest().await
     }
 
     /// Adds one for which [`Window::room`] has made room.
-    pub fn add(&mut self, value: Value<'t>) {
-        self.values.push_back(value);
+    pub fn add(&mut self, operation: F) {
+        self.under_way.push_back(operation);
+    }
+
+    /// Waits for the oldest; its value, or `None` when there is none.
+    pub async fn oldest(&mut self) -> Option<F::Output> {
+        Some(self.under_way.pop_front()?.await)
     }
 
     /// Waits for all.
     pub async fn drain(&mut self) {
-        while let Some(oldest) = self.values.pop_front() {
-            oldest.await;
-        }
+        while self.oldest().await.is_some() {}
     }
 }

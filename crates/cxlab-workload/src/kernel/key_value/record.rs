@@ -1,15 +1,9 @@
 //! What the records hold: keys and values made from numbers, so that each byte can be told again.
 
+use crate::kernel::common::mix;
+
 /// Bytes of a word.
 const WORD: usize = 8;
-
-/// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
 
 /// Fills a buffer with a first word and others that follow from a seed.
 fn fill(buffer: &mut [u8], first: u64, seed: u64) {

@@ -1,0 +1,125 @@
+//! The accelerator's threads of AXPY: the processing elements, and the copy engine.
+
+use std::sync::Arc;
+
+use super::{COMPUTE, Job, Model, doubles, own, register, vector};
+use crate::thread::{Direction, Handle, Loaded, ThreadOp, Window};
+
+/// A chunk whose operands are being loaded.
+struct Chunk<'t> {
+    y_addr: u64,
+    count: u64,
+    x: Loaded<'t>,
+    y: Loaded<'t>,
+}
+
+/// A processing element: takes every `elements`-th chunk.
+pub(super) async fn run(job: Arc<Job>, element: u64, t: Handle) {
+    t.mark(COMPUTE);
+    t.mmio_await(0, register::RUN, 0).await;
+    let x = t.mmio_read(0, register::X).await;
+    let y = t.mmio_read(0, register::Y).await;
+    let n = t.mmio_read(0, register::N).await;
+    let a = f64::from_bits(t.mmio_read(0, register::A).await);
+    let mut under_way = std::collections::VecDeque::new();
+    let mut stores = Window::new(job.params.chunks as usize);
+    let mine = job.chunks().skip(element as usize).step_by(job.elements);
+    for (first, count) in mine.filter(|(first, _)| *first < n) {
+        if under_way.len() as u64 == job.params.chunks
+            && let Some(chunk) = under_way.pop_front()
+        {
+            stores.room().await;
+            stores.add(compute(&job, &t, a, chunk).await);
+        }
+        if job.params.model == Model::Unified {
+            fetch(&job, &t, first * 8).await;
+            fetch(&job, &t, job.vector + first * 8).await;
+        }
+        let y_addr = y + first * 8;
+        under_way.push_back(Chunk {
+            y_addr,
+            count,
+            x: t.read_range(x + first * 8, count * 8),
+            y: t.read_range(y_addr, count * 8),
+        });
+    }
+    for chunk in under_way {
+        stores.room().await;
+        stores.add(compute(&job, &t, a, chunk).await);
+    }
+    stores.drain().await;
+    if t.fetch_add(own::FINISHED, 1).await + 1 == job.elements as u64 {
+        t.mmio_write(0, register::FAULT, 0).await;
+        t.interrupt(vector::ATTENTION).await;
+    }
+}
+
+/// Computes a chunk when it has come, and stores it.
+async fn compute<'t>(
+    job: &Job,
+    t: &'t Handle,
+    a: f64,
+    chunk: Chunk<'t>,
+) -> crate::thread::Value<'t> {
+    let (x, y) = (chunk.x.await, chunk.y.await);
+    t.compute(job.params.cycles).await;
+    let sums = doubles(&x).zip(doubles(&y)).map(|(x, y)| a * x + y);
+    let bytes: Vec<u8> = sums.flat_map(f64::to_le_bytes).collect();
+    t.count(chunk.count as u32);
+    t.write_range(chunk.y_addr, &bytes)
+}
+
+/// Waits until the page at an offset into the vectors is here; whoever comes first has it brought.
+async fn fetch(job: &Job, t: &Handle, offset: u64) {
+    let page = offset / job.params.page.0;
+    let state = own::PAGES + page * 8;
+    if t.load(state).await == 2 {
+        return;
+    }
+    if t.compare_exchange(state, 0, 1).await == 0 {
+        while t.compare_exchange(own::ASKING, 0, 1).await != 0 {
+            t.issue(ThreadOp::Await {
+                addr: own::ASKING,
+                size: 8,
+                value: 1,
+            })
+            .await;
+        }
+        t.mmio_write(0, register::FAULT, page + 1).await;
+        t.interrupt(vector::ATTENTION).await;
+        t.await_change(state, 1).await;
+        t.store(own::ASKING, 0).await;
+    } else {
+        t.await_change(state, 1).await;
+    }
+}
+
+/// The copy engine: does what the host writes into its registers, until the vectors are done.
+pub(super) async fn copy(job: Arc<Job>, t: Handle) {
+    let page = job.params.page.0;
+    for done in 0..copies(&job) {
+        t.mmio_await(0, register::COPY, done).await;
+        let host = t.mmio_read(0, register::COPY_HOST).await;
+        let device = t.mmio_read(0, register::COPY_DEVICE).await;
+        let bytes = t.mmio_read(0, register::COPY_BYTES).await;
+        let direction = match t.mmio_read(0, register::COPY_OUT).await {
+            0 => Direction::ToDevice,
+            _ => Direction::ToHost,
+        };
+        t.dma(direction, host, device, bytes).await;
+        t.interrupt(vector::COPIED).await;
+        if job.params.model == Model::Unified && direction == Direction::ToDevice {
+            t.store(own::PAGES + (device - own::VECTORS) / page * 8, 2)
+                .await;
+        }
+    }
+}
+
+/// How many copies there are in all.
+fn copies(job: &Job) -> u64 {
+    match job.params.model {
+        Model::Cohet => 0,
+        Model::Explicit => 3,
+        Model::Unified => 3 * (job.vector / job.params.page.0),
+    }
+}

@@ -1,0 +1,169 @@
+//! The CPU thread of AXPY, with the part of the driver that runs on its core.
+
+use std::sync::{Arc, PoisonError};
+
+use super::{COMPUTE, COPY_IN, COPY_OUT, FILL, Job, Model, READ, own, register, vector};
+use crate::thread::{Handle, Window};
+
+/// Chunks that the CPU stores or loads at a time.
+const WINDOW: usize = 4;
+
+/// Direction of a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Device,
+    Host,
+}
+
+/// The CPU thread with what it knows.
+struct Host<'t> {
+    job: &'t Job,
+    t: &'t Handle,
+    x: u64,
+    y: u64,
+    copies: u64,
+}
+
+pub(super) async fn run(job: Arc<Job>, t: Handle) {
+    t.mark(FILL);
+    let x = t.map(job.vector, job.params.policy).await;
+    let y = t.map(job.vector, job.params.policy).await;
+    let mut host = Host {
+        job: &job,
+        t: &t,
+        x,
+        y,
+        copies: 0,
+    };
+    host.fill().await;
+    match job.params.model {
+        Model::Cohet => host.start(x, y).await,
+        Model::Explicit => host.explicit().await,
+        Model::Unified => host.unified().await,
+    }
+    t.mark(READ);
+    let result = host.read().await;
+    *job.result.lock().unwrap_or_else(PoisonError::into_inner) = result;
+}
+
+impl Host<'_> {
+    /// Stores both vectors.
+    async fn fill(&self) {
+        let mut window = Window::new(2 * WINDOW);
+        for (first, count) in self.job.chunks() {
+            let x: Vec<u8> = (first..first + count)
+                .flat_map(|element| self.job.x(element).to_le_bytes())
+                .collect();
+            let y: Vec<u8> = (first..first + count)
+                .flat_map(|element| self.job.y(element).to_le_bytes())
+                .collect();
+            window.room().await;
+            window.add(self.t.write_range(self.x + first * 8, &x));
+            window.room().await;
+            window.add(self.t.write_range(self.y + first * 8, &y));
+            self.t.count(count as u32);
+        }
+        window.drain().await;
+    }
+
+    /// Loads `y`.
+    async fn read(&self) -> Vec<u8> {
+        let mut window = Window::new(WINDOW);
+        let mut result = Vec::with_capacity(self.job.params.elements as usize * 8);
+        for (first, count) in self.job.chunks() {
+            if let Some(bytes) = window.room().await {
+                result.extend(bytes);
+            }
+            window.add(self.t.read_range(self.y + first * 8, count * 8));
+            self.t.count(count as u32);
+        }
+        while let Some(bytes) = window.oldest().await {
+            result.extend(bytes);
+        }
+        result
+    }
+
+    /// Starts the processing elements on these addresses, and waits for the result; on the way it
+    /// serves the pages that they miss.
+    async fn start(&mut self, x: u64, y: u64) {
+        self.t.mark(COMPUTE);
+        let arguments = [
+            (register::X, x),
+            (register::Y, y),
+            (register::N, self.job.params.elements),
+            (register::A, self.job.a().to_bits()),
+            (register::RUN, 1),
+        ];
+        for (number, value) in arguments {
+            self.t.mmio_write(0, number, value).await;
+        }
+        loop {
+            self.t.wait_interrupt(vector::ATTENTION).await;
+            match self.t.mmio_read(0, register::FAULT).await {
+                0 => return,
+                page => self.bring(page - 1).await,
+            }
+        }
+    }
+
+    /// Has the accelerator's copy engine move bytes at an offset into the vectors, which lie behind
+    /// one another there.
+    async fn copy(&mut self, to: To, offset: u64, bytes: u64) {
+        let vector = self.job.vector;
+        let host = if offset < vector {
+            self.x + offset
+        } else {
+            self.y + offset - vector
+        };
+        self.copies += 1;
+        let command = [
+            (register::COPY_HOST, host),
+            (register::COPY_DEVICE, own::VECTORS + offset),
+            (register::COPY_BYTES, bytes),
+            (register::COPY_OUT, u64::from(to == To::Host)),
+            (register::COPY, self.copies),
+        ];
+        for (number, value) in command {
+            self.t.mmio_write(0, number, value).await;
+        }
+        self.t.wait_interrupt(vector::COPIED).await;
+    }
+
+    /// Copies both vectors, computes, copies the result.
+    async fn explicit(&mut self) {
+        let (vector, bytes) = (self.job.vector, self.job.params.elements * 8);
+        self.t.mark(COPY_IN);
+        for offset in [0, vector] {
+            self.t.compute(self.job.params.call_cycles).await;
+            self.copy(To::Device, offset, bytes).await;
+        }
+        self.t.count(self.job.params.elements as u32);
+        self.t.compute(self.job.params.call_cycles).await;
+        self.start(own::VECTORS, own::VECTORS + vector).await;
+        self.t.mark(COPY_OUT);
+        self.t.compute(self.job.params.call_cycles).await;
+        self.copy(To::Host, vector, bytes).await;
+        self.t.count(self.job.params.elements as u32);
+    }
+
+    /// Computes, and brings each page of the result back when the CPU comes to it.
+    async fn unified(&mut self) {
+        self.t.compute(self.job.params.call_cycles).await;
+        let vector = self.job.vector;
+        self.start(own::VECTORS, own::VECTORS + vector).await;
+        self.t.mark(COPY_OUT);
+        for offset in (0..vector).step_by(self.job.params.page.0 as usize) {
+            self.t.compute(self.job.params.fault_cycles).await;
+            self.copy(To::Host, vector + offset, self.job.params.page.0)
+                .await;
+        }
+        self.t.count(self.job.params.elements as u32);
+    }
+
+    /// Serves a page that the accelerator misses.
+    async fn bring(&mut self, page: u64) {
+        self.t.compute(self.job.params.fault_cycles).await;
+        let bytes = self.job.params.page.0;
+        self.copy(To::Device, page * bytes, bytes).await;
+    }
+}

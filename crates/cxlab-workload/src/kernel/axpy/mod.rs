@@ -1,0 +1,283 @@
+//! `y = a x + y` by a CPU thread and an accelerator, in the three programming models that Cohet
+//! compares (its Fig. 4): arrays copied by DMA, unified memory whose pages move when they are
+//! touched, and one coherent memory.
+//!
+//! The CPU thread allocates and fills the arrays, starts the accelerator, waits for it, and reads
+//! `y`. What differs is how the accelerator gets at the arrays, and what the CPU must do for it.
+
+mod accelerator;
+mod host;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::common::{aligned, mix, needs_threads, phase, within};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{Place, Thread, ThreadContext, ThreadedKernel, scratch};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: Axpy::KIND,
+    summary: "threads: y = a x + y on a CPU and an accelerator, in three programming models",
+    schema: <Axpy as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: Axpy = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// The phases.
+const FILL: u8 = 0;
+const COPY_IN: u8 = 1;
+const COMPUTE: u8 = 2;
+const COPY_OUT: u8 = 3;
+const READ: u8 = 4;
+
+/// Doubles in a chunk, the unit of work of a processing element.
+const CHUNK: u64 = 512;
+
+/// How the accelerator gets at the arrays.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Model {
+    /// By loads and stores to the arrays themselves, which are coherent (Fig. 4 c).
+    #[default]
+    Cohet,
+    /// The CPU copies them to the accelerator by DMA and the result back (Fig. 4 a).
+    Explicit,
+    /// Pages move by DMA when one side touches what the other has (Fig. 4 b).
+    Unified,
+}
+
+/// `y = a x + y` on doubles, by a CPU thread on the first core and the processing elements of the
+/// first accelerator. Phases: `fill`, `copy-in`, `compute`, `copy-out`, `read`. An operation is an
+/// element of the vectors.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Axpy {
+    /// How the accelerator gets at the arrays.
+    pub model: Model,
+    /// Elements of each vector, 1 to 268435456.
+    pub elements: u64,
+    /// Chunks of 512 elements that a processing element has under way, 1 to 64.
+    pub chunks: u64,
+    /// Cycles of a processing element for a chunk.
+    pub cycles: u32,
+    /// With `unified`: what moves at a time. A multiple of 4 KiB.
+    pub page: Bytes,
+    /// With `unified`: cycles of the core for a page fault, beside the messages and the DMA.
+    pub fault_cycles: u32,
+    /// With `explicit` and `unified`: cycles of the core for a call of the driver.
+    pub call_cycles: u32,
+    /// The placement policy of the arrays: its number among those of the scenario.
+    pub policy: u16,
+}
+
+impl Default for Axpy {
+    fn default() -> Self {
+        Axpy {
+            model: Model::Cohet,
+            elements: 65_536,
+            chunks: 2,
+            cycles: 64,
+            page: Bytes(64 << 10),
+            fault_cycles: 24_000,
+            call_cycles: 2_400,
+            policy: 0,
+        }
+    }
+}
+
+impl Axpy {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "axpy";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("elements", self.elements, 1, 1 << 28)?;
+        within("chunks", self.chunks, 1, 64)?;
+        within("page", self.page.0, 4096, 1 << 30)?;
+        aligned("page", self.page, 4096)
+    }
+}
+
+impl Workload for Axpy {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        if ctx.cores == 0 || ctx.accelerators == 0 || ctx.elements == 0 {
+            let message = "found a system without both; allowed: at least one core and one \
+                           accelerator";
+            return Err(WorkloadError::param("kind", message));
+        }
+        let vector = (self.elements * 8).next_multiple_of(self.page.0);
+        let job = Job {
+            params: self.clone(),
+            seed: mix(ctx.seed),
+            vector,
+            elements: ctx.elements,
+            result: Mutex::default(),
+        };
+        let bytes = [
+            ("fill", 16),
+            ("copy-in", 16),
+            ("compute", 24),
+            ("copy-out", 8),
+            ("read", 8),
+        ];
+        let phases = bytes.map(|(name, bytes)| phase(name, bytes));
+        Ok(Box::new(Kernel {
+            job: Arc::new(job),
+            phases,
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+/// What the threads and the check share.
+struct Job {
+    params: Axpy,
+    seed: u64,
+    /// Bytes of a vector in whole pages.
+    vector: u64,
+    /// Processing elements of the accelerator.
+    elements: usize,
+    /// The vector that the CPU read in the end.
+    result: Mutex<Vec<u8>>,
+}
+
+/// Registers of the accelerator.
+mod register {
+    /// Counts the commands for its copy engine; a change starts one.
+    pub const COPY: u32 = 0;
+    /// Host address, own address, bytes and direction (1: to the host) of the copy.
+    pub const COPY_HOST: u32 = 1;
+    pub const COPY_DEVICE: u32 = 2;
+    pub const COPY_BYTES: u32 = 3;
+    pub const COPY_OUT: u32 = 4;
+    /// Starts the processing elements.
+    pub const RUN: u32 = 5;
+    /// The addresses of `x` and `y`, the number of elements, and the bits of `a`.
+    pub const X: u32 = 6;
+    pub const Y: u32 = 7;
+    pub const N: u32 = 8;
+    pub const A: u32 = 9;
+    /// The page that is missing plus one, or 0 when the result is there.
+    pub const FAULT: u32 = 10;
+}
+
+/// Interrupts of the accelerator.
+mod vector {
+    /// A page is missing, or the result is there.
+    pub const ATTENTION: u16 = 0;
+    /// A copy is done.
+    pub const COPIED: u16 = 1;
+}
+
+/// The accelerator's own memory: words of state, then the pages that it has (1 asked for, 2 there), then vectors.
+mod own {
+    use super::scratch;
+    /// Processing elements that have finished.
+    pub const FINISHED: u64 = scratch(0);
+    /// Who may ask for a page.
+    pub const ASKING: u64 = scratch(0) + 64;
+    /// A word for each page.
+    pub const PAGES: u64 = scratch(0) + (1 << 20);
+    /// The vectors, behind one another.
+    pub const VECTORS: u64 = scratch(0) + (1 << 30);
+}
+
+impl Job {
+    fn x(&self, element: u64) -> f64 {
+        1.0 + (mix(self.seed ^ element) >> 12) as f64 / (1u64 << 52) as f64
+    }
+
+    fn y(&self, element: u64) -> f64 {
+        self.x(element ^ (1 << 40))
+    }
+
+    fn a(&self) -> f64 {
+        self.x(1 << 41)
+    }
+
+    /// The chunks of both vectors: first element and number of elements.
+    fn chunks(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let elements = self.params.elements;
+        let first = (0..elements).step_by(CHUNK as usize);
+        first.map(move |first| (first, CHUNK.min(elements - first)))
+    }
+}
+
+/// The doubles of a range.
+fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> {
+    bytes.chunks_exact(8).map(|chunk| {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        f64::from_le_bytes(word)
+    })
+}
+
+struct Kernel {
+    job: Arc<Job>,
+    phases: [Phase; 5],
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let job = Arc::clone(&self.job);
+        match place {
+            Place::Core { core: 0 } => vec![Thread::new(|t| host::run(job, t))],
+            Place::Element {
+                accelerator: 0,
+                element,
+            } => {
+                let engine = Arc::clone(&self.job);
+                let copies = element == 0 && self.job.params.model != Model::Cohet;
+                let mut threads = vec![Thread::new(move |t| {
+                    accelerator::run(job, element as u64, t)
+                })];
+                threads.extend(copies.then(|| Thread::new(|t| accelerator::copy(engine, t))));
+                threads
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Compares what the CPU read with each element computed by itself.
+    fn check(&self, _: &Image) -> Result<(), String> {
+        let job = &self.job;
+        let result = job.result.lock().unwrap_or_else(PoisonError::into_inner);
+        if result.len() as u64 != job.params.elements * 8 {
+            return Err(format!("the result has {} bytes", result.len()));
+        }
+        for (element, found) in (0..).zip(doubles(&result)) {
+            let expected = job.a() * job.x(element) + job.y(element);
+            if found.to_bits() != expected.to_bits() {
+                return Err(format!("element {element} is {found}, not {expected}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,285 @@
+//! CircusTent: atomic operations in eight patterns (Tactical Computing Laboratories;
+//! `src/CircusTent/Impl/CT_OMP/CT_OMP_IMPL.c`), as remote atomic operations that arrive at an
+//! accelerator, or on cores.
+//!
+//! The benchmark's own threads, its PEs, are remote. Their requests arrive at the accelerator's
+//! receive buffer one iteration of each after the other, and PE `p` is served by processing
+//! element `p` modulo their number, one request at a time. A request whose operand needs the
+//! answer of another arrives after that has been answered.
+
+mod atomics;
+mod oracle;
+mod run;
+
+use std::sync::Arc;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, needs_threads, whole_lines, within};
+use crate::error::WorkloadError;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::thread::{ThreadContext, ThreadedKernel};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: CircusTent::KIND,
+    summary: "threads: remote atomic operations in the eight patterns of CircusTent",
+    schema: <CircusTent as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: CircusTent = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Atomic operations that one kernel can make: the check keeps each in memory.
+const MAX_OPERATIONS: u64 = 1 << 26;
+
+/// Which words the operations go to. `A` is the array, `X` the random indices, `i` the iteration.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// `A[X[i]]`.
+    #[default]
+    Rand,
+    /// `A[i]`.
+    Stride1,
+    /// `A[i * stride]`.
+    StrideN,
+    /// `X[s]`, where `s` is what the one before returned.
+    PtrChase,
+    /// `A[0]`.
+    Central,
+    /// `X[i + 1]`, `A[i]`, then `A` at what the first returned.
+    Scatter,
+    /// `X[i + 1]`, then `A` at what it returned, then `A[i]`.
+    Gather,
+    /// `X[i]`, `X[i + 1]`, then `A` at what each returned.
+    Sg,
+}
+
+/// Which atomic operation.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Fetch and add.
+    #[default]
+    Add,
+    /// Compare and swap; what it compares with and what it writes are loaded first.
+    Cas,
+}
+
+/// How an operation is done.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interface {
+    /// On coherent memory: the line is owned and held while the word is read, changed and written.
+    #[default]
+    Cxl,
+    /// By a DMA read, the change, and a DMA write, whose acknowledgement is awaited before the
+    /// next operation on the same word.
+    Pcie,
+}
+
+/// Who reads the indices of `ptr-chase`, `scatter`, `gather` and `sg`.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Index {
+    /// They are atomic operations like all others, as in the benchmark.
+    #[default]
+    Remote,
+    /// The requester knows them; they make no operations.
+    Local,
+}
+
+/// What runs the operations.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunOn {
+    /// The processing elements of the accelerators.
+    #[default]
+    Accelerators,
+    /// The cores of the host.
+    Cores,
+}
+
+/// Atomic operations on words of 8 B in the patterns of CircusTent. One phase, `atomics`; an
+/// operation is one atomic operation of 8 B.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CircusTent {
+    /// Which words.
+    pub pattern: Pattern,
+    /// Which atomic operation.
+    pub operation: Operation,
+    /// The benchmark's threads, 1 to 65536; default: one for each processing element (or core).
+    pub pes: Option<u64>,
+    /// Iterations of each of them, 1 and more; at most 67108864 operations in all.
+    pub iterations: u64,
+    /// Bytes of the array, a multiple of 64 B. CircusTent's script: 16488974000 B.
+    pub memory: Bytes,
+    /// Words from one iteration to the next of `stride-n`, 1 to 1048576. CircusTent's script: 9.
+    pub stride: u64,
+    /// Whether indices are atomic operations too.
+    pub index: Index,
+    /// How an operation is done.
+    pub interface: Interface,
+    /// What runs them.
+    pub run_on: RunOn,
+    /// Cycles of the processing element to take an operation from the receive buffer and parse it.
+    pub cycles: u32,
+    /// With `pcie`, DMA writes of a processing element that may be under way when its next operation
+    /// begins, unless that is on one of their words; 0 to 64.
+    pub posted_writes: u32,
+    /// The memory of the array; the indices lie behind it.
+    pub data: Memory,
+    /// Where in it the array begins. A multiple of 64 B.
+    pub base: Bytes,
+}
+
+impl Default for CircusTent {
+    fn default() -> Self {
+        CircusTent {
+            pattern: Pattern::Rand,
+            operation: Operation::Add,
+            pes: None,
+            iterations: 10_000,
+            memory: Bytes(64 << 20),
+            stride: 9,
+            index: Index::Remote,
+            interface: Interface::Cxl,
+            run_on: RunOn::Accelerators,
+            cycles: 0,
+            posted_writes: 0,
+            data: Memory::Local,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl CircusTent {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "circus-tent";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("pes", self.pes.unwrap_or(1), 1, 1 << 16)?;
+        within("iterations", self.iterations, 1, MAX_OPERATIONS)?;
+        within("memory", self.memory.0, 64, 1 << 46)?;
+        whole_lines("memory", self.memory)?;
+        within("stride", self.stride, 1, 1 << 20)?;
+        within("posted_writes", u64::from(self.posted_writes), 0, 64)?;
+        if self.pattern == Pattern::PtrChase && self.index == Index::Local {
+            let message = "found `local`; allowed: `remote`, because all that `ptr-chase` does is \
+                           read indices";
+            return Err(ParamError::new("index", message));
+        }
+        if self.interface == Interface::Pcie && self.run_on == RunOn::Cores {
+            let message = "found `pcie`; allowed: `cxl`, because cores have no DMA engine";
+            return Err(ParamError::new("interface", message));
+        }
+        whole_lines("base", self.base)
+    }
+
+    /// Words of the array.
+    fn words(&self) -> u64 {
+        self.memory.0 / 8
+    }
+
+    /// Atomic operations of an iteration.
+    fn operations(&self) -> u32 {
+        let indices = u32::from(self.index == Index::Remote);
+        match self.pattern {
+            Pattern::Rand | Pattern::Stride1 | Pattern::StrideN | Pattern::Central => 1,
+            Pattern::PtrChase => 1,
+            Pattern::Scatter | Pattern::Gather => 2 + indices,
+            Pattern::Sg => 2 + 2 * indices,
+        }
+    }
+
+    /// How many threads the system has for it.
+    fn places(&self, ctx: &ThreadContext) -> Result<usize, ParamError> {
+        let places = match self.run_on {
+            RunOn::Accelerators => ctx.accelerators * ctx.elements,
+            RunOn::Cores => ctx.cores,
+        };
+        if places == 0 {
+            let message = "found a system that has none; allowed: where there is at least one";
+            return Err(ParamError::new("run_on", message));
+        }
+        if self.interface == Interface::Pcie && ctx.accelerators > 1 {
+            let message = "found `pcie` on several accelerators, whose operations are not atomic \
+                           to one another; allowed: `cxl`, or one accelerator";
+            return Err(ParamError::new("interface", message));
+        }
+        Ok(places)
+    }
+
+    /// The words that the pattern reaches must lie in the array.
+    fn check_reach(&self, pes: u64) -> Result<(), ParamError> {
+        let total = pes * self.iterations;
+        if total * u64::from(self.operations()) > MAX_OPERATIONS {
+            let message = format!(
+                "found {} operations of {pes} threads; allowed: {MAX_OPERATIONS}",
+                total * u64::from(self.operations())
+            );
+            return Err(ParamError::new("iterations", message));
+        }
+        let reach = match self.pattern {
+            Pattern::Rand | Pattern::Sg | Pattern::Central | Pattern::PtrChase => 1,
+            Pattern::Stride1 | Pattern::Scatter | Pattern::Gather => total - 1,
+            Pattern::StrideN => (total - 1) * self.stride,
+        };
+        if reach < self.words() {
+            return Ok(());
+        }
+        let message = format!(
+            "found {} words; allowed: more than {reach}, which {pes} threads reach",
+            self.words()
+        );
+        Err(ParamError::new("memory", message))
+    }
+}
+
+impl Workload for CircusTent {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        let places = self.places(ctx)?;
+        let pes = self.pes.unwrap_or(places as u64);
+        self.check_reach(pes)?;
+        let indices = (pes + 1) * self.iterations;
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "memory",
+            base: self.base.0,
+            bytes: self.memory.0 + indices * 8,
+        };
+        let array = need.place_in(ctx.span, ctx.local)?;
+        let data = run::Data::new(self.clone(), pes, places, array, ctx.seed);
+        Ok(Box::new(run::Kernel::new(Arc::new(data), ctx.elements)))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,300 @@
+//! The threads of CircusTent: the eight patterns on one processing element.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Hpa;
+
+use super::atomics::{Change, Element};
+use super::oracle::{self, Seen};
+use super::{CircusTent, Index, Operation, Pattern, RunOn};
+use crate::image::Image;
+use crate::kernel::common::{mix, phase};
+use crate::program::Phase;
+use crate::thread::{Handle, Place, Thread, ThreadedKernel};
+
+/// What the threads and the check share.
+pub(super) struct Data {
+    pub params: CircusTent,
+    /// The benchmark's threads.
+    pub pes: u64,
+    /// The processing elements or cores that serve them.
+    places: usize,
+    /// The first addresses of the array and of the indices.
+    pub array: u64,
+    pub index: u64,
+    seed: u64,
+    /// The indices.
+    pub indices: Vec<u64>,
+    /// What the operations of each thread of the benchmark returned.
+    pub seen: Mutex<Vec<Seen>>,
+}
+
+impl Data {
+    pub fn new(params: CircusTent, pes: u64, places: usize, array: u64, seed: u64) -> Data {
+        let mut rng = StreamRng::new(seed, "circus-tent");
+        let count = (pes + 1) * params.iterations;
+        let below = match params.pattern {
+            Pattern::PtrChase => count,
+            _ => (params.words() - 1).max(1),
+        };
+        Data {
+            indices: (0..count).map(|_| rng.below(below)).collect(),
+            seen: Mutex::new(vec![Seen::default(); pes as usize]),
+            index: array + params.memory.0,
+            seed: rng.next_u64(),
+            params,
+            pes,
+            places,
+            array,
+        }
+    }
+
+    /// What a word of the array is at first.
+    pub fn initial(&self, word: u64) -> u64 {
+        mix(self.seed ^ word)
+    }
+
+    /// The first iteration of a thread of the benchmark.
+    pub fn first(&self, pe: u64) -> u64 {
+        pe * self.params.iterations
+    }
+
+    /// Every word of the array that is reached, some more than once.
+    pub fn reached(&self) -> impl Iterator<Item = u64> {
+        let total = self.pes * self.params.iterations;
+        (0..total).flat_map(move |i| {
+            let at = |i: u64| self.indices[i as usize];
+            let words = match self.params.pattern {
+                Pattern::Rand => [Some(at(i)), None],
+                Pattern::Stride1 => [Some(i), None],
+                Pattern::StrideN => [Some(i * self.params.stride), None],
+                Pattern::PtrChase => [None, None],
+                Pattern::Central => [Some(0), None],
+                Pattern::Scatter | Pattern::Gather => [Some(i), Some(at(i + 1))],
+                Pattern::Sg => [Some(at(i)), Some(at(i + 1))],
+            };
+            words.into_iter().flatten()
+        })
+    }
+
+    /// Whether what the operations return depends on the order among threads.
+    pub fn depends_on_order(&self) -> bool {
+        let crossing = [Pattern::Scatter, Pattern::Gather, Pattern::Sg];
+        self.pes > 1 && crossing.contains(&self.params.pattern)
+    }
+}
+
+/// One thread of the benchmark, with its variables.
+struct Pe {
+    first: u64,
+    from: u64,
+    to: u64,
+    value: u64,
+    seen: Seen,
+}
+
+/// What a compare-and-swap on the array compares with, and what it writes. The benchmark loads
+/// the word itself beforehand for one of them or both.
+#[derive(Clone, Copy)]
+enum Cas {
+    /// The word itself, for both: it succeeds if nobody came between, and changes nothing.
+    Same,
+    /// Compares with the last word fetched and writes the word itself: it fetches the word,
+    /// whether it succeeds or not, and changes nothing.
+    Fetch(u64),
+    /// Compares with the word itself and writes this value.
+    Write(u64),
+}
+
+/// A kernel of CircusTent, bound to a system.
+pub(super) struct Kernel {
+    data: Arc<Data>,
+    elements: usize,
+    phases: [Phase; 1],
+}
+
+impl Kernel {
+    pub fn new(data: Arc<Data>, elements: usize) -> Kernel {
+        let phases = [phase("atomics", 8)];
+        Kernel {
+            data,
+            elements,
+            phases,
+        }
+    }
+}
+
+/// A processing element with the array at hand.
+struct Server<'t> {
+    data: &'t Data,
+    element: Element<'t>,
+}
+
+impl Server<'_> {
+    /// An atomic operation on a word of the array; the old word.
+    async fn array(&mut self, pe: &mut Pe, word: u64, add: u64, cas: Cas) -> u64 {
+        let addr = self.data.array + word * 8;
+        let change = match self.data.params.operation {
+            Operation::Add => Change::Add(add),
+            Operation::Cas => {
+                let loaded = self.element.load(addr).await;
+                let (compare, new) = match cas {
+                    Cas::Same => (loaded, loaded),
+                    Cas::Fetch(last) => (last, loaded),
+                    Cas::Write(value) => (loaded, value),
+                };
+                Change::CompareExchange { compare, new }
+            }
+        };
+        let old = self.element.atomic(addr, change).await;
+        if self.data.depends_on_order() {
+            pe.seen
+                .words
+                .push((word, old, change.of(old).unwrap_or(old)));
+        }
+        old
+    }
+
+    /// The index in a place; by an atomic operation that changes nothing, if indices are remote.
+    /// When comparing, it fails unless the index is what the last one was, and so tells it either
+    /// way.
+    async fn index(&mut self, place: u64, last: u64) -> u64 {
+        if self.data.params.index == Index::Local {
+            return self.data.indices[place as usize];
+        }
+        let addr = self.data.index + place * 8;
+        let change = match self.data.params.operation {
+            Operation::Add => Change::Add(0),
+            Operation::Cas => {
+                let new = self.element.load(addr).await;
+                Change::CompareExchange { compare: last, new }
+            }
+        };
+        self.element.atomic(addr, change).await
+    }
+
+    /// One iteration of one thread of the benchmark.
+    async fn iterate(&mut self, pe: &mut Pe, iteration: u64) {
+        let i = pe.first + iteration;
+        let data = self.data;
+        match data.params.pattern {
+            Pattern::Rand => {
+                self.array(pe, data.indices[i as usize], 1, Cas::Same).await;
+            }
+            Pattern::Stride1 => {
+                self.array(pe, i, 0xf, Cas::Same).await;
+            }
+            Pattern::StrideN => {
+                self.array(pe, i * data.params.stride, 0xf, Cas::Same).await;
+            }
+            Pattern::PtrChase => {
+                pe.seen.end = self.index(pe.seen.end, pe.seen.end).await;
+            }
+            Pattern::Central => {
+                self.array(pe, 0, 1, Cas::Same).await;
+            }
+            Pattern::Scatter => {
+                pe.to = self.index(i + 1, pe.to).await;
+                self.transfer(pe, i, pe.to).await;
+            }
+            Pattern::Gather => {
+                pe.to = self.index(i + 1, pe.to).await;
+                self.transfer(pe, pe.to, i).await;
+            }
+            Pattern::Sg => {
+                pe.from = self.index(i, pe.from).await;
+                pe.to = self.index(i + 1, pe.to).await;
+                self.transfer(pe, pe.from, pe.to).await;
+            }
+        }
+    }
+
+    /// Fetches a word, adding 1, and adds it to another; when comparing, writes it there.
+    async fn transfer(&mut self, pe: &mut Pe, from: u64, to: u64) {
+        pe.value = self.array(pe, from, 1, Cas::Fetch(pe.value)).await;
+        self.array(pe, to, pe.value, Cas::Write(pe.value)).await;
+    }
+}
+
+/// Serves every `places`-th thread of the benchmark, beginning with number `place`.
+async fn serve(data: Arc<Data>, place: usize, element: usize, elements: usize, t: Handle) {
+    let device = (place / elements.max(1)) as u16;
+    let element = Element::new(&t, &data.params, device, element, elements);
+    let mut server = Server {
+        data: &data,
+        element,
+    };
+    let served = (place as u64..data.pes).step_by(data.places);
+    let start = |pe| {
+        let (first, words) = (data.first(pe), Vec::new());
+        let seen = Seen { end: first, words };
+        (
+            pe,
+            Pe {
+                first,
+                from: 0,
+                to: 0,
+                value: 0,
+                seen,
+            },
+        )
+    };
+    let mut pes: Vec<(u64, Pe)> = served.map(start).collect();
+    for iteration in 0..data.params.iterations {
+        for (_, pe) in &mut pes {
+            server.iterate(pe, iteration).await;
+            t.count(data.params.operations());
+        }
+    }
+    server.element.finish().await;
+    let mut seen = data.seen.lock().unwrap_or_else(PoisonError::into_inner);
+    for (number, pe) in pes {
+        seen[number as usize] = pe.seen;
+    }
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        let data = &self.data;
+        for word in data.reached() {
+            image.write(Hpa(data.array + word * 8), 8, data.initial(word));
+        }
+        for (place, index) in (0..).zip(&data.indices) {
+            image.write(Hpa(data.index + place * 8), 8, *index);
+        }
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let (number, element, elements) = match (place, self.data.params.run_on) {
+            (Place::Core { core }, RunOn::Cores) => (core, 0, 1),
+            (
+                Place::Element {
+                    accelerator,
+                    element,
+                },
+                RunOn::Accelerators,
+            ) => (
+                accelerator * self.elements + element,
+                element,
+                self.elements,
+            ),
+            _ => return Vec::new(),
+        };
+        if number as u64 >= self.data.pes {
+            return Vec::new();
+        }
+        let data = Arc::clone(&self.data);
+        vec![Thread::new(move |t| {
+            serve(data, number, element, elements, t)
+        })]
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        oracle::check(&self.data, image)
+    }
+}

@@ -1,0 +1,367 @@
+//! The load/store unit with which Cohet calibrates: lines loaded or stored one after the other by
+//! an accelerator, from the tier of memory that a host thread has put them in.
+//!
+//! Cohet (section VI-A) measures latency by 32 loads of 64 B at sequential addresses, repeated
+//! 1,000 times, and bandwidth by 2,048 of them. Before each repeat the host initialises the lines
+//! and moves them with CLDEMOTE or CLFLUSH; hits in the HMC come from repeating the addresses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, mix, needs_threads, phase, whole_lines, within};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: LoadStoreUnit::KIND,
+    summary: "threads: an accelerator's load/store unit on lines in its cache, the host's LLC or memory",
+    schema: <LoadStoreUnit as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: LoadStoreUnit = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Words in a line.
+const WORDS: u64 = LINE_BYTES / 8;
+
+/// The register that starts a repeat.
+const START: u32 = 0;
+
+/// The interrupt that ends one.
+const DONE: u16 = 0;
+
+/// The phases: what prepares, and what is measured.
+const PREPARE: u8 = 0;
+const MEASURE: u8 = 1;
+
+/// Stores and line operations that the host has under way while it prepares.
+const HOST_WINDOW: usize = 32;
+
+/// Whether the unit loads or stores.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// It loads lines.
+    #[default]
+    Load,
+    /// It stores whole lines.
+    Store,
+}
+
+/// Where the lines are before each repeat.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// In memory: the host stores to each line and flushes it (CLFLUSH).
+    #[default]
+    Memory,
+    /// In the host's last-level cache: it stores to each line and demotes it (CLDEMOTE).
+    Llc,
+    /// In the accelerator's cache: the unit loads them all once before the first repeat.
+    Hmc,
+    /// Wherever they are: in memory at first, then where the repeats leave them.
+    Untouched,
+}
+
+/// Lines that the first processing element of the first accelerator loads or stores, one after the
+/// other, again and again. Phases: `prepare`, `measure`. An operation is one line of 64 B.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadStoreUnit {
+    /// Lines of 64 B, 1 to 16777216. Cohet: 32 for latency, 2,048 for bandwidth.
+    pub lines: u64,
+    /// How many times all are accessed, 1 to 1000000000. Cohet: 1,000.
+    pub repeats: u64,
+    /// Lines under way at a time, 1 to 65536; 1 measures latency.
+    pub outstanding: u64,
+    /// Loads or stores.
+    pub access: Access,
+    /// Where the lines are before each repeat.
+    pub tier: Tier,
+    /// The memory of the lines.
+    pub data: Memory,
+    /// Where in it they begin. A multiple of 64 B.
+    pub base: Bytes,
+}
+
+impl Default for LoadStoreUnit {
+    fn default() -> Self {
+        LoadStoreUnit {
+            lines: 32,
+            repeats: 1000,
+            outstanding: 1,
+            access: Access::Load,
+            tier: Tier::Memory,
+            data: Memory::Local,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl LoadStoreUnit {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "load-store-unit";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("lines", self.lines, 1, 1 << 24)?;
+        within("repeats", self.repeats, 1, 1_000_000_000)?;
+        within("outstanding", self.outstanding, 1, 1 << 16)?;
+        whole_lines("base", self.base)
+    }
+}
+
+impl Workload for LoadStoreUnit {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "lines",
+            base: self.base.0,
+            bytes: self.lines * LINE_BYTES,
+        };
+        let first = need.place_in(ctx.span, ctx.local)?;
+        if ctx.accelerators == 0 || ctx.elements == 0 {
+            let message = "found a system without accelerators; allowed: at least one";
+            return Err(WorkloadError::param("kind", message));
+        }
+        let by_host = matches!(self.tier, Tier::Memory | Tier::Llc);
+        if by_host && ctx.cores == 0 {
+            let message = "found `memory` or `llc` without a core that prepares the lines; \
+                           allowed: `hmc`, `untouched`";
+            return Err(WorkloadError::param("tier", message));
+        }
+        let run = Run {
+            params: self.clone(),
+            by_host,
+            first,
+            seed: mix(ctx.seed),
+            sum: AtomicU64::new(0),
+        };
+        let phases = [phase("prepare", 0), phase("measure", LINE_BYTES)];
+        Ok(Box::new(Unit {
+            run: Arc::new(run),
+            phases,
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Unit {
+    run: Arc<Run>,
+    phases: [Phase; 2],
+}
+
+/// What the threads share with the check.
+struct Run {
+    params: LoadStoreUnit,
+    /// The host prepares the lines before each repeat.
+    by_host: bool,
+    first: u64,
+    seed: u64,
+    /// The sum of all words that were loaded.
+    sum: AtomicU64,
+}
+
+impl Run {
+    fn addr(&self, line: u64) -> u64 {
+        self.first + line * LINE_BYTES
+    }
+
+    /// What a word of a line is before anything runs.
+    fn initial(&self, line: u64, word: u64) -> u64 {
+        mix(self.seed ^ (line * WORDS + word))
+    }
+
+    /// What the first word of a line is made in a repeat, by the host or by the unit.
+    fn stored(&self, repeat: u64, line: u64) -> u64 {
+        mix(self.seed.wrapping_add(mix(repeat + 1)) ^ line)
+    }
+
+    async fn prepare(&self, t: &Handle, repeat: u64) {
+        let mut window = Window::new(HOST_WINDOW);
+        for line in 0..self.params.lines {
+            window.room().await;
+            window.add(t.store(self.addr(line), self.stored(repeat, line)));
+        }
+        window.drain().await;
+        for line in 0..self.params.lines {
+            window.room().await;
+            window.add(match self.params.tier {
+                Tier::Llc => t.demote(self.addr(line)),
+                _ => t.flush(self.addr(line)),
+            });
+        }
+        window.drain().await;
+    }
+
+    /// Loads all lines; the sum of their words.
+    async fn load(&self, t: &Handle) -> u64 {
+        let mut window: Window<Loaded> = Window::new(self.params.outstanding as usize);
+        let mut sum = 0;
+        for line in 0..self.params.lines {
+            if let Some(bytes) = window.room().await {
+                sum = add(t, sum, &bytes);
+            }
+            window.add(t.read_range(self.addr(line), LINE_BYTES));
+        }
+        while let Some(bytes) = window.oldest().await {
+            sum = add(t, sum, &bytes);
+        }
+        sum
+    }
+
+    async fn store(&self, t: &Handle, repeat: u64) {
+        let mut window = Window::new(self.params.outstanding as usize);
+        for line in 0..self.params.lines {
+            if window.room().await.is_some() {
+                t.count(1);
+            }
+            let word = |word| match word {
+                0 => self.stored(repeat, line).wrapping_add(1),
+                word => self.initial(line, word),
+            };
+            let bytes: Vec<u8> = (0..WORDS).flat_map(|at| word(at).to_le_bytes()).collect();
+            window.add(t.write_range(self.addr(line), &bytes));
+        }
+        while window.oldest().await.is_some() {
+            t.count(1);
+        }
+    }
+
+    /// The sum of all words that the loads must have returned.
+    fn expected(&self) -> u64 {
+        let Run {
+            params: LoadStoreUnit { lines, repeats, .. },
+            ..
+        } = *self;
+        let first = u64::from(self.by_host);
+        let rest = |line| (first..WORDS).map(move |word| self.initial(line, word));
+        let same = (0..lines).flat_map(rest).fold(0, u64::wrapping_add);
+        let mut sum = same.wrapping_mul(repeats);
+        if self.by_host {
+            let of = |repeat| (0..lines).map(move |line| self.stored(repeat, line));
+            sum = (0..repeats).flat_map(of).fold(sum, u64::wrapping_add);
+        }
+        sum
+    }
+}
+
+/// Counts a line that has come, and adds its words.
+fn add(t: &Handle, sum: u64, bytes: &[u8]) -> u64 {
+    t.count(1);
+    let word = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
+    };
+    bytes.chunks(8).map(word).fold(sum, u64::wrapping_add)
+}
+
+/// The host's thread: prepares the lines, starts the unit, waits for it.
+async fn host(run: Arc<Run>, t: Handle) {
+    t.mark(PREPARE);
+    for repeat in 0..run.params.repeats {
+        run.prepare(&t, repeat).await;
+        t.mmio_write(0, START, repeat + 1).await;
+        t.wait_interrupt(DONE).await;
+    }
+}
+
+/// The unit's thread.
+async fn unit(run: Arc<Run>, t: Handle) {
+    t.mark(PREPARE);
+    if run.params.tier == Tier::Hmc {
+        run.load(&t).await;
+    }
+    t.mark(MEASURE);
+    for repeat in 0..run.params.repeats {
+        if run.by_host {
+            t.mmio_await(0, START, repeat).await;
+        }
+        match run.params.access {
+            Access::Load => {
+                run.sum.fetch_add(run.load(&t).await, Relaxed);
+            }
+            Access::Store => run.store(&t, repeat).await,
+        }
+        if run.by_host {
+            t.interrupt(DONE).await;
+        }
+    }
+}
+
+impl ThreadedKernel for Unit {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        for line in 0..self.run.params.lines {
+            for word in 0..WORDS {
+                let value = self.run.initial(line, word);
+                image.write(Hpa(self.run.addr(line) + 8 * word), 8, value);
+            }
+        }
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let run = Arc::clone(&self.run);
+        match place {
+            Place::Core { core: 0 } if run.by_host => vec![Thread::new(|t| host(run, t))],
+            Place::Element {
+                accelerator: 0,
+                element: 0,
+            } => vec![Thread::new(|t| unit(run, t))],
+            _ => Vec::new(),
+        }
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let run = &self.run;
+        if run.params.access == Access::Load {
+            let (found, expected) = (run.sum.load(Relaxed), run.expected());
+            return match found == expected {
+                true => Ok(()),
+                false => Err(format!(
+                    "the words loaded sum to {found:#x}, not to {expected:#x}"
+                )),
+            };
+        }
+        for line in 0..run.params.lines {
+            let stored = image.read(Hpa(run.addr(line)), 8);
+            if stored != run.stored(run.params.repeats - 1, line).wrapping_add(1) {
+                return Err(format!(
+                    "line {line} holds {stored:#x}, which was not stored last"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
