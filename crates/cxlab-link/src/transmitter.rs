@@ -85,6 +85,19 @@ impl Transmitter {
         }
     }
 
+    /// From the start to the last byte of a message that is alone on an idle link without errors,
+    /// in picoseconds. The link must carry that class.
+    pub fn alone_ps(params: &LinkParams, channel: Channel) -> u64 {
+        let faultless = LinkParams {
+            flit_error_rate: Default::default(),
+            ..params.clone()
+        };
+        match Transmitter::new(&faultless, 0, "").send(SimTime::ZERO, channel) {
+            Ok(departure) => departure.end.0 - departure.start.0,
+            Err(_) => unreachable!("nothing was sent before"),
+        }
+    }
+
     /// Sends a message of class `channel`, if it can go at `now`.
     ///
     /// # Errors
