@@ -1,0 +1,347 @@
+//! A medium by measurement: its own model, alone, driven by the addresses that the hosts use.
+//!
+//! A medium's model is passive and needs no engine, so what it does without load, full, and half
+//! full can be had from it directly. A constant latency comes out exact. State (caches, open rows,
+//! flash) is that of the first accesses of the run.
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Dpa, SimTime};
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
+
+/// One access to a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Where.
+    pub dpa: Dpa,
+    /// Whether it writes.
+    pub write: bool,
+}
+
+/// What a medium does with a stream of accesses. Times in picoseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Medium {
+    /// Mean time of a read alone, rounded.
+    pub read_ps: u64,
+    /// Mean time of a write alone, rounded.
+    pub write_ps: u64,
+    /// Whether all reads alone took the same time, and all writes.
+    pub constant: bool,
+    /// Mean time between two accesses when it is full.
+    pub service_ps: f64,
+    /// Wait when it is half full: what the wait at other loads is scaled from.
+    pub half_wait_ps: f64,
+}
+
+/// Why a medium could not be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeError {
+    /// There was no access to measure with.
+    NoAccess,
+    /// It holds accesses and says of none when it will be done.
+    Stuck,
+}
+
+impl std::fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ProbeError::NoAccess => "no access to measure the medium with",
+            ProbeError::Stuck => "the medium never answered an access",
+        })
+    }
+}
+
+impl std::error::Error for ProbeError {}
+
+/// From the end of an access alone to the next (*assumed*: a round trip through a fabric).
+const GAP_PS: u64 = 200_000;
+/// A medium that is full makes one wait, however evenly accesses come: at least this part of its
+/// service time when it is half full (*assumed*; it decides only how near to full the rates get).
+const LEAST_WAIT: f64 = 0.01;
+/// Load at which the wait is measured.
+const HALF: f64 = 0.5;
+
+/// Measures a medium: `fresh` makes one, `contexts` is how many accesses its device has in it at
+/// most.
+///
+/// # Errors
+/// [`ProbeError`].
+pub fn probe(
+    fresh: impl Fn() -> Box<dyn MemoryBackend>,
+    accesses: &[Access],
+    contexts: u32,
+) -> Result<Medium, ProbeError> {
+    let (read, write) = (
+        alone(fresh(), accesses, false)?,
+        alone(fresh(), accesses, true)?,
+    );
+    let (service_ps, _) = Bench::new(fresh(), contexts).run(accesses, &mut |_| SimTime::ZERO)?;
+    let mut rng = StreamRng::new(0, "analytic/medium");
+    let (mut at, mean) = (0.0, service_ps / HALF);
+    let mut poisson = |_| {
+        at -= mean * libm::log(rng.unit());
+        SimTime(at as u64)
+    };
+    let (_, loaded) = Bench::new(fresh(), contexts).run(accesses, &mut poisson)?;
+    // The mean over the mix that both measured.
+    let writes = accesses.iter().filter(|access| access.write).count() as f64;
+    let share = writes / accesses.len() as f64;
+    let idle = (1.0 - share) * read.mean + share * write.mean;
+    let known = |one: &Alone| one.mean.round() as u64;
+    Ok(Medium {
+        read_ps: known(&read),
+        write_ps: known(&write),
+        constant: read.constant && write.constant,
+        service_ps,
+        half_wait_ps: (loaded - idle).max(LEAST_WAIT * service_ps),
+    })
+}
+
+struct Alone {
+    mean: f64,
+    constant: bool,
+}
+
+/// The latency of these accesses one by one, all made reads or writes.
+fn alone(
+    backend: Box<dyn MemoryBackend>,
+    accesses: &[Access],
+    write: bool,
+) -> Result<Alone, ProbeError> {
+    let mut bench = Bench::new(backend, 1);
+    let (mut sum, mut count) = (0u128, 0u128);
+    let (mut least, mut most) = (u64::MAX, 0);
+    let skip = accesses.len() / 2;
+    for (at, access) in accesses.iter().enumerate() {
+        let begun = SimTime(bench.now.0 + GAP_PS);
+        let access = Access { write, ..*access };
+        let took = bench.one(begun, access)?;
+        if at >= skip {
+            sum += u128::from(took);
+            count += 1;
+            least = least.min(took);
+            most = most.max(took);
+        }
+    }
+    if count == 0 {
+        return Err(ProbeError::NoAccess);
+    }
+    Ok(Alone {
+        mean: sum as f64 / count as f64,
+        constant: least == most,
+    })
+}
+
+/// A medium, its clock, and what is in it.
+struct Bench {
+    backend: Box<dyn MemoryBackend>,
+    now: SimTime,
+    contexts: usize,
+    /// By number: when the access came.
+    came: Vec<SimTime>,
+    free: Vec<u32>,
+    held: usize,
+    /// Completions that the medium told of in advance, in order.
+    told: std::collections::VecDeque<Completion>,
+    done: Vec<Completion>,
+}
+
+impl Bench {
+    fn new(backend: Box<dyn MemoryBackend>, contexts: u32) -> Bench {
+        Bench {
+            backend,
+            now: SimTime::ZERO,
+            contexts: contexts as usize,
+            came: vec![SimTime::ZERO; contexts as usize],
+            free: (0..contexts).rev().collect(),
+            held: 0,
+            told: std::collections::VecDeque::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// One access at `at`; how long it took.
+    fn one(&mut self, at: SimTime, access: Access) -> Result<u64, ProbeError> {
+        let mut took = 0;
+        self.until(at, &mut |_, span| took = span);
+        while !self.enter(at, access) {
+            self.step(&mut |_, _| {})?;
+        }
+        while self.held > 0 {
+            self.step(&mut |_, span| took = span)?;
+        }
+        Ok(took)
+    }
+
+    /// All accesses, each when it comes and the medium takes it. Mean time between completions
+    /// and mean latency, of the second half.
+    fn run(
+        mut self,
+        accesses: &[Access],
+        comes: &mut dyn FnMut(usize) -> SimTime,
+    ) -> Result<(f64, f64), ProbeError> {
+        let skip = accesses.len() / 2;
+        let (mut done, mut sum, mut from, mut to) = (0usize, 0u128, SimTime::ZERO, SimTime::ZERO);
+        let mut note = |at: SimTime, span: u64| {
+            done += 1;
+            if done == skip {
+                from = at;
+            } else if done > skip {
+                sum += u128::from(span);
+                to = at;
+            }
+        };
+        for (number, access) in accesses.iter().enumerate() {
+            let at = comes(number);
+            self.until(at, &mut note);
+            while !self.enter(at, *access) {
+                self.step(&mut note)?;
+            }
+        }
+        while self.held > 0 {
+            self.step(&mut note)?;
+        }
+        let count = accesses.len() - skip;
+        if count < 2 {
+            return Err(ProbeError::NoAccess);
+        }
+        let span = to.0.saturating_sub(from.0).max(1) as f64;
+        Ok((span / count as f64, sum as f64 / count as f64))
+    }
+
+    /// Gives the medium an access that came at `came`, if it takes it.
+    fn enter(&mut self, came: SimTime, access: Access) -> bool {
+        if self.held == self.contexts || !self.backend.can_accept(self.now, access.write) {
+            return false;
+        }
+        let Some(id) = self.free.pop() else {
+            return false;
+        };
+        self.came[id as usize] = came;
+        self.held += 1;
+        let request = MemoryRequest {
+            id,
+            dpa: access.dpa,
+            lines: 1,
+            write: access.write,
+        };
+        if let Some(at) = self.backend.enqueue(self.now, request) {
+            self.told.push_back(Completion { id, at });
+        }
+        true
+    }
+
+    /// Brings it up to `at`, if that lies ahead.
+    fn until(&mut self, at: SimTime, note: &mut dyn FnMut(SimTime, u64)) {
+        while let Some(next) = self.next() {
+            if next > at {
+                break;
+            }
+            self.advance(next, note);
+        }
+        self.now = self.now.max(at);
+    }
+
+    /// To the next thing that happens.
+    fn step(&mut self, note: &mut dyn FnMut(SimTime, u64)) -> Result<(), ProbeError> {
+        let next = self.next().ok_or(ProbeError::Stuck)?;
+        self.advance(next, note);
+        Ok(())
+    }
+
+    fn next(&self) -> Option<SimTime> {
+        let told = self.told.front().map(|first| first.at);
+        match (told, self.backend.next_event()) {
+            (Some(told), Some(event)) => Some(told.min(event)),
+            (told, event) => told.or(event),
+        }
+    }
+
+    fn advance(&mut self, at: SimTime, note: &mut dyn FnMut(SimTime, u64)) {
+        self.now = self.now.max(at);
+        let mut done = std::mem::take(&mut self.done);
+        self.backend.advance(self.now, &mut done);
+        while let Some(first) = self.told.front().copied() {
+            if first.at > self.now {
+                break;
+            }
+            self.told.pop_front();
+            done.push(first);
+        }
+        for completion in done.drain(..) {
+            let came = self.came[completion.id as usize];
+            self.free.push(completion.id);
+            self.held -= 1;
+            note(completion.at, completion.at.0 - came.0);
+        }
+        self.done = done;
+    }
+}
+
+impl Medium {
+    /// How much of its capacity a rate (per picosecond) uses: 1 is full.
+    pub(crate) fn used(&self, rate: f64) -> f64 {
+        rate * self.service_ps
+    }
+
+    /// Wait for what is inside, where others come at this rate: so that wait over load rises from
+    /// what was measured when half full as 1 / (1 - load) does.
+    pub(crate) fn residual(&self, others: f64) -> f64 {
+        self.used(others).min(1.0) * self.half_wait_ps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+    use cxlab_memory::fixed::FixedParams;
+    use cxlab_memory::{Medium as _, Site};
+
+    use super::*;
+
+    fn measured(params: &FixedParams) -> Medium {
+        let mut rng = StreamRng::new(1, "test");
+        let accesses: Vec<Access> = (0..8000)
+            .map(|_| Access {
+                dpa: Dpa(rng.below(1 << 20) * 64),
+                write: rng.chance(0.5),
+            })
+            .collect();
+        let fresh = || params.backend(Site::alone(Bytes(1 << 30), 1));
+        probe(fresh, &accesses, 256).unwrap()
+    }
+
+    #[test]
+    fn a_constant_latency_is_found_exactly() {
+        let medium = measured(&FixedParams {
+            latency: Picos(46_123),
+            write_latency: Some(Picos(7_001)),
+            ..FixedParams::default()
+        });
+        assert!(medium.constant);
+        assert_eq!((medium.read_ps, medium.write_ps), (46_123, 7_001));
+    }
+
+    /// A bandwidth is a service time, and half full an M/D/1 queue waits half of it.
+    #[test]
+    fn a_bandwidth_is_found_with_the_wait_of_its_queue() {
+        let medium = measured(&FixedParams {
+            bandwidth: Some(BytesPerSec(6_400_000_000)),
+            ..FixedParams::default()
+        });
+        assert!(
+            (medium.service_ps / 10_000.0 - 1.0).abs() < 0.02,
+            "{medium:?}"
+        );
+        assert!(
+            (medium.half_wait_ps / 5_000.0 - 1.0).abs() < 0.15,
+            "{medium:?}"
+        );
+    }
+
+    #[test]
+    fn without_accesses_there_is_nothing_to_measure() {
+        let params = FixedParams::default();
+        let fresh = || params.backend(Site::alone(Bytes(1 << 30), 1));
+        assert_eq!(probe(fresh, &[], 8), Err(ProbeError::NoAccess));
+    }
+}
