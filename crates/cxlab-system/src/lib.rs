@@ -3,6 +3,7 @@
 //! `Scenario -> Plan -> System -> Run -> Report`: each arrow is one function, each noun one type,
 //! and nothing flows back.
 
+pub mod analytic;
 pub mod cli;
 pub mod diagnostics;
 pub mod host;

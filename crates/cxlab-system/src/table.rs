@@ -1,10 +1,11 @@
 //! A report as tables to read.
 
 use crate::plan::Plan;
-use crate::report::{Latency, LinkReport, Report};
+use crate::report::{Latency, Report};
+use serde_json::{Map, Value};
 
 /// Rows of cells, the first row being the head; the first column is left-aligned.
-fn table(rows: &[Vec<String>]) -> String {
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()
@@ -32,11 +33,11 @@ fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
+pub(crate) fn cells<const N: usize>(values: [&str; N]) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
 
-fn nanos(value: f64) -> String {
+pub(crate) fn nanos(value: f64) -> String {
     if value >= 100_000.0 {
         format!("{value:.0}")
     } else {
@@ -72,7 +73,7 @@ fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
 }
 
 /// At most this many hosts, devices and links are shown; the report has them all.
-const SHOWN: usize = 8;
+pub(crate) const SHOWN: usize = 8;
 
 /// What the hosts' programs measured.
 fn programs(report: &Report) -> String {
@@ -169,13 +170,22 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     }
     text.push_str(&table(&rows));
     text.push('\n');
-    text.push_str(&stages(report));
+    text.push_str(&stages(report.latency_ns.mean, &report.stages_ns));
     if report.by_hops.len() > 1 {
         text.push('\n');
         text.push_str(&hops(report));
     }
     text.push('\n');
-    text.push_str(&links(report));
+    let links = report.links.iter().map(|link| {
+        let payload = link.payload_bytes as f64 / report.window_ns.max(1e-3);
+        (
+            link.direction.as_str(),
+            link.utilization,
+            link.efficiency,
+            payload,
+        )
+    });
+    text.push_str(&busiest_links(links.collect()));
     text.push_str(&format!(
         "\n  {} events in {:.3} s: {:.2} M events/s, {} requests/s; digest {}\n",
         count(report.events),
@@ -187,15 +197,15 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text
 }
 
-fn more(all: usize) -> Option<Vec<String>> {
+pub(crate) fn more(all: usize) -> Option<Vec<String>> {
     (all > SHOWN).then(|| vec![format!("... {} more in report.json", all - SHOWN)])
 }
 
 /// Stages with a bar each, so that one sees where the time goes.
-fn stages(report: &Report) -> String {
-    let total = report.latency_ns.mean.max(1e-9);
+pub(crate) fn stages(mean_ns: f64, stages_ns: &Map<String, Value>) -> String {
+    let total = mean_ns.max(1e-9);
     let mut rows = vec![cells(["stage", "mean ns", "share", ""])];
-    for (name, value) in &report.stages_ns {
+    for (name, value) in stages_ns {
         let value = value.as_f64().unwrap_or(0.0);
         if value > 0.0 {
             let share = value / total;
@@ -233,19 +243,16 @@ fn hops(report: &Report) -> String {
     table(&rows)
 }
 
-fn links(report: &Report) -> String {
-    let mut busiest: Vec<&LinkReport> = report.links.iter().collect();
-    busiest.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
+/// The busiest of these: direction, part of the time busy, efficiency, payload in GB/s.
+pub(crate) fn busiest_links(mut links: Vec<(&str, f64, f64, f64)>) -> String {
+    links.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut rows = vec![cells(["busiest links", "busy", "payload", "GB/s"])];
-    for link in busiest.iter().take(SHOWN) {
+    for (direction, busy, efficiency, payload) in links.into_iter().take(SHOWN) {
         rows.push(vec![
-            link.direction.clone(),
-            format!("{:.1} %", link.utilization * 100.0),
-            format!("{:.1} %", link.efficiency * 100.0),
-            format!(
-                "{:.2}",
-                link.payload_bytes as f64 / report.window_ns.max(1e-3)
-            ),
+            direction.to_owned(),
+            format!("{:.1} %", busy * 100.0),
+            format!("{:.1} %", efficiency * 100.0),
+            format!("{payload:.2}"),
         ]);
     }
     table(&rows)

@@ -503,3 +503,46 @@ fn the_seed_the_plan_and_the_name_of_a_run_are_in_its_report() {
         first["plan_hash"]
     );
 }
+
+#[test]
+fn the_analytic_mode_writes_its_report_and_says_what_it_cannot_do() {
+    let folder = Folder::new("analytic");
+    let base = folder.file("base.toml", BASE.as_bytes());
+    let out = folder.path("out");
+    let output = cxlab(&[&"run", &base, &"--mode", &"analytic", &"--out", &out]);
+    done(&output);
+    assert!(output.stdout.contains("(analytic)"), "{}", output.stdout);
+    assert_eq!(names(&out), ["report.json", "topology.svg"]);
+    let report = json(&out.join("report.json"));
+    assert_eq!(report["mode"], "analytic");
+    assert!(report["bandwidth_gbps"]["total"].as_f64().unwrap() > 0.0);
+    assert!(report.get("digest").is_none());
+
+    let refused = folder.path("refused");
+    let output = cxlab(&[
+        &"run",
+        &base,
+        &"--mode",
+        &"analytic",
+        &"--requests",
+        &"--out",
+        &refused,
+    ]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("--requests"), "{}", output.stderr);
+    assert!(!refused.exists());
+
+    let core = "--set=hosts[0].core={}";
+    let output = cxlab(&[
+        &"run",
+        &base,
+        &"--mode",
+        &"analytic",
+        &core,
+        &"--out",
+        &refused,
+    ]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.stderr.contains("core"), "{}", output.stderr);
+    assert!(!refused.exists());
+}

@@ -89,9 +89,21 @@ struct RunArgs {
     /// completed_ps after the report's warmup_ns
     #[arg(long)]
     requests: bool,
+    /// Run events, or compute what can be computed without them
+    #[arg(long, value_enum, default_value_t = Mode::Events)]
+    mode: Mode,
     /// Print nothing but errors
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// How a report is made.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// The event engine: every request, to the picosecond
+    Events,
+    /// Sums, closed forms and a fixed point, in a fraction of the time (docs/analytic.md)
+    Analytic,
 }
 
 #[derive(Args)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::analytic;
 use crate::output::{prepare_dir, write_whole};
 use crate::picture;
 use crate::report::Report;
@@ -17,7 +18,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
-use super::{RunArgs, print};
+use super::{Mode, RunArgs, print};
 use crate::load::Loaded;
 
 /// The request log's name.
@@ -36,6 +37,9 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     prepare_dir(&dir).map_err(unwritable)?;
 
     let seed = args.seed.unwrap_or(scenario.seed);
+    if args.mode == Mode::Analytic {
+        return analytic(&loaded, &args, &dir, seed);
+    }
     let threads = args.threads.unwrap_or(scenario.execution.threads) as usize;
     let monitor = Arc::new(Monitor::default());
     let handler = Arc::clone(&monitor);
@@ -71,6 +75,42 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
             report.sim_time_ns / 1e3,
             dir.join("report.json").display()
         )));
+    }
+    Ok(())
+}
+
+/// Computes instead of running. Files that only a run writes do not stay beside the report.
+fn analytic(loaded: &Loaded, args: &RunArgs, dir: &Path, seed: u64) -> Result<(), Failure> {
+    let computed = match args.requests {
+        true => Err(Failure::mistake(
+            "--requests: found with --mode analytic, which runs no requests; allowed: with --mode events",
+        )),
+        false => analytic::analyze(&loaded.plan, seed)
+            .map_err(|problems| loaded.mistakes(problems).into()),
+    };
+    let report = match computed {
+        Ok(report) => report,
+        Err(failure) => {
+            let _ = std::fs::remove_dir(dir);
+            return Err(failure);
+        }
+    };
+    let json = serde_json::to_string_pretty(&report)
+        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    write_files(
+        dir,
+        false,
+        &[
+            ("topology.svg", picture::svg(&loaded.plan, None)),
+            ("report.json", json + "\n"),
+        ],
+    )?;
+    if !args.quiet {
+        print(&analytic::summary(&loaded.plan, &report))?;
+        for note in &report.notes {
+            print(&format!("\n  note: {note}\n"))?;
+        }
+        print(&format!("\nwritten: {}\n", written(dir, false).join(", ")))?;
     }
     Ok(())
 }
@@ -117,12 +157,18 @@ fn write_results(
     let json = serde_json::to_string_pretty(report)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     let picture = picture::svg(&loaded.plan, Some(report));
+    let files = [("topology.svg", picture), ("report.json", json + "\n")];
+    write_files(dir, requests, &files)
+}
+
+/// Writes files in order, after removing an earlier run's request log unless this one has its own.
+fn write_files(dir: &Path, requests: bool, files: &[(&str, String)]) -> Result<(), Failure> {
     let failed = |path: &Path, error| Failure::Output(format!("{}: {error}", path.display()));
     let earlier = dir.join(REQUESTS);
     if !requests && earlier.is_file() {
         std::fs::remove_file(&earlier).map_err(|error| failed(&earlier, error))?;
     }
-    for (name, content) in [("topology.svg", picture), ("report.json", json + "\n")] {
+    for (name, content) in files {
         let path = dir.join(name);
         write_whole(&path, content.as_bytes()).map_err(|error| failed(&path, error))?;
     }

@@ -1,0 +1,174 @@
+//! What the hosts ask for: the first operations of their workloads, counted by device.
+
+use cxlab_analytic::{Access, Host};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Dpa, Hpa};
+use cxlab_host::PrivateCache;
+use cxlab_workload::{MemOp, OpKind, OpSource};
+
+use crate::plan::{Plan, Problem, Source};
+
+/// Operations that are drawn, of all hosts together, of one at least and at most.
+const OPERATIONS: usize = 400_000;
+const LEAST: usize = 500;
+const MOST: usize = 20_000;
+/// Operations that fill a private cache are not counted: at most so many of a host.
+const MOST_WARM: usize = 400_000;
+/// Accesses of a device that its medium is measured with.
+const ACCESSES: usize = 20_000;
+
+/// What one host asks for.
+#[derive(Clone, Default, Debug)]
+pub(super) struct HostDemand {
+    /// Requests counted.
+    pub(super) requests: u64,
+    /// Those that its private cache answered, reads and writes.
+    pub(super) hits: [u64; 2],
+    /// By device: reads, writes, and lines written back.
+    pub(super) devices: Vec<[u64; 3]>,
+    /// Requests that depend on the one before.
+    dependent: u64,
+    /// The last time that an operation asked for.
+    last_ps: u64,
+}
+
+/// What all hosts ask for.
+pub(super) struct Demand {
+    pub(super) hosts: Vec<HostDemand>,
+    /// By device: its first accesses.
+    pub(super) accesses: Vec<Vec<Access>>,
+}
+
+struct Drawn {
+    source: Box<dyn OpSource>,
+    rng: StreamRng,
+    left: u64,
+    cache: Option<PrivateCache>,
+    /// Operations that only fill the cache.
+    warm: usize,
+}
+
+/// Draws from every host's workload in turn.
+///
+/// # Errors
+/// Hosts that are not requesters of lines, and workloads that cannot be used.
+pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
+    let hosts = plan.hosts.len();
+    let count = (OPERATIONS / hosts).clamp(LEAST, MOST);
+    let mut drawn = Vec::with_capacity(hosts);
+    for (host, source) in plan.hosts.iter().zip(plan.sources()?) {
+        let group = &plan.scenario.hosts[host.group];
+        let Source::Lines(source) = source else {
+            return Err(vec![Problem::new(
+                format!("hosts[{}].core", host.group),
+                "found a core; allowed in analytic mode: requesters of lines, with `issue`",
+            )]);
+        };
+        let cache = group.issue.cache.as_ref();
+        drawn.push(Drawn {
+            source,
+            rng: StreamRng::new(seed, &host.name),
+            left: group.requests.unwrap_or(u64::MAX),
+            cache: cache.map(PrivateCache::new),
+            warm: cache
+                .map_or(0, |cache| (cache.size.0 / 32) as usize)
+                .min(MOST_WARM),
+        });
+    }
+    let mut demand = Demand {
+        hosts: vec![
+            HostDemand {
+                devices: vec![[0; 3]; plan.devices.len()],
+                ..HostDemand::default()
+            };
+            hosts
+        ],
+        accesses: vec![Vec::new(); plan.devices.len()],
+    };
+    for (number, one) in drawn.iter_mut().enumerate() {
+        // The cache is filled with what comes first, unless nothing would be left to count.
+        for _ in 0..one.warm {
+            let Some(op) = one.next() else { break };
+            if let Some(cache) = &mut one.cache {
+                cache.access(op.hpa.line(), op.kind == OpKind::Write);
+            }
+        }
+        if one.left == 0 {
+            return Err(vec![Problem::new(
+                format!("hosts[{}].requests", plan.hosts[number].group),
+                "found fewer than fill the private cache; allowed in analytic mode: more",
+            )]);
+        }
+    }
+    for _ in 0..count {
+        for (number, one) in drawn.iter_mut().enumerate() {
+            if let Some(op) = one.next() {
+                demand.note(plan, number, one.cache.as_mut(), op);
+            }
+        }
+    }
+    Ok(demand)
+}
+
+impl Drawn {
+    fn next(&mut self) -> Option<MemOp> {
+        let op = (self.left > 0).then(|| self.source.next_op(&mut self.rng))?;
+        self.left = if op.is_some() { self.left - 1 } else { 0 };
+        op
+    }
+}
+
+impl Demand {
+    fn note(&mut self, plan: &Plan, host: usize, cache: Option<&mut PrivateCache>, op: MemOp) {
+        let write = op.kind == OpKind::Write;
+        let one = &mut self.hosts[host];
+        one.requests += 1;
+        one.dependent += u64::from(op.dependent);
+        one.last_ps = one.last_ps.max(op.not_before.0);
+        let line = Hpa(op.hpa.0 & !63);
+        let Some(cache) = cache else {
+            self.count(plan, host, line, usize::from(write));
+            return;
+        };
+        let access = cache.access(line.line(), write);
+        if access.hit {
+            self.hosts[host].hits[usize::from(write)] += 1;
+            return;
+        }
+        // Write-allocate: a store that misses reads its line.
+        self.count(plan, host, line, 0);
+        if let Some(line) = access.evicted {
+            self.count(plan, host, Hpa(line.0 * 64), 2);
+        }
+    }
+
+    /// Counts a read (0), write (1) or write-back (2).
+    fn count(&mut self, plan: &Plan, host: usize, hpa: Hpa, kind: usize) {
+        let Some((port, dpa)) = plan.hosts[host].map.locate(hpa) else {
+            return;
+        };
+        let device = port.0 as usize - plan.hosts.len();
+        self.hosts[host].devices[device][kind] += 1;
+        let accesses = &mut self.accesses[device];
+        if accesses.len() < ACCESSES {
+            accesses.push(Access {
+                dpa: Dpa(dpa.0),
+                write: kind > 0,
+            });
+        }
+    }
+}
+
+impl HostDemand {
+    /// The host's limits.
+    pub(super) fn limits(&self, outstanding: u32, interval_ps: u64) -> Host {
+        let dependent = self.dependent as f64 / self.requests.max(1) as f64;
+        let places = f64::from(outstanding);
+        let asked = self.last_ps as f64 / self.requests.max(1) as f64;
+        Host {
+            // A dependent request is alone; between two of them, all places fill.
+            outstanding: 1.0 / (dependent + (1.0 - dependent) / places),
+            interval_ps: asked.max(interval_ps as f64),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The analytic form of a plan: from the same scenario to a network of stations and flows, and
+//! from its solution to a report. `docs/analytic.md` has the model and its error against the event
+//! engine.
+
+mod demand;
+mod report;
+mod routes;
+
+use cxlab_analytic::{Class, Flow, Network, Stages, Station, Visit, Wire, probe, solve};
+use cxlab_engine::rng::StreamRng;
+use cxlab_link::Duplex;
+use cxlab_memory::Site;
+
+use crate::plan::{End, Plan, PlannedLink, Problem};
+
+pub use report::summary;
+pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
+
+use demand::{Demand, HostDemand};
+use routes::Router;
+
+/// Computes a plan's report without running events.
+///
+/// # Errors
+/// What the analytic form does not cover: cores, device-coherent memory, media that cannot be
+/// measured.
+pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
+    refuse(plan)?;
+    let demand = demand::draw(plan, seed)?;
+    let (network, media) = network(plan, &demand, seed)?;
+    let solution = solve(&network);
+    Ok(report::assemble(plan, seed, &network, &media, &solution))
+}
+
+/// Mistakes are in what is used, not in what is there.
+fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
+    let problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
+        .filter(|(_, group)| group.is_hdm_db())
+        .map(|(at, _)| {
+            Problem::new(
+                format!("devices[{at}].coherence.class"),
+                "found \"hdm-db\"; allowed in analytic mode: \"hdm-h\" (what snoops cost depends on \
+                 who shares which line when, which has no closed form)",
+            )
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
+}
+
+/// How a medium was found: by device group.
+type Media = Vec<Option<cxlab_analytic::Medium>>;
+
+fn network(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), Vec<Problem>> {
+    let media = media(plan, demand, seed)?;
+    let mut network = Network::default();
+    for link in &plan.links {
+        for forward in [true, false] {
+            network
+                .stations
+                .push(Station::Wire(wire(plan, link, forward)));
+        }
+    }
+    for device in &plan.devices {
+        // A device that nobody asks has a station that nobody visits.
+        let medium = media[device.group].unwrap_or(cxlab_analytic::Medium {
+            read_ps: 0,
+            write_ps: 0,
+            constant: true,
+            service_ps: 0.0,
+            half_wait_ps: 0.0,
+        });
+        network.stations.push(Station::Medium(medium));
+    }
+    let router = Router::new(plan);
+    for (number, one) in demand.hosts.iter().enumerate() {
+        let issue = &plan.scenario.hosts[plan.hosts[number].group].issue;
+        network
+            .hosts
+            .push(one.limits(issue.outstanding, issue.interval_ps()));
+        add_flows(plan, &router, &media, number, one, &mut network.flows);
+    }
+    Ok((network, media))
+}
+
+/// A link's direction with its credits' round trip: there with what comes before and behind, and
+/// back alike.
+fn wire(plan: &Plan, link: &PlannedLink, forward: bool) -> Wire {
+    let params = &link.params;
+    let (from, to) = match forward {
+        true => (link.a, link.b),
+        false => (link.b, link.a),
+    };
+    let egress = |end| match end {
+        End::Host(host, _) => plan.scenario.hosts[plan.hosts[host].group].egress().0,
+        End::Device(..) | End::Switch(..) => 0,
+    };
+    let ingress = |end| match end {
+        End::Host(..) => 0,
+        End::Device(device, _) => {
+            let group = plan.devices[device].group;
+            plan.scenario.devices[group].controller.process_time.0
+        }
+        End::Switch(..) => plan.scenario.fabric.switch.switching_time.0,
+    };
+    let round = 2 * params.crossing_ps() + egress(from) + ingress(to) + egress(to) + ingress(from);
+    let inside = matches!((from, to), (End::Switch(..), End::Switch(..)));
+    let channels = if inside {
+        plan.tables.virtual_channels()
+    } else {
+        1
+    };
+    Wire::new(params, round, channels)
+}
+
+/// Measures the medium of each group of devices, with the addresses of its busiest device.
+fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>> {
+    let mut media = vec![None; plan.scenario.devices.len()];
+    for (at, group) in plan.scenario.devices.iter().enumerate() {
+        let members = (0..plan.devices.len()).filter(|number| plan.devices[*number].group == at);
+        let busiest = members.max_by_key(|number| demand.accesses[*number].len());
+        let Some(number) = busiest.filter(|number| demand.accesses[*number].len() > 3) else {
+            continue;
+        };
+        let fresh = || {
+            plan.media[at].backend(Site {
+                capacity: group.capacity,
+                rng: StreamRng::new(seed, &format!("{}/medium", plan.devices[number].name)),
+            })
+        };
+        let found = probe(fresh, &demand.accesses[number], group.controller.contexts);
+        let found = found.map_err(|error| {
+            vec![Problem::new(
+                format!("devices[{at}].memory"),
+                format!("{error}; allowed in analytic mode: media that answer by themselves"),
+            )]
+        })?;
+        media[at] = Some(found);
+    }
+    Ok(media)
+}
+
+fn add_flows(
+    plan: &Plan,
+    router: &Router<'_>,
+    media: &Media,
+    host: usize,
+    demand: &HostDemand,
+    flows: &mut Vec<Flow>,
+) {
+    let all = demand.requests.max(1) as f64;
+    let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+    for write in [false, true] {
+        let hits = demand.hits[usize::from(write)];
+        if hits > 0 {
+            let cache = issue.cache.as_ref().map_or(0, |cache| cache.access_time.0);
+            flows.push(Flow {
+                host: host as u32,
+                device: None,
+                write,
+                share: hits as f64 / all,
+                counts: true,
+                hops: 0,
+                stages: Stages {
+                    cache,
+                    ..Stages::default()
+                },
+                visits: Vec::new(),
+            });
+        }
+    }
+    for (device, counts) in demand.devices.iter().enumerate() {
+        for (kind, count) in counts.iter().enumerate() {
+            if *count == 0 {
+                continue;
+            }
+            let (write, counts) = (kind > 0, kind < 2);
+            if let Some(pair) = pair(plan, router, media, (host, device), write) {
+                flows.push(Flow {
+                    share: *count as f64 / all,
+                    counts,
+                    ..pair
+                });
+            }
+        }
+    }
+}
+
+/// The flow of one host's reads or writes to one device, of all its requests.
+fn pair(
+    plan: &Plan,
+    router: &Router<'_>,
+    media: &Media,
+    (host, device): (usize, usize),
+    write: bool,
+) -> Option<Flow> {
+    let target = plan.hosts.len() + device;
+    let (there, back) = (router.way(host, target)?, router.way(target, host)?);
+    let (request, answer) = (Class::request(write), Class::answer(write));
+    let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+    let group = plan.devices[device].group;
+    let medium = media[group]?;
+    let mut stages = Stages {
+        process: issue.process_time.0,
+        cache: issue.cache.as_ref().map_or(0, |cache| cache.access_time.0),
+        device: plan.scenario.devices[group].controller.process_time.0,
+        media: if write {
+            medium.write_ps
+        } else {
+            medium.read_ps
+        },
+        ..Stages::default()
+    };
+    there.add_stages(plan, request, &mut stages);
+    back.add_stages(plan, answer, &mut stages);
+    let mut visits: Vec<Visit> = there.visits(plan, request).collect();
+    visits.push(Visit {
+        station: (2 * plan.links.len() + device) as u32,
+        class: request,
+        share: 1.0,
+    });
+    visits.extend(back.visits(plan, answer));
+    Some(Flow {
+        host: host as u32,
+        device: Some(device as u32),
+        write,
+        share: 1.0,
+        counts: true,
+        hops: there.hops(),
+        stages,
+        visits,
+    })
+}
+
+/// Whether a link's two directions are one station.
+fn is_shared(link: &PlannedLink) -> bool {
+    link.params.duplex == Duplex::Half
+}

@@ -1,0 +1,430 @@
+//! What the analytic form says of a plan, with the names that a run's report has.
+
+use std::collections::BTreeMap;
+
+use cxlab_analytic::{Flow, Network, Solution, StationLoad};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Media, is_shared, routes};
+use crate::plan::{Plan, PlannedLink};
+use crate::report::Bandwidth;
+use crate::table::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
+
+/// Most pairs of host and device that are listed.
+const MOST_PAIRS: usize = 4096;
+
+/// What the analytic form says of a plan. Fields have the names, units and meaning of a run's
+/// report; what only a run has (distributions, counts, a digest) is absent.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct AnalyticReport {
+    /// Version of cxlab.
+    pub version: String,
+    /// "analytic".
+    pub mode: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Identifies everything that can change the result but the seed.
+    pub plan_hash: String,
+    /// Seed of the workloads.
+    pub seed: u64,
+    /// Requests of all hosts, per nanosecond.
+    pub requests_per_ns: f64,
+    /// Rates of 64-byte lines, in GB/s (10^9 bytes per second).
+    pub bandwidth_gbps: Bandwidth,
+    /// Latency of all requests.
+    pub latency_ns: Idle,
+    /// Latency of the reads.
+    pub read_latency_ns: Idle,
+    /// Mean time of each latency stage; the stages sum to the mean latency.
+    pub stages_ns: Map<String, Value>,
+    /// Latency by links crossed between requester and device.
+    pub by_hops: Vec<AnalyticHops>,
+    /// Requests in flight, of all hosts: rate times latency.
+    pub in_flight: f64,
+    /// By host.
+    pub hosts: Vec<AnalyticHost>,
+    /// By device.
+    pub devices: Vec<AnalyticDevice>,
+    /// By link and direction; a half-duplex link is one.
+    pub links: Vec<AnalyticLink>,
+    /// By pair of host and device with traffic: the first 4,096.
+    pub pairs: Vec<PairLatency>,
+    /// What is fullest.
+    pub bottleneck: Option<Bottleneck>,
+    /// Whether the rates had settled to one part in 10^9 when the work ended.
+    pub settled: bool,
+    /// What a careful user would want to know.
+    pub notes: Vec<String>,
+}
+
+/// A mean latency and its part without load, in nanoseconds.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Idle {
+    /// Mean.
+    pub mean: f64,
+    /// Mean if nothing ever waited: the sum of the constant stages.
+    pub unloaded: f64,
+}
+
+/// Requests that crossed so many links.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct AnalyticHops {
+    /// Links between host and device.
+    pub hops: usize,
+    /// Part of all requests.
+    pub share: f64,
+    /// Mean latency.
+    pub mean_ns: f64,
+    /// Mean time in queues.
+    pub queue_ns: f64,
+}
+
+/// What a host gets.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct AnalyticHost {
+    /// Its name.
+    pub name: String,
+    /// Rates.
+    pub bandwidth_gbps: Bandwidth,
+    /// Latency.
+    pub latency_ns: Idle,
+    /// Mean requests in flight.
+    pub in_flight: f64,
+    /// What holds it back: its own `pace`, or its places for requests in `flight`.
+    pub limit: String,
+}
+
+/// What a device serves.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct AnalyticDevice {
+    /// Its name.
+    pub name: String,
+    /// Rates.
+    pub bandwidth_gbps: Bandwidth,
+    /// Part of the medium's capacity that is used.
+    pub utilization: f64,
+    /// Mean wait for the medium.
+    pub wait_ns: f64,
+}
+
+/// What a direction of a link carries.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct AnalyticLink {
+    /// The link: its ends joined by `--`.
+    pub name: String,
+    /// The direction: from `->` to, or `<->` where both share a bus.
+    pub direction: String,
+    /// Part of the time that the wire is busy.
+    pub utilization: f64,
+    /// Part of what it can carry that is used, with credits: 1 is full. Below `utilization`
+    /// where flits leave half empty.
+    pub used: f64,
+    /// Payload (64-byte lines) among all bytes sent.
+    pub efficiency: f64,
+    /// Payload, GB/s.
+    pub payload_gbps: f64,
+    /// Mean wait before it.
+    pub wait_ns: f64,
+    /// Rate of the direction, GB/s.
+    pub rate_gbps: f64,
+}
+
+/// Latency between a host and a device.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct PairLatency {
+    /// The host.
+    pub host: String,
+    /// The device.
+    pub device: String,
+    /// Whether these are writes.
+    pub write: bool,
+    /// Without load.
+    pub unloaded_ns: f64,
+    /// With the load.
+    pub mean_ns: f64,
+}
+
+/// The fullest station.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Bottleneck {
+    /// A link's direction, or a device.
+    pub name: String,
+    /// Part of its capacity that is used.
+    pub used: f64,
+}
+
+/// Requests of a kind: how many in a picosecond, and their summed latencies.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    reads: f64,
+    writes: f64,
+    latency: f64,
+    unloaded: f64,
+    queue: f64,
+}
+
+impl Sum {
+    fn add(&mut self, flow: &Flow, rate: f64, latency_ps: f64) {
+        match flow.write {
+            true => self.writes += rate,
+            false => self.reads += rate,
+        }
+        let unloaded = flow.stages.total() as f64;
+        self.latency += rate * latency_ps;
+        self.unloaded += rate * unloaded;
+        self.queue += rate * (latency_ps - unloaded + flow.stages.queue as f64);
+    }
+
+    fn rate(&self) -> f64 {
+        self.reads + self.writes
+    }
+
+    fn mean_ns(&self, sum: f64) -> f64 {
+        match self.rate() > 0.0 {
+            true => sum / self.rate() / 1e3,
+            false => 0.0,
+        }
+    }
+
+    fn idle(&self) -> Idle {
+        Idle {
+            mean: self.mean_ns(self.latency),
+            unloaded: self.mean_ns(self.unloaded),
+        }
+    }
+
+    fn bandwidth(&self) -> Bandwidth {
+        // Lines in a picosecond times 64 B are 10^12 B/s.
+        let gbps = |rate: f64| rate * 64e3;
+        Bandwidth {
+            total: gbps(self.rate()),
+            read: gbps(self.reads),
+            write: gbps(self.writes),
+        }
+    }
+}
+
+pub(super) fn assemble(
+    plan: &Plan,
+    seed: u64,
+    network: &Network,
+    media: &Media,
+    solution: &Solution,
+) -> AnalyticReport {
+    let mut all = Sum::default();
+    let mut reads = Sum::default();
+    let mut hosts = vec![Sum::default(); plan.hosts.len()];
+    let mut hops = BTreeMap::<u32, Sum>::new();
+    let mut stages = BTreeMap::<&str, f64>::new();
+    let mut devices = vec![Sum::default(); plan.devices.len()];
+    let mut pairs = Vec::new();
+    for (flow, latency) in network.flows.iter().zip(&solution.latency_ps) {
+        let rate = solution.rates[flow.host as usize] * flow.share;
+        if let Some(device) = flow.device {
+            devices[device as usize].add(flow, rate, *latency);
+        }
+        if !flow.counts {
+            continue;
+        }
+        all.add(flow, rate, *latency);
+        hosts[flow.host as usize].add(flow, rate, *latency);
+        if !flow.write {
+            reads.add(flow, rate, *latency);
+        }
+        if let Some(device) = flow.device {
+            hops.entry(flow.hops).or_default().add(flow, rate, *latency);
+            if pairs.len() < MOST_PAIRS {
+                pairs.push(PairLatency {
+                    host: plan.hosts[flow.host as usize].name.clone(),
+                    device: plan.devices[device as usize].name.clone(),
+                    write: flow.write,
+                    unloaded_ns: flow.stages.total() as f64 / 1e3,
+                    mean_ns: latency / 1e3,
+                });
+            }
+        }
+        for (name, picos) in flow.stages.named() {
+            *stages.entry(name).or_default() += rate * picos as f64;
+        }
+        *stages.entry("queue").or_default() += rate * (latency - flow.stages.total() as f64);
+    }
+    let named_stages = cxlab_host::STAGE_NAMES.iter().map(|name| {
+        let sum = stages.get(name).copied().unwrap_or(0.0);
+        ((*name).to_owned(), Value::from(all.mean_ns(sum)))
+    });
+    let total = all.rate();
+    let by_hops = hops.iter().map(|(hops, sum)| AnalyticHops {
+        hops: *hops as usize,
+        share: sum.rate() / total.max(f64::MIN_POSITIVE),
+        mean_ns: sum.mean_ns(sum.latency),
+        queue_ns: sum.mean_ns(sum.queue),
+    });
+    let media_start = 2 * plan.links.len();
+    AnalyticReport {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        mode: "analytic".to_owned(),
+        scenario: plan.scenario.name.clone(),
+        plan_hash: plan.hash.clone(),
+        seed,
+        requests_per_ns: total * 1e3,
+        bandwidth_gbps: all.bandwidth(),
+        latency_ns: all.idle(),
+        read_latency_ns: reads.idle(),
+        stages_ns: named_stages.collect(),
+        by_hops: by_hops.collect(),
+        in_flight: all.latency,
+        hosts: (hosts.iter().enumerate())
+            .map(|(number, sum)| {
+                let limits = &network.hosts[number];
+                let paced = solution.rates[number] * limits.interval_ps > 1.0 - 1e-6;
+                AnalyticHost {
+                    name: plan.hosts[number].name.clone(),
+                    bandwidth_gbps: sum.bandwidth(),
+                    latency_ns: sum.idle(),
+                    in_flight: sum.latency,
+                    limit: if paced { "pace" } else { "flight" }.to_owned(),
+                }
+            })
+            .collect(),
+        devices: (devices.iter().enumerate())
+            .map(|(number, sum)| {
+                let load = &solution.stations[media_start + number];
+                AnalyticDevice {
+                    name: plan.devices[number].name.clone(),
+                    bandwidth_gbps: sum.bandwidth(),
+                    utilization: load.used.min(1.0),
+                    wait_ns: load.wait_ps / 1e3,
+                }
+            })
+            .collect(),
+        links: links(plan, solution),
+        pairs,
+        bottleneck: solution.bottleneck().map(|station| Bottleneck {
+            name: station_name(plan, station),
+            used: solution.stations[station].used.min(1.0),
+        }),
+        settled: solution.settled,
+        notes: notes(plan, media),
+    }
+}
+
+fn station_name(plan: &Plan, station: usize) -> String {
+    match station.checked_sub(2 * plan.links.len()) {
+        Some(device) => plan.devices[device].name.clone(),
+        None => direction(plan, &plan.links[station / 2], station.is_multiple_of(2)),
+    }
+}
+
+fn direction(plan: &Plan, link: &PlannedLink, forward: bool) -> String {
+    let (a, b) = (plan.end_name(link.a), plan.end_name(link.b));
+    match (is_shared(link), forward) {
+        (true, _) => format!("{a}<->{b}"),
+        (false, true) => format!("{a}->{b}"),
+        (false, false) => format!("{b}->{a}"),
+    }
+}
+
+fn links(plan: &Plan, solution: &Solution) -> Vec<AnalyticLink> {
+    let mut rows = Vec::with_capacity(2 * plan.links.len());
+    for (number, link) in plan.links.iter().enumerate() {
+        let directions: &[bool] = if is_shared(link) {
+            &[true]
+        } else {
+            &[true, false]
+        };
+        for forward in directions {
+            let station = routes::station(number, &link.params, *forward) as usize;
+            let load: &StationLoad = &solution.stations[station];
+            rows.push(AnalyticLink {
+                name: format!("{}--{}", plan.end_name(link.a), plan.end_name(link.b)),
+                direction: direction(plan, link, *forward),
+                utilization: load.wire.busy.min(1.0),
+                used: load.used.min(1.0),
+                efficiency: match load.wire.bytes > 0.0 {
+                    true => load.wire.payload / load.wire.bytes,
+                    false => 0.0,
+                },
+                payload_gbps: load.wire.payload * 1e3,
+                wait_ns: load.wait_ps / 1e3,
+                rate_gbps: link.params.rate().as_gb_per_s(),
+            });
+        }
+    }
+    rows
+}
+
+fn notes(plan: &Plan, media: &Media) -> Vec<String> {
+    let mut notes = plan.notes.clone();
+    for (at, medium) in media.iter().enumerate() {
+        if medium.is_some_and(|medium| !medium.constant) {
+            notes.push(format!(
+                "devices[{at}].memory has no constant latency: what it does alone was measured on \
+                 its own model with the first accesses of the hosts, and what caches and flash \
+                 hold later is not known"
+            ));
+        }
+    }
+    notes
+}
+
+/// What a user wants to know first.
+pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
+    let mut text = format!(
+        "{} (analytic): {} hosts, {} devices, {} switches, {} {}\n",
+        report.scenario,
+        plan.hosts.len(),
+        plan.devices.len(),
+        plan.graph.switches.len(),
+        plan.scenario.fabric.topology.kind,
+        plan.routing_name(),
+    );
+    let bandwidth = &report.bandwidth_gbps;
+    text.push_str(&format!(
+        "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n",
+        bandwidth.total, bandwidth.read, bandwidth.write, report.in_flight
+    ));
+    if let Some(bottleneck) = &report.bottleneck {
+        text.push_str(&format!(
+            "  fullest: {}, {:.1} % of its capacity\n",
+            bottleneck.name,
+            bottleneck.used * 100.0
+        ));
+    }
+    if !report.settled {
+        text.push_str("  the rates had not settled: take them as estimates\n");
+    }
+    text.push('\n');
+    let mut rows = vec![cells(["latency, ns", "mean", "without load"])];
+    let mut row = |name: &str, latency: &Idle| {
+        rows.push(vec![
+            name.to_owned(),
+            nanos(latency.mean),
+            nanos(latency.unloaded),
+        ]);
+    };
+    row("all requests", &report.latency_ns);
+    if bandwidth.read > 0.0 && bandwidth.write > 0.0 {
+        row("reads", &report.read_latency_ns);
+    }
+    if report.hosts.len() > 1 {
+        for host in report.hosts.iter().take(SHOWN) {
+            row(&host.name, &host.latency_ns);
+        }
+        rows.extend(more(report.hosts.len()));
+    }
+    text.push_str(&table(&rows));
+    text.push('\n');
+    text.push_str(&stages_table(report.latency_ns.mean, &report.stages_ns));
+    text.push('\n');
+    let links = report.links.iter().map(|link| {
+        (
+            link.direction.as_str(),
+            link.utilization,
+            link.efficiency,
+            link.payload_gbps,
+        )
+    });
+    text.push_str(&busiest_links(links.collect()));
+    text
+}

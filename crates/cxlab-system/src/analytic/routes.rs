@@ -1,0 +1,158 @@
+//! Ways through the fabric: which directions of links a message takes, with what chance, and the
+//! constant time of all its stages.
+
+use std::collections::BTreeMap;
+
+use cxlab_analytic::{Class, Stages, Visit};
+use cxlab_engine::units::Picos;
+use cxlab_fabric::routing::{PortPeer, RoutingKind};
+use cxlab_link::{Duplex, LinkParams, Transmitter};
+
+use crate::plan::{End, Plan};
+
+/// The number of the station of a link's direction: half-duplex links have one for both.
+pub(super) fn station(link: usize, params: &LinkParams, forward: bool) -> u32 {
+    let forward = forward || params.duplex == Duplex::Half;
+    2 * link as u32 + u32::from(!forward)
+}
+
+/// A message's way.
+pub(super) struct Way {
+    /// Directions of links, by link: whether it leads from `a` to `b`, and with what chance.
+    steps: Vec<(usize, bool, f64)>,
+    /// Links of one way, in order.
+    links: Vec<usize>,
+}
+
+/// Finds ways in a plan.
+pub(super) struct Router<'a> {
+    plan: &'a Plan,
+    /// The link at each end, and whether that end is its `a`.
+    by_switch: BTreeMap<(usize, u16), (usize, bool)>,
+    /// By pair of host and device without a switch between: their link.
+    direct: BTreeMap<(usize, usize), usize>,
+    /// By endpoint with a switch: its link.
+    edges: BTreeMap<usize, usize>,
+}
+
+impl<'a> Router<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Router<'a> {
+        let mut router = Router {
+            plan,
+            by_switch: BTreeMap::new(),
+            direct: BTreeMap::new(),
+            edges: BTreeMap::new(),
+        };
+        let hosts = plan.hosts.len();
+        for (number, link) in plan.links.iter().enumerate() {
+            for (end, is_a) in [(link.a, true), (link.b, false)] {
+                if let End::Switch(switch, port) = end {
+                    router.by_switch.insert((switch, port), (number, is_a));
+                }
+            }
+            match (link.a, link.b) {
+                (End::Host(host, _), End::Device(device, _)) => {
+                    router.direct.insert((host, hosts + device), number);
+                }
+                (End::Host(host, _), _) => {
+                    router.edges.insert(host, number);
+                }
+                (End::Device(device, _), _) => {
+                    router.edges.insert(hosts + device, number);
+                }
+                (End::Switch(..), _) => {}
+            }
+        }
+        router
+    }
+
+    /// The way from one endpoint to another, by their numbers; `None` where none leads.
+    pub(super) fn way(&self, source: usize, destination: usize) -> Option<Way> {
+        let pair = (source.min(destination), source.max(destination));
+        if let Some(link) = self.direct.get(&pair) {
+            return Some(Way {
+                steps: vec![(*link, source < destination, 1.0)],
+                links: vec![*link],
+            });
+        }
+        let ports = self.plan.tables.ports();
+        // An endpoint with a switch is the link's `a`.
+        let first = *self.edges.get(&source)?;
+        let mut way = Way {
+            steps: vec![(first, true, 1.0)],
+            links: vec![first],
+        };
+        let mut at = BTreeMap::from([(ports.edge(source)?.0, 1.0)]);
+        while !at.is_empty() {
+            let mut next = BTreeMap::new();
+            // Ways are equally long and their links alike, so any of them gives the stages.
+            let mut noted = false;
+            for (switch, mass) in &at {
+                for (port, part) in self.outputs(*switch, source, destination) {
+                    let (link, forward) = *self.by_switch.get(&(*switch, port))?;
+                    way.steps.push((link, forward, mass * part));
+                    if !noted {
+                        way.links.push(link);
+                        noted = true;
+                    }
+                    if let PortPeer::Switch { index, .. } = ports.of(*switch)[port as usize] {
+                        *next.entry(index).or_insert(0.0) += mass * part;
+                    }
+                }
+            }
+            at = next;
+        }
+        Some(way)
+    }
+
+    /// The ports by which messages leave a switch, with what chance.
+    fn outputs(&self, switch: usize, source: usize, destination: usize) -> Vec<(u16, f64)> {
+        let tables = &self.plan.tables;
+        let candidates = tables.candidates(switch, destination);
+        match tables.kind() {
+            RoutingKind::Shortest | RoutingKind::Oblivious if !candidates.is_empty() => {
+                let kind = tables.kind();
+                let port = kind.pick(candidates, switch, source, destination, || 0, |_| 0);
+                vec![(port, 1.0)]
+            }
+            // Random takes each as often; adaptive evens out their load.
+            _ => {
+                let part = 1.0 / candidates.len().max(1) as f64;
+                candidates.iter().map(|port| (*port, part)).collect()
+            }
+        }
+    }
+}
+
+impl Way {
+    /// Links from end to end.
+    pub(super) fn hops(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    /// The stations that messages of a class visit.
+    pub(super) fn visits(&self, plan: &Plan, class: Class) -> impl Iterator<Item = Visit> {
+        self.steps.iter().map(move |(link, forward, share)| Visit {
+            station: station(*link, &plan.links[*link].params, *forward),
+            class,
+            share: *share,
+        })
+    }
+
+    /// Adds the constant time of links, ports and switches.
+    pub(super) fn add_stages(&self, plan: &Plan, class: Class, stages: &mut Stages) {
+        for link in &self.links {
+            let params = &plan.links[*link].params;
+            stages.link += Transmitter::alone_ps(params, class.channel()) + params.propagation.0;
+            stages.port += 2 * params.port_delay.0;
+            if params.duplex == Duplex::Half {
+                // The bus turns round, and handing over takes 1 ps that the wire gives back,
+                // where it has one.
+                stages.queue += params.turnaround.0;
+                stages.link += u64::from(params.propagation == Picos::ZERO);
+            }
+        }
+        let switches = self.links.len() as u64 - 1;
+        stages.switch += switches * plan.scenario.fabric.switch.switching_time.0;
+    }
+}
