@@ -1,0 +1,105 @@
+//! Virtual addresses and pages.
+
+use cxlab_engine::units::Bytes;
+
+/// User addresses end here: the lower half of 48-bit canonical addresses (four-level paging; Intel
+/// SDM, volume 3A, section 4.5).
+pub const USER_END: u64 = 1 << 47;
+
+/// A virtual address of a process (byte granular).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct VirtAddr(pub u64);
+
+impl VirtAddr {
+    /// The first address of the page of that size which this address lies in.
+    #[inline]
+    pub const fn page_start(self, size: PageSize) -> VirtAddr {
+        VirtAddr(self.0 & !(size.bytes() - 1))
+    }
+
+    /// How far into its page of that size the address lies, in bytes.
+    #[inline]
+    pub const fn offset_in(self, size: PageSize) -> u64 {
+        self.0 & (size.bytes() - 1)
+    }
+}
+
+/// The number of a process in translation requests (PCIe: PASID, 20 bits).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Pasid(pub u32);
+
+impl Pasid {
+    /// One more than the greatest number (PCIe 6.0, section 6.20).
+    pub const END: u32 = 1 << 20;
+}
+
+/// The page sizes that are modelled. Pages of 1 GiB are not.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum PageSize {
+    /// 4 KiB.
+    #[default]
+    Small,
+    /// 2 MiB.
+    Large,
+}
+
+impl PageSize {
+    /// Both, smaller first.
+    pub const ALL: [PageSize; 2] = [PageSize::Small, PageSize::Large];
+
+    /// Bytes of a page.
+    #[inline]
+    pub const fn bytes(self) -> u64 {
+        1 << self.bits()
+    }
+
+    /// The bits of an address within a page.
+    #[inline]
+    pub const fn bits(self) -> u32 {
+        match self {
+            PageSize::Small => 12,
+            PageSize::Large => 21,
+        }
+    }
+
+    /// Bytes of a page, as a quantity.
+    pub const fn size(self) -> Bytes {
+        Bytes(self.bytes())
+    }
+}
+
+/// One page of one process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Page {
+    /// The process.
+    pub pasid: Pasid,
+    /// Its first address, a multiple of its size.
+    pub start: VirtAddr,
+    /// Its size.
+    pub size: PageSize,
+}
+
+impl Page {
+    /// The page of that size around an address.
+    pub const fn around(pasid: Pasid, address: VirtAddr, size: PageSize) -> Page {
+        Page {
+            pasid,
+            start: address.page_start(size),
+            size,
+        }
+    }
+
+    /// The first address behind the page.
+    pub const fn end(self) -> u64 {
+        self.start.0 + self.size.bytes()
+    }
+}
+
+/// What an access does to a page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Access {
+    /// Loads, and device reads.
+    Read,
+    /// Stores, atomics, and device writes.
+    Write,
+}

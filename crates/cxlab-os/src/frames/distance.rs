@@ -1,0 +1,197 @@
+//! Distances between nodes, and the order in which a node's neighbours help out.
+
+use std::fmt;
+
+use super::{MAX_NODES, NodeId};
+
+/// The distance of a node from itself in a System Locality Information Table (ACPI 6.5, section
+/// 5.2.17).
+pub const LOCAL_DISTANCE: u8 = 10;
+
+/// Not reachable (same section).
+pub const UNREACHABLE: u8 = 255;
+
+/// A matrix that is no table of distances.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DistanceError {
+    /// Not a square of 1 to 64 rows.
+    Shape {
+        /// Rows found.
+        rows: usize,
+        /// The first row whose length differs, if one does.
+        row: Option<usize>,
+    },
+    /// The diagonal must be 10, the rest more.
+    Value {
+        /// The row.
+        from: usize,
+        /// The column.
+        to: usize,
+        /// The value found.
+        found: u8,
+    },
+}
+
+impl fmt::Display for DistanceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DistanceError::Shape { rows, row: None } => {
+                write!(f, "found {rows} nodes; allowed: 1 to {MAX_NODES}")
+            }
+            DistanceError::Shape {
+                rows,
+                row: Some(row),
+            } => {
+                write!(
+                    f,
+                    "row {row} does not have {rows} distances, one for each node"
+                )
+            }
+            DistanceError::Value { from, to, found } if from == to => write!(
+                f,
+                "found distance {found} of node {from} from itself; it is {LOCAL_DISTANCE} by definition"
+            ),
+            DistanceError::Value { from, to, found } => write!(
+                f,
+                "found distance {found} from node {from} to node {to}; allowed: 11 to {UNREACHABLE}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DistanceError {}
+
+/// Relative distances: 10 is local, 20 twice as far, 255 cannot be reached. They need not be
+/// symmetric.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Distances {
+    rows: Vec<Vec<u8>>,
+}
+
+impl Distances {
+    /// Distances as in a System Locality Information Table, row by row.
+    ///
+    /// # Errors
+    /// The matrix is not square, or a value is not a distance.
+    pub fn new(rows: Vec<Vec<u8>>) -> Result<Distances, DistanceError> {
+        let count = rows.len();
+        if !(1..=MAX_NODES).contains(&count) {
+            return Err(DistanceError::Shape {
+                rows: count,
+                row: None,
+            });
+        }
+        for (from, row) in rows.iter().enumerate() {
+            if row.len() != count {
+                let row = Some(from);
+                return Err(DistanceError::Shape { rows: count, row });
+            }
+            for (to, &found) in row.iter().enumerate() {
+                let local = found == LOCAL_DISTANCE;
+                if (from == to) != local || found < LOCAL_DISTANCE {
+                    return Err(DistanceError::Value { from, to, found });
+                }
+            }
+        }
+        Ok(Distances { rows })
+    }
+
+    /// Distances from idle latencies, in any one unit: ten times the latency over the node's own,
+    /// rounded, at least 11 and at most 254, as firmware makes them (ACPI 6.5, section 5.2.17:
+    /// relative to local memory).
+    ///
+    /// # Errors
+    /// The matrix is not square. A latency of 0 to a node's own memory counts as 1.
+    pub fn from_latencies(latencies: &[Vec<u64>]) -> Result<Distances, DistanceError> {
+        let row = |(from, row): (usize, &Vec<u64>)| {
+            let own = row.get(from).copied().unwrap_or(1).max(1);
+            let scaled = |(to, latency): (usize, &u64)| {
+                if from == to {
+                    return LOCAL_DISTANCE;
+                }
+                let distance = (u128::from(*latency) * 10 + u128::from(own) / 2) / u128::from(own);
+                distance.clamp(11, 254) as u8
+            };
+            row.iter().enumerate().map(scaled).collect()
+        };
+        Distances::new(latencies.iter().enumerate().map(row).collect())
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none: never.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The distance; [`UNREACHABLE`] for nodes that do not exist.
+    pub fn get(&self, from: NodeId, to: NodeId) -> u8 {
+        let row = self.rows.get(from.index());
+        row.and_then(|row| row.get(to.index()))
+            .copied()
+            .unwrap_or(UNREACHABLE)
+    }
+
+    /// The nodes that help out a node, nearest first, itself at the head: Linux's node order
+    /// (`find_next_best_node` in `mm/page_alloc.c`). A node with processors counts 1 more, and so
+    /// does one with a lower number. Left out: the rotation of nodes at equal distance among
+    /// the lists of different nodes (`node_load`). Nodes that cannot be reached are not in it.
+    pub(super) fn zonelist(&self, from: NodeId, has_cpus: &[bool]) -> Vec<NodeId> {
+        let cost = |to: NodeId| {
+            let cpus = has_cpus.get(to.index()).copied().unwrap_or(false);
+            u32::from(self.get(from, to)) + u32::from(to < from) + u32::from(cpus)
+        };
+        let mut list: Vec<NodeId> = (0..self.len())
+            .map(|node| NodeId(node as u16))
+            .filter(|to| self.get(from, *to) != UNREACHABLE)
+            .collect();
+        list.sort_by_key(|to| (*to != from, cost(*to), *to));
+        list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_become_the_distances_that_firmware_gives() {
+        // Cohet, figure 12: node 7 is local, node 3 the farthest; latencies in ns.
+        let matrix = [vec![688, 776], vec![776, 688]];
+        let distances = Distances::from_latencies(&matrix).unwrap();
+        assert_eq!(distances.get(NodeId(0), NodeId(1)), 11);
+        let far = Distances::from_latencies(&[vec![100, 250], vec![10_000, 100]]).unwrap();
+        assert_eq!(far.get(NodeId(0), NodeId(1)), 25);
+        assert_eq!(far.get(NodeId(1), NodeId(0)), 254);
+    }
+
+    #[test]
+    fn nearer_nodes_come_first_and_those_without_processors_before_equals() {
+        let rows = vec![
+            vec![10, 20, 20, 17],
+            vec![20, 10, 20, 255],
+            vec![20, 20, 10, 20],
+            vec![17, 20, 20, 10],
+        ];
+        let distances = Distances::new(rows).unwrap();
+        let numbers = |from| -> Vec<u16> {
+            let list = distances.zonelist(NodeId(from), &[true, true, false, false]);
+            list.iter().map(|node| node.0).collect()
+        };
+        assert_eq!(numbers(0), [0, 3, 2, 1]);
+        assert_eq!(numbers(1), [1, 2, 0], "node 3 cannot be reached");
+        assert_eq!(numbers(2), [2, 3, 0, 1]);
+    }
+
+    #[test]
+    fn wrong_matrices_say_what_is_wrong() {
+        let error = |rows| Distances::new(rows).unwrap_err().to_string();
+        assert!(error(vec![]).contains("1 to 64"));
+        assert!(error(vec![vec![10, 20], vec![20]]).contains("row 1"));
+        assert!(error(vec![vec![10, 10], vec![20, 10]]).contains("11 to 255"));
+        assert!(error(vec![vec![12]]).contains("by definition"));
+    }
+}

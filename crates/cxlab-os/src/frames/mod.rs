@@ -1,0 +1,354 @@
+//! Physical memory as NUMA nodes: frames, watermarks, and which node helps out when one is full.
+//!
+//! Processors and accelerators are nodes alike; a memory expander is a node without processors.
+//! Left out: zones within a node, per-processor lists, compaction, reclaim and swap. A node whose
+//! free memory is all in 4 KiB pieces has no 2 MiB frame.
+//!
+//! Invariants: a frame is taken once; free and taken bytes of a node sum to its capacity; the same
+//! calls give the same frames.
+
+mod distance;
+mod node;
+mod watermarks;
+
+use std::fmt;
+
+use cxlab_engine::units::{Bytes, Hpa};
+
+pub use distance::{DistanceError, Distances, LOCAL_DISTANCE, UNREACHABLE};
+pub use watermarks::{WatermarkParams, Watermarks};
+
+use crate::address::PageSize;
+use node::NodeFrames;
+
+/// Most nodes (a [`NodeSet`] is 64 bits; Linux's default for x86-64 is 64 with `NODES_SHIFT` 6).
+pub const MAX_NODES: usize = 64;
+
+/// The number of a NUMA node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct NodeId(pub u16);
+
+impl NodeId {
+    /// The number, for arrays.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct NodeSet(pub u64);
+
+impl NodeSet {
+    /// No node.
+    pub const NONE: NodeSet = NodeSet(0);
+
+    /// The first `count` nodes.
+    pub fn first(count: usize) -> NodeSet {
+        (0..count.min(MAX_NODES))
+            .map(|node| NodeId(node as u16))
+            .collect()
+    }
+
+    /// One node.
+    pub fn of(node: NodeId) -> NodeSet {
+        NodeSet::NONE.with(node)
+    }
+
+    /// The set and a node more; nodes from 64 on are never in it.
+    pub fn with(self, node: NodeId) -> NodeSet {
+        NodeSet(self.0 | 1u64.checked_shl(u32::from(node.0)).unwrap_or(0))
+    }
+
+    /// Whether the node is in the set.
+    #[inline]
+    pub fn contains(self, node: NodeId) -> bool {
+        self.0.checked_shr(u32::from(node.0)).unwrap_or(0) & 1 == 1
+    }
+
+    /// Whether every node is in `other` too.
+    pub const fn is_subset(self, other: NodeSet) -> bool {
+        self.0 & !other.0 == 0
+    }
+
+    /// Whether no node is in the set.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many nodes there are.
+    pub const fn len(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// The nodes, in rising order.
+    pub fn iter(self) -> impl Iterator<Item = NodeId> {
+        (0..MAX_NODES as u16)
+            .map(NodeId)
+            .filter(move |node| self.contains(*node))
+    }
+}
+
+impl FromIterator<NodeId> for NodeSet {
+    fn from_iter<I: IntoIterator<Item = NodeId>>(nodes: I) -> NodeSet {
+        nodes.into_iter().fold(NodeSet::NONE, NodeSet::with)
+    }
+}
+
+/// Physical memory for one page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Frame {
+    /// Its first address, a multiple of its size.
+    pub base: Hpa,
+    /// Its size.
+    pub size: PageSize,
+}
+
+/// Who works at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// Processors.
+    Cpu,
+    /// An accelerator with memory of its own.
+    Xpu,
+    /// Nobody: a memory expander.
+    Memory,
+}
+
+/// A node to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeSpec {
+    /// Who works there.
+    pub kind: NodeKind,
+    /// The first address of its memory, a multiple of 2 MiB.
+    pub base: Hpa,
+    /// Its memory, a multiple of 2 MiB; 0 for a node of processors alone.
+    pub capacity: Bytes,
+    /// What it keeps free.
+    pub watermarks: WatermarkParams,
+}
+
+/// Nodes that cannot be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FramesError {
+    /// Another number of nodes than of rows of distances.
+    Count {
+        /// Nodes found.
+        nodes: usize,
+        /// Rows of distances found.
+        distances: usize,
+    },
+    /// Base or capacity is not a multiple of 2 MiB, or the range ends beyond 2^52.
+    Range(NodeId),
+    /// Two nodes have the same addresses.
+    Overlap(NodeId, NodeId),
+}
+
+impl fmt::Display for FramesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FramesError::Count { nodes, distances } => {
+                write!(f, "found {nodes} nodes and distances of {distances}")
+            }
+            FramesError::Range(node) => write!(
+                f,
+                "memory of node {}: base and capacity must be multiples of 2 MiB below 2^52",
+                node.0
+            ),
+            FramesError::Overlap(a, b) => {
+                write!(f, "the memory of node {} and of node {} overlaps", a.0, b.0)
+            }
+        }
+    }
+}
+
+impl std::error::Error for FramesError {}
+
+/// Which nodes an allocation may take, and in which order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Preference {
+    /// Nodes are tried by their distance from this one.
+    pub from: NodeId,
+    /// These before all others, whatever their distance.
+    pub first: NodeSet,
+    /// No others than these.
+    pub allowed: NodeSet,
+}
+
+/// A frame that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// The frame.
+    pub frame: Frame,
+    /// Its node.
+    pub node: NodeId,
+}
+
+struct Node {
+    spec: NodeSpec,
+    marks: Watermarks,
+    frames: NodeFrames,
+    zonelist: Vec<NodeId>,
+}
+
+/// All frames of a system.
+pub struct Frames {
+    nodes: Vec<Node>,
+    distances: Distances,
+}
+
+impl Frames {
+    /// Memory of these nodes; node `n` has row `n` of the distances.
+    ///
+    /// # Errors
+    /// Ranges that are not whole blocks or overlap, or distances of other nodes.
+    pub fn new(specs: &[NodeSpec], distances: Distances) -> Result<Frames, FramesError> {
+        check(specs, &distances)?;
+        let has_cpus: Vec<bool> = specs
+            .iter()
+            .map(|spec| spec.kind == NodeKind::Cpu)
+            .collect();
+        let node = |(number, spec): (usize, &NodeSpec)| Node {
+            spec: *spec,
+            marks: spec.watermarks.of(spec.capacity),
+            frames: NodeFrames::new(spec.base, spec.capacity.0),
+            zonelist: distances.zonelist(NodeId(number as u16), &has_cpus),
+        };
+        let nodes = specs.iter().enumerate().map(node).collect();
+        Ok(Frames { nodes, distances })
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> NodeSet {
+        NodeSet::first(self.nodes.len())
+    }
+
+    /// What a node was made of.
+    pub fn spec(&self, node: NodeId) -> Option<&NodeSpec> {
+        self.nodes.get(node.index()).map(|node| &node.spec)
+    }
+
+    /// Distances between the nodes.
+    pub fn distances(&self) -> &Distances {
+        &self.distances
+    }
+
+    /// The nodes that help out a node, nearest first, itself at the head.
+    pub fn zonelist(&self, node: NodeId) -> &[NodeId] {
+        self.nodes
+            .get(node.index())
+            .map_or(&[], |node| &node.zonelist)
+    }
+
+    /// Free bytes of a node.
+    pub fn free_bytes(&self, node: NodeId) -> u64 {
+        self.nodes
+            .get(node.index())
+            .map_or(0, |node| node.frames.free_bytes())
+    }
+
+    /// The watermarks of a node.
+    pub fn watermarks(&self, node: NodeId) -> Watermarks {
+        self.nodes
+            .get(node.index())
+            .map_or_else(Watermarks::default, |node| node.marks)
+    }
+
+    /// The node that an address belongs to.
+    pub fn node_of(&self, address: Hpa) -> Option<NodeId> {
+        let holds = |node: &Node| {
+            address
+                .0
+                .checked_sub(node.spec.base.0)
+                .is_some_and(|at| at < node.spec.capacity.0)
+        };
+        self.nodes
+            .iter()
+            .position(holds)
+            .map(|node| NodeId(node as u16))
+    }
+
+    /// Takes a frame as Linux does (`get_page_from_freelist`): first from a node that stays above
+    /// its low watermark, by preference; if there is none, from one that stays above its minimum.
+    /// `None`: no memory.
+    pub fn allocate(&mut self, preference: Preference, size: PageSize) -> Option<Placed> {
+        let low = |marks: Watermarks| marks.low;
+        let min = |marks: Watermarks| marks.min;
+        self.pass(preference, size, low)
+            .or_else(|| self.pass(preference, size, min))
+    }
+
+    fn pass(
+        &mut self,
+        preference: Preference,
+        size: PageSize,
+        keep: fn(Watermarks) -> u64,
+    ) -> Option<Placed> {
+        let from = preference.from.index();
+        let count = self.nodes.get(from)?.zonelist.len();
+        for early in [true, false] {
+            for place in 0..count {
+                let node = self.nodes[from].zonelist[place];
+                let turn = preference.first.contains(node) == early;
+                if !turn || !preference.allowed.contains(node) {
+                    continue;
+                }
+                let keep = keep(self.watermarks(node));
+                if let Some(placed) = self.take_from(node, size, keep) {
+                    return Some(placed);
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes a frame of one node that keeps at least `keep` bytes free, or none.
+    pub fn take_from(&mut self, node: NodeId, size: PageSize, keep: u64) -> Option<Placed> {
+        let frames = &mut self.nodes.get_mut(node.index())?.frames;
+        if frames.free_bytes() < keep.saturating_add(size.bytes()) {
+            return None;
+        }
+        let frame = frames.take(size)?;
+        Some(Placed { frame, node })
+    }
+
+    /// Gives a frame back.
+    ///
+    /// # Panics
+    /// If it was not taken: our own mistake.
+    pub fn give(&mut self, frame: Frame) {
+        let node = self.node_of(frame.base);
+        let nodes = node.and_then(|node| self.nodes.get_mut(node.index()));
+        let given = nodes.is_some_and(|node| node.frames.give(frame));
+        assert!(given, "frame {:#x} was not taken", frame.base.0);
+    }
+}
+
+fn check(specs: &[NodeSpec], distances: &Distances) -> Result<(), FramesError> {
+    if specs.len() != distances.len() {
+        return Err(FramesError::Count {
+            nodes: specs.len(),
+            distances: distances.len(),
+        });
+    }
+    let block = PageSize::Large.bytes();
+    for (number, spec) in specs.iter().enumerate() {
+        let id = NodeId(number as u16);
+        let end = spec.base.0.checked_add(spec.capacity.0);
+        let whole = spec.base.0.is_multiple_of(block) && spec.capacity.0.is_multiple_of(block);
+        if !whole || end.is_none_or(|end| end > 1 << 52) {
+            return Err(FramesError::Range(id));
+        }
+        let overlaps = |other: &NodeSpec| {
+            spec.base.0 < other.base.0 + other.capacity.0
+                && other.base.0 < spec.base.0 + spec.capacity.0
+        };
+        if let Some(other) = specs[..number].iter().position(overlaps) {
+            return Err(FramesError::Overlap(NodeId(other as u16), id));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

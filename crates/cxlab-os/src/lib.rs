@@ -1,0 +1,13 @@
+//! What an operating system and its translation hardware do about memory: frames on NUMA nodes,
+//! one page table a process, allocation, TLBs and address translation caches, address translation
+//! services (ATS), placement and migration of pages.
+//!
+//! Passive parts: addresses, no messages, no events. Nothing here takes time; every answer lists
+//! the physical reads and writes that its owner has to time. `docs/cohet-os.md` has the tables,
+//! the parameters and their sources.
+
+pub mod address;
+pub mod frames;
+
+pub use address::{Access, Page, PageSize, Pasid, VirtAddr};
+pub use frames::{Frame, Frames, NodeId, NodeSet};
