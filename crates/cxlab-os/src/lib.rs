@@ -8,6 +8,8 @@
 
 pub mod address;
 pub mod frames;
+pub mod page_table;
 
 pub use address::{Access, Page, PageSize, Pasid, VirtAddr};
 pub use frames::{Frame, Frames, NodeId, NodeSet};
+pub use page_table::PageTable;

@@ -1,0 +1,110 @@
+//! One entry of a page table, bit for bit as x86-64 processors read it (Intel SDM, volume 3A,
+//! tables 4-15 to 4-20).
+
+use cxlab_engine::units::Hpa;
+
+use crate::address::PageSize;
+
+const PRESENT: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+/// Of an entry of the page directory: a page of 2 MiB, not a table.
+const LARGE: u64 = 1 << 7;
+/// Ignored by processors: the page is being moved, and its frame is kept in the entry (Linux has
+/// a swap entry of type migration).
+const MOVING: u64 = 1 << 9;
+/// Bits 51:12.
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// An entry.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Entry(pub u64);
+
+impl Entry {
+    /// Nothing there.
+    pub const NONE: Entry = Entry(0);
+
+    /// An entry that leads to a table.
+    pub const fn table(frame: Hpa) -> Entry {
+        Entry(frame.0 & ADDRESS | PRESENT | WRITABLE | USER | ACCESSED)
+    }
+
+    /// An entry that maps a page.
+    pub const fn page(frame: Hpa, size: PageSize, writable: bool) -> Entry {
+        let large = match size {
+            PageSize::Small => 0,
+            PageSize::Large => LARGE,
+        };
+        Entry(frame.0 & ADDRESS | PRESENT | USER | large).with(WRITABLE, writable)
+    }
+
+    const fn with(self, bit: u64, on: bool) -> Entry {
+        Entry(if on { self.0 | bit } else { self.0 & !bit })
+    }
+
+    const fn has(self, bit: u64) -> bool {
+        self.0 & bit != 0
+    }
+
+    /// Whether processors and devices may use the entry.
+    pub const fn is_present(self) -> bool {
+        self.has(PRESENT)
+    }
+
+    /// Whether the page is being moved: not present, with its frame kept.
+    pub const fn is_moving(self) -> bool {
+        self.has(MOVING)
+    }
+
+    /// Whether nothing is there, not even for the operating system.
+    pub const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a page directory's entry maps 2 MiB.
+    pub const fn is_large(self) -> bool {
+        self.has(LARGE)
+    }
+
+    /// Whether the page may be written.
+    pub const fn is_writable(self) -> bool {
+        self.has(WRITABLE)
+    }
+
+    /// Whether the page was used since the bit was cleared.
+    pub const fn is_accessed(self) -> bool {
+        self.has(ACCESSED)
+    }
+
+    /// Whether the page was written since the bit was cleared.
+    pub const fn is_dirty(self) -> bool {
+        self.has(DIRTY)
+    }
+
+    /// The frame, or the table.
+    pub const fn frame(self) -> Hpa {
+        Hpa(self.0 & ADDRESS)
+    }
+
+    pub(super) const fn with_writable(self, on: bool) -> Entry {
+        self.with(WRITABLE, on)
+    }
+
+    pub(super) const fn with_accessed(self, on: bool) -> Entry {
+        self.with(ACCESSED, on)
+    }
+
+    pub(super) const fn with_dirty(self, on: bool) -> Entry {
+        self.with(DIRTY, on)
+    }
+
+    pub(super) const fn with_moving(self, on: bool) -> Entry {
+        self.with(MOVING, on).with(PRESENT, !on)
+    }
+
+    pub(super) const fn with_frame(self, frame: Hpa) -> Entry {
+        Entry(self.0 & !ADDRESS | frame.0 & ADDRESS)
+    }
+}

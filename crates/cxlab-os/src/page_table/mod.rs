@@ -1,0 +1,416 @@
+//! The page table of one process: four levels as on x86-64, in simulated memory.
+//!
+//! Every table has a frame, so a walk yields the physical addresses that it reads. Pages of 4 KiB
+//! and 2 MiB; present, writable, accessed and dirty bits. Processors and devices share it (Cohet,
+//! section III-C1). Left out: five levels, pages of 1 GiB, execute permission, global pages,
+//! protection keys.
+//!
+//! Invariants: an entry is found by [`PageTable::walk`] exactly where [`PageTable::read`] of the
+//! walk's addresses leads; a table below the root has at least one entry that is not empty.
+
+mod entry;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use cxlab_engine::units::Hpa;
+
+pub use entry::Entry;
+
+use crate::address::{Access, PageSize, USER_END, VirtAddr};
+use crate::frames::Frame;
+
+/// Levels of a table: 4 is the root (PML4), 1 the last.
+pub const LEVELS: usize = 4;
+
+/// Entries of a table.
+const ENTRIES: usize = 512;
+
+/// Bytes of an entry.
+pub const ENTRY_BYTES: u64 = 8;
+
+/// Why a page cannot be mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MapError {
+    /// The address is not a user address, or page and frame do not have the same alignment.
+    Address,
+    /// Something is mapped there.
+    Occupied,
+    /// So many frames for tables are needed, in exactly this number.
+    Tables(usize),
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MapError::Address => f.write_str("not an aligned user address"),
+            MapError::Occupied => f.write_str("something is mapped there"),
+            MapError::Tables(count) => write!(f, "exactly {count} frames for tables are needed"),
+        }
+    }
+}
+
+impl std::error::Error for MapError {}
+
+/// A page that is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapping {
+    /// Its frame.
+    pub frame: Frame,
+    /// The entry that maps it.
+    pub entry: Entry,
+}
+
+/// Where a walk ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaf {
+    /// At a page.
+    Present(Mapping),
+    /// At an entry that is not present.
+    NotPresent(Entry),
+}
+
+/// What a walk reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Walk {
+    steps: [Hpa; LEVELS],
+    count: u8,
+    /// Where it ends.
+    pub leaf: Leaf,
+}
+
+impl Walk {
+    /// The addresses of the entries that it reads, from the root on: 8 bytes each, and each after
+    /// the one before. 4 of them for a page of 4 KiB, 3 for a page of 2 MiB.
+    pub fn steps(&self) -> &[Hpa] {
+        &self.steps[..usize::from(self.count)]
+    }
+}
+
+/// What was mapped, and the tables that are empty without it: their frames are the caller's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unmapped {
+    /// The page that was there, present or being moved.
+    pub mapping: Mapping,
+    /// Frames of tables, lowest level first.
+    pub tables: [Option<Hpa>; LEVELS - 1],
+}
+
+struct Table {
+    frame: Hpa,
+    entries: Box<[Entry; ENTRIES]>,
+    /// The number of the table that an entry leads to.
+    children: Option<Box<[u32; ENTRIES]>>,
+    used: u16,
+}
+
+impl Table {
+    fn new(frame: Hpa, level: usize) -> Table {
+        Table {
+            frame,
+            entries: Box::new([Entry::NONE; ENTRIES]),
+            children: (level > 1).then(|| Box::new([0; ENTRIES])),
+            used: 0,
+        }
+    }
+
+    fn child(&self, index: usize) -> Option<usize> {
+        let entry = self.entries[index];
+        let leads_on = !entry.is_none() && !entry.is_large();
+        let children = self.children.as_ref().filter(|_| leads_on)?;
+        Some(children[index] as usize)
+    }
+}
+
+/// The table of a process.
+pub struct PageTable {
+    /// The root is the first.
+    tables: Vec<Table>,
+    unused: Vec<u32>,
+    by_frame: BTreeMap<u64, u32>,
+}
+
+/// The index of an address in a table of that level.
+#[inline]
+const fn index(address: VirtAddr, level: usize) -> usize {
+    (address.0 >> (12 + 9 * (level - 1))) as usize & (ENTRIES - 1)
+}
+
+/// The level whose entries map pages of that size.
+const fn leaf_level(size: PageSize) -> usize {
+    match size {
+        PageSize::Small => 1,
+        PageSize::Large => 2,
+    }
+}
+
+/// A place in a table.
+#[derive(Clone, Copy)]
+struct Place {
+    table: usize,
+    index: usize,
+    level: usize,
+}
+
+impl PageTable {
+    /// An empty table with its root in that frame of 4 KiB.
+    pub fn new(root: Hpa) -> PageTable {
+        PageTable {
+            tables: vec![Table::new(root, LEVELS)],
+            unused: Vec::new(),
+            by_frame: BTreeMap::from([(root.0, 0)]),
+        }
+    }
+
+    /// Where the root is (CR3).
+    pub fn root(&self) -> Hpa {
+        self.tables[0].frame
+    }
+
+    /// How many tables there are.
+    pub fn table_count(&self) -> usize {
+        self.by_frame.len()
+    }
+
+    /// The value of the entry at a physical address; `None` where there is no table.
+    pub fn read(&self, address: Hpa) -> Option<u64> {
+        let table = self.by_frame.get(&(address.0 & !0xfff))?;
+        let entries = &self.tables[*table as usize].entries;
+        Some(entries[(address.0 & 0xfff) as usize / ENTRY_BYTES as usize].0)
+    }
+
+    /// Walks to the page around an address, as a processor or an IOMMU does, without setting bits.
+    pub fn walk(&self, address: VirtAddr) -> Walk {
+        let mut steps = [Hpa::default(); LEVELS];
+        let (mut table, mut count, mut level) = (0, 0, LEVELS);
+        let (entry, size) = loop {
+            let index = index(address, level);
+            let here = &self.tables[table];
+            steps[count] = Hpa(here.frame.0 + index as u64 * ENTRY_BYTES);
+            count += 1;
+            match here.child(index) {
+                Some(child) => (table, level) = (child, level - 1),
+                None if level == 1 => break (here.entries[index], PageSize::Small),
+                None => break (here.entries[index], PageSize::Large),
+            }
+        };
+        let leaf = if entry.is_present() && address.0 < USER_END {
+            let base = entry.frame();
+            let frame = Frame { base, size };
+            Leaf::Present(Mapping { frame, entry })
+        } else {
+            Leaf::NotPresent(entry)
+        };
+        Walk {
+            steps,
+            count: count as u8,
+            leaf,
+        }
+    }
+
+    /// The page that is mapped at an address, present or being moved.
+    pub fn lookup(&self, address: VirtAddr) -> Option<Mapping> {
+        let place = self.find(address);
+        let entry = self.entry(place);
+        (!entry.is_none() && address.0 < USER_END).then(|| self.mapping(place))
+    }
+
+    fn find(&self, address: VirtAddr) -> Place {
+        let (mut table, mut level) = (0, LEVELS);
+        loop {
+            let index = index(address, level);
+            match self.tables[table].child(index) {
+                Some(child) => (table, level) = (child, level - 1),
+                None => {
+                    return Place {
+                        table,
+                        index,
+                        level,
+                    };
+                }
+            }
+        }
+    }
+
+    fn entry(&self, place: Place) -> Entry {
+        self.tables[place.table].entries[place.index]
+    }
+
+    fn mapping(&self, place: Place) -> Mapping {
+        let entry = self.entry(place);
+        let size = if place.level == 1 {
+            PageSize::Small
+        } else {
+            PageSize::Large
+        };
+        let base = entry.frame();
+        let frame = Frame { base, size };
+        Mapping { frame, entry }
+    }
+
+    fn set(&mut self, place: Place, entry: Entry) -> Hpa {
+        let table = &mut self.tables[place.table];
+        let old = std::mem::replace(&mut table.entries[place.index], entry);
+        table.used = table.used + u16::from(!entry.is_none()) - u16::from(!old.is_none());
+        Hpa(table.frame.0 + place.index as u64 * ENTRY_BYTES)
+    }
+
+    /// How many frames of 4 KiB for tables [`PageTable::map`] will need for a page of that size.
+    pub fn tables_missing(&self, address: VirtAddr, size: PageSize) -> usize {
+        self.find(address).level.saturating_sub(leaf_level(size))
+    }
+
+    /// Maps a page; `spare` are the frames of the tables that are missing.
+    ///
+    /// # Errors
+    /// Nothing changes when the address is wrong, something is mapped there, or `spare` has
+    /// another number of frames than [`PageTable::tables_missing`] says.
+    pub fn map(
+        &mut self,
+        address: VirtAddr,
+        frame: Frame,
+        writable: bool,
+        spare: &[Hpa],
+    ) -> Result<(), MapError> {
+        let size = frame.size;
+        let aligned = address.offset_in(size) == 0 && frame.base.0.is_multiple_of(size.bytes());
+        if !aligned || address.0 >= USER_END {
+            return Err(MapError::Address);
+        }
+        let mut place = self.find(address);
+        if !self.entry(place).is_none() || place.level < leaf_level(size) {
+            return Err(MapError::Occupied);
+        }
+        let missing = place.level - leaf_level(size);
+        if spare.len() != missing {
+            return Err(MapError::Tables(missing));
+        }
+        for &table in spare {
+            place = self.grow(place, address, table);
+        }
+        self.set(place, Entry::page(frame.base, size, writable));
+        Ok(())
+    }
+
+    /// Puts an empty table in an empty place.
+    fn grow(&mut self, place: Place, address: VirtAddr, frame: Hpa) -> Place {
+        let level = place.level - 1;
+        let table = Table::new(frame, level);
+        let number = match self.unused.pop() {
+            Some(number) => {
+                self.tables[number as usize] = table;
+                number
+            }
+            None => {
+                self.tables.push(table);
+                (self.tables.len() - 1) as u32
+            }
+        };
+        self.by_frame.insert(frame.0, number);
+        self.set(place, Entry::table(frame));
+        if let Some(children) = &mut self.tables[place.table].children {
+            children[place.index] = number;
+        }
+        Place {
+            table: number as usize,
+            index: index(address, level),
+            level,
+        }
+    }
+
+    /// Takes away the page around an address.
+    pub fn unmap(&mut self, address: VirtAddr) -> Option<Unmapped> {
+        let mapping = self.lookup(address)?;
+        let place = self.find(address);
+        self.set(place, Entry::NONE);
+        let mut tables = [None; LEVELS - 1];
+        for empty in &mut tables {
+            let Some(frame) = self.prune(address) else {
+                break;
+            };
+            *empty = Some(frame);
+        }
+        Some(Unmapped { mapping, tables })
+    }
+
+    /// Takes away the last table on the way to an address, if it is empty.
+    fn prune(&mut self, address: VirtAddr) -> Option<Hpa> {
+        let (mut table, mut level) = (0, LEVELS);
+        let mut parent = None;
+        while let Some(child) = self.tables[table].child(index(address, level)) {
+            let index = index(address, level);
+            parent = Some(Place {
+                table,
+                index,
+                level,
+            });
+            (table, level) = (child, level - 1);
+        }
+        let parent = parent.filter(|_| self.tables[table].used == 0)?;
+        self.set(parent, Entry::NONE);
+        let frame = self.tables[table].frame;
+        self.by_frame.remove(&frame.0);
+        self.unused.push(table as u32);
+        Some(frame)
+    }
+
+    /// Changes the entry of the page around an address; what it answers is the address of the
+    /// entry that was written, `None` if no page is there or nothing changed.
+    fn change(&mut self, address: VirtAddr, change: impl FnOnce(Entry) -> Entry) -> Option<Hpa> {
+        self.lookup(address)?;
+        let place = self.find(address);
+        let entry = self.entry(place);
+        let changed = change(entry);
+        (changed != entry).then(|| self.set(place, changed))
+    }
+
+    /// Sets the accessed bit, and the dirty bit for a write, as a walk does before it answers. The
+    /// address of the entry if it had to be written.
+    pub fn mark(&mut self, address: VirtAddr, access: Access) -> Option<Hpa> {
+        let dirty = access == Access::Write;
+        self.change(address, |entry| {
+            if !entry.is_present() {
+                return entry;
+            }
+            entry
+                .with_accessed(true)
+                .with_dirty(entry.is_dirty() || dirty)
+        })
+    }
+
+    /// Clears the accessed bit, as the aging of pages does. True if it was set.
+    pub fn clear_accessed(&mut self, address: VirtAddr) -> bool {
+        self.change(address, |entry| entry.with_accessed(false))
+            .is_some()
+    }
+
+    /// Allows or forbids writing. The address of the entry if it had to be written; cached
+    /// translations must be invalidated when writing is forbidden.
+    pub fn protect(&mut self, address: VirtAddr, writable: bool) -> Option<Hpa> {
+        self.change(address, |entry| entry.with_writable(writable))
+    }
+
+    /// Begins to move a page: its entry is no longer present. The address of the entry.
+    pub fn suspend(&mut self, address: VirtAddr) -> Option<Hpa> {
+        self.change(address, |entry| entry.with_moving(true))
+    }
+
+    /// Ends the move of a page that was suspended: it is present at this frame, which has the size
+    /// of the page. The address of the entry, `None` if the page was not suspended.
+    pub fn resume(&mut self, address: VirtAddr, frame: Hpa) -> Option<Hpa> {
+        self.change(address, |entry| {
+            if !entry.is_moving() {
+                return entry;
+            }
+            entry.with_moving(false).with_frame(frame)
+        })
+    }
+
+    /// Frames of all tables, in rising order of address.
+    pub fn table_frames(&self) -> impl Iterator<Item = Hpa> {
+        self.by_frame.keys().map(|frame| Hpa(*frame))
+    }
+}
