@@ -9,6 +9,7 @@
 pub mod address;
 pub mod frames;
 pub mod page_table;
+pub mod policy;
 
 pub use address::{Access, Page, PageSize, Pasid, VirtAddr};
 pub use frames::{Frame, Frames, NodeId, NodeSet};

@@ -1,0 +1,52 @@
+//! Some nodes and no others.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Placement, PlacementPolicy, Touch, named, set};
+use crate::frames::{NodeSet, Preference};
+
+/// `MPOL_BIND`: the nearest of the set to the toucher that has room (since Linux 2.6.26).
+pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
+    name: "bind",
+    summary: "the nearest of these nodes, and no others: when they are full, memory is out",
+    schema: <Bind as JsonSchema>::json_schema,
+    build: |params| {
+        let params: Bind = read_params(params)?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Parameters of binding.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+struct Bind {
+    /// The nodes, by number.
+    nodes: Vec<u16>,
+}
+
+impl PlacementPolicy for Bind {
+    fn check(&self, nodes: NodeSet) -> Result<(), ParamError> {
+        named("nodes", &self.nodes, nodes)
+    }
+
+    fn state(&self, _nodes: NodeSet) -> Box<dyn Placement> {
+        let allowed = set(&self.nodes);
+        Box::new(BindState { allowed })
+    }
+}
+
+struct BindState {
+    allowed: NodeSet,
+}
+
+impl Placement for BindState {
+    fn place(&mut self, touch: Touch) -> Preference {
+        Preference {
+            from: touch.by,
+            first: NodeSet::NONE,
+            allowed: self.allowed,
+        }
+    }
+}

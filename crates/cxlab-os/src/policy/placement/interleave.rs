@@ -1,0 +1,133 @@
+//! Nodes in turns, evenly or by weight.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Placement, PlacementPolicy, Touch, named};
+use crate::frames::{NodeId, NodeSet, Preference};
+
+/// `MPOL_INTERLEAVE`.
+pub(super) const INTERLEAVE: Entry<Box<dyn PlacementPolicy>> = Entry {
+    name: "interleave",
+    summary: "nodes in turns; a full node is helped out by its neighbours",
+    schema: <Interleave as JsonSchema>::json_schema,
+    build: |params| {
+        let params: Interleave = read_params(params)?;
+        Ok(Box::new(params))
+    },
+};
+
+/// `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9, `/sys/kernel/mm/mempolicy/weighted_interleave`).
+pub(super) const WEIGHTED: Entry<Box<dyn PlacementPolicy>> = Entry {
+    name: "weighted-interleave",
+    summary: "nodes in turns, so many pages each, in the proportion of their bandwidth",
+    schema: <Weighted as JsonSchema>::json_schema,
+    build: |params| {
+        let params: Weighted = read_params(params)?;
+        Ok(Box::new(params))
+    },
+};
+
+/// What counts the turns.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+enum Order {
+    /// Each first touch (Linux: the policy of a process).
+    #[default]
+    Touch,
+    /// The number of the page in its mapping (Linux: the policy of a mapping).
+    Offset,
+}
+
+/// Parameters of interleaving.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+struct Interleave {
+    /// The nodes, by number; their order is the order of turns here, and rising in Linux.
+    nodes: Vec<u16>,
+    /// What counts the turns. Default `touch`.
+    #[serde(default)]
+    order: Order,
+}
+
+/// Parameters of weighted interleaving.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+struct Weighted {
+    /// The nodes, by number.
+    nodes: Vec<u16>,
+    /// Pages that each node gets in its turn, in the order of `nodes`. 1 to 255.
+    weights: Vec<u8>,
+    /// What counts the turns. Default `touch`.
+    #[serde(default)]
+    order: Order,
+}
+
+impl PlacementPolicy for Interleave {
+    fn check(&self, nodes: NodeSet) -> Result<(), ParamError> {
+        named("nodes", &self.nodes, nodes)
+    }
+
+    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+        let turns = self.nodes.iter().map(|node| (NodeId(*node), 1));
+        Box::new(Turns::new(turns, self.order, nodes))
+    }
+}
+
+impl PlacementPolicy for Weighted {
+    fn check(&self, nodes: NodeSet) -> Result<(), ParamError> {
+        named("nodes", &self.nodes, nodes)?;
+        let (found, expected) = (self.weights.len(), self.nodes.len());
+        if found != expected {
+            let text = format!("found {found} weights for {expected} nodes");
+            return Err(ParamError::new("weights", text));
+        }
+        if self.weights.contains(&0) {
+            return Err(ParamError::new("weights", "must lie between 1 and 255"));
+        }
+        Ok(())
+    }
+
+    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+        let weights = self.weights.iter().copied();
+        let turns = self.nodes.iter().map(|node| NodeId(*node)).zip(weights);
+        Box::new(Turns::new(turns, self.order, nodes))
+    }
+}
+
+struct Turns {
+    /// One round.
+    round: Vec<NodeId>,
+    order: Order,
+    touches: u64,
+    nodes: NodeSet,
+}
+
+impl Turns {
+    fn new(turns: impl Iterator<Item = (NodeId, u8)>, order: Order, nodes: NodeSet) -> Turns {
+        let repeat = |(node, weight)| std::iter::repeat_n(node, usize::from(weight));
+        Turns {
+            round: turns.flat_map(repeat).collect(),
+            order,
+            touches: 0,
+            nodes,
+        }
+    }
+}
+
+impl Placement for Turns {
+    fn place(&mut self, touch: Touch) -> Preference {
+        let number = match self.order {
+            Order::Touch => self.touches,
+            Order::Offset => touch.index,
+        };
+        self.touches += 1;
+        let turn = (number % self.round.len().max(1) as u64) as usize;
+        Preference {
+            from: self.round.get(turn).copied().unwrap_or(touch.by),
+            first: NodeSet::NONE,
+            allowed: self.nodes,
+        }
+    }
+}

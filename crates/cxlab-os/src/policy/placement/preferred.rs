@@ -1,0 +1,63 @@
+//! Some nodes before all others.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Placement, PlacementPolicy, Touch, named, set};
+use crate::frames::{NodeId, NodeSet, Preference};
+
+/// `MPOL_PREFERRED` with one node, `MPOL_PREFERRED_MANY` with several.
+pub(super) const ENTRY: Entry<Box<dyn PlacementPolicy>> = Entry {
+    name: "preferred",
+    summary: "these nodes while they have room, then their neighbours",
+    schema: <Preferred as JsonSchema>::json_schema,
+    build: |params| {
+        let params: Preferred = read_params(params)?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Parameters of preference.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+struct Preferred {
+    /// The nodes, by number. One alone is also where distances are counted from; of several, the
+    /// nearest to the toucher comes first.
+    nodes: Vec<u16>,
+}
+
+impl PlacementPolicy for Preferred {
+    fn check(&self, nodes: NodeSet) -> Result<(), ParamError> {
+        named("nodes", &self.nodes, nodes)
+    }
+
+    fn state(&self, nodes: NodeSet) -> Box<dyn Placement> {
+        let single = match self.nodes[..] {
+            [node] => Some(NodeId(node)),
+            _ => None,
+        };
+        let first = set(&self.nodes);
+        Box::new(PreferredState {
+            single,
+            first,
+            nodes,
+        })
+    }
+}
+
+struct PreferredState {
+    single: Option<NodeId>,
+    first: NodeSet,
+    nodes: NodeSet,
+}
+
+impl Placement for PreferredState {
+    fn place(&mut self, touch: Touch) -> Preference {
+        Preference {
+            from: self.single.unwrap_or(touch.by),
+            first: self.first,
+            allowed: self.nodes,
+        }
+    }
+}
