@@ -10,7 +10,9 @@ pub mod address;
 pub mod frames;
 pub mod page_table;
 pub mod policy;
+pub mod space;
 
 pub use address::{Access, Page, PageSize, Pasid, VirtAddr};
 pub use frames::{Frame, Frames, NodeId, NodeSet};
 pub use page_table::PageTable;
+pub use space::AddressSpace;

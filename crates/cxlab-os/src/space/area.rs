@@ -1,0 +1,122 @@
+//! Mappings of a process: ranges of addresses that were promised.
+
+use std::collections::BTreeMap;
+
+use crate::address::{PageSize, USER_END, VirtAddr};
+use crate::policy::placement::Placement;
+
+/// Mappings lie below this and grow down, as Linux's `mmap_base` without randomisation; the rest
+/// is the stack's (*assumed* 8 MiB).
+const TOP: u64 = USER_END - (8 << 20);
+
+/// Mappings lie above this (Linux: `vm.mmap_min_addr`, 64 KiB).
+const BOTTOM: u64 = 64 << 10;
+
+/// What is asked of a mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AreaOptions {
+    /// Whether it may be written.
+    pub writable: bool,
+    /// The size of its pages. `Large` asks for 2 MiB where the mapping covers a whole one and a
+    /// frame is free (`MADV_HUGEPAGE`); the rest gets 4 KiB.
+    pub pages: PageSize,
+}
+
+impl Default for AreaOptions {
+    fn default() -> Self {
+        AreaOptions {
+            writable: true,
+            pages: PageSize::Small,
+        }
+    }
+}
+
+/// A mapping, or a part of one whose protection was changed.
+pub(super) struct Area {
+    pub(super) end: u64,
+    pub(super) options: AreaOptions,
+    /// Where the mapping began when it was made.
+    pub(super) origin: u64,
+    /// The place of its policy among the process's.
+    pub(super) policy: usize,
+}
+
+/// The mappings, by their first address.
+#[derive(Default)]
+pub(super) struct Areas(BTreeMap<u64, Area>);
+
+impl Areas {
+    /// The mapping of an address, and where it begins.
+    pub(super) fn of(&self, address: VirtAddr) -> Option<(u64, &Area)> {
+        let (start, area) = self.0.range(..=address.0).next_back()?;
+        (address.0 < area.end).then_some((*start, area))
+    }
+
+    /// The highest free range of that length and alignment.
+    pub(super) fn find_free(&self, length: u64, align: u64) -> Option<u64> {
+        let mut ceiling = TOP;
+        let fits = |floor: u64, ceiling: u64| {
+            let start = ceiling.checked_sub(length)? / align * align;
+            (start >= floor).then_some(start)
+        };
+        for (start, area) in self.0.iter().rev() {
+            if let Some(found) = fits(area.end, ceiling) {
+                return Some(found);
+            }
+            ceiling = *start;
+        }
+        fits(BOTTOM, ceiling)
+    }
+
+    pub(super) fn insert(&mut self, start: u64, area: Area) {
+        self.0.insert(start, area);
+    }
+
+    /// Cuts mappings so that none crosses `address`.
+    fn cut(&mut self, address: u64) {
+        let Some((_, area)) = self.0.range_mut(..address).next_back() else {
+            return;
+        };
+        if area.end > address {
+            let rest = Area { ..*area };
+            area.end = address;
+            self.0.insert(address, rest);
+        }
+    }
+
+    /// Whether every address from `start` to `end` is of some mapping.
+    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
+        let mut at = start;
+        while at < end {
+            match self.of(VirtAddr(at)) {
+                Some((_, area)) => at = area.end,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Takes the mappings of a range away, whole or in part.
+    pub(super) fn remove(&mut self, start: u64, end: u64) {
+        self.cut(start);
+        self.cut(end);
+        self.0.retain(|at, _| !(start..end).contains(at));
+    }
+
+    /// Changes the protection of a range.
+    pub(super) fn protect(&mut self, start: u64, end: u64, writable: bool) {
+        self.cut(start);
+        self.cut(end);
+        for (_, area) in self.0.range_mut(start..end) {
+            area.options.writable = writable;
+        }
+    }
+
+    /// Bytes of all mappings.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|(start, area)| area.end - start).sum()
+    }
+}
+
+/// The policies of a process: its own first, then those of mappings.
+pub(super) type Policies = Vec<Box<dyn Placement>>;

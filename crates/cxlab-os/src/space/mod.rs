@@ -1,0 +1,421 @@
+//! The address space of a process: mappings, one page table, first touch, and moving pages.
+//!
+//! `mmap` promises addresses and takes no memory, so that more can be promised than there is
+//! (Linux: `vm.overcommit_memory` 1); a frame is taken when a page is touched for the first time,
+//! by the process's placement policy or the mapping's. Left out: files, sharing between processes,
+//! copy on write, swap.
+//!
+//! Invariants: a page has a frame only within a mapping; frames taken minus frames given are those
+//! of the resident pages, of the tables, and of the pages being moved.
+
+mod area;
+mod moving;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use cxlab_engine::units::Hpa;
+
+pub use area::AreaOptions;
+pub use moving::{MoveError, Moving};
+
+use crate::address::{Access, Page, PageSize, Pasid, USER_END, VirtAddr};
+use crate::frames::{Frame, Frames, NodeId, Placed, Preference};
+use crate::page_table::{Leaf, Mapping, PageTable, Walk};
+use crate::policy::placement::{Placement, Touch};
+use area::{Area, Areas, Policies};
+
+/// Why memory cannot be given. The first three are what a process would be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SpaceError {
+    /// No mapping at this address (`SIGSEGV`).
+    Unmapped(VirtAddr),
+    /// The mapping may not be written (`SIGSEGV`).
+    ReadOnly(VirtAddr),
+    /// No allowed node has a frame (the process would be killed).
+    OutOfMemory,
+    /// No addresses are left, or the length is 0 or not a multiple of 4 KiB (`ENOMEM`, `EINVAL`).
+    Length(u64),
+    /// A page of the range is being moved; try again when it has moved.
+    Moving(VirtAddr),
+}
+
+impl fmt::Display for SpaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpaceError::Unmapped(at) => write!(f, "no memory is mapped at {:#x}", at.0),
+            SpaceError::ReadOnly(at) => write!(f, "memory at {:#x} may not be written", at.0),
+            SpaceError::OutOfMemory => f.write_str("no allowed node has memory left"),
+            SpaceError::Length(length) => {
+                write!(
+                    f,
+                    "no range of {length} bytes: it must be a positive multiple of 4096 and fit"
+                )
+            }
+            SpaceError::Moving(at) => write!(f, "the page at {:#x} is being moved", at.0),
+        }
+    }
+}
+
+impl std::error::Error for SpaceError {}
+
+/// What a touch found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Touched {
+    /// The page was there.
+    Present(Mapping),
+    /// It got a frame of this node now: a page fault.
+    Placed(Mapping, NodeId),
+}
+
+/// Why there is no mapping now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Missing {
+    Fault,
+    Moving,
+}
+
+/// A process's memory.
+pub struct AddressSpace {
+    pasid: Pasid,
+    home: NodeId,
+    table: PageTable,
+    areas: Areas,
+    policies: Policies,
+    moving: Vec<Moving>,
+    resident: [u64; 2],
+}
+
+impl AddressSpace {
+    /// An empty address space; its page table lies near `home`, the node of the processor that
+    /// runs the process.
+    ///
+    /// # Errors
+    /// No memory for the root of the page table.
+    pub fn new(
+        pasid: Pasid,
+        home: NodeId,
+        policy: Box<dyn Placement>,
+        frames: &mut Frames,
+    ) -> Result<AddressSpace, SpaceError> {
+        let root = table_frame(frames, home).ok_or(SpaceError::OutOfMemory)?;
+        Ok(AddressSpace {
+            pasid,
+            home,
+            table: PageTable::new(root),
+            areas: Areas::default(),
+            policies: vec![policy],
+            moving: Vec::new(),
+            resident: [0; 2],
+        })
+    }
+
+    /// The number of the process.
+    pub fn pasid(&self) -> Pasid {
+        self.pasid
+    }
+
+    /// The page table, for walks.
+    pub fn table(&self) -> &PageTable {
+        &self.table
+    }
+
+    /// Bytes that were promised.
+    pub fn promised_bytes(&self) -> u64 {
+        self.areas.bytes()
+    }
+
+    /// Bytes that have frames.
+    pub fn resident_bytes(&self) -> u64 {
+        let bytes = |size: PageSize| self.resident[size as usize] * size.bytes();
+        PageSize::ALL.into_iter().map(bytes).sum()
+    }
+
+    /// Promises `length` bytes, somewhere; pages get frames when they are touched. Without a
+    /// policy of its own the mapping has the process's.
+    ///
+    /// # Errors
+    /// A length that is 0, not a multiple of 4 KiB, or does not fit.
+    pub fn mmap(
+        &mut self,
+        length: u64,
+        options: AreaOptions,
+        policy: Option<Box<dyn Placement>>,
+    ) -> Result<VirtAddr, SpaceError> {
+        if length == 0 || !length.is_multiple_of(PageSize::Small.bytes()) {
+            return Err(SpaceError::Length(length));
+        }
+        let large = PageSize::Large.bytes();
+        let align = if options.pages == PageSize::Large && length >= large {
+            large
+        } else {
+            PageSize::Small.bytes()
+        };
+        let start = self.areas.find_free(length, align);
+        let start = start.ok_or(SpaceError::Length(length))?;
+        let policy = policy.map_or(0, |policy| {
+            self.policies.push(policy);
+            self.policies.len() - 1
+        });
+        let area = Area {
+            end: start + length,
+            options,
+            origin: start,
+            policy,
+        };
+        self.areas.insert(start, area);
+        Ok(VirtAddr(start))
+    }
+
+    fn range(&self, start: VirtAddr, length: u64) -> Result<(u64, u64), SpaceError> {
+        let small = PageSize::Small.bytes();
+        let end = start.0.checked_add(length).filter(|end| *end <= USER_END);
+        let whole = start.0.is_multiple_of(small) && length.is_multiple_of(small) && length > 0;
+        let end = end.filter(|_| whole).ok_or(SpaceError::Length(length))?;
+        let touched = |page: &&Moving| page.page.start.0 < end && start.0 < page.page.end();
+        match self.moving.iter().find(touched) {
+            Some(moving) => Err(SpaceError::Moving(moving.page.start)),
+            None => Ok((start.0, end)),
+        }
+    }
+
+    /// Takes back what was promised, and the frames. The pages that were mapped: their
+    /// translations must be invalidated *before* the frames are used again, so that they come
+    /// back as [`Released`] and are given to [`Released::give`] after the invalidation.
+    ///
+    /// # Errors
+    /// A range that is not of whole pages, cuts a page of 2 MiB, or has a page that is being moved.
+    pub fn munmap(&mut self, start: VirtAddr, length: u64) -> Result<Released, SpaceError> {
+        let (start, end) = self.range(start, length)?;
+        for edge in [start, end] {
+            let page = self.page_at(VirtAddr(edge));
+            if page.is_some_and(|page| page.start.0 != edge) {
+                return Err(SpaceError::Length(length));
+            }
+        }
+        let mut released = Released::default();
+        for page in self.resident_pages(start, end) {
+            if let Some(unmapped) = self.table.unmap(page.start) {
+                self.resident[page.size as usize] -= 1;
+                released.pages.push(page);
+                released.frames.push(unmapped.mapping.frame);
+                let tables = unmapped.tables.into_iter().flatten();
+                released.frames.extend(tables.map(small_frame));
+            }
+        }
+        self.areas.remove(start, end);
+        Ok(released)
+    }
+
+    /// The page with a frame at an address.
+    fn page_at(&self, address: VirtAddr) -> Option<Page> {
+        let mapping = self.table.lookup(address)?;
+        Some(Page::around(self.pasid, address, mapping.frame.size))
+    }
+
+    /// Pages with frames in a range, in rising order; absent tables are passed over at once.
+    fn resident_pages(&self, start: u64, end: u64) -> Vec<Page> {
+        let mut pages = Vec::new();
+        let mut at = start;
+        while at < end {
+            match self.page_at(VirtAddr(at)) {
+                Some(page) => {
+                    pages.push(page);
+                    at = page.end();
+                }
+                None => {
+                    // The entry that the walk ended at covers this many bytes.
+                    let level = 5 - self.table.walk(VirtAddr(at)).steps().len();
+                    let covers = 1u64 << (12 + 9 * (level - 1));
+                    at = (at / covers + 1) * covers;
+                }
+            }
+        }
+        pages
+    }
+
+    /// Allows or forbids writing. The pages whose cached translations must be invalidated: those
+    /// with frames, when writing is forbidden.
+    ///
+    /// # Errors
+    /// A range that is not of whole pages, not mapped, or has a page that is being moved.
+    pub fn mprotect(
+        &mut self,
+        start: VirtAddr,
+        length: u64,
+        writable: bool,
+    ) -> Result<Vec<Page>, SpaceError> {
+        let (from, end) = self.range(start, length)?;
+        if !self.areas.covers(from, end) {
+            return Err(SpaceError::Unmapped(start));
+        }
+        self.areas.protect(from, end, writable);
+        let mut stale = self.resident_pages(from, end);
+        stale.retain(|page| self.table.protect(page.start, writable).is_some() && !writable);
+        Ok(stale)
+    }
+
+    /// Walks to an address, for who has to time it.
+    pub fn walk(&self, address: VirtAddr) -> Walk {
+        self.table.walk(address)
+    }
+
+    /// Touches an address: finds its page or gives it a frame, and sets the accessed and dirty
+    /// bits. `by` is the node of the processor or accelerator.
+    ///
+    /// # Errors
+    /// No mapping, no permission, no memory, or the page is being moved.
+    pub fn touch(
+        &mut self,
+        address: VirtAddr,
+        access: Access,
+        by: NodeId,
+        frames: &mut Frames,
+    ) -> Result<Touched, SpaceError> {
+        let touched = match self.present(address, access)? {
+            Ok(mapping) => Touched::Present(mapping),
+            Err(Missing::Moving) => return Err(SpaceError::Moving(address)),
+            Err(Missing::Fault) => {
+                let node = self.fault(address, access, by, frames)?;
+                match self.table.lookup(address) {
+                    Some(mapping) => Touched::Placed(mapping, node),
+                    None => return Err(SpaceError::Unmapped(address)),
+                }
+            }
+        };
+        self.table.mark(address, access);
+        Ok(touched)
+    }
+
+    fn present(
+        &self,
+        address: VirtAddr,
+        access: Access,
+    ) -> Result<Result<Mapping, Missing>, SpaceError> {
+        match self.table.walk(address).leaf {
+            Leaf::Present(mapping) => {
+                if access == Access::Write && !mapping.entry.is_writable() {
+                    return Err(SpaceError::ReadOnly(address));
+                }
+                Ok(Ok(mapping))
+            }
+            Leaf::NotPresent(entry) if entry.is_moving() => Ok(Err(Missing::Moving)),
+            Leaf::NotPresent(_) => Ok(Err(Missing::Fault)),
+        }
+    }
+
+    /// Gives the page of an address a frame; the node that it is of.
+    fn fault(
+        &mut self,
+        address: VirtAddr,
+        access: Access,
+        by: NodeId,
+        frames: &mut Frames,
+    ) -> Result<NodeId, SpaceError> {
+        let (start, area) = self
+            .areas
+            .of(address)
+            .ok_or(SpaceError::Unmapped(address))?;
+        let (options, origin, policy, end) = (area.options, area.origin, area.policy, area.end);
+        if access == Access::Write && !options.writable {
+            return Err(SpaceError::ReadOnly(address));
+        }
+        let home = self.home;
+        let place = |size: PageSize| Touch {
+            by,
+            home,
+            index: (address.0 - origin) / size.bytes(),
+        };
+        if options.pages == PageSize::Large && self.fits_large(address, start, end) {
+            let preference = self.policies[policy].place(place(PageSize::Large));
+            if let Ok(node) = self.give(address, preference, PageSize::Large, options, frames) {
+                return Ok(node);
+            }
+        }
+        let preference = self.policies[policy].place(place(PageSize::Small));
+        self.give(address, preference, PageSize::Small, options, frames)
+    }
+
+    /// Whether a page of 2 MiB around the address lies in the mapping and is empty.
+    fn fits_large(&self, address: VirtAddr, start: u64, end: u64) -> bool {
+        let first = address.page_start(PageSize::Large);
+        let within = first.0 >= start && first.0 + PageSize::Large.bytes() <= end;
+        // The table of its small pages exists already when the walk has four steps.
+        within && self.table.walk(first).steps().len() < 4
+    }
+
+    fn give(
+        &mut self,
+        address: VirtAddr,
+        preference: Preference,
+        size: PageSize,
+        options: AreaOptions,
+        frames: &mut Frames,
+    ) -> Result<NodeId, SpaceError> {
+        let start = address.page_start(size);
+        let placed = frames.allocate(preference, size);
+        let Placed { frame, node } = placed.ok_or(SpaceError::OutOfMemory)?;
+        let missing = self.table.tables_missing(start, size);
+        let mut tables = Vec::with_capacity(missing);
+        tables.extend((0..missing).map_while(|_| table_frame(frames, self.home)));
+        if self
+            .table
+            .map(start, frame, options.writable, &tables)
+            .is_err()
+        {
+            frames.give(frame);
+            tables
+                .into_iter()
+                .for_each(|table| frames.give(small_frame(table)));
+            return Err(SpaceError::OutOfMemory);
+        }
+        self.resident[size as usize] += 1;
+        Ok(node)
+    }
+
+    /// Every page with a frame, in rising order, with its node.
+    pub fn pages(&self, frames: &Frames) -> Vec<(Page, NodeId)> {
+        let pages = self.resident_pages(0, USER_END);
+        let node = |page: Page| {
+            let mapping = self.table.lookup(page.start)?;
+            Some((page, frames.node_of(mapping.frame.base)?))
+        };
+        pages.into_iter().filter_map(node).collect()
+    }
+}
+
+/// Pages that were unmapped, and frames that may be used again when no translation of the pages is
+/// left anywhere.
+#[derive(Default, Debug)]
+#[must_use = "the frames are lost if they are not given back"]
+pub struct Released {
+    /// The pages, in rising order.
+    pub pages: Vec<Page>,
+    frames: Vec<Frame>,
+}
+
+impl Released {
+    /// Gives the frames back. Only after every cached translation was invalidated.
+    pub fn give(self, frames: &mut Frames) {
+        self.frames.into_iter().for_each(|frame| frames.give(frame));
+    }
+}
+
+/// A table's frame: near the processor that handles the fault, by distance, from all nodes.
+fn table_frame(frames: &mut Frames, home: NodeId) -> Option<Hpa> {
+    let allowed = frames.nodes();
+    let preference = Preference {
+        from: home,
+        first: Default::default(),
+        allowed,
+    };
+    let placed = frames.allocate(preference, PageSize::Small)?;
+    Some(placed.frame.base)
+}
+
+fn small_frame(base: Hpa) -> Frame {
+    let size = PageSize::Small;
+    Frame { base, size }
+}

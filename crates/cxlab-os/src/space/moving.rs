@@ -1,0 +1,113 @@
+//! Moving a page to another node, step by step, because devices may hold its translation.
+//!
+//! 1. [`AddressSpace::begin_move`] takes a frame and makes the entry not present.
+//! 2. The owner invalidates every cached translation ([`crate::ats`]) and waits.
+//! 3. The owner copies the page.
+//! 4. [`AddressSpace::end_move`] makes the entry present at the new frame and gives the old back.
+
+use std::fmt;
+
+use super::{AddressSpace, PageSize};
+use crate::address::{Page, VirtAddr};
+use crate::frames::{Frame, Frames, NodeId};
+
+/// A page on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moving {
+    /// The page.
+    pub page: Page,
+    /// Where its data is.
+    pub from: Frame,
+    /// Where its data will be.
+    pub to: Frame,
+}
+
+/// Why a page does not move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveError {
+    /// It has no frame.
+    NotResident,
+    /// It is at that node.
+    Already,
+    /// It is being moved.
+    Moving,
+    /// The node has no frame above what must stay free.
+    Full(NodeId),
+}
+
+impl fmt::Display for MoveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MoveError::NotResident => f.write_str("the page has no frame"),
+            MoveError::Already => f.write_str("the page is at that node"),
+            MoveError::Moving => f.write_str("the page is being moved"),
+            MoveError::Full(node) => write!(f, "node {} has no frame left", node.0),
+        }
+    }
+}
+
+impl std::error::Error for MoveError {}
+
+impl AddressSpace {
+    /// Begins to move the page around an address to a node that keeps `keep` bytes free.
+    ///
+    /// # Errors
+    /// Nothing changes; see [`MoveError`].
+    pub fn begin_move(
+        &mut self,
+        address: VirtAddr,
+        to: NodeId,
+        keep: u64,
+        frames: &mut Frames,
+    ) -> Result<Moving, MoveError> {
+        let mapping = self.table.lookup(address).ok_or(MoveError::NotResident)?;
+        if mapping.entry.is_moving() {
+            return Err(MoveError::Moving);
+        }
+        let from = mapping.frame;
+        if frames.node_of(from.base) == Some(to) {
+            return Err(MoveError::Already);
+        }
+        let placed = frames.take_from(to, from.size, keep);
+        let placed = placed.ok_or(MoveError::Full(to))?;
+        self.table.suspend(address);
+        let moving = Moving {
+            page: Page::around(self.pasid, address, from.size),
+            from,
+            to: placed.frame,
+        };
+        self.moving.push(moving);
+        Ok(moving)
+    }
+
+    fn take_moving(&mut self, page: Page) -> Option<Moving> {
+        let place = self.moving.iter().position(|moving| moving.page == page)?;
+        Some(self.moving.swap_remove(place))
+    }
+
+    /// Ends a move; the old frame is free. `None` if the page does not move.
+    pub fn end_move(&mut self, page: Page, frames: &mut Frames) -> Option<Moving> {
+        let moving = self.take_moving(page)?;
+        self.table.resume(page.start, moving.to.base);
+        frames.give(moving.from);
+        Some(moving)
+    }
+
+    /// Gives a move up: the page stays where it is. `None` if the page does not move.
+    pub fn cancel_move(&mut self, page: Page, frames: &mut Frames) -> Option<Moving> {
+        let moving = self.take_moving(page)?;
+        self.table.resume(page.start, moving.from.base);
+        frames.give(moving.to);
+        Some(moving)
+    }
+
+    /// Pages on their way.
+    pub fn moving(&self) -> &[Moving] {
+        &self.moving
+    }
+
+    /// Pages with frames, small and large.
+    pub fn resident_count(&self, size: PageSize) -> u64 {
+        self.resident[size as usize]
+    }
+}
