@@ -8,6 +8,7 @@
 
 pub mod address;
 pub mod frames;
+pub mod heap;
 pub mod page_table;
 pub mod policy;
 pub mod space;

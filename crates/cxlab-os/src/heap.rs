@@ -1,0 +1,298 @@
+//! `malloc` for kernels: small objects by size class in spans of 64 KiB, large ones as mappings.
+//!
+//! The classes are four to a doubling, as in jemalloc (Evans, BSDCan 2006): an object wastes at most
+//! a fifth, beyond 64 bytes. Objects of 16 KiB and more get a mapping of their own (glibc: from
+//! 128 KiB on, `M_MMAP_THRESHOLD`). Everything the allocator remembers lies outside simulated
+//! memory, so that it costs no simulated access. Spans are never given back.
+//!
+//! Invariants: objects do not overlap and are aligned to 16 bytes, or to a page from 16 KiB on;
+//! the same calls give the same addresses.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::address::{PageSize, VirtAddr};
+use crate::space::{AddressSpace, AreaOptions, Released, SpaceError};
+
+/// Bytes of a span.
+const SPAN: u64 = 64 << 10;
+
+/// Largest object of a span.
+const MAX_SMALL: u64 = 16 << 10;
+
+/// Every object is aligned to this (x86-64 ABI: `max_align_t`).
+pub const ALIGN: u64 = 16;
+
+/// What `free` may answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeError {
+    /// No object begins there, or it was freed before.
+    NotAllocated(VirtAddr),
+    /// Its pages cannot be unmapped now.
+    Space(SpaceError),
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FreeError::NotAllocated(at) => write!(f, "no object begins at {:#x}", at.0),
+            FreeError::Space(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FreeError {}
+
+/// Bytes that an object of `size` bytes takes in a span: its class.
+pub fn class_bytes(size: u64) -> u64 {
+    let size = size.max(ALIGN);
+    if size <= 4 * ALIGN {
+        return size.next_multiple_of(ALIGN);
+    }
+    // Between 2^k and 2^(k+1) the classes are 2^(k-2) apart.
+    let step = 1 << ((size - 1).ilog2() - 2);
+    size.next_multiple_of(step)
+}
+
+/// A span: objects of one class.
+struct Span {
+    class: u64,
+    live: Vec<bool>,
+}
+
+/// Free objects of one class; the last that was freed is the next that is given.
+type Free = Vec<VirtAddr>;
+
+/// The heap of a process.
+pub struct Heap {
+    options: AreaOptions,
+    free: BTreeMap<u64, Free>,
+    spans: BTreeMap<u64, Span>,
+    large: BTreeMap<u64, u64>,
+    live_bytes: u64,
+}
+
+impl Heap {
+    /// An empty heap whose mappings ask for pages of that size.
+    pub fn new(pages: PageSize) -> Heap {
+        Heap {
+            options: AreaOptions {
+                writable: true,
+                pages,
+            },
+            free: BTreeMap::new(),
+            spans: BTreeMap::new(),
+            large: BTreeMap::new(),
+            live_bytes: 0,
+        }
+    }
+
+    /// Bytes of live objects, with what their classes add.
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    /// An object of `size` bytes; 0 counts as 1. No memory is taken before it is touched.
+    ///
+    /// # Errors
+    /// No addresses are left.
+    pub fn malloc(&mut self, size: u64, space: &mut AddressSpace) -> Result<VirtAddr, SpaceError> {
+        let size = size.max(1);
+        if size > MAX_SMALL {
+            return self.malloc_large(size, space);
+        }
+        let class = class_bytes(size);
+        let at = match self.free.get_mut(&class).and_then(Vec::pop) {
+            Some(at) => at,
+            None => self.new_span(class, space)?,
+        };
+        self.set_live(at, true);
+        self.live_bytes += class;
+        Ok(at)
+    }
+
+    fn malloc_large(
+        &mut self,
+        size: u64,
+        space: &mut AddressSpace,
+    ) -> Result<VirtAddr, SpaceError> {
+        let page = PageSize::Small.bytes();
+        let length = size.checked_next_multiple_of(page);
+        let length = length.ok_or(SpaceError::Length(size))?;
+        let at = space.mmap(length, self.options, None)?;
+        self.large.insert(at.0, length);
+        self.live_bytes += length;
+        Ok(at)
+    }
+
+    /// Makes a span of a class and takes its first object.
+    fn new_span(&mut self, class: u64, space: &mut AddressSpace) -> Result<VirtAddr, SpaceError> {
+        let start = space.mmap(SPAN, self.options, None)?.0;
+        let objects = SPAN / class;
+        let live = vec![false; objects as usize];
+        self.spans.insert(start, Span { class, live });
+        let later = (1..objects)
+            .rev()
+            .map(|number| VirtAddr(start + number * class));
+        self.free.entry(class).or_default().extend(later);
+        Ok(VirtAddr(start))
+    }
+
+    fn span_of(&mut self, at: VirtAddr) -> Option<(&mut Span, usize)> {
+        let (start, span) = self.spans.range_mut(..=at.0).next_back()?;
+        let offset = at.0 - start;
+        let number = (offset / span.class) as usize;
+        let begins = offset.is_multiple_of(span.class) && number < span.live.len();
+        begins.then_some((span, number))
+    }
+
+    fn set_live(&mut self, at: VirtAddr, live: bool) {
+        if let Some((span, number)) = self.span_of(at) {
+            span.live[number] = live;
+        }
+    }
+
+    /// Bytes that may be used of the object that begins at an address.
+    pub fn usable_bytes(&self, at: VirtAddr) -> Option<u64> {
+        if let Some(length) = self.large.get(&at.0) {
+            return Some(*length);
+        }
+        let (start, span) = self.spans.range(..=at.0).next_back()?;
+        let offset = at.0 - start;
+        let live = span.live.get((offset / span.class) as usize).copied()?;
+        (live && offset.is_multiple_of(span.class)).then_some(span.class)
+    }
+
+    /// Frees an object. A large one is unmapped: what comes back is given to the frames after its
+    /// translations were invalidated.
+    ///
+    /// # Errors
+    /// No object begins there, or one of its pages is being moved.
+    pub fn free(
+        &mut self,
+        at: VirtAddr,
+        space: &mut AddressSpace,
+    ) -> Result<Option<Released>, FreeError> {
+        let bytes = self.usable_bytes(at).ok_or(FreeError::NotAllocated(at))?;
+        let mut released = None;
+        if self.large.contains_key(&at.0) {
+            released = Some(space.munmap(at, bytes).map_err(FreeError::Space)?);
+            self.large.remove(&at.0);
+        } else {
+            self.set_live(at, false);
+            self.free.entry(bytes).or_default().push(at);
+        }
+        self.live_bytes -= bytes;
+        Ok(released)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cxlab_engine::units::{Bytes, Hpa};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::address::Pasid;
+    use crate::frames::{Distances, Frames, NodeId, NodeKind, NodeSpec, WatermarkParams};
+    use crate::policy::placement::PlacementChoice;
+
+    fn process() -> (Frames, AddressSpace) {
+        let spec = NodeSpec {
+            kind: NodeKind::Cpu,
+            base: Hpa(0),
+            capacity: Bytes(64 << 20),
+            watermarks: WatermarkParams::NONE,
+        };
+        let distances = Distances::new(vec![vec![10]]).unwrap();
+        let mut frames = Frames::new(&[spec], distances).unwrap();
+        let policy = PlacementChoice::default().build().unwrap();
+        let policy = policy.state(frames.nodes());
+        let space = AddressSpace::new(Pasid(0), NodeId(0), policy, &mut frames).unwrap();
+        (frames, space)
+    }
+
+    #[test]
+    fn classes_are_four_to_a_doubling_and_waste_at_most_a_fifth() {
+        assert_eq!([1, 16, 17, 64].map(class_bytes), [16, 16, 32, 64]);
+        assert_eq!(
+            [65, 81, 128, 129, 160, 161].map(class_bytes),
+            [80, 96, 128, 160, 160, 192]
+        );
+        assert_eq!([8193, 16_384].map(class_bytes), [10_240, 16_384]);
+        for size in 65..=MAX_SMALL {
+            let class = class_bytes(size);
+            assert!(
+                class >= size && (class - size) * 5 < class,
+                "{size} takes {class}"
+            );
+            assert_eq!(class_bytes(class), class);
+        }
+    }
+
+    #[test]
+    fn what_was_freed_last_is_given_first_and_nothing_is_freed_twice() {
+        let (_, mut space) = process();
+        let mut heap = Heap::new(PageSize::Small);
+        let a = heap.malloc(100, &mut space).unwrap();
+        let b = heap.malloc(100, &mut space).unwrap();
+        assert_eq!(b.0 - a.0, 112);
+        heap.free(a, &mut space).unwrap();
+        assert_eq!(
+            heap.free(a, &mut space).err(),
+            Some(FreeError::NotAllocated(a))
+        );
+        let within = VirtAddr(b.0 + 16);
+        assert_eq!(
+            heap.free(within, &mut space).err(),
+            Some(FreeError::NotAllocated(within))
+        );
+        assert_eq!(heap.malloc(97, &mut space), Ok(a));
+    }
+
+    #[test]
+    fn a_large_object_is_a_mapping_and_its_frames_come_back() {
+        let (mut frames, mut space) = process();
+        let mut heap = Heap::new(PageSize::Large);
+        let at = heap.malloc(3 << 20, &mut space).unwrap();
+        assert_eq!(at.0 % PageSize::Large.bytes(), 0);
+        let free = frames.free_bytes(NodeId(0));
+        space
+            .touch(at, crate::Access::Write, NodeId(0), &mut frames)
+            .unwrap();
+        assert_eq!(space.resident_bytes(), 2 << 20);
+        let released = heap.free(at, &mut space).unwrap().unwrap();
+        assert_eq!(released.pages.len(), 1);
+        released.give(&mut frames);
+        assert_eq!(frames.free_bytes(NodeId(0)), free);
+        assert_eq!(heap.live_bytes(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn objects_never_overlap_and_are_aligned(
+            steps in prop::collection::vec((any::<bool>(), 0u64..40_000, any::<prop::sample::Index>()), 1..300),
+        ) {
+            let (_, mut space) = process();
+            let mut heap = Heap::new(PageSize::Small);
+            let mut live: BTreeMap<u64, u64> = BTreeMap::new();
+            for (free, size, index) in steps {
+                if free && !live.is_empty() {
+                    let at = *live.keys().nth(index.index(live.len())).unwrap();
+                    live.remove(&at);
+                    prop_assert!(heap.free(VirtAddr(at), &mut space).is_ok());
+                } else {
+                    let at = heap.malloc(size, &mut space).unwrap();
+                    let usable = heap.usable_bytes(at).unwrap();
+                    prop_assert!(usable >= size.max(1) && at.0.is_multiple_of(ALIGN));
+                    let before = live.range(..at.0).next_back();
+                    prop_assert!(before.is_none_or(|(other, bytes)| other + bytes <= at.0));
+                    let after = live.range(at.0..).next();
+                    prop_assert!(after.is_none_or(|(other, _)| at.0 + usable <= *other));
+                    live.insert(at.0, usable);
+                }
+                prop_assert_eq!(heap.live_bytes(), live.values().sum::<u64>());
+            }
+        }
+    }
+}
