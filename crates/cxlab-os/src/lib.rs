@@ -12,6 +12,7 @@ pub mod heap;
 pub mod page_table;
 pub mod policy;
 pub mod space;
+pub mod tlb;
 
 pub use address::{Access, Page, PageSize, Pasid, VirtAddr};
 pub use frames::{Frame, Frames, NodeId, NodeSet};
