@@ -7,6 +7,7 @@
 //! the parameters and their sources.
 
 pub mod address;
+pub mod ats;
 pub mod frames;
 pub mod heap;
 pub mod page_table;

@@ -1,0 +1,428 @@
+//! A device's address translation cache: the table of [`device`](super::device) for all pages.
+//!
+//! Settled pages are only in the cache; pages with a request under way have a place in a bounded
+//! list. An invalidation waits for *all* accesses that began before it, whatever their page, so
+//! that nothing is counted by page: accesses belong to an epoch, and an invalidation that finds
+//! accesses under way begins another. (The table counts users of the page alone, which waits less
+//! and is as safe.)
+
+use std::collections::VecDeque;
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::device::{Action, Event, PageState, Phase, step};
+use super::{Completion, PageResponse};
+use crate::address::{Access, Page, PageSize, Pasid, VirtAddr};
+use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation};
+
+/// Parameters of a device's address translation.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct AtcParams {
+    /// The cache. Default 64 entries, fully associative, 2.5 ns (*assumed*).
+    pub cache: TlbParams,
+    /// Pages with a request under way. 1 to 1024. Default 32 (*assumed*).
+    #[schemars(range(min = 1, max = 1024))]
+    pub requests: u32,
+}
+
+impl Default for AtcParams {
+    fn default() -> Self {
+        AtcParams {
+            cache: TlbParams::device(),
+            requests: 32,
+        }
+    }
+}
+
+/// What an access has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Go, and say [`Atc::done`] of this epoch when it is done.
+    Go(Translation, u64),
+    /// Send a Translation Request for the page, and wait for the page.
+    Ask(Page),
+    /// Wait for the page.
+    Wait(Page),
+    /// Wait until any page has settled: there is no place for another request.
+    Full,
+}
+
+/// What becomes of a page that accesses wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// The accesses that wait ask again; they will hit unless they need more permission.
+    Replay,
+    /// Send a Translation Request for the page.
+    Ask,
+    /// Send a Page Request for the page.
+    PageRequest,
+    /// The accesses that wait end with an error.
+    Fail,
+    /// Nothing until the driver lets the device go on.
+    Nothing,
+}
+
+#[derive(Clone, Copy)]
+struct Pending {
+    page: Page,
+    state: PageState,
+    /// An access that waits is a write.
+    write: bool,
+}
+
+/// Accesses that began between two invalidations.
+#[derive(Default)]
+struct Epoch {
+    under_way: u64,
+    /// Invalidations that end when this epoch and all before are done.
+    tags: Vec<u8>,
+}
+
+/// A device's translation cache and what it has asked for.
+pub struct Atc {
+    cache: Tlb,
+    pending: Vec<Pending>,
+    blocked: Vec<Scope>,
+    epochs: VecDeque<Epoch>,
+    /// The number of the first of `epochs`.
+    first_epoch: u64,
+}
+
+impl Atc {
+    /// An empty cache.
+    ///
+    /// # Errors
+    /// Parameters out of range.
+    pub fn new(params: &AtcParams, rng: StreamRng) -> Result<Atc, ParamError> {
+        if !(1..=1024).contains(&params.requests) {
+            return Err(ParamError::new("requests", "must lie between 1 and 1024"));
+        }
+        Ok(Atc {
+            cache: Tlb::new(&params.cache, rng)?,
+            pending: Vec::with_capacity(params.requests as usize),
+            blocked: Vec::new(),
+            epochs: VecDeque::from([Epoch::default()]),
+            first_epoch: 0,
+        })
+    }
+
+    /// What the cache counted.
+    pub fn stats(&self) -> TlbStats {
+        self.cache.stats()
+    }
+
+    /// Pages with a request under way or blocked with accesses that wait.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn is_blocked(&self, page: Page) -> bool {
+        self.blocked.iter().any(|scope| scope.concerns(page))
+    }
+
+    fn place(&self, page: Page) -> Option<usize> {
+        self.pending.iter().position(|pending| pending.page == page)
+    }
+
+    /// An access wants to begin.
+    pub fn access(&mut self, pasid: Pasid, address: VirtAddr, access: Access) -> Answer {
+        let page = Page::around(pasid, address, PageSize::Small);
+        let blocked = self.is_blocked(page);
+        if !blocked {
+            let found = self.cache.lookup(pasid, address);
+            if let Some(found) = found.filter(|found| found.allows(access)) {
+                return Answer::Go(found, self.begin());
+            }
+        }
+        let place = match self.place(page) {
+            Some(place) => place,
+            None if self.pending.len() == self.pending.capacity() => return Answer::Full,
+            None => {
+                let state = PageState {
+                    blocked,
+                    ..PageState::default()
+                };
+                let write = false;
+                self.pending.push(Pending { page, state, write });
+                self.pending.len() - 1
+            }
+        };
+        self.pending[place].write |= access == Access::Write;
+        match self.step(place, Event::Access) {
+            Next::Ask => Answer::Ask(page),
+            _ => Answer::Wait(page),
+        }
+    }
+
+    fn begin(&mut self) -> u64 {
+        if let Some(epoch) = self.epochs.back_mut() {
+            epoch.under_way += 1;
+        }
+        self.first_epoch + self.epochs.len() as u64 - 1
+    }
+
+    /// Steps a page that is not settled, and forgets it when it has settled.
+    fn step(&mut self, place: usize, event: Event) -> Next {
+        let Some((row, state)) = step(self.pending[place].state, event) else {
+            return Next::Nothing;
+        };
+        self.pending[place].state = state;
+        if matches!(state.phase, Phase::Empty | Phase::Cached) && !state.waiting {
+            self.pending.swap_remove(place);
+        }
+        let next = |action: &Action| match action {
+            Action::Request => Some(Next::Ask),
+            Action::PageRequest => Some(Next::PageRequest),
+            Action::Replay => Some(Next::Replay),
+            Action::Fail => Some(Next::Fail),
+            _ => None,
+        };
+        row.actions.iter().find_map(next).unwrap_or(Next::Nothing)
+    }
+
+    /// A Translation Completion came for the page of 4 KiB that was asked for.
+    pub fn completion(&mut self, page: Page, completion: Completion) -> Next {
+        let Some(place) = self.place(page) else {
+            return Next::Nothing;
+        };
+        let Pending { state, write, .. } = self.pending[place];
+        let event = match completion {
+            Completion::Granted(translation) if translation.writable || !write => {
+                if state.phase == Phase::Asked {
+                    let size = translation.frame.size;
+                    let covers = Page::around(page.pasid, page.start, size);
+                    self.cache.insert(covers, translation);
+                }
+                Event::Granted
+            }
+            Completion::Granted(_) | Completion::NotPresent => Event::NotPresent,
+            Completion::Refused => Event::Refused,
+        };
+        self.step(place, event)
+    }
+
+    /// A PRG Response came for a page.
+    pub fn page_response(&mut self, page: Page, response: PageResponse) -> Next {
+        let event = match response {
+            PageResponse::Success => Event::PageReady,
+            PageResponse::InvalidRequest | PageResponse::Failure => Event::PageFailed,
+        };
+        match self.place(page) {
+            Some(place) => self.step(place, event),
+            None => Next::Nothing,
+        }
+    }
+
+    /// An Invalidate Request came. True: send its Invalidate Completion now; otherwise
+    /// [`Atc::done`] will name its tag.
+    pub fn invalidate(&mut self, scope: Scope, tag: u8) -> bool {
+        self.cache.invalidate(scope);
+        for pending in &mut self.pending {
+            // A page asked for may turn out to be part of a larger one.
+            let largest = Page::around(pending.page.pasid, pending.page.start, PageSize::Large);
+            if scope.concerns(largest)
+                && let Some((_, state)) = step(pending.state, Event::Invalidate)
+            {
+                pending.state = state;
+            }
+        }
+        let idle = self.epochs.iter().all(|epoch| epoch.under_way == 0);
+        if idle {
+            return true;
+        }
+        if let Some(epoch) = self.epochs.back_mut() {
+            epoch.tags.push(tag);
+        }
+        self.epochs.push_back(Epoch::default());
+        false
+    }
+
+    /// An access of that epoch is done; the tags of invalidations that are complete with it.
+    pub fn done(&mut self, epoch: u64) -> Vec<u8> {
+        let place = epoch.checked_sub(self.first_epoch);
+        let found = place.and_then(|place| self.epochs.get_mut(place as usize));
+        assert!(
+            found.as_ref().is_some_and(|epoch| epoch.under_way > 0),
+            "no access of epoch {epoch} is under way"
+        );
+        if let Some(found) = found {
+            found.under_way -= 1;
+        }
+        let mut tags = Vec::new();
+        while self.epochs.len() > 1 && self.epochs[0].under_way == 0 {
+            tags.extend(
+                self.epochs
+                    .pop_front()
+                    .map(|epoch| epoch.tags)
+                    .unwrap_or_default(),
+            );
+            self.first_epoch += 1;
+        }
+        tags
+    }
+
+    /// The driver blocks a range: no access of it begins until it is resumed.
+    pub fn block(&mut self, scope: Scope) {
+        self.blocked.push(scope);
+        for pending in &mut self.pending {
+            pending.state.blocked |= scope.concerns(pending.page);
+        }
+    }
+
+    /// The driver ends a block. Pages whose accesses waited, and what becomes of each: a request, or
+    /// a replay.
+    pub fn resume(&mut self, scope: Scope) -> Vec<(Page, Next)> {
+        if let Some(place) = self.blocked.iter().position(|other| *other == scope) {
+            self.blocked.swap_remove(place);
+        }
+        let mut next = Vec::new();
+        for place in (0..self.pending.len()).rev() {
+            let Pending { page, state, .. } = self.pending[place];
+            if state.blocked && !self.is_blocked(page) {
+                match self.step(place, Event::Resume) {
+                    Next::Nothing => {}
+                    other => next.push((page, other)),
+                }
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cxlab_engine::units::Hpa;
+
+    use super::*;
+    use crate::frames::Frame;
+
+    const SMALL: u64 = PageSize::Small.bytes();
+    const PASID: Pasid = Pasid(7);
+
+    fn atc(requests: u32) -> Atc {
+        let params = AtcParams {
+            requests,
+            ..AtcParams::default()
+        };
+        Atc::new(&params, StreamRng::new(1, "atc")).unwrap()
+    }
+
+    fn page(number: u64) -> Page {
+        Page::around(PASID, VirtAddr(number * SMALL), PageSize::Small)
+    }
+
+    fn granted(frame: u64, writable: bool) -> Completion {
+        let (base, size) = (Hpa(frame * SMALL), PageSize::Small);
+        let frame = Frame { base, size };
+        Completion::Granted(Translation { frame, writable })
+    }
+
+    fn read(atc: &mut Atc, number: u64) -> Answer {
+        atc.access(PASID, VirtAddr(number * SMALL), Access::Read)
+    }
+
+    #[test]
+    fn a_miss_asks_once_and_a_first_touch_pages() {
+        let mut atc = atc(4);
+        assert_eq!(read(&mut atc, 3), Answer::Ask(page(3)));
+        assert_eq!(read(&mut atc, 3), Answer::Wait(page(3)));
+        assert_eq!(
+            atc.completion(page(3), Completion::NotPresent),
+            Next::PageRequest
+        );
+        assert_eq!(atc.page_response(page(3), PageResponse::Success), Next::Ask);
+        assert_eq!(atc.completion(page(3), granted(9, true)), Next::Replay);
+        assert!(matches!(read(&mut atc, 3), Answer::Go(t, 0) if t.frame.base == Hpa(9 * SMALL)));
+        assert_eq!(atc.pending(), 0);
+        assert_eq!(read(&mut atc, 5), Answer::Ask(page(5)));
+        assert_eq!(atc.completion(page(5), Completion::Refused), Next::Fail);
+        assert_eq!(atc.pending(), 0);
+    }
+
+    #[test]
+    fn requests_are_bounded() {
+        let mut atc = atc(2);
+        assert_eq!(read(&mut atc, 1), Answer::Ask(page(1)));
+        assert_eq!(read(&mut atc, 2), Answer::Ask(page(2)));
+        assert_eq!(read(&mut atc, 3), Answer::Full);
+        assert_eq!(read(&mut atc, 2), Answer::Wait(page(2)));
+        atc.completion(page(1), granted(1, true));
+        assert_eq!(read(&mut atc, 3), Answer::Ask(page(3)));
+    }
+
+    #[test]
+    fn a_write_needs_permission_and_pages_for_it() {
+        let mut atc = atc(2);
+        read(&mut atc, 1);
+        atc.completion(page(1), granted(1, false));
+        assert!(matches!(read(&mut atc, 1), Answer::Go(..)));
+        let write = atc.access(PASID, VirtAddr(SMALL), Access::Write);
+        assert_eq!(write, Answer::Ask(page(1)));
+        assert_eq!(
+            atc.completion(page(1), granted(1, false)),
+            Next::PageRequest
+        );
+        assert_eq!(
+            atc.page_response(page(1), PageResponse::InvalidRequest),
+            Next::Fail
+        );
+    }
+
+    #[test]
+    fn an_invalidation_ends_with_the_last_access_that_began_before_it() {
+        let mut atc = atc(2);
+        read(&mut atc, 1);
+        atc.completion(page(1), granted(1, true));
+        let Answer::Go(_, first) = read(&mut atc, 1) else {
+            panic!()
+        };
+        let Answer::Go(_, second) = read(&mut atc, 1) else {
+            panic!()
+        };
+        assert!(!atc.invalidate(Scope::page(page(1)), 17));
+        assert_eq!(
+            read(&mut atc, 1),
+            Answer::Ask(page(1)),
+            "the translation is gone at once"
+        );
+        assert!(!atc.invalidate(Scope::All, 18));
+        atc.completion(page(1), granted(5, true));
+        assert!(atc.done(first).is_empty());
+        assert_eq!(atc.done(second), [17, 18]);
+        assert!(atc.invalidate(Scope::All, 19));
+    }
+
+    #[test]
+    fn a_completion_that_an_invalidation_overtook_is_dropped() {
+        let mut atc = atc(2);
+        read(&mut atc, 1);
+        assert!(atc.invalidate(Scope::page(page(1)), 1));
+        assert_eq!(atc.completion(page(1), granted(1, true)), Next::Ask);
+        assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
+        assert_eq!(atc.completion(page(1), granted(2, true)), Next::Replay);
+        assert!(matches!(read(&mut atc, 1), Answer::Go(t, _) if t.frame.base == Hpa(2 * SMALL)));
+    }
+
+    #[test]
+    fn a_blocked_page_waits_for_the_driver() {
+        let mut atc = atc(4);
+        read(&mut atc, 1);
+        atc.completion(page(1), granted(1, true));
+        let scope = Scope::page(page(1));
+        atc.block(scope);
+        assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
+        assert_eq!(
+            read(&mut atc, 2),
+            Answer::Ask(page(2)),
+            "another page goes on"
+        );
+        assert!(atc.invalidate(scope, 1));
+        assert_eq!(atc.resume(scope), [(page(1), Next::Ask)]);
+        assert_eq!(atc.completion(page(1), granted(2, true)), Next::Replay);
+        assert!(matches!(read(&mut atc, 1), Answer::Go(..)));
+    }
+}

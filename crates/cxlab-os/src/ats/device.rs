@@ -1,0 +1,310 @@
+//! What a device does about one page.
+//!
+//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row waits:
+//! ask again when the page has changed. Translations and invalidations may cross in any order: a
+//! completion that was under way when an invalidation came is dropped and asked for again, because
+//! nobody can say whether it was made before or after.
+
+/// How far the device is with a page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Phase {
+    /// No translation, no request.
+    #[default]
+    Empty,
+    /// A Translation Request is out.
+    Asked,
+    /// As `Asked`, and the page was invalidated meanwhile.
+    Stale,
+    /// A Page Request is out.
+    Paging,
+    /// The translation is cached.
+    Cached,
+    /// The page was invalidated; accesses that began before are not done.
+    Draining,
+}
+
+/// All that a device keeps of a page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PageState {
+    /// How far it is.
+    pub phase: Phase,
+    /// Accesses that use the translation and are not done.
+    pub users: u8,
+    /// Accesses wait for the page.
+    pub waiting: bool,
+    /// The driver has blocked the page.
+    pub blocked: bool,
+}
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Event {
+    /// The device wants to access the page.
+    Access,
+    /// An access is done: its data arrived, or its write is ordered.
+    Done,
+    /// Translation Completion with enough permission.
+    Granted,
+    /// Translation Completion without.
+    NotPresent,
+    /// Translation Completion with an error.
+    Refused,
+    /// PRG Response, success.
+    PageReady,
+    /// PRG Response, otherwise.
+    PageFailed,
+    /// Invalidate Request.
+    Invalidate,
+    /// The cache needs the place.
+    Evict,
+    /// The driver blocks the page.
+    Block,
+    /// The driver ends that.
+    Resume,
+}
+
+impl Event {
+    /// Every event.
+    pub const ALL: [Event; 11] = [
+        Event::Access,
+        Event::Done,
+        Event::Granted,
+        Event::NotPresent,
+        Event::Refused,
+        Event::PageReady,
+        Event::PageFailed,
+        Event::Invalidate,
+        Event::Evict,
+        Event::Block,
+        Event::Resume,
+    ];
+}
+
+/// What the device does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Action {
+    /// Begin the access with the cached translation.
+    Use,
+    /// Keep the access until `Replay` or `Fail`.
+    Wait,
+    /// Send a Translation Request.
+    Request,
+    /// Send a Page Request.
+    PageRequest,
+    /// Put the translation of the completion into the cache.
+    Fill,
+    /// Take it out.
+    Drop,
+    /// Begin every access that waits, with the cached translation.
+    Replay,
+    /// End every access that waits with an error.
+    Fail,
+    /// Send an Invalidate Completion.
+    Acknowledge,
+    /// Tell the driver that no access will begin.
+    AckBlock,
+    /// Tell the driver that accesses begin again.
+    AckResume,
+}
+
+/// One row of the table.
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The phases it applies to.
+    pub phases: &'static [Phase],
+    /// The events.
+    pub on: &'static [Event],
+    /// What else must hold.
+    pub when: When,
+    /// The next phase; `None`: the same.
+    pub next: Option<Phase>,
+    /// What is done, in order.
+    pub actions: &'static [Action],
+}
+
+const ALL_PHASES: &[Phase] = &[
+    Phase::Empty,
+    Phase::Asked,
+    Phase::Stale,
+    Phase::Paging,
+    Phase::Cached,
+    Phase::Draining,
+];
+
+/// A condition of a row.
+pub struct When {
+    /// In words; empty: always.
+    pub text: &'static str,
+    /// Whether it holds.
+    pub holds: fn(PageState) -> bool,
+}
+
+const fn when(text: &'static str, holds: fn(PageState) -> bool) -> When {
+    When { text, holds }
+}
+
+const ALWAYS: When = when("", |_| true);
+const OPEN: When = when("not blocked", |state| !state.blocked);
+const BLOCKED: When = when("blocked", |state| state.blocked);
+const UNUSED: When = when("no users", |state| state.users == 0);
+const USED: When = when("users", |state| state.users > 0);
+const MORE_USERS: When = when("more than one user", |state| state.users > 1);
+const LAST_USER_WANTED: When = when("last user, waiters, not blocked", |state| {
+    state.users == 1 && state.waiting && !state.blocked
+});
+const LAST_USER_UNWANTED: When = when("last user, no waiters or blocked", |state| {
+    state.users == 1 && (!state.waiting || state.blocked)
+});
+const WAITING: When = when("waiters", |state| state.waiting);
+const NONE_WAITING: When = when("no waiters", |state| !state.waiting);
+
+const fn row(
+    name: &'static str,
+    phases: &'static [Phase],
+    on: &'static [Event],
+    when: When,
+    next: Option<Phase>,
+    actions: &'static [Action],
+) -> Row {
+    Row {
+        name,
+        phases,
+        on,
+        when,
+        next,
+        actions,
+    }
+}
+
+use Action as A;
+use Event as E;
+use Phase as P;
+
+/// Every row, in the order of `docs/cohet-os.md`.
+#[rustfmt::skip]
+pub static ROWS: &[Row] = &[
+    row("miss", &[P::Empty], &[E::Access], OPEN, Some(P::Asked), &[A::Wait, A::Request]),
+    row("miss_blocked", &[P::Empty], &[E::Access], BLOCKED, None, &[A::Wait]),
+    row("hit", &[P::Cached], &[E::Access], OPEN, None, &[A::Use]),
+    row("hit_blocked", &[P::Cached], &[E::Access], BLOCKED, None, &[A::Wait]),
+    row("wait", &[P::Asked, P::Stale, P::Paging, P::Draining], &[E::Access], ALWAYS, None, &[A::Wait]),
+    row("done", &[P::Cached], &[E::Done], USED, None, &[]),
+    row("done_draining", &[P::Draining], &[E::Done], MORE_USERS, None, &[]),
+    row("drained", &[P::Draining], &[E::Done], LAST_USER_UNWANTED, Some(P::Empty), &[A::Acknowledge]),
+    row("drained_wanted", &[P::Draining], &[E::Done], LAST_USER_WANTED, Some(P::Asked), &[A::Acknowledge, A::Request]),
+    row("granted", &[P::Asked], &[E::Granted], OPEN, Some(P::Cached), &[A::Fill, A::Replay]),
+    row("granted_blocked", &[P::Asked], &[E::Granted], BLOCKED, Some(P::Cached), &[A::Fill]),
+    row("stale", &[P::Stale], &[E::Granted, E::NotPresent, E::Refused], OPEN, Some(P::Asked), &[A::Request]),
+    row("stale_blocked", &[P::Stale], &[E::Granted, E::NotPresent, E::Refused], BLOCKED, Some(P::Empty), &[]),
+    row("not_present", &[P::Asked], &[E::NotPresent], ALWAYS, Some(P::Paging), &[A::PageRequest]),
+    row("refused", &[P::Asked], &[E::Refused], ALWAYS, Some(P::Empty), &[A::Fail]),
+    row("page_ready", &[P::Paging], &[E::PageReady], OPEN, Some(P::Asked), &[A::Request]),
+    row("page_ready_blocked", &[P::Paging], &[E::PageReady], BLOCKED, Some(P::Empty), &[]),
+    row("page_failed", &[P::Paging], &[E::PageFailed], ALWAYS, Some(P::Empty), &[A::Fail]),
+    row("invalidate_absent", &[P::Empty, P::Paging], &[E::Invalidate], ALWAYS, None, &[A::Acknowledge]),
+    row("invalidate_asked", &[P::Asked, P::Stale], &[E::Invalidate], ALWAYS, Some(P::Stale), &[A::Acknowledge]),
+    row("invalidate_unused", &[P::Cached], &[E::Invalidate], UNUSED, Some(P::Empty), &[A::Drop, A::Acknowledge]),
+    row("invalidate_used", &[P::Cached], &[E::Invalidate], USED, Some(P::Draining), &[A::Drop]),
+    row("evict", &[P::Cached], &[E::Evict], UNUSED, Some(P::Empty), &[A::Drop]),
+    row("block", ALL_PHASES, &[E::Block], OPEN, None, &[A::AckBlock]),
+    row("resume_miss", &[P::Empty], &[E::Resume], WAITING, Some(P::Asked), &[A::AckResume, A::Request]),
+    row("resume_hit", &[P::Cached], &[E::Resume], WAITING, None, &[A::AckResume, A::Replay]),
+    row("resume_unwanted", &[P::Empty, P::Cached], &[E::Resume], NONE_WAITING, None, &[A::AckResume]),
+    row("resume", &[P::Asked, P::Stale, P::Paging, P::Draining], &[E::Resume], ALWAYS, None, &[A::AckResume]),
+];
+
+/// The row for an event, and the state after it. `Replay` counts no users: the owner steps each
+/// access that it replays with [`Event::Access`], which is a hit.
+pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)> {
+    let applies = |row: &&Row| {
+        row.on.contains(&event) && row.phases.contains(&state.phase) && (row.when.holds)(state)
+    };
+    let row = ROWS.iter().find(applies)?;
+    let mut next = state;
+    next.phase = row.next.unwrap_or(state.phase);
+    match event {
+        Event::Block => next.blocked = true,
+        Event::Resume => next.blocked = false,
+        Event::Done => next.users -= 1,
+        _ => {}
+    }
+    for action in row.actions {
+        match action {
+            Action::Use => next.users += 1,
+            Action::Wait => next.waiting = true,
+            Action::Replay | Action::Fail => next.waiting = false,
+            _ => {}
+        }
+    }
+    Some((row, next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn states() -> impl Iterator<Item = PageState> {
+        ALL_PHASES.iter().flat_map(|&phase| {
+            (0..12u8).map(move |bits| PageState {
+                phase,
+                users: bits / 4,
+                waiting: bits & 1 == 1,
+                blocked: bits & 2 == 2,
+            })
+        })
+    }
+
+    #[test]
+    fn no_two_rows_apply_and_every_row_applies_somewhere() {
+        let mut used = vec![false; ROWS.len()];
+        for state in states() {
+            for event in Event::ALL {
+                let mut rows = ROWS.iter().enumerate().filter(|(_, row)| {
+                    row.on.contains(&event)
+                        && row.phases.contains(&state.phase)
+                        && (row.when.holds)(state)
+                });
+                if let Some((number, first)) = rows.next() {
+                    used[number] = true;
+                    let second = rows.next().map(|(_, row)| row.name);
+                    assert_eq!(second, None, "beside {} in {state:?}", first.name);
+                }
+            }
+        }
+        assert!(used.into_iter().all(|used| used));
+    }
+
+    #[test]
+    fn every_invalidation_is_acknowledged_at_once_or_when_the_last_user_is_done() {
+        for state in states() {
+            let Some((row, next)) = step(state, Event::Invalidate) else {
+                assert_eq!(state.phase, Phase::Draining, "a second one waits");
+                continue;
+            };
+            let at_once = row.actions.contains(&Action::Acknowledge);
+            assert_eq!(at_once, next.phase != Phase::Draining, "{}", row.name);
+            assert_ne!(next.phase, Phase::Cached);
+        }
+    }
+
+    #[test]
+    fn nothing_begins_while_the_page_is_blocked() {
+        for state in states().filter(|state| state.blocked) {
+            for event in Event::ALL
+                .into_iter()
+                .filter(|event| *event != Event::Resume)
+            {
+                let Some((row, _)) = step(state, event) else {
+                    continue;
+                };
+                let begins = [Action::Use, Action::Request, Action::Replay];
+                assert!(
+                    !row.actions.iter().any(|action| begins.contains(action)),
+                    "{}",
+                    row.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What the operating system, the driver and the IOMMU do about one page that devices may use.
+//!
+//! The owner keeps a [`PageState`] for each page that is not settled. An event without a row waits.
+//! A page request that meets a move is held until the page is present again; translation requests
+//! are answered from the page table at any time, so that they never wait behind a move.
+
+/// How far the page is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Phase {
+    /// Present, or never touched.
+    #[default]
+    Stable,
+    /// A page fault is being handled.
+    Faulting,
+    /// The driver has been told to block the devices.
+    Blocking,
+    /// Not present; Invalidate Requests are out.
+    Invalidating,
+    /// The data is on its way to the new frame.
+    Copying,
+    /// Present again; the driver has been told to let the devices go on.
+    Resuming,
+}
+
+/// All that is kept of a page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PageState {
+    /// How far it is.
+    pub phase: Phase,
+    /// Devices that take part in the move.
+    pub devices: u8,
+    /// Devices whose answer is missing.
+    pub missing: u8,
+}
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Event {
+    /// A Translation Request came.
+    TranslationRequest,
+    /// A Page Request came.
+    PageRequest,
+    /// The page fault was handled, well or not.
+    Faulted,
+    /// The page shall move; so many devices may hold its translation.
+    Move(u8),
+    /// A device is blocked.
+    Blocked,
+    /// An Invalidate Completion came.
+    Invalidated,
+    /// The copy is done.
+    Copied,
+    /// A device goes on.
+    Resumed,
+}
+
+/// What is done.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Action {
+    /// Walk the page table and send a Translation Completion.
+    Walk,
+    /// Keep the Page Request until `AnswerHeld`.
+    Hold,
+    /// Handle a page fault for the device that asked: first touch at its node.
+    Fault,
+    /// Send a PRG Response to every Page Request that is held.
+    AnswerHeld,
+    /// Send a PRG Response, success, to the Page Request that is the event.
+    Answer,
+    /// Have the driver block every device that takes part.
+    Block,
+    /// Make the entry of the page table not present.
+    Suspend,
+    /// Invalidate the page in the IOMMU's caches and in the TLBs of the processors.
+    FlushIommu,
+    /// Send an Invalidate Request to every device that takes part.
+    Invalidate,
+    /// Copy the page.
+    Copy,
+    /// Make the entry present at the new frame; the old one is free.
+    Install,
+    /// Have the driver let every device go on.
+    Resume,
+}
+
+/// One row of the table.
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The phases it applies to.
+    pub phases: &'static [Phase],
+    /// The event; the number of devices of `Move` means nothing here.
+    pub on: Event,
+    /// What else must hold.
+    pub when: When,
+    /// The next phase; `None`: the same.
+    pub next: Option<Phase>,
+    /// What is done, in order.
+    pub actions: &'static [Action],
+}
+
+const ALL_PHASES: &[Phase] = &[
+    Phase::Stable,
+    Phase::Faulting,
+    Phase::Blocking,
+    Phase::Invalidating,
+    Phase::Copying,
+    Phase::Resuming,
+];
+
+/// A condition of a row.
+pub struct When {
+    /// In words; empty: always.
+    pub text: &'static str,
+    /// Whether it holds.
+    pub holds: fn(PageState) -> bool,
+}
+
+const fn when(text: &'static str, holds: fn(PageState) -> bool) -> When {
+    When { text, holds }
+}
+
+const ALWAYS: When = when("", |_| true);
+const ALONE: When = when("no devices", |state| state.devices == 0);
+const SHARED: When = when("devices", |state| state.devices > 0);
+const LAST: When = when("last answer", |state| state.missing == 1);
+const MORE: When = when("more answers missing", |state| state.missing > 1);
+
+const fn row(
+    name: &'static str,
+    phases: &'static [Phase],
+    on: Event,
+    when: When,
+    next: Option<Phase>,
+    actions: &'static [Action],
+) -> Row {
+    Row {
+        name,
+        phases,
+        on,
+        when,
+        next,
+        actions,
+    }
+}
+
+use Action as A;
+use Event as E;
+use Phase as P;
+
+/// Every row, in the order of `docs/cohet-os.md`.
+#[rustfmt::skip]
+pub static ROWS: &[Row] = &[
+    row("translate", ALL_PHASES, E::TranslationRequest, ALWAYS, None, &[A::Walk]),
+    row("fault", &[P::Stable], E::PageRequest, ALWAYS, Some(P::Faulting), &[A::Hold, A::Fault]),
+    row("hold", &[P::Faulting, P::Blocking, P::Invalidating, P::Copying], E::PageRequest, ALWAYS, None, &[A::Hold]),
+    row("answer", &[P::Resuming], E::PageRequest, ALWAYS, None, &[A::Answer]),
+    row("faulted", &[P::Faulting], E::Faulted, ALWAYS, Some(P::Stable), &[A::AnswerHeld]),
+    row("move_alone", &[P::Stable], E::Move(0), ALONE, Some(P::Copying), &[A::Suspend, A::FlushIommu, A::Copy]),
+    row("move", &[P::Stable], E::Move(0), SHARED, Some(P::Blocking), &[A::Block]),
+    row("blocked_one", &[P::Blocking], E::Blocked, MORE, None, &[]),
+    row("blocked", &[P::Blocking], E::Blocked, LAST, Some(P::Invalidating), &[A::Suspend, A::FlushIommu, A::Invalidate]),
+    row("invalidated_one", &[P::Invalidating], E::Invalidated, MORE, None, &[]),
+    row("invalidated", &[P::Invalidating], E::Invalidated, LAST, Some(P::Copying), &[A::Copy]),
+    row("copied_alone", &[P::Copying], E::Copied, ALONE, Some(P::Stable), &[A::Install, A::AnswerHeld]),
+    row("copied", &[P::Copying], E::Copied, SHARED, Some(P::Resuming), &[A::Install, A::AnswerHeld, A::Resume]),
+    row("resumed_one", &[P::Resuming], E::Resumed, MORE, None, &[]),
+    row("resumed", &[P::Resuming], E::Resumed, LAST, Some(P::Stable), &[]),
+];
+
+/// The row for an event, and the state after it.
+pub fn step(state: PageState, event: Event) -> Option<(&'static Row, PageState)> {
+    let mut now = state;
+    let mut kind = event;
+    if let Event::Move(devices) = event {
+        kind = Event::Move(0);
+        now.devices = devices;
+    }
+    let applies =
+        |row: &&Row| row.on == kind && row.phases.contains(&now.phase) && (row.when.holds)(now);
+    let row = ROWS.iter().find(applies)?;
+    now.phase = row.next.unwrap_or(now.phase);
+    if matches!(event, Event::Blocked | Event::Invalidated | Event::Resumed) {
+        now.missing -= 1;
+    }
+    for action in row.actions {
+        if matches!(action, Action::Block | Action::Invalidate | Action::Resume) {
+            now.missing = now.devices;
+        }
+    }
+    if now.phase == Phase::Stable {
+        now.devices = 0;
+    }
+    Some((row, now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_passes_its_phases_in_order_for_any_number_of_devices() {
+        for devices in 0..4u8 {
+            let mut state = PageState::default();
+            let mut actions: Vec<Action> = Vec::new();
+            let mut events = vec![Event::Move(devices)];
+            for answer in [
+                Event::Blocked,
+                Event::Invalidated,
+                Event::Copied,
+                Event::Resumed,
+            ] {
+                let times = if answer == Event::Copied { 1 } else { devices };
+                events.extend(std::iter::repeat_n(answer, times.into()));
+            }
+            for event in events {
+                let (row, next) = step(state, event).unwrap();
+                actions.extend(row.actions);
+                state = next;
+            }
+            assert_eq!(state, PageState::default());
+            let place = |action| actions.iter().position(|other| *other == action);
+            let order = [
+                A::Block,
+                A::Suspend,
+                A::FlushIommu,
+                A::Invalidate,
+                A::Copy,
+                A::Install,
+                A::Resume,
+            ];
+            let places: Vec<usize> = order.into_iter().filter_map(place).collect();
+            assert_eq!(places.len(), if devices == 0 { 4 } else { 7 });
+            assert!(places.is_sorted());
+        }
+    }
+
+    #[test]
+    fn no_two_rows_apply() {
+        for &phase in ALL_PHASES {
+            for devices in 0..3 {
+                for missing in 0..=devices {
+                    for row in ROWS {
+                        let state = PageState {
+                            phase,
+                            devices,
+                            missing,
+                        };
+                        let same = |other: &&Row| {
+                            other.on == row.on
+                                && other.phases.contains(&phase)
+                                && (other.when.holds)(state)
+                        };
+                        assert!(ROWS.iter().filter(same).count() <= 1, "{}", row.name);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The IOMMU: which page tables devices use, an IOTLB, and a page-walk cache.
+//!
+//! A translation is decided when it is asked for, and the answer lists the physical reads that its
+//! owner has to time, one after the other; so an invalidation finds either all of a walk in the
+//! caches or nothing of it. Left out: two-stage translation, fault recording, interrupt remapping.
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Completion;
+use crate::address::{Access, Page, Pasid, VirtAddr};
+use crate::page_table::{LEVELS, Leaf, PageTable};
+use crate::tlb::WalkCacheStats;
+use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation, WalkCache, WalkCacheParams};
+
+/// Parameters of an IOMMU.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct IommuParams {
+    /// Its translations. Default 512 entries in 8 ways, 5 ns (*assumed*).
+    pub iotlb: TlbParams,
+    /// Its page-walk cache.
+    pub walk_cache: WalkCacheParams,
+    /// Walks at once. 1 to 256. Default 16 (*assumed*).
+    #[schemars(range(min = 1, max = 256))]
+    pub walkers: u32,
+    /// Time from a request to the first read of its walk, and from the last read to the answer,
+    /// together. Default 20 ns (*assumed*).
+    pub overhead: Picos,
+}
+
+impl Default for IommuParams {
+    fn default() -> Self {
+        IommuParams {
+            iotlb: TlbParams::iommu(),
+            walk_cache: WalkCacheParams::default(),
+            walkers: 16,
+            overhead: Picos::from_nanos(20),
+        }
+    }
+}
+
+/// What a translation took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Walked {
+    reads: [Hpa; LEVELS],
+    count: u8,
+    /// The answer.
+    pub completion: Completion,
+}
+
+impl Walked {
+    /// Entries of the page table to read, 8 bytes each, each after the one before. None when the
+    /// IOTLB knew.
+    pub fn reads(&self) -> &[Hpa] {
+        &self.reads[..usize::from(self.count)]
+    }
+}
+
+/// An IOMMU.
+pub struct Iommu {
+    iotlb: Tlb,
+    walk_cache: WalkCache,
+}
+
+impl Iommu {
+    /// An IOMMU with empty caches.
+    ///
+    /// # Errors
+    /// Caches that cannot be built.
+    pub fn new(params: &IommuParams, rng: StreamRng) -> Result<Iommu, ParamError> {
+        if !(1..=256).contains(&params.walkers) {
+            return Err(ParamError::new("walkers", "must lie between 1 and 256"));
+        }
+        Ok(Iommu {
+            iotlb: Tlb::new(&params.iotlb, rng.clone())?,
+            walk_cache: WalkCache::new(&params.walk_cache, rng)?,
+        })
+    }
+
+    /// Answers a translation request. `table` is that of the process; `None`: it is unknown.
+    /// Entries that are not present are never cached.
+    pub fn translate(
+        &mut self,
+        pasid: Pasid,
+        address: VirtAddr,
+        access: Access,
+        table: Option<&PageTable>,
+    ) -> Walked {
+        let mut walked = Walked {
+            reads: [Hpa::default(); LEVELS],
+            count: 0,
+            completion: Completion::Refused,
+        };
+        let Some(table) = table else {
+            return walked;
+        };
+        // A cached translation without write permission may be older than the page table's.
+        let known = self.iotlb.lookup(pasid, address);
+        if let Some(known) = known.filter(|known| known.allows(access)) {
+            walked.completion = Completion::Granted(known);
+            return walked;
+        }
+        let walk = table.walk(address);
+        let skipped = self.walk_cache.walk(pasid, address, &walk);
+        for step in &walk.steps()[skipped..] {
+            walked.reads[usize::from(walked.count)] = *step;
+            walked.count += 1;
+        }
+        walked.completion = match walk.leaf {
+            Leaf::NotPresent(_) => Completion::NotPresent,
+            Leaf::Present(mapping) => {
+                let translation = Translation::from(mapping);
+                let page = Page::around(pasid, address, mapping.frame.size);
+                self.iotlb.insert(page, translation);
+                Completion::Granted(translation)
+            }
+        };
+        walked
+    }
+
+    /// Forgets what is concerned: before an Invalidate Request is sent to any device.
+    pub fn invalidate(&mut self, scope: Scope) {
+        self.iotlb.invalidate(scope);
+        self.walk_cache.invalidate(scope);
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> (TlbStats, WalkCacheStats) {
+        (self.iotlb.stats(), self.walk_cache.stats())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::PageSize;
+    use crate::frames::Frame;
+
+    const SMALL: u64 = PageSize::Small.bytes();
+
+    fn table() -> PageTable {
+        let mut table = PageTable::new(Hpa(0));
+        let spare = [1, 2, 3].map(|number| Hpa(number * SMALL));
+        let frame = |number: u64| Frame {
+            base: Hpa((16 + number) * SMALL),
+            size: PageSize::Small,
+        };
+        table.map(VirtAddr(0), frame(0), true, &spare).unwrap();
+        table.map(VirtAddr(SMALL), frame(1), false, &[]).unwrap();
+        table
+    }
+
+    fn iommu() -> Iommu {
+        Iommu::new(&IommuParams::default(), StreamRng::new(1, "iommu")).unwrap()
+    }
+
+    #[test]
+    fn a_walk_is_four_reads_then_one_then_none() {
+        let (mut iommu, table) = (iommu(), table());
+        let mut reads = |at| {
+            let walked = iommu.translate(Pasid(1), VirtAddr(at), Access::Read, Some(&table));
+            walked.reads().to_vec()
+        };
+        assert_eq!(reads(0), table.walk(VirtAddr(0)).steps());
+        assert_eq!(reads(SMALL), table.walk(VirtAddr(SMALL)).steps()[3..]);
+        assert_eq!(reads(SMALL + 9), []);
+    }
+
+    #[test]
+    fn a_page_that_was_moved_is_found_at_its_new_place_after_the_flush() {
+        let (mut iommu, mut table) = (iommu(), table());
+        let at = VirtAddr(5);
+        let base = |walked: Walked| match walked.completion {
+            Completion::Granted(translation) => Some(translation.frame.base),
+            _ => None,
+        };
+        iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        table.suspend(at);
+        iommu.invalidate(Scope::page(Page::around(Pasid(1), at, PageSize::Small)));
+        let moving = iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        assert_eq!(moving.completion, Completion::NotPresent);
+        table.resume(at, Hpa(99 * SMALL));
+        let moved = iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        assert_eq!(
+            base(moved),
+            Some(Hpa(99 * SMALL)),
+            "what was not present was not cached"
+        );
+    }
+
+    #[test]
+    fn a_write_is_walked_again_when_the_cached_translation_forbids_it() {
+        let (mut iommu, mut table) = (iommu(), table());
+        let at = VirtAddr(SMALL);
+        iommu.translate(Pasid(1), at, Access::Read, Some(&table));
+        table.protect(at, true);
+        let write = iommu.translate(Pasid(1), at, Access::Write, Some(&table));
+        assert!(matches!(write.completion, Completion::Granted(t) if t.writable));
+        assert_eq!(write.reads().len(), 1);
+        let unknown = iommu.translate(Pasid(2), at, Access::Read, None);
+        assert_eq!(unknown.completion, Completion::Refused);
+    }
+}

@@ -1,0 +1,61 @@
+//! Address translation services: how a device learns, uses and forgets where pages are.
+//!
+//! [`device`] and [`home`] are tables, `(state, event) -> (state, actions)`, for one page: what the
+//! device's cache (ATC) does, and what the operating system, its driver and the IOMMU do. Pure
+//! data: no time, no queue, no allocation. [`atc`] and [`iommu`] are those two as passive parts for
+//! all pages. An exhaustive exploration drives both tables against each other over channels that
+//! keep no order at all (`ats/explore.rs`): no access uses a translation whose invalidation was
+//! completed, and no access, request or move is lost.
+//!
+//! ```text
+//! device                    IOMMU, operating system
+//!   Translation Request ->    walk of the page table
+//!   <- Translation Completion (granted, not present, refused)
+//!   Page Request ->           page fault: a frame at the node of the device
+//!   <- PRG Response
+//!                             move of a page: block, make not present, flush IOTLB,
+//!   <- Invalidate Request
+//!   Invalidate Completion ->  copy, make present, answer held page requests, resume
+//! ```
+//!
+//! Messages are those of the PCI Express Base Specification 6.0, chapter 10 (section numbers
+//! *recollection, unverified*): Translation Request and Completion 10.2, Invalidate Request and
+//! Completion 10.3, Page Request and PRG Response 10.4. The blocking window is Cohet's (section
+//! III-C1: the driver blocks the device, HMM updates and invalidates, the driver resumes).
+//! Left out: translations of several pages in one completion, PRG groups of several pages,
+//! execute permission, global invalidation, and stop markers.
+
+pub mod atc;
+pub mod device;
+pub mod home;
+pub mod iommu;
+
+#[cfg(test)]
+mod explore;
+
+pub use atc::{Answer, Atc, AtcParams, Next};
+pub use iommu::{Iommu, IommuParams, Walked};
+
+use crate::tlb::Translation;
+
+/// What a Translation Completion says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completion {
+    /// The page is there. Read permission, and perhaps write permission.
+    Granted(Translation),
+    /// The page is not present: neither read nor write permission.
+    NotPresent,
+    /// The process is unknown (status Unsupported Request or Completer Abort).
+    Refused,
+}
+
+/// What a Page Request Group Response says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageResponse {
+    /// Ask for the translation again (code 0000b).
+    Success,
+    /// The access is not allowed (code 0001b).
+    InvalidRequest,
+    /// There is no memory, or page requests are broken (code 1111b).
+    Failure,
+}
