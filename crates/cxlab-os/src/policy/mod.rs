@@ -1,5 +1,6 @@
 //! Where pages go, and when they move: two catalogs.
 
+pub mod migration;
 pub mod placement;
 
 use cxlab_engine::catalog::{ParamError, read_params};

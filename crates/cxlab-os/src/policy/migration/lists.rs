@@ -1,0 +1,253 @@
+//! Active and inactive pages of each node, most recent first, as in Linux's LRU lists.
+//!
+//! Lists are linked through one array, so that moving a page between them takes constant time.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use cxlab_engine::units::SimTime;
+
+use crate::address::Page;
+use crate::frames::NodeId;
+
+/// No page.
+const NONE: u32 = u32::MAX;
+
+/// Which list a page is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum List {
+    Active,
+    Inactive,
+    /// In none: a move of it is wanted.
+    Isolated,
+}
+
+/// What is known of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Info {
+    pub(super) page: Page,
+    pub(super) node: NodeId,
+    pub(super) list: List,
+    /// It was used since someone last looked.
+    pub(super) referenced: bool,
+    /// Its next access faults.
+    pub(super) sampled: bool,
+    /// When its last hint fault was.
+    pub(super) hint: Option<SimTime>,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Ends {
+    first: u32,
+    last: u32,
+    len: u64,
+}
+
+const EMPTY: Ends = Ends {
+    first: NONE,
+    last: NONE,
+    len: 0,
+};
+
+/// All pages with frames.
+pub(super) struct Lists {
+    infos: Vec<Info>,
+    unused: Vec<u32>,
+    by_page: BTreeMap<Page, u32>,
+    /// Active and inactive, by node.
+    ends: Vec<[Ends; 2]>,
+}
+
+impl Lists {
+    pub(super) fn new(nodes: usize) -> Lists {
+        Lists {
+            infos: Vec::new(),
+            unused: Vec::new(),
+            by_page: BTreeMap::new(),
+            ends: vec![[EMPTY; 2]; nodes],
+        }
+    }
+
+    pub(super) fn find(&self, page: Page) -> Option<u32> {
+        self.by_page.get(&page).copied()
+    }
+
+    pub(super) fn info(&self, at: u32) -> &Info {
+        &self.infos[at as usize]
+    }
+
+    pub(super) fn info_mut(&mut self, at: u32) -> &mut Info {
+        &mut self.infos[at as usize]
+    }
+
+    /// A page comes, inactive (Linux since 5.9).
+    pub(super) fn insert(&mut self, page: Page, node: NodeId) {
+        let info = Info {
+            page,
+            node,
+            list: List::Isolated,
+            referenced: false,
+            sampled: false,
+            hint: None,
+            before: NONE,
+            after: NONE,
+        };
+        let at = match self.unused.pop() {
+            Some(at) => {
+                self.infos[at as usize] = info;
+                at
+            }
+            None => {
+                self.infos.push(info);
+                (self.infos.len() - 1) as u32
+            }
+        };
+        self.by_page.insert(page, at);
+        self.put(at, node, List::Inactive);
+    }
+
+    pub(super) fn remove(&mut self, page: Page) {
+        if let Some(at) = self.by_page.remove(&page) {
+            self.isolate(at);
+            self.unused.push(at);
+        }
+    }
+
+    fn ends(&mut self, node: NodeId, list: List) -> Option<&mut Ends> {
+        let [active, inactive] = self.ends.get_mut(node.index())?;
+        match list {
+            List::Active => Some(active),
+            List::Inactive => Some(inactive),
+            List::Isolated => None,
+        }
+    }
+
+    /// Takes a page out of its list.
+    pub(super) fn isolate(&mut self, at: u32) {
+        let Info {
+            node,
+            list,
+            before,
+            after,
+            ..
+        } = *self.info(at);
+        if let Some(ends) = self.ends(node, list) {
+            ends.len -= 1;
+            if before == NONE {
+                ends.first = after;
+            }
+            if after == NONE {
+                ends.last = before;
+            }
+            if before != NONE {
+                self.info_mut(before).after = after;
+            }
+            if after != NONE {
+                self.info_mut(after).before = before;
+            }
+        }
+        let info = self.info_mut(at);
+        (info.list, info.before, info.after) = (List::Isolated, NONE, NONE);
+    }
+
+    /// Puts a page at the head of a list.
+    pub(super) fn put(&mut self, at: u32, node: NodeId, list: List) {
+        self.isolate(at);
+        let Some(ends) = self.ends(node, list) else {
+            return;
+        };
+        let first = std::mem::replace(&mut ends.first, at);
+        if first == NONE {
+            ends.last = at;
+        }
+        ends.len += 1;
+        if first != NONE {
+            self.info_mut(first).before = at;
+        }
+        let info = self.info_mut(at);
+        (info.node, info.list, info.after) = (node, list, first);
+    }
+
+    /// The page of a list that was put there longest ago.
+    pub(super) fn last(&mut self, node: NodeId, list: List) -> Option<u32> {
+        let last = self.ends(node, list)?.last;
+        (last != NONE).then_some(last)
+    }
+
+    pub(super) fn len(&mut self, node: NodeId, list: List) -> u64 {
+        self.ends(node, list).map_or(0, |ends| ends.len)
+    }
+
+    /// The first page behind this one, in rising order of process and address, from the beginning
+    /// again after the last.
+    pub(super) fn next_page(&self, behind: Option<Page>) -> Option<(Page, u32)> {
+        let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut later = self.by_page.range((from, Bound::Unbounded));
+        let next = later.next().or_else(|| self.by_page.iter().next());
+        next.map(|(page, at)| (*page, *at))
+    }
+
+    /// How many pages there are.
+    pub(super) fn count(&self) -> usize {
+        self.by_page.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::address::{PageSize, Pasid, VirtAddr};
+
+    fn page(number: u64) -> Page {
+        Page::around(Pasid(0), VirtAddr(number << 12), PageSize::Small)
+    }
+
+    proptest! {
+        /// Against lists that are plain vectors.
+        #[test]
+        fn linked_lists_are_lists(
+            steps in prop::collection::vec((0u64..20, 0u16..2, 0u8..4), 1..200),
+        ) {
+            let mut lists = Lists::new(2);
+            let mut plain: Vec<[Vec<u64>; 2]> = vec![Default::default(); 2];
+            for (number, node, step) in steps {
+                let known = lists.find(page(number));
+                let forget = |plain: &mut Vec<[Vec<u64>; 2]>| {
+                    plain.iter_mut().flatten().for_each(|list| list.retain(|other| *other != number));
+                };
+                match (known, step) {
+                    (None, _) => {
+                        lists.insert(page(number), NodeId(node));
+                        plain[usize::from(node)][1].insert(0, number);
+                    }
+                    (Some(_), 0) => {
+                        lists.remove(page(number));
+                        forget(&mut plain);
+                    }
+                    (Some(at), 1) => {
+                        lists.isolate(at);
+                        forget(&mut plain);
+                    }
+                    (Some(at), step) => {
+                        let list = if step == 2 { List::Active } else { List::Inactive };
+                        lists.put(at, NodeId(node), list);
+                        forget(&mut plain);
+                        plain[usize::from(node)][usize::from(step == 3)].insert(0, number);
+                    }
+                }
+                for node in 0..2u16 {
+                    for (list, plain) in [List::Active, List::Inactive].into_iter().zip(&plain[usize::from(node)]) {
+                        let last = lists.last(NodeId(node), list);
+                        let last = last.map(|at| lists.info(at).page);
+                        prop_assert_eq!(last, plain.last().map(|number| page(*number)));
+                        prop_assert_eq!(lists.len(NodeId(node), list), plain.len() as u64);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Pages stay where they are.
+
+use cxlab_engine::catalog::Entry;
+use schemars::JsonSchema;
+
+use super::{Migration, MigrationPolicy};
+use crate::frames::Frames;
+use crate::policy::NoParams;
+
+pub(super) const ENTRY: Entry<Box<dyn MigrationPolicy>> = Entry {
+    name: "none",
+    summary: "pages stay where they were placed",
+    schema: <NoParams as JsonSchema>::json_schema,
+    build: |params| {
+        NoParams::check(params)?;
+        Ok(Box::new(Stay))
+    },
+};
+
+struct Stay;
+
+impl MigrationPolicy for Stay {
+    fn state(&self, _frames: &Frames) -> Box<dyn Migration> {
+        Box::new(Stay)
+    }
+}
+
+impl Migration for Stay {}
