@@ -1,0 +1,91 @@
+//! `docs/cohet-os.md` shows the rows as they are. With `CXLAB_UPDATE_DOCS=1` the tests write them.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
+
+use cxlab_os::ats::{device, home};
+use cxlab_os::policy::{migration, placement};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cohet-os.md");
+
+/// The parts of the document between marks must be these texts.
+fn compare(parts: &[(&str, String)]) {
+    let path = Path::new(DOCUMENT);
+    let mut document = fs::read_to_string(path).unwrap();
+    let mut stale = Vec::new();
+    for (name, text) in parts {
+        let begin = format!("<!-- begin {name} -->\n");
+        let from = document.find(&begin).unwrap() + begin.len();
+        let to = from
+            + document[from..]
+                .find(&format!("<!-- end {name} -->"))
+                .unwrap();
+        if document[from..to] != **text {
+            stale.push(*name);
+            document.replace_range(from..to, text);
+        }
+    }
+    if stale.is_empty() {
+        return;
+    }
+    if std::env::var_os("CXLAB_UPDATE_DOCS").is_some() {
+        fs::write(path, document).unwrap();
+        return;
+    }
+    panic!("docs/cohet-os.md, parts {stale:?}, are not up to date: run with CXLAB_UPDATE_DOCS=1");
+}
+
+fn list<T: Debug>(items: &[T]) -> String {
+    let names: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
+    names.join(", ")
+}
+
+fn next<T: Debug>(phase: Option<T>) -> String {
+    phase.map_or_else(String::new, |phase| format!("{phase:?}"))
+}
+
+const HEAD: &str = "| row | in | on | when | does | then |\n|---|---|---|---|---|---|\n";
+
+fn device_rows() -> String {
+    let mut text = HEAD.to_owned();
+    for row in device::ROWS {
+        let (phases, on, does) = (list(row.phases), list(row.on), list(row.actions));
+        let (name, when, then) = (row.name, row.when.text, next(row.next));
+        text += &format!("| `{name}` | {phases} | {on} | {when} | {does} | {then} |\n");
+    }
+    text
+}
+
+fn home_rows() -> String {
+    let mut text = HEAD.to_owned();
+    for row in home::ROWS {
+        let (phases, does) = (list(row.phases), list(row.actions));
+        let on = match row.on {
+            home::Event::Move(_) => "Move".to_owned(),
+            event => format!("{event:?}"),
+        };
+        let (name, when, then) = (row.name, row.when.text, next(row.next));
+        text += &format!("| `{name}` | {phases} | {on} | {when} | {does} | {then} |\n");
+    }
+    text
+}
+
+fn catalog<B>(entries: &[cxlab_engine::catalog::Entry<B>]) -> String {
+    let line = |entry: &cxlab_engine::catalog::Entry<B>| {
+        format!("| `{}` | {} |\n", entry.name, entry.summary)
+    };
+    let lines: String = entries.iter().map(line).collect();
+    format!("| kind | |\n|---|---|\n{lines}")
+}
+
+#[test]
+fn the_document_has_the_rows_and_the_catalogs() {
+    compare(&[
+        ("device", device_rows()),
+        ("home", home_rows()),
+        ("placement", catalog(placement::CATALOG)),
+        ("migration", catalog(migration::CATALOG)),
+    ]);
+}
