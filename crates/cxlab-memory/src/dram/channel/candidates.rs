@@ -1,13 +1,13 @@
-//! Commands that could come next, and the choice among them.
+//! Commands that could come next.
 
 use super::super::observer::Observer;
-use super::{Bank, CLOSED, Channel, NEVER, NIL};
+use super::{Bank, CLOSED, Channel, NIL};
 
 /// Lists of candidates: accesses of requests in the queues,
 pub(super) const QUEUED: usize = 0;
 /// accesses of requests whose row was opened for them,
 pub(super) const OPENED: usize = 1;
-const ACTIVATES: usize = 2;
+pub(super) const ACTIVATES: usize = 2;
 const PRECHARGES: usize = 3;
 pub(super) const LISTS: usize = 4;
 
@@ -27,11 +27,9 @@ const CELL_IDLE: usize = 5;
 pub(super) const CELLS: usize = 6;
 
 /// Requests in the queues come after those whose row was opened for them.
-const LATER: u64 = 1 << 62;
-/// Refreshes come between the two.
-const REFRESH: u64 = 1 << 61;
+pub(super) const LATER: u64 = 1 << 62;
 /// Rows that are closed because they are idle come last.
-const IDLE: u64 = 1 << 63;
+pub(super) const IDLE: u64 = 1 << 63;
 
 /// A command that a bank could be sent.
 #[derive(Clone, Copy)]
@@ -48,240 +46,11 @@ pub(super) struct Slot {
     pub cell: u8,
 }
 
-/// Candidates of one sort, and the first of them as long as it is known.
-#[derive(Default)]
-pub(super) struct List {
-    pub slots: Vec<Slot>,
-    best: Option<Best>,
-}
-
-#[derive(Clone, Copy)]
-struct Best {
-    at: u64,
-    order: u64,
-    index: u16,
-}
-
-/// The command that comes next, if nothing better arrives.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub at: u64,
-    pub order: u64,
-    pub what: What,
-}
-
-/// Which command it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
-    Slot {
-        list: u8,
-        index: u16,
-    },
-    Refresh {
-        rank: u16,
-    },
-    /// The second half of an activate.
-    Second,
-    Nothing,
-}
-
 impl<O: Observer> Channel<O> {
-    /// The tick of the next command.
-    #[inline]
-    pub(super) fn planned(&mut self) -> u64 {
-        if let Some(plan) = self.plan {
-            return plan.at;
-        }
-        let plan = self.choose();
-        self.plan = Some(plan);
-        plan.at
-    }
-
-    fn choose(&mut self) -> Plan {
-        let mut plan = Plan {
-            at: NEVER,
-            order: u64::MAX,
-            what: What::Nothing,
-        };
-        for list in 0..LISTS {
-            if self.lists[list].slots.is_empty() {
-                continue;
-            }
-            let best = self.best(list);
-            if (best.at, best.order) < (plan.at, plan.order) {
-                plan = Plan {
-                    at: best.at,
-                    order: best.order,
-                    what: What::Slot {
-                        list: list as u8,
-                        index: best.index,
-                    },
-                };
-            }
-        }
-        if self.pending > 0 {
-            self.choose_refresh(&mut plan);
-        }
-        if let Some((_, until)) = self.second {
-            self.choose_second(until, &mut plan);
-        }
-        plan
-    }
-
-    /// The first of a list that is not empty. What was found stays true until a candidate or a
-    /// gate changes, or until others become as ready as it.
-    #[inline]
-    fn best(&mut self, list: usize) -> Best {
-        let floor = self.floor_of(list);
-        match self.lists[list].best {
-            Some(best) if best.at >= floor => best,
-            _ => {
-                let best = self.scan(list, floor);
-                self.lists[list].best = Some(best);
-                best
-            }
-        }
-    }
-
-    /// The second half of an activate takes a tick that nothing else wants, but goes before
-    /// another activate and before it is too late; an access may take two ticks.
-    fn choose_second(&self, until: u64, best: &mut Plan) {
-        let at = self.bus[0].max(self.floor);
-        let activate = match best.what {
-            What::Slot { list, .. } => usize::from(list) == ACTIVATES,
-            _ => false,
-        };
-        if at < best.at || activate || at + 1 >= until {
-            *best = Plan {
-                at,
-                order: if at + 1 >= until || activate {
-                    0
-                } else {
-                    u64::MAX
-                },
-                what: What::Second,
-            };
-        }
-    }
-
     /// The list of each bank that is served now.
     #[inline]
     pub(super) fn current(&self) -> usize {
         usize::from(self.draining)
-    }
-
-    fn scan(&self, list: usize, floor: u64) -> Best {
-        let turns = self.config.bank_queue.is_some();
-        let mut best = Best {
-            at: NEVER,
-            order: u64::MAX,
-            index: 0,
-        };
-        let gates = &self.gates[..];
-        for (index, slot) in self.lists[list].slots.iter().enumerate() {
-            let at = slot.ready.max(gates[usize::from(slot.gate)]).max(floor);
-            if at > best.at {
-                continue;
-            }
-            let order = if turns {
-                self.order_of(slot)
-            } else {
-                slot.order
-            };
-            if at < best.at || order < best.order {
-                best = Best {
-                    at,
-                    order,
-                    index: index as u16,
-                };
-            }
-        }
-        best
-    }
-
-    /// From when on the commands of a list may be sent.
-    #[inline]
-    fn floor_of(&self, list: usize) -> u64 {
-        self.bus[usize::from(list <= OPENED)].max(self.floor)
-    }
-
-    /// The gates of a list have changed.
-    #[inline]
-    pub(super) fn reconsider(&mut self, kind: u8) {
-        if kind < ACTIVATE {
-            self.lists[QUEUED].best = None;
-            self.lists[OPENED].best = None;
-        } else {
-            self.lists[usize::from(kind)].best = None;
-        }
-    }
-
-    /// The banks' turns have changed.
-    pub(super) fn reconsider_all(&mut self) {
-        for list in &mut self.lists {
-            list.best = None;
-        }
-    }
-
-    /// Oldest first; with queues for the banks, the banks in turn and the oldest of each first.
-    #[inline]
-    fn order_of(&self, slot: &Slot) -> u64 {
-        if self.config.bank_queue.is_none() || slot.order & IDLE != 0 {
-            return slot.order;
-        }
-        let count = self.banks.len();
-        let mut turn = usize::from(slot.bank) + count - self.round_robin - 1;
-        if turn >= count {
-            turn -= count;
-        }
-        (turn as u64) << 48 | (slot.order & ((1 << 48) - 1)) | LATER
-    }
-
-    /// A tick before which no queue gets room, if nothing arrives.
-    pub(super) fn room(&self) -> u64 {
-        let gaps = &self.config.gaps;
-        let plan = self.plan.map_or(NEVER, |plan| plan.at);
-        if self.pending > 0 || self.second.is_some() {
-            return plan.min(self.next_move);
-        }
-        // With a queue for each bank, an access makes room; otherwise an activate does, too.
-        let (activate, precharge) = match self.config.bank_queue {
-            Some(_) => (gaps.act_rd.min(gaps.act_wr), gaps.pre_act),
-            None => (0, gaps.pre_act),
-        };
-        // After the access of a request whose row was opened, its bank can be closed and opened.
-        let reopened = gaps.rd_pre.min(gaps.wr_pre) + gaps.pre_act + activate;
-        let after = [0, reopened, activate, activate + precharge];
-        let lists = self.lists.iter().zip(after);
-        let first = lists
-            .filter_map(|(list, after)| Some(list.best?.at + after))
-            .min();
-        // Requests that wait for a refresh become candidates when it is sent.
-        first
-            .unwrap_or(plan)
-            .max(plan)
-            .min(self.next_move)
-            .min(self.next_due.max(plan))
-    }
-
-    fn choose_refresh(&self, best: &mut Plan) {
-        let order = match self.config.bank_queue {
-            Some(_) => 0,
-            None => REFRESH,
-        };
-        for rank in 0..self.ranks.len() {
-            if !self.ranks[rank].refresh.pending {
-                continue;
-            }
-            let at = self.refresh_step(rank).0.max(self.bus[0]).max(self.floor);
-            if (at, order) < (best.at, best.order) {
-                *best = Plan {
-                    at,
-                    order,
-                    what: What::Refresh { rank: rank as u16 },
-                };
-            }
-        }
     }
 
     /// Finds the candidates of a bank again: its state or its requests have changed.
@@ -437,7 +206,7 @@ impl<O: Observer> Channel<O> {
         gate: u16,
     ) {
         let order = match (entry, list) {
-            (NIL, _) => IDLE,
+            (NIL, _) => IDLE | self.banks[bank].touched,
             (_, OPENED) => self.entries[entry as usize].order,
             _ => self.entries[entry as usize].order | LATER,
         };
@@ -451,46 +220,29 @@ impl<O: Observer> Channel<O> {
             cell: cell as u8,
         };
         self.plan = None;
+        let at = self.ready_at(&slot);
         let here = self.banks[bank].place[cell];
-        let index = if here == NIL {
-            let index = self.lists[list].slots.len() as u16;
-            self.banks[bank].place[cell] = index;
-            self.lists[list].slots.push(slot);
-            index
+        let list = &mut self.lists[list];
+        if here == NIL {
+            self.banks[bank].place[cell] = list.slots.len() as u16;
+            list.slots.push(slot);
+            list.add(at);
         } else {
-            self.lists[list].slots[here as usize] = slot;
-            here
-        };
-        let Some(best) = self.lists[list].best else {
-            return;
-        };
-        if best.index == index {
-            // What replaces a candidate may come later than what it replaces.
-            self.lists[list].best = None;
-            return;
-        }
-        let at = slot.ready.max(self.gates[usize::from(slot.gate)]);
-        let at = at.max(self.floor_of(list));
-        let order = self.order_of(&slot);
-        if (at, order) < (best.at, best.order) {
-            self.lists[list].best = Some(Best { at, order, index });
+            let before = std::mem::replace(&mut list.slots[here as usize], slot);
+            let gate = self.gates[usize::from(before.gate)];
+            list.remove(before.ready.max(gate));
+            list.add(at);
         }
     }
 
     fn take_away(&mut self, list: usize, cell: usize, bank: usize) {
         let here = self.banks[bank].place[cell];
         self.banks[bank].place[cell] = NIL;
-        let List { slots, best } = &mut self.lists[list];
-        slots.swap_remove(here as usize);
-        if let Some(moved) = slots.get(here as usize) {
+        let list = &mut self.lists[list];
+        let slot = list.slots.swap_remove(here as usize);
+        list.remove(slot.ready.max(self.gates[usize::from(slot.gate)]));
+        if let Some(moved) = list.slots.get(here as usize) {
             self.banks[moved.bank as usize].place[moved.cell as usize] = here;
-        }
-        if let Some(first) = best {
-            if first.index == here {
-                *best = None;
-            } else if usize::from(first.index) == slots.len() {
-                first.index = here;
-            }
         }
         self.plan = None;
     }

@@ -2,16 +2,16 @@
 
 use super::super::book::Book;
 use super::super::observer::{CommandKind, Observer};
-use super::candidates::{ACTIVATE, OPENED, PRECHARGE, Plan, READ, What};
+use super::candidates::{ACTIVATE, OPENED, PRECHARGE, READ};
+use super::choice::{Plan, What};
 use super::queues::Opening;
 use super::{CLOSED, Channel, NIL};
 
 impl<O: Observer> Channel<O> {
     /// Sends the command that was planned.
     pub(super) fn issue(&mut self, book: &mut Book) {
-        let Some(Plan { at, what, .. }) = self.plan.take() else {
-            unreachable!("a command is planned before it is sent")
-        };
+        let Plan { at, what, .. } = self.choose();
+        self.plan = None;
         // Commands of one tick on two buses are decided one after the other, and none goes back.
         self.floor = self.floor.max(at);
         match what {
@@ -23,7 +23,6 @@ impl<O: Observer> Channel<O> {
                 let bank = slot.bank as usize;
                 if self.config.bank_queue.is_some() {
                     self.round_robin = bank;
-                    self.reconsider_all();
                 }
                 match slot.kind {
                     ACTIVATE => self.activate(bank, slot.entry, at, book),

@@ -12,6 +12,7 @@
 //! to `now`, and a request that arrives at `now` can get its first command at the next tick.
 
 mod candidates;
+mod choice;
 mod issue;
 mod queues;
 mod refresh;
@@ -21,7 +22,8 @@ use std::collections::VecDeque;
 use super::book::Book;
 use super::observer::{Command, CommandKind, Observer};
 use super::timing::Gaps;
-use candidates::{CELLS, LISTS, List, Plan};
+use candidates::{CELLS, LISTS};
+use choice::List;
 pub(super) use queues::Burst;
 use queues::Entry;
 use refresh::RefreshUnit;
@@ -185,7 +187,8 @@ pub(super) struct Channel<O> {
     lists: [List; LISTS],
     /// Banks with requests in each of their lists, a bit each.
     occupied: [Vec<u64>; 2],
-    plan: Option<Plan>,
+    /// The tick of the next command, if it is known.
+    plan: Option<u64>,
     /// From when on the row and column command buses are free.
     bus: [u64; 2],
     /// Before this tick all is decided.
@@ -257,7 +260,7 @@ impl<O: Observer> Channel<O> {
             gates: vec![0; 4 * config.gates()],
             entries: vec![Entry::NONE; capacity],
             free: (0..capacity as u16).rev().collect(),
-            lists: Default::default(),
+            lists: std::array::from_fn::<_, LISTS, _>(|_| List::new(count * 2)),
             occupied: [vec![0; count.div_ceil(64)], vec![0; count.div_ceil(64)]],
             plan: None,
             bus: [0; 2],
@@ -285,9 +288,6 @@ impl<O: Observer> Channel<O> {
             number,
             observer,
         };
-        for list in &mut channel.lists {
-            list.slots.reserve(count * 2);
-        }
         channel.next_due = channel.first_due();
         channel
     }
@@ -334,7 +334,7 @@ impl<O: Observer> Channel<O> {
     /// The tick of the next thing that happens here. Only after [`Channel::run`].
     #[inline]
     pub(super) fn alarm(&self) -> u64 {
-        let command = self.plan.map_or(NEVER, |plan| plan.at);
+        let command = self.plan.unwrap_or(NEVER);
         let idle = self.idle.front().map_or(NEVER, |first| first.0);
         command.min(self.next_due).min(self.next_move).min(idle)
     }
@@ -346,7 +346,7 @@ impl<O: Observer> Channel<O> {
         if self.live == 0 {
             return NEVER;
         }
-        let command = self.plan.map_or(NEVER, |plan| plan.at);
+        let command = self.plan.unwrap_or(NEVER);
         if blocked || !self.overflow.is_empty() {
             return self.room();
         }

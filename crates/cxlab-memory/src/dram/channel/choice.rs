@@ -1,0 +1,270 @@
+//! The choice among the commands that could come next.
+
+use super::super::observer::Observer;
+use super::candidates::{ACTIVATE, ACTIVATES, IDLE, LATER, LISTS, OPENED, QUEUED, Slot};
+use super::{Channel, NEVER};
+
+/// Refreshes come between requests whose row was opened for them and those in the queues.
+const REFRESH: u64 = 1 << 61;
+
+/// Candidates of one sort.
+pub(super) struct List {
+    pub slots: Vec<Slot>,
+    /// A tick at which a candidate's bank and gate are ready, if `known`: the least one, or one
+    /// that lay before all that is undecided when it was found.
+    first: u64,
+    known: bool,
+}
+
+impl List {
+    pub(super) fn new(capacity: usize) -> List {
+        List {
+            slots: Vec::with_capacity(capacity),
+            first: NEVER,
+            known: true,
+        }
+    }
+
+    /// A candidate that is ready at `at` was added.
+    #[inline]
+    pub(super) fn add(&mut self, at: u64) {
+        self.first = self.first.min(at);
+    }
+
+    /// One that was ready at `at` was taken away.
+    #[inline]
+    pub(super) fn remove(&mut self, at: u64) {
+        self.known &= at > self.first;
+    }
+}
+
+/// The command that comes next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub at: u64,
+    pub order: u64,
+    pub what: What,
+}
+
+/// Which command it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Slot {
+        list: u8,
+        index: u16,
+    },
+    Refresh {
+        rank: u16,
+    },
+    /// The second half of an activate.
+    Second,
+    Nothing,
+}
+
+impl<O: Observer> Channel<O> {
+    /// The tick of the next command. Which one it is, is decided when it is sent: until then
+    /// arrivals may add a better one for the same tick.
+    #[inline]
+    pub(super) fn planned(&mut self) -> u64 {
+        if let Some(at) = self.plan {
+            return at;
+        }
+        let at = if self.second.is_some() {
+            self.choose().at
+        } else {
+            self.soonest()
+        };
+        self.plan = Some(at);
+        at
+    }
+
+    /// When a candidate's bank and gate are ready.
+    #[inline]
+    pub(super) fn ready_at(&self, slot: &Slot) -> u64 {
+        slot.ready.max(self.gates[usize::from(slot.gate)])
+    }
+
+    /// When the first candidate can be sent.
+    #[inline]
+    fn soonest(&mut self) -> u64 {
+        let mut at = NEVER;
+        for list in 0..LISTS {
+            at = at.min(self.first_of(list));
+        }
+        if self.pending > 0 {
+            for rank in 0..self.ranks.len() {
+                at = at.min(self.refresh_at(rank));
+            }
+        }
+        at
+    }
+
+    /// When the first candidate of a list can be sent.
+    #[inline]
+    fn first_of(&mut self, list: usize) -> u64 {
+        if self.lists[list].slots.is_empty() {
+            return NEVER;
+        }
+        let floor = self.floor_of(list);
+        if !self.lists[list].known {
+            self.find_first(list, floor);
+        }
+        self.lists[list].first.max(floor)
+    }
+
+    fn find_first(&mut self, list: usize, floor: u64) {
+        let mut first = NEVER;
+        for slot in &self.lists[list].slots {
+            first = first.min(self.ready_at(slot));
+            if first <= floor {
+                break;
+            }
+        }
+        self.lists[list].first = first;
+        self.lists[list].known = true;
+    }
+
+    /// The command that comes next.
+    #[inline]
+    pub(super) fn choose(&mut self) -> Plan {
+        let at = self.soonest();
+        let mut plan = Plan {
+            at,
+            order: u64::MAX,
+            what: What::Nothing,
+        };
+        for list in 0..LISTS {
+            if self.first_of(list) <= at && at != NEVER {
+                self.choose_slot(list, &mut plan);
+            }
+        }
+        if self.pending > 0 {
+            self.choose_refresh(&mut plan);
+        }
+        if let Some((_, until)) = self.second {
+            self.choose_second(until, &mut plan);
+        }
+        plan
+    }
+
+    /// The candidate of a list that goes before the others that are ready, and before the one
+    /// that was chosen.
+    #[inline]
+    fn choose_slot(&self, list: usize, plan: &mut Plan) {
+        let turns = self.config.bank_queue.is_some();
+        let gates = &self.gates[..];
+        for (index, slot) in self.lists[list].slots.iter().enumerate() {
+            if slot.ready > plan.at || gates[usize::from(slot.gate)] > plan.at {
+                continue;
+            }
+            let order = if turns {
+                self.order_of(slot)
+            } else {
+                slot.order
+            };
+            if order < plan.order {
+                plan.order = order;
+                plan.what = What::Slot {
+                    list: list as u8,
+                    index: index as u16,
+                };
+            }
+        }
+    }
+
+    /// With queues for the banks, the banks in turn and the oldest of each first.
+    #[inline]
+    fn order_of(&self, slot: &Slot) -> u64 {
+        if slot.order & IDLE != 0 {
+            return slot.order;
+        }
+        let count = self.banks.len();
+        let mut turn = usize::from(slot.bank) + count - self.round_robin - 1;
+        if turn >= count {
+            turn -= count;
+        }
+        (turn as u64) << 48 | (slot.order & ((1 << 48) - 1)) | LATER
+    }
+
+    fn choose_refresh(&self, plan: &mut Plan) {
+        let order = match self.config.bank_queue {
+            Some(_) => 0,
+            None => REFRESH,
+        };
+        for rank in 0..self.ranks.len() {
+            if order < plan.order && plan.at != NEVER && self.refresh_at(rank) <= plan.at {
+                plan.order = order;
+                plan.what = What::Refresh { rank: rank as u16 };
+            }
+        }
+    }
+
+    /// When the next command of a rank's waiting refresh can be sent.
+    fn refresh_at(&self, rank: usize) -> u64 {
+        match self.ranks[rank].refresh.pending {
+            true => self.refresh_step(rank).0.max(self.bus[0]).max(self.floor),
+            false => NEVER,
+        }
+    }
+
+    /// The second half of an activate takes a tick that nothing else wants, but goes before
+    /// another activate and before it is too late; an access may take two ticks.
+    fn choose_second(&self, until: u64, plan: &mut Plan) {
+        let at = self.bus[0].max(self.floor);
+        let activate = match plan.what {
+            What::Slot { list, .. } => usize::from(list) == ACTIVATES,
+            _ => false,
+        };
+        if at < plan.at || activate || at + 1 >= until {
+            plan.at = at;
+            plan.what = What::Second;
+        }
+    }
+
+    /// From when on the commands of a list may be sent.
+    #[inline]
+    fn floor_of(&self, list: usize) -> u64 {
+        self.bus[usize::from(list <= OPENED)].max(self.floor)
+    }
+
+    /// The gates of a kind of command have changed.
+    #[inline]
+    pub(super) fn reconsider(&mut self, kind: u8) {
+        if kind < ACTIVATE {
+            self.lists[QUEUED].known = false;
+            self.lists[OPENED].known = false;
+        } else {
+            self.lists[usize::from(kind)].known = false;
+        }
+    }
+
+    /// A tick before which no queue gets room, if nothing arrives. Only after [`Channel::run`].
+    pub(super) fn room(&self) -> u64 {
+        let gaps = &self.config.gaps;
+        let plan = self.plan.unwrap_or(NEVER);
+        if self.pending > 0 || self.second.is_some() {
+            return plan.min(self.next_move);
+        }
+        // With a queue for each bank, an access makes room; otherwise an activate does, too.
+        let (activate, precharge) = match self.config.bank_queue {
+            Some(_) => (gaps.act_rd.min(gaps.act_wr), gaps.pre_act),
+            None => (0, gaps.pre_act),
+        };
+        // After the access of a request whose row was opened, its bank can be closed and opened.
+        let reopened = gaps.rd_pre.min(gaps.wr_pre) + gaps.pre_act + activate;
+        let after = [0, reopened, activate, activate + precharge];
+        let mut first = NEVER;
+        for (list, after) in after.into_iter().enumerate() {
+            if !self.lists[list].slots.is_empty() {
+                let at = self.lists[list].first.max(self.floor_of(list));
+                first = first.min(at + after);
+            }
+        }
+        let first = if first == NEVER { plan } else { first };
+        // Requests that wait for a refresh become candidates when it is sent.
+        first
+            .max(plan)
+            .min(self.next_move)
+            .min(self.next_due.max(plan))
+    }
+}
