@@ -210,6 +210,12 @@ impl<O: Observer> Channel<O> {
             (_, OPENED) => self.entries[entry as usize].order,
             _ => self.entries[entry as usize].order | LATER,
         };
+        let here = self.banks[bank].place[cell];
+        if let Some(slot) = self.lists[list].slots.get(usize::from(here))
+            && (slot.order, slot.ready, slot.kind) == (order, ready, kind)
+        {
+            return;
+        }
         let slot = Slot {
             ready,
             order,
@@ -221,7 +227,6 @@ impl<O: Observer> Channel<O> {
         };
         self.plan = None;
         let at = self.ready_at(&slot);
-        let here = self.banks[bank].place[cell];
         let list = &mut self.lists[list];
         if here == NIL {
             self.banks[bank].place[cell] = list.slots.len() as u16;

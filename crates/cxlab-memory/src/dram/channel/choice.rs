@@ -2,6 +2,7 @@
 
 use super::super::observer::Observer;
 use super::candidates::{ACTIVATE, ACTIVATES, IDLE, LATER, LISTS, OPENED, QUEUED, Slot};
+use super::refresh::RefreshUnit;
 use super::{Channel, NEVER};
 
 /// Refreshes come between requests whose row was opened for them and those in the queues.
@@ -49,15 +50,8 @@ pub(super) struct Plan {
 /// Which command it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
-    Slot {
-        list: u8,
-        index: u16,
-    },
-    Refresh {
-        rank: u16,
-    },
-    /// The second half of an activate.
-    Second,
+    Slot { list: u8, index: u16 },
+    Refresh { rank: u16 },
     Nothing,
 }
 
@@ -69,11 +63,12 @@ impl<O: Observer> Channel<O> {
         if let Some(at) = self.plan {
             return at;
         }
-        let at = if self.second.is_some() {
-            self.choose().at
-        } else {
-            self.soonest()
-        };
+        let mut at = self.soonest();
+        if let Some((_, until)) = self.second {
+            let second = self.second_at(until, &self.choose(at));
+            self.second_next = second.is_some();
+            at = second.unwrap_or(at);
+        }
         self.plan = Some(at);
         at
     }
@@ -92,8 +87,13 @@ impl<O: Observer> Channel<O> {
             at = at.min(self.first_of(list));
         }
         if self.pending > 0 {
+            let floor = self.bus[0].max(self.floor);
             for rank in 0..self.ranks.len() {
-                at = at.min(self.refresh_at(rank));
+                if self.ranks[rank].refresh.pending {
+                    let step = self.refresh_step(rank);
+                    self.ranks[rank].refresh.step = step;
+                    at = at.min(step.0.max(floor));
+                }
             }
         }
         at
@@ -124,25 +124,24 @@ impl<O: Observer> Channel<O> {
         self.lists[list].known = true;
     }
 
-    /// The command that comes next.
+    /// The command that comes next, if the first that can be sent can be at `at`.
     #[inline]
-    pub(super) fn choose(&mut self) -> Plan {
-        let at = self.soonest();
+    pub(super) fn choose(&self, at: u64) -> Plan {
         let mut plan = Plan {
             at,
             order: u64::MAX,
             what: What::Nothing,
         };
-        for list in 0..LISTS {
-            if self.first_of(list) <= at && at != NEVER {
-                self.choose_slot(list, &mut plan);
+        if at != NEVER {
+            for list in 0..LISTS {
+                let one = &self.lists[list];
+                if !one.slots.is_empty() && one.first.max(self.floor_of(list)) <= at {
+                    self.choose_slot(list, &mut plan);
+                }
             }
-        }
-        if self.pending > 0 {
-            self.choose_refresh(&mut plan);
-        }
-        if let Some((_, until)) = self.second {
-            self.choose_second(until, &mut plan);
+            if self.pending > 0 {
+                self.choose_refresh(&mut plan);
+            }
         }
         plan
     }
@@ -191,34 +190,26 @@ impl<O: Observer> Channel<O> {
             Some(_) => 0,
             None => REFRESH,
         };
-        for rank in 0..self.ranks.len() {
-            if order < plan.order && plan.at != NEVER && self.refresh_at(rank) <= plan.at {
-                plan.order = order;
-                plan.what = What::Refresh { rank: rank as u16 };
-            }
+        if order > plan.order || self.bus[0].max(self.floor) > plan.at {
+            return;
+        }
+        let ready = |unit: &RefreshUnit| unit.pending && unit.step.0 <= plan.at;
+        if let Some(rank) = self.ranks.iter().position(|rank| ready(&rank.refresh)) {
+            plan.order = order;
+            plan.what = What::Refresh { rank: rank as u16 };
         }
     }
 
-    /// When the next command of a rank's waiting refresh can be sent.
-    fn refresh_at(&self, rank: usize) -> u64 {
-        match self.ranks[rank].refresh.pending {
-            true => self.refresh_step(rank).0.max(self.bus[0]).max(self.floor),
-            false => NEVER,
-        }
-    }
-
-    /// The second half of an activate takes a tick that nothing else wants, but goes before
-    /// another activate and before it is too late; an access may take two ticks.
-    fn choose_second(&self, until: u64, plan: &mut Plan) {
+    /// When the second half of an activate is sent, given the command that would come next
+    /// without it: at a tick that nothing else wants, but before another activate and before it
+    /// is too late; an access may take two ticks.
+    fn second_at(&self, until: u64, plan: &Plan) -> Option<u64> {
         let at = self.bus[0].max(self.floor);
         let activate = match plan.what {
             What::Slot { list, .. } => usize::from(list) == ACTIVATES,
             _ => false,
         };
-        if at < plan.at || activate || at + 1 >= until {
-            plan.at = at;
-            plan.what = What::Second;
-        }
+        (at < plan.at || activate || at + 1 >= until).then_some(at)
     }
 
     /// From when on the commands of a list may be sent.

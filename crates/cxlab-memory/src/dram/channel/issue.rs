@@ -3,20 +3,26 @@
 use super::super::book::Book;
 use super::super::observer::{CommandKind, Observer};
 use super::candidates::{ACTIVATE, OPENED, PRECHARGE, READ};
-use super::choice::{Plan, What};
+use super::choice::What;
 use super::queues::Opening;
 use super::{CLOSED, Channel, NIL};
 
 impl<O: Observer> Channel<O> {
     /// Sends the command that was planned.
     pub(super) fn issue(&mut self, book: &mut Book) {
-        let Plan { at, what, .. } = self.choose();
-        self.plan = None;
+        let Some(at) = self.plan.take() else {
+            unreachable!("a command is planned before it is sent")
+        };
+        if std::mem::take(&mut self.second_next) {
+            self.floor = self.floor.max(at);
+            self.activate_second(at);
+            return;
+        }
+        let what = self.choose(at).what;
         // Commands of one tick on two buses are decided one after the other, and none goes back.
         self.floor = self.floor.max(at);
         match what {
             What::Nothing => unreachable!("nothing is never sent"),
-            What::Second => self.activate_second(at),
             What::Refresh { rank } => self.issue_refresh(rank as usize, at),
             What::Slot { list, index } => {
                 let slot = self.lists[list as usize].slots[index as usize];

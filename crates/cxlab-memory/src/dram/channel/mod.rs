@@ -217,6 +217,8 @@ pub(super) struct Channel<O> {
     wck_until: u64,
     /// The bank whose activate lacks its second half, and by when it must be sent.
     second: Option<(u16, u64)>,
+    /// Whether that half is what was planned.
+    second_next: bool,
     counters: Counters,
     observer: O,
 }
@@ -283,6 +285,7 @@ impl<O: Observer> Channel<O> {
             idle: VecDeque::with_capacity(if config.page.idle > 0 { 64 } else { 0 }),
             wck_until: 0,
             second: None,
+            second_next: false,
             counters: Counters::default(),
             config,
             number,

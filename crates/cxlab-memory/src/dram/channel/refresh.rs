@@ -12,6 +12,8 @@ pub(super) struct RefreshUnit {
     pub pending: bool,
     /// Which bank comes next, where they are refreshed one by one.
     cursor: usize,
+    /// The next command that a pending refresh needs, and when its banks allow it.
+    pub step: (u64, CommandKind),
 }
 
 impl RefreshUnit {
@@ -26,6 +28,7 @@ impl RefreshUnit {
             due: due.max(1),
             pending: false,
             cursor: 0,
+            step: (NEVER, CommandKind::RefreshAll),
         }
     }
 }
@@ -111,9 +114,15 @@ impl<O: Observer> Channel<O> {
 
     fn block(&mut self, rank: usize, blocked: bool) {
         let (first, distance, count) = self.affected(rank);
+        let list = self.current();
         for index in (first..).step_by(distance).take(count) {
             self.banks[index].blocked = blocked;
-            self.propose_all(index);
+            if self.banks[index].head[list] != NIL {
+                self.propose(index);
+            }
+            if self.config.page.idle > 0 {
+                self.propose_idle(index);
+            }
         }
     }
 
@@ -155,7 +164,7 @@ impl<O: Observer> Channel<O> {
 
     /// Sends that command.
     pub(super) fn issue_refresh(&mut self, rank: usize, at: u64) {
-        let kind = self.refresh_step(rank).1;
+        let kind = self.ranks[rank].refresh.step.1;
         let (first, distance, count) = self.affected(rank);
         let gaps = self.config.gaps;
         self.bus[0] = at + gaps.row_ticks;
