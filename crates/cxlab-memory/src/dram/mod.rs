@@ -171,9 +171,9 @@ impl<O: Observer> Dram<O> {
     #[inline]
     fn run_channel(&mut self, number: usize) {
         let channel = &mut self.channels[number];
-        channel.run(self.tick, &mut self.book);
+        let alarm = channel.run(self.tick, &mut self.book);
         let watch = Watch {
-            alarm: channel.alarm(),
+            alarm,
             wake: channel.wake(false),
             outside: channel.waiting_outside(),
         };

@@ -225,30 +225,35 @@ impl<O: Observer> Channel<O> {
             kind,
             cell: cell as u8,
         };
-        self.plan = None;
         let at = self.ready_at(&slot);
-        let list = &mut self.lists[list];
+        let floor = self.floor_of(list);
         if here == NIL {
+            let list = &mut self.lists[list];
             self.banks[bank].place[cell] = list.slots.len() as u16;
             list.slots.push(slot);
             list.add(at);
         } else {
+            let list = &mut self.lists[list];
             let before = std::mem::replace(&mut list.slots[here as usize], slot);
-            let gate = self.gates[usize::from(before.gate)];
-            list.remove(before.ready.max(gate));
+            let before = before.ready.max(self.gates[usize::from(before.gate)]);
+            list.remove(before);
             list.add(at);
+            self.plan_without(before.max(floor));
         }
+        self.plan_with(at.max(floor));
     }
 
     fn take_away(&mut self, list: usize, cell: usize, bank: usize) {
         let here = self.banks[bank].place[cell];
         self.banks[bank].place[cell] = NIL;
+        let floor = self.floor_of(list);
         let list = &mut self.lists[list];
         let slot = list.slots.swap_remove(here as usize);
-        list.remove(slot.ready.max(self.gates[usize::from(slot.gate)]));
+        let at = slot.ready.max(self.gates[usize::from(slot.gate)]);
+        list.remove(at);
         if let Some(moved) = list.slots.get(here as usize) {
             self.banks[moved.bank as usize].place[moved.cell as usize] = here;
         }
-        self.plan = None;
+        self.plan_without(at.max(floor));
     }
 }

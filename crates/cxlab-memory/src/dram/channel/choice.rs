@@ -11,8 +11,8 @@ const REFRESH: u64 = 1 << 61;
 /// Candidates of one sort.
 pub(super) struct List {
     pub slots: Vec<Slot>,
-    /// A tick at which a candidate's bank and gate are ready, if `known`: the least one, or one
-    /// that lay before all that is undecided when it was found.
+    /// A tick before which no candidate's bank and gate are ready. If `known`, it is the least at
+    /// which one is, or lies before all that is undecided and one is ready.
     first: u64,
     known: bool,
 }
@@ -71,6 +71,23 @@ impl<O: Observer> Channel<O> {
         }
         self.plan = Some(at);
         at
+    }
+
+    /// A candidate was added that can be sent at `at`.
+    #[inline]
+    pub(super) fn plan_with(&mut self, at: u64) {
+        self.plan = match self.plan {
+            Some(plan) if self.second.is_none() => Some(plan.min(at)),
+            _ => None,
+        };
+    }
+
+    /// A candidate was taken away that could be sent at `at`.
+    #[inline]
+    pub(super) fn plan_without(&mut self, at: u64) {
+        if self.second.is_some() || self.plan.is_some_and(|plan| at <= plan) {
+            self.plan = None;
+        }
     }
 
     /// When a candidate's bank and gate are ready.
@@ -214,7 +231,7 @@ impl<O: Observer> Channel<O> {
 
     /// From when on the commands of a list may be sent.
     #[inline]
-    fn floor_of(&self, list: usize) -> u64 {
+    pub(super) fn floor_of(&self, list: usize) -> u64 {
         self.bus[usize::from(list <= OPENED)].max(self.floor)
     }
 

@@ -51,14 +51,14 @@ impl<O: Observer> Channel<O> {
     }
 
     fn activate(&mut self, index: usize, number: u16, at: u64, book: &mut Book) {
-        let gaps = self.config.gaps;
-        self.occupy(false, at + gaps.act_ticks);
+        self.occupy(false, at + self.config.gaps.act_ticks);
         self.counters.activates += 1;
         let entry = &mut self.entries[number as usize];
         if entry.opening == Opening::Hit {
             entry.opening = Opening::Miss;
         }
         let (row, column, write) = (entry.row, entry.column, entry.write);
+        let gaps = &self.config.gaps;
         let bank = &mut self.banks[index];
         bank.row = row;
         bank.hits = 0;
@@ -76,12 +76,13 @@ impl<O: Observer> Channel<O> {
         unit.open += 1;
         unit.next_fine = unit.next_fine.max(at + gaps.act_ref_other);
         let window = unit.window[unit.oldest];
+        let (same, second_within) = (at + gaps.act_act_l, gaps.second_within);
         self.raise_activate(rank, window.max(at + gaps.act_act_s));
         let own = &mut self.gates[2 * self.config.ranks * self.config.groups + gate];
-        *own = (*own).max(at + gaps.act_act_l);
+        *own = (*own).max(same);
         self.tell(CommandKind::Activate, index, row, column, at);
-        if gaps.second_within > 0 {
-            self.second = Some((index as u16, at + gaps.second_within));
+        if second_within > 0 {
+            self.second = Some((index as u16, at + second_within));
         }
         if self.config.bank_queue.is_none() {
             self.leave_bank(number, usize::from(write));
@@ -116,13 +117,12 @@ impl<O: Observer> Channel<O> {
     }
 
     fn precharge(&mut self, index: usize, number: u16, at: u64) {
-        let gaps = self.config.gaps;
-        self.occupy(false, at + gaps.row_ticks);
+        self.occupy(false, at + self.config.gaps.row_ticks);
         if number != NIL {
             self.entries[number as usize].opening = Opening::Conflict;
         }
         self.tell(CommandKind::Precharge, index, 0, 0, at);
-        self.close(index, at, at + gaps.pre_act);
+        self.close(index, at, at + self.config.gaps.pre_act);
         self.after_precharge(self.banks[index].rank as usize, at);
         self.plan = None;
     }
@@ -156,14 +156,15 @@ impl<O: Observer> Channel<O> {
     }
 
     fn access(&mut self, index: usize, number: u16, list: usize, at: u64, book: &mut Book) {
-        let gaps = self.config.gaps;
         let entry = self.entries[number as usize];
         let mut at = at;
-        if gaps.wck_post > 0 && at >= self.wck_until {
+        let wck_post = self.config.gaps.wck_post;
+        if wck_post > 0 && at >= self.wck_until {
             self.tell(CommandKind::Cas, index, 0, 0, at);
             at += 1;
         }
-        self.occupy(true, at + gaps.col_ticks);
+        self.occupy(true, at + self.config.gaps.col_ticks);
+        let gaps = &self.config.gaps;
         self.counters.busy += gaps.burst;
         match entry.opening {
             Opening::Hit => self.counters.hits += 1,
@@ -181,8 +182,8 @@ impl<O: Observer> Channel<O> {
             (at + gaps.read_done, at + gaps.rd_pre)
         };
         bank.next_pre = bank.next_pre.max(precharge);
-        if gaps.wck_post > 0 {
-            self.wck_until = self.wck_until.max(done + gaps.wck_post);
+        if wck_post > 0 {
+            self.wck_until = self.wck_until.max(done + wck_post);
         }
         let (rank, gate) = (bank.rank as usize, bank.gate as usize);
         self.raise_columns(rank, gate, at, entry.write);
@@ -199,8 +200,7 @@ impl<O: Observer> Channel<O> {
             if self.config.bank_queue.is_none() {
                 self.waiting[usize::from(entry.write)] -= 1;
             } else {
-                self.banks[index].length -= 1;
-                self.in_bank_queues -= 1;
+                self.leave_bank_queue(index);
                 self.next_move = self.next_move.min(at.max(self.last_move + 1));
             }
         }
@@ -216,7 +216,7 @@ impl<O: Observer> Channel<O> {
         self.tell(kind, index, entry.row, entry.column, at);
         if automatic {
             let start = self.banks[index].next_pre;
-            self.close(index, start, start + gaps.pre_act);
+            self.close(index, start, start + self.config.gaps.pre_act);
         } else {
             if self.config.page.idle > 0 {
                 self.idle
@@ -248,7 +248,7 @@ impl<O: Observer> Channel<O> {
     /// the same data bus.
     #[inline]
     fn raise_columns(&mut self, rank: usize, own: usize, at: u64, write: bool) {
-        let gaps = self.config.gaps;
+        let gaps = &self.config.gaps;
         // To a read and to a write.
         let (group, same, other) = if write {
             (

@@ -110,6 +110,12 @@ impl Config {
         self.groups * self.banks
     }
 
+    /// Whether the queue of a bank has room.
+    #[inline]
+    fn bank_room(&self, bank: &Bank) -> bool {
+        self.bank_queue.is_some_and(|depth| usize::from(bank.length) < depth)
+    }
+
     /// Gates of one kind of command.
     fn gates(&self) -> usize {
         self.ranks * self.groups
@@ -149,6 +155,8 @@ struct Bank {
     head: [u16; 2],
     tail: [u16; 2],
     length: u16,
+    /// Transactions for the bank before its queue, reads and writes.
+    backlog: [u16; 2],
     /// The request for which the row was opened, until its access. It has left the queue.
     active: u16,
     /// Where its candidates lie in their lists.
@@ -199,6 +207,8 @@ pub(super) struct Channel<O> {
     draining: bool,
     /// Transactions before the queues of the banks, oldest first.
     transactions: [(u16, u16); 2],
+    /// How many of them have room in the queue of their bank.
+    movable: [usize; 2],
     drain_left: usize,
     next_move: u64,
     last_move: u64,
@@ -238,6 +248,7 @@ impl<O: Observer> Channel<O> {
             head: [NIL; 2],
             tail: [NIL; 2],
             length: 0,
+            backlog: [0; 2],
             active: NIL,
             place: [NIL; CELLS],
             rank: (index / per_rank) as u16,
@@ -271,6 +282,7 @@ impl<O: Observer> Channel<O> {
             waiting: [0; 2],
             draining: false,
             transactions: [(NIL, NIL); 2],
+            movable: [0; 2],
             drain_left: 0,
             next_move: NEVER,
             last_move: 0,
@@ -312,15 +324,16 @@ impl<O: Observer> Channel<O> {
         self.overflow.len()
     }
 
-    /// Decides and sends every command up to and with `tick`.
+    /// Decides and sends every command up to and with `tick`; answers with the tick of the next
+    /// thing that happens here.
     #[inline]
-    pub(super) fn run(&mut self, tick: u64, book: &mut Book) {
+    pub(super) fn run(&mut self, tick: u64, book: &mut Book) -> u64 {
         loop {
             let command = self.planned();
             let idle = self.idle.front().map_or(NEVER, |first| first.0);
             let next = command.min(self.next_due).min(self.next_move).min(idle);
             if next > tick {
-                return;
+                return next;
             }
             if next == self.next_due {
                 self.refresh_due(tick);
@@ -332,14 +345,6 @@ impl<O: Observer> Channel<O> {
                 self.move_transaction(book);
             }
         }
-    }
-
-    /// The tick of the next thing that happens here. Only after [`Channel::run`].
-    #[inline]
-    pub(super) fn alarm(&self) -> u64 {
-        let command = self.plan.unwrap_or(NEVER);
-        let idle = self.idle.front().map_or(NEVER, |first| first.0);
-        command.min(self.next_due).min(self.next_move).min(idle)
     }
 
     /// A tick before which no burst is done that is not known yet, and nothing finds room, if

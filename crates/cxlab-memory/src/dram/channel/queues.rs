@@ -130,8 +130,11 @@ impl<O: Observer> Channel<O> {
             *bucket = number;
         }
         if self.config.bank_queue.is_some() {
-            let ends = &mut self.transactions[usize::from(burst.write)];
-            append(&mut self.entries, ends, number);
+            let kind = usize::from(burst.write);
+            append(&mut self.entries, &mut self.transactions[kind], number);
+            let bank = &mut self.banks[bank as usize];
+            bank.backlog[kind] += 1;
+            self.movable[kind] += usize::from(self.config.bank_room(bank));
             self.next_move = self.next_move.min(tick.max(self.last_move + 1));
         } else {
             self.join_bank(number, usize::from(burst.write));
@@ -172,6 +175,19 @@ impl<O: Observer> Channel<O> {
         if ends.0 == NIL {
             self.occupied[list][index / 64] &= !(1 << (index % 64));
         }
+    }
+
+    /// The queue of a bank has room for one more.
+    #[inline]
+    pub(super) fn leave_bank_queue(&mut self, index: usize) {
+        let bank = &mut self.banks[index];
+        if !self.config.bank_room(bank) {
+            for kind in 0..2 {
+                self.movable[kind] += usize::from(bank.backlog[kind]);
+            }
+        }
+        bank.length -= 1;
+        self.in_bank_queues -= 1;
     }
 
     /// Whether a queued write has that address.
@@ -233,7 +249,6 @@ impl<O: Observer> Channel<O> {
     pub(super) fn move_transaction(&mut self, book: &mut Book) {
         let tick = self.next_move;
         self.next_move = NEVER;
-        let depth = self.config.bank_queue.unwrap_or(0);
         let writes = self.waiting[1];
         if self.drain_left == 0
             && (writes >= self.config.writes.min(self.config.high + 1)
@@ -244,22 +259,30 @@ impl<O: Observer> Channel<O> {
             self.drain_left = writes;
         }
         let kind = usize::from(self.drain_left > 0);
-        let mut number = self.transactions[kind].0;
-        while number != NIL {
-            let Entry { bank, next, .. } = self.entries[number as usize];
-            if usize::from(self.banks[bank as usize].length) < depth {
-                break;
-            }
-            number = next;
-        }
-        if number == NIL {
+        if self.movable[kind] == 0 {
             return;
         }
+        let mut number = self.transactions[kind].0;
+        let index = loop {
+            let Entry { bank, next, .. } = self.entries[number as usize];
+            if self.config.bank_room(&self.banks[bank as usize]) {
+                break bank as usize;
+            }
+            number = next;
+        };
         unlink(&mut self.entries, &mut self.transactions[kind], number);
         self.waiting[kind] -= 1;
         self.drain_left -= kind;
         self.in_bank_queues += 1;
-        self.banks[self.entries[number as usize].bank as usize].length += 1;
+        let bank = &mut self.banks[index];
+        bank.backlog[kind] -= 1;
+        bank.length += 1;
+        self.movable[kind] -= 1;
+        if !self.config.bank_room(bank) {
+            for kind in 0..2 {
+                self.movable[kind] -= usize::from(bank.backlog[kind]);
+            }
+        }
         self.last_move = tick;
         self.floor = self.floor.max(tick + 1);
         self.next_move = tick + 1;
