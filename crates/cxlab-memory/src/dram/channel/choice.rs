@@ -167,39 +167,45 @@ impl<O: Observer> Channel<O> {
     /// that was chosen.
     #[inline]
     fn choose_slot(&self, list: usize, plan: &mut Plan) {
-        let turns = self.config.bank_queue.is_some();
+        match self.config.bank_queue {
+            Some(_) => self.choose_least(list, plan, |slot| self.turn_of(slot)),
+            None => self.choose_least(list, plan, |slot| slot.order),
+        }
+    }
+
+    /// Which candidate is ready and which is least is as good as random: no branches.
+    #[inline(always)]
+    fn choose_least(&self, list: usize, plan: &mut Plan, order_of: impl Fn(&Slot) -> u64) {
+        let at = plan.at;
         let gates = &self.gates[..];
+        let (mut least, mut found) = (plan.order, usize::MAX);
         for (index, slot) in self.lists[list].slots.iter().enumerate() {
-            if slot.ready > plan.at || gates[usize::from(slot.gate)] > plan.at {
-                continue;
-            }
-            let order = if turns {
-                self.order_of(slot)
-            } else {
-                slot.order
+            let late = (slot.ready > at) | (gates[usize::from(slot.gate)] > at);
+            let order = order_of(slot) | 0u64.wrapping_sub(u64::from(late));
+            found = if order < least { index } else { found };
+            least = least.min(order);
+        }
+        if found != usize::MAX {
+            plan.order = least;
+            plan.what = What::Slot {
+                list: list as u8,
+                index: found as u16,
             };
-            if order < plan.order {
-                plan.order = order;
-                plan.what = What::Slot {
-                    list: list as u8,
-                    index: index as u16,
-                };
-            }
         }
     }
 
     /// With queues for the banks, the banks in turn and the oldest of each first.
-    #[inline]
-    fn order_of(&self, slot: &Slot) -> u64 {
-        if slot.order & IDLE != 0 {
-            return slot.order;
-        }
-        let count = self.banks.len();
-        let mut turn = usize::from(slot.bank) + count - self.round_robin - 1;
-        if turn >= count {
-            turn -= count;
-        }
-        (turn as u64) << 48 | (slot.order & ((1 << 48) - 1)) | LATER
+    #[inline(always)]
+    fn turn_of(&self, slot: &Slot) -> u64 {
+        let first = self.round_robin as u64 + 1;
+        let bank = u64::from(slot.bank);
+        let wrapped = if bank < first {
+            bank + self.banks.len() as u64
+        } else {
+            bank
+        };
+        let turn = (wrapped - first) << 48 | (slot.order & (LATER - 1));
+        if slot.order & IDLE != 0 { slot.order } else { turn }
     }
 
     fn choose_refresh(&self, plan: &mut Plan) {
