@@ -205,7 +205,11 @@ impl<O: Observer> Channel<O> {
             bank
         };
         let turn = (wrapped - first) << 48 | (slot.order & (LATER - 1));
-        if slot.order & IDLE != 0 { slot.order } else { turn }
+        if slot.order & IDLE != 0 {
+            slot.order
+        } else {
+            turn
+        }
     }
 
     fn choose_refresh(&self, plan: &mut Plan) {

@@ -5,14 +5,17 @@
 //! each bank with something to do: the oldest row hit, and the activate or precharge that its
 //! oldest request needs) lies in a flat list with the tick from which its bank allows it; what
 //! bank group, rank and bus allow lies in `gates`, one tick for each kind of command and bank
-//! group. One pass over the list finds the candidate that can go first, and among those the one
-//! that the scheduler prefers. Arrivals are compared with it; commands make a new pass.
+//! group. Of each list the tick at which its first candidate can go is kept: arrivals lower it,
+//! and it is found again only when that candidate leaves or the list's gates rise. Which of those
+//! that can go at that tick the scheduler prefers is decided when the command is sent, in one pass
+//! without branches over the lists that are due.
 //!
 //! What was decided never depends on when the owner asks: commands are decided for the ticks up
 //! to `now`, and a request that arrives at `now` can get its first command at the next tick.
 
 mod candidates;
 mod choice;
+mod config;
 mod issue;
 mod queues;
 mod refresh;
@@ -21,9 +24,9 @@ use std::collections::VecDeque;
 
 use super::book::Book;
 use super::observer::{Command, CommandKind, Observer};
-use super::timing::Gaps;
 use candidates::{CELLS, LISTS};
 use choice::List;
+pub(super) use config::{Config, Page, Refresh};
 pub(super) use queues::Burst;
 use queues::Entry;
 use refresh::RefreshUnit;
@@ -32,95 +35,6 @@ const NIL: u16 = u16::MAX;
 /// No row is open.
 const CLOSED: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
-
-/// What a channel is made of; the same for all channels of a memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Config {
-    pub gaps: Gaps,
-    pub clock_ps: u64,
-    pub ticks_per_clock: u64,
-    /// Ranks of all pseudo channels.
-    pub ranks: usize,
-    pub pseudo_channels: usize,
-    pub groups: usize,
-    /// Banks in a group.
-    pub banks: usize,
-    pub dual: bool,
-    pub reads: usize,
-    pub writes: usize,
-    /// Writes are drained when more than this wait,
-    pub high: usize,
-    /// and until fewer than this do.
-    pub low: usize,
-    /// Depth of a queue for each bank, where there is one.
-    pub bank_queue: Option<usize>,
-    /// After so many accesses to a row an older request may close it ahead of younger hits,
-    pub yield_after: u32,
-    /// and after so many younger hits wait for it.
-    pub hit_cap: u32,
-    pub page: Page,
-    pub refresh: Refresh,
-    pub stagger: bool,
-    /// Whether a write to a queued write is absorbed.
-    pub coalesce: bool,
-    /// Whether a write is done when its data are written, not when it is queued.
-    pub written: bool,
-}
-
-/// When rows are closed without need.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Page {
-    /// With the last access that a queue has for it.
-    pub auto: bool,
-    /// With this access.
-    pub hits: u32,
-    /// So many ticks after its last access.
-    pub idle: u64,
-}
-
-/// What is refreshed at a time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refresh {
-    Off,
-    AllBank,
-    PerBank,
-    SameBank,
-}
-
-impl Config {
-    /// The time at which a tick begins.
-    #[inline]
-    pub(super) fn time(&self, tick: u64) -> u64 {
-        match self.ticks_per_clock {
-            1 => tick * self.clock_ps,
-            ticks => tick * self.clock_ps / ticks,
-        }
-    }
-
-    /// The last tick that has begun by `now`.
-    #[inline]
-    pub(super) fn tick(&self, now: u64) -> u64 {
-        match self.ticks_per_clock {
-            1 => now / self.clock_ps,
-            ticks => ((now + 1) * ticks - 1) / self.clock_ps,
-        }
-    }
-
-    fn rank_banks(&self) -> usize {
-        self.groups * self.banks
-    }
-
-    /// Whether the queue of a bank has room.
-    #[inline]
-    fn bank_room(&self, bank: &Bank) -> bool {
-        self.bank_queue.is_some_and(|depth| usize::from(bank.length) < depth)
-    }
-
-    /// Gates of one kind of command.
-    fn gates(&self) -> usize {
-        self.ranks * self.groups
-    }
-}
 
 /// What a channel counted since measurement began.
 #[derive(Clone, Copy, Default, Debug)]
