@@ -13,7 +13,7 @@ use cxlab_link::{
 use cxlab_memory::Medium;
 use cxlab_memory::fixed::FixedParams;
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
 
 /// A link on which every message takes 1 ns, and the wire 1 ns.
 fn link(responses: u8) -> LinkParams {
@@ -154,6 +154,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         vc: 0,
         hops: 0,
         meta: MemMeta::NONE,
+        cache: CacheMeta::NONE,
         lines: 1,
         data: 0,
     });

@@ -107,9 +107,9 @@ struct Output {
     turns: VecDeque<u16>,
     /// Queues that ever held something.
     queues: Vec<Queue>,
-    /// By input and buffer: the queue's number plus one.
+    /// By input and [`Buffer::place`]: the queue's number plus one.
     queue_of: Vec<u16>,
-    /// By buffer: messages that wait.
+    /// By [`Buffer::place`]: messages that wait.
     waiting_for: Vec<u32>,
     link: LinkPort,
 }
@@ -124,8 +124,8 @@ pub struct Switch {
     only: Vec<u16>,
     /// Whether messages change their virtual channel at all.
     climbs: bool,
-    /// Buffers of a link.
-    buffers: usize,
+    /// Virtual channels of a link.
+    vcs: u8,
     outputs: Vec<Output>,
     slab: Vec<Waiting>,
     free: u32,
@@ -138,7 +138,8 @@ pub struct Switch {
 impl Switch {
     /// Builds the component.
     pub fn new(config: SwitchConfig) -> Self {
-        let buffers = 8 * config.tables.virtual_channels() as usize;
+        let vcs = config.tables.virtual_channels();
+        let buffers = Buffer::places(vcs);
         let queues = config.ports.len() * buffers;
         let outputs = config.ports.into_iter().map(|link| Output {
             waiting: 0,
@@ -158,8 +159,8 @@ impl Switch {
         });
         Switch {
             only: only.collect(),
-            climbs: config.tables.virtual_channels() > 1,
-            buffers,
+            climbs: vcs > 1,
+            vcs,
             index: config.index,
             switching_ps: config.params.switching_time.0 as u32,
             arbitration: config.params.arbitration,
@@ -296,7 +297,8 @@ impl Switch {
         let out = &mut self.outputs[output as usize];
         out.waiting += 1;
         let buffer = Buffer::of(message.channel(), vc);
-        let number = &mut out.queue_of[input as usize * self.buffers + buffer.0 as usize];
+        let place = buffer.place(self.vcs);
+        let number = &mut out.queue_of[input as usize * Buffer::places(self.vcs) + place];
         if *number == 0 {
             out.queues.push(Queue {
                 input,
@@ -316,7 +318,7 @@ impl Switch {
             self.slab[queue.tail as usize].next = at;
         }
         queue.tail = at;
-        let waiting_for = &mut out.waiting_for[buffer.0 as usize];
+        let waiting_for = &mut out.waiting_for[place];
         *waiting_for += 1;
         *waiting_for == 1
     }
@@ -325,7 +327,7 @@ impl Switch {
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let now = ctx.now();
         // A bit for each class and virtual channel that was found blocked.
-        let mut closed = 0u64;
+        let mut closed = 0u128;
         let mut until = SimTime::NEVER;
         loop {
             let out = &mut self.outputs[output];
@@ -360,7 +362,7 @@ impl Switch {
                         out.turns.push_back(number);
                     }
                     out.waiting -= 1;
-                    out.waiting_for[queue.buffer.0 as usize] -= 1;
+                    out.waiting_for[queue.buffer.place(self.vcs)] -= 1;
                     let (input, buffer) = (queue.input, Buffer::of(message.channel(), message.vc));
                     self.forwarded += 1;
                     self.slab[head as usize].next = self.free;
@@ -390,7 +392,7 @@ fn crossed(switching_ps: u32, waited_ps: u64) -> impl FnOnce(&mut Message) {
 
 /// The turn that goes next, among those whose class and virtual channel may go.
 #[inline]
-fn pick(arbitration: Arbitration, slab: &[Waiting], out: &Output, closed: u64) -> Option<usize> {
+fn pick(arbitration: Arbitration, slab: &[Waiting], out: &Output, closed: u128) -> Option<usize> {
     let mut open = out.turns.iter().enumerate().filter_map(|(at, number)| {
         let queue = &out.queues[*number as usize];
         (closed >> queue.buffer.0 & 1 == 0).then_some((at, queue))

@@ -12,7 +12,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
-use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{OpKind, OpSource};
 
 use crate::cache::PrivateCache;
@@ -304,6 +304,7 @@ impl Requester {
             vc: 0,
             hops: 0,
             meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
             lines: 1,
             data: 0,
         };

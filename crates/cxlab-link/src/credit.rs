@@ -9,24 +9,58 @@ use crate::parcel::Credits;
 /// Virtual channels that a link can have.
 pub const MAX_VCS: usize = 8;
 /// Numbers of receive buffers of a link direction: one for each message class and virtual channel,
-/// eight classes reserved for each channel.
-pub const BUFFERS: usize = 8 * MAX_VCS;
+/// sixteen classes reserved for each channel.
+pub const BUFFERS: usize = CLASSES * MAX_VCS;
+/// Classes that a virtual channel has room for.
+const CLASSES: usize = 2 * ROW;
+/// Classes whose buffers lie together. The first row has all of CXL.mem, the second most of
+/// CXL.cache, so that a link without CXL.cache touches one row a virtual channel.
+const ROW: usize = 8;
 
-/// The number of a receive buffer.
+/// The number of a receive buffer: the classes 0 to 7 of all virtual channels come first, then the
+/// others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Buffer(pub u8);
+
+/// By class: its buffer on virtual channel 0.
+const FIRST: [u8; Channel::COUNT] = {
+    let mut first = [0; Channel::COUNT];
+    let mut class = 0;
+    while class < Channel::COUNT {
+        first[class] = (class / ROW * ROW * MAX_VCS + class % ROW) as u8;
+        class += 1;
+    }
+    first
+};
 
 impl Buffer {
     /// The buffer of a message class on a virtual channel.
     #[inline]
     pub fn of(channel: Channel, vc: u8) -> Buffer {
-        Buffer(vc << 3 | channel as u8)
+        Buffer(FIRST[channel as usize] | vc << 3)
     }
 
     /// Its place in a table of [`BUFFERS`]: the mask tells the compiler that it is one.
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0 as usize % BUFFERS
+    }
+
+    /// Its place in a table for a link that has only `vcs` virtual channels, of [`Buffer::places`].
+    #[inline]
+    pub fn place(self, vcs: u8) -> usize {
+        let number = self.index();
+        if number < ROW * MAX_VCS {
+            number
+        } else {
+            number - ROW * (MAX_VCS - usize::from(vcs))
+        }
+    }
+
+    /// The size of a table by [`Buffer::place`].
+    #[inline]
+    pub fn places(vcs: u8) -> usize {
+        CLASSES * usize::from(vcs)
     }
 }
 
@@ -52,12 +86,30 @@ pub struct CreditTable {
     /// Back-invalidation responses (M2S BIRsp). 1 to 255.
     #[schemars(range(min = 1, max = 255))]
     pub m2s_birsp: u8,
+    /// Requests of a device's cache (D2H Req). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub d2h_req: u8,
+    /// A device's answers to snoops (D2H Rsp). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub d2h_rsp: u8,
+    /// A device's data (D2H Data). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub d2h_data: u8,
+    /// Snoops of a device's cache (H2D Req). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub h2d_req: u8,
+    /// Responses to a device's requests (H2D Rsp). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub h2d_rsp: u8,
+    /// Data for a device's requests (H2D Data). 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub h2d_data: u8,
 }
 
 impl Default for CreditTable {
     /// 128 messages of a class: the bandwidth-delay product of a x16 generation 6 link (one line
     /// in 0.6 ns) over a 75 ns round trip through two ports and a switch. *Assumed*: products do
-    /// not publish their buffers.
+    /// not publish their buffers. 32 of the classes that only snoops use.
     fn default() -> Self {
         CreditTable {
             m2s_req: 128,
@@ -66,6 +118,12 @@ impl Default for CreditTable {
             s2m_drs: 128,
             s2m_bisnp: 32,
             m2s_birsp: 32,
+            d2h_req: 128,
+            d2h_rsp: 32,
+            d2h_data: 128,
+            h2d_req: 32,
+            h2d_rsp: 128,
+            h2d_data: 128,
         }
     }
 }
@@ -80,6 +138,12 @@ impl CreditTable {
             Channel::S2mDrs => self.s2m_drs,
             Channel::S2mBisnp => self.s2m_bisnp,
             Channel::M2sBirsp => self.m2s_birsp,
+            Channel::D2hReq => self.d2h_req,
+            Channel::D2hRsp => self.d2h_rsp,
+            Channel::D2hData => self.d2h_data,
+            Channel::H2dReq => self.h2d_req,
+            Channel::H2dRsp => self.h2d_rsp,
+            Channel::H2dData => self.h2d_data,
         }
     }
 
@@ -112,65 +176,78 @@ struct BufferState {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct FlowControl {
-    /// Which buffers have enough credits waiting to take a ride.
+    /// Which buffers have enough credits waiting to take a ride: those below [`BUFFERS`] / 2.
     mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
     /// The buffers of virtual channel 0, and those of the others: few links have any, and what
     /// is touched for every message should lie close together.
-    first: [BufferState; CLASSES],
-    more: Vec<[BufferState; CLASSES]>,
+    first: [BufferState; ROW],
+    more: Vec<[BufferState; ROW]>,
+    /// The rest, which only CXL.cache uses: the mask, and the buffers of each virtual channel.
+    rest_mask: u64,
+    rest: Vec<[BufferState; ROW]>,
 }
-
-/// Buffers that a virtual channel has room for.
-const CLASSES: usize = BUFFERS / MAX_VCS;
 
 impl FlowControl {
     /// Both ends of a link have buffers for as many messages.
     pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
-        let mut channels = capacity.chunks_exact(CLASSES).map(|channel| {
+        let row = |capacity: &[u8]| {
             std::array::from_fn(|class| BufferState {
-                credits: channel[class],
-                capacity: channel[class],
+                credits: capacity[class],
+                capacity: capacity[class],
                 waiting: 0,
-                sixteenth: (channel[class] / 16).max(1),
+                sixteenth: (capacity[class] / 16).max(1),
             })
-        });
-        let first = channels.next().unwrap_or_default();
-        let mut more: Vec<[BufferState; CLASSES]> = channels.collect();
-        while more
-            .pop_if(|last| last.iter().all(|buffer| buffer.capacity == 0))
-            .is_some()
-        {}
-        more.shrink_to_fit();
+        };
+        let rows = |capacity: &[u8]| {
+            let used = capacity.iter().rposition(|capacity| *capacity > 0);
+            let used = used.map_or(0, |last| last / ROW + 1);
+            let mut rows: Vec<_> = capacity.chunks_exact(ROW).take(used).map(row).collect();
+            rows.shrink_to_fit();
+            rows
+        };
+        let (near, rest) = capacity.split_at(BUFFERS / 2);
         FlowControl {
             mask: 0,
             unreturned: 0,
-            first,
-            more,
+            first: row(near),
+            more: rows(&near[ROW..]),
+            rest_mask: 0,
+            rest: rows(rest),
         }
     }
 
     /// What is known of a buffer that the link has.
     #[inline]
     fn state(&mut self, buffer: Buffer) -> &mut BufferState {
-        let (vc, class) = (buffer.index() / CLASSES, buffer.index() % CLASSES);
-        match vc {
+        let (row, class) = (buffer.index() / ROW, buffer.index() % ROW);
+        match row {
             0 => &mut self.first[class],
-            _ => &mut self.more[vc - 1][class],
+            1..MAX_VCS => &mut self.more[row - 1][class],
+            _ => &mut self.rest[row - MAX_VCS][class],
         }
     }
 
     /// What is known of a buffer.
     #[inline]
     fn get(&self, buffer: Buffer) -> BufferState {
-        let (vc, class) = (buffer.index() / CLASSES, buffer.index() % CLASSES);
-        match vc {
-            0 => self.first[class],
-            _ => self
-                .more
-                .get(vc - 1)
-                .map_or_else(BufferState::default, |of| of[class]),
+        let (row, class) = (buffer.index() / ROW, buffer.index() % ROW);
+        let row = match row {
+            0 => return self.first[class],
+            1..MAX_VCS => self.more.get(row - 1),
+            _ => self.rest.get(row - MAX_VCS),
+        };
+        row.map_or_else(BufferState::default, |row| row[class])
+    }
+
+    /// Says that credits of this buffer may take a ride.
+    #[inline]
+    fn mark(&mut self, buffer: u8) {
+        if usize::from(buffer) < BUFFERS / 2 {
+            self.mask |= 1 << buffer;
+        } else {
+            self.rest_mask |= 1 << (usize::from(buffer) - BUFFERS / 2);
         }
     }
 
@@ -218,7 +295,7 @@ impl FlowControl {
             return false;
         }
         let alone = state.waiting >= (state.capacity / 4).max(1);
-        self.mask |= 1 << buffer.0;
+        self.mark(buffer.0);
         alone
     }
 
@@ -227,14 +304,18 @@ impl FlowControl {
     /// anything that would remind us.
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
         let mine = std::mem::take(&mut self.state(first).waiting);
-        self.mask &= !(1 << first.0);
+        if usize::from(first.0) < BUFFERS / 2 {
+            self.mask &= !(1 << first.0);
+        } else {
+            self.rest_mask &= !(1 << (usize::from(first.0) - BUFFERS / 2));
+        }
         let mut credits = self.take();
         let entries = &mut credits.entries;
         if entries[Credits::PLACES - 1].1 > 0 {
             // All places are taken: the last one waits again.
             let (at, count) = entries[Credits::PLACES - 1];
             self.state(Buffer(at)).waiting = count;
-            self.mask |= 1 << at;
+            self.mark(at);
         }
         entries.rotate_right(1);
         entries[0] = (first.0, mine);
@@ -244,17 +325,26 @@ impl FlowControl {
     /// Takes up to four buffers' credits along.
     #[inline]
     pub(crate) fn take(&mut self) -> Credits {
-        let mut credits = Credits::NONE;
-        if self.mask == 0 {
-            return credits;
+        if self.mask | self.rest_mask == 0 {
+            return Credits::NONE;
         }
+        self.take_marked()
+    }
+
+    fn take_marked(&mut self) -> Credits {
+        let mut credits = Credits::NONE;
         for entry in &mut credits.entries {
-            let buffer = Buffer(self.mask.trailing_zeros() as u8);
-            self.mask &= self.mask - 1;
-            *entry = (buffer.0, std::mem::take(&mut self.state(buffer).waiting));
-            if self.mask == 0 {
-                break;
-            }
+            let (marked, first) = match (self.mask, self.rest_mask) {
+                (0, 0) => break,
+                (0, _) => (&mut self.rest_mask, BUFFERS as u8 / 2),
+                _ => (&mut self.mask, 0),
+            };
+            let buffer = first + marked.trailing_zeros() as u8;
+            *marked &= *marked - 1;
+            *entry = (
+                buffer,
+                std::mem::take(&mut self.state(Buffer(buffer)).waiting),
+            );
         }
         credits
     }
@@ -278,6 +368,12 @@ mod tests {
             s2m_drs: 4,
             s2m_bisnp: 4,
             m2s_birsp: 4,
+            d2h_req: 4,
+            d2h_rsp: 4,
+            d2h_data: 4,
+            h2d_req: 4,
+            h2d_rsp: 4,
+            h2d_data: 4,
         };
         let mut returns = FlowControl::new(&table.by_buffer(2));
         // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
@@ -286,11 +382,11 @@ mod tests {
                 assert!(returns.free(Buffer::of(channel, vc)));
             }
         }
-        let last = Buffer::of(Channel::M2sBirsp, 1);
+        let last = Buffer::of(Channel::H2dData, 1);
         let credits = returns.take_first(last);
         assert_eq!(credits.entries, [(last.0, 1), (0, 1), (1, 1), (2, 1)]);
         let mut seen = 4;
-        while returns.mask != 0 {
+        while returns.mask | returns.rest_mask != 0 {
             seen += returns
                 .take()
                 .entries
@@ -298,8 +394,20 @@ mod tests {
                 .map(|(_, count)| u32::from(*count))
                 .sum::<u32>();
         }
-        assert_eq!(seen, 12);
+        assert_eq!(seen, 24);
         returns.free(Buffer(7));
         assert_eq!(returns.take_first(Buffer(7)).entries[..2], [(7, 1), (0, 0)]);
+    }
+
+    #[test]
+    fn buffers_of_a_link_have_places_of_their_own_and_all_places_are_small() {
+        for vcs in 1..=MAX_VCS as u8 {
+            let all = (0..vcs).flat_map(|vc| Channel::ALL.map(|class| Buffer::of(class, vc)));
+            let mut places: Vec<usize> = all.map(|buffer| buffer.place(vcs)).collect();
+            assert!(places.iter().all(|place| *place < Buffer::places(vcs)));
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), Channel::COUNT * usize::from(vcs));
+        }
     }
 }

@@ -27,7 +27,7 @@ struct Waiting {
 pub struct Outbox {
     queues: [VecDeque<Waiting>; Channel::COUNT],
     /// Classes that have something waiting.
-    occupied: u8,
+    occupied: u16,
     len: u32,
     /// The wake-up that is pending, to ask for no second one.
     wake: Option<SimTime>,
@@ -156,7 +156,7 @@ impl Outbox {
 
     /// Among these classes, the one whose head was ready first.
     #[inline]
-    fn oldest(&self, mut classes: u8) -> Option<(SimTime, usize)> {
+    fn oldest(&self, mut classes: u16) -> Option<(SimTime, usize)> {
         let mut oldest = None;
         while classes != 0 {
             let class = classes.trailing_zeros() as usize;

@@ -7,5 +7,5 @@ pub mod hdm;
 pub mod message;
 pub mod opcode;
 
-pub use message::{LatencyStages, MemMeta, Message, PortId};
+pub use message::{CacheMeta, LatencyStages, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};

@@ -3,7 +3,7 @@
 
 use cxlab_engine::units::{Hpa, Picos};
 
-use crate::coherence::fields::{MetaField, MetaValue, SnpType};
+use crate::coherence::fields::{GoState, MetaField, MetaValue, SnpType};
 use crate::opcode::{Channel, Opcode};
 
 /// The 12-bit identifier of an edge port of a PBR fabric (SPID and DPID of CXL 3.x, section
@@ -76,7 +76,42 @@ impl MemMeta {
     };
 }
 
-/// A CXL.mem message. 72 bytes: it is copied once or twice a hop.
+/// What a CXL.cache message says besides its opcode (CXL 3.1, section 3.2.3). A message of CXL.mem
+/// has [`CacheMeta::NONE`].
+///
+/// The CQID of a request, and of the responses and data it gets, is the message's `tag`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CacheMeta {
+    /// UQID, the host's number for what comes back: a snoop and a pull name it, the snoop response
+    /// and the data carry it back. 0 to 4095.
+    pub uqid: u16,
+    /// `GO`: the state of the line. `Invalid` in every other message.
+    pub granted: GoState,
+    /// D2H Data: the line was snooped after its eviction was asked for, so these data may be stale.
+    pub bogus: bool,
+    /// D2H Req: the line is not expected to be used again soon (NT).
+    pub non_temporal: bool,
+    /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
+    /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
+    /// `ItoMWr` or `DirtyEvict`.
+    pub push: bool,
+}
+
+impl CacheMeta {
+    /// UQIDs that a host can tell apart: 12 bits. CQIDs likewise.
+    pub const IDS: u16 = 1 << 12;
+
+    /// Nothing.
+    pub const NONE: CacheMeta = CacheMeta {
+        uqid: 0,
+        granted: GoState::Invalid,
+        bogus: false,
+        non_temporal: false,
+        push: false,
+    };
+}
+
+/// A CXL.mem or CXL.cache message. 80 bytes: it is copied once or twice a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
     /// The host physical address of the line.
@@ -95,6 +130,8 @@ pub struct Message {
     pub opcode: Opcode,
     /// What it says about cached copies.
     pub meta: MemMeta,
+    /// What it says besides, in CXL.cache.
+    pub cache: CacheMeta,
     /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
     /// a block. 1 in every other message.
     pub lines: u8,
@@ -112,5 +149,15 @@ impl Message {
     #[inline]
     pub fn channel(&self) -> Channel {
         self.opcode.channel()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_no_larger_than_it_says() {
+        assert_eq!(size_of::<Message>(), 80);
     }
 }

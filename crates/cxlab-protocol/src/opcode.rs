@@ -1,13 +1,13 @@
-//! Message classes and opcodes of CXL.mem, spelt as the specification spells them.
+//! Message classes and opcodes of CXL.mem and CXL.cache, spelt as the specification spells them.
 //!
-//! Codes are those of CXL 3.1, tables 3-35, 3-38, 3-40, 3-46 and 3-50 (as numbered by the bits of
-//! the CXL performance monitoring unit's event groups). Back-invalidation opcodes are named here
-//! so that credits, packing and routing already have their place; the agents that send them come
-//! with device-managed coherence.
+//! Codes are those of CXL 3.1: tables 3-35, 3-38, 3-40, 3-46 and 3-50 for CXL.mem (as numbered by
+//! the bits of the CXL performance monitoring unit's event groups), tables 3-22, 3-25, 3-26 and
+//! 3-27 for CXL.cache.
 
 /// A message class: what has its own credits and may not be blocked by another class.
 ///
-/// Directions are seen from the host: `M2s` is master to subordinate (host to device).
+/// Directions are seen from the host: `M2s` is master to subordinate (host to device), `H2d` is
+/// host to device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Channel {
@@ -23,11 +23,23 @@ pub enum Channel {
     S2mBisnp = 4,
     /// Responses to back-invalidation snoops.
     M2sBirsp = 5,
+    /// Requests of a device's cache to the host.
+    D2hReq = 6,
+    /// A device's responses to snoops, without data.
+    D2hRsp = 7,
+    /// A device's data, written back or snooped: a header and four 16-byte data slots.
+    D2hData = 8,
+    /// The host's snoops of a device's cache.
+    H2dReq = 9,
+    /// The host's responses to a device's requests, without data.
+    H2dRsp = 10,
+    /// The host's data for a device: a header and four 16-byte data slots.
+    H2dData = 11,
 }
 
 impl Channel {
     /// How many message classes there are.
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 12;
     /// Every class, in the order of their numbers.
     pub const ALL: [Channel; Channel::COUNT] = [
         Channel::M2sReq,
@@ -36,18 +48,41 @@ impl Channel {
         Channel::S2mDrs,
         Channel::S2mBisnp,
         Channel::M2sBirsp,
+        Channel::D2hReq,
+        Channel::D2hRsp,
+        Channel::D2hData,
+        Channel::H2dReq,
+        Channel::H2dRsp,
+        Channel::H2dData,
     ];
 
     /// Whether its messages carry a 64-byte line.
     #[inline]
     pub const fn carries_data(self) -> bool {
-        matches!(self, Channel::M2sRwd | Channel::S2mDrs)
+        matches!(
+            self,
+            Channel::M2sRwd | Channel::S2mDrs | Channel::D2hData | Channel::H2dData
+        )
     }
 
-    /// Whether it flows from the master (host) to the subordinate (device).
+    /// Whether it flows from the host to the device: M2S of CXL.mem, H2D of CXL.cache.
     #[inline]
-    pub const fn is_m2s(self) -> bool {
-        matches!(self, Channel::M2sReq | Channel::M2sRwd | Channel::M2sBirsp)
+    pub const fn is_downstream(self) -> bool {
+        matches!(
+            self,
+            Channel::M2sReq
+                | Channel::M2sRwd
+                | Channel::M2sBirsp
+                | Channel::H2dReq
+                | Channel::H2dRsp
+                | Channel::H2dData
+        )
+    }
+
+    /// Whether it belongs to CXL.cache; the others belong to CXL.mem.
+    #[inline]
+    pub const fn is_cache(self) -> bool {
+        self as u8 >= Channel::D2hReq as u8
     }
 
     /// Its number, for tables by class.
@@ -65,13 +100,19 @@ impl Channel {
             Channel::S2mDrs => "s2m_drs",
             Channel::S2mBisnp => "s2m_bisnp",
             Channel::M2sBirsp => "m2s_birsp",
+            Channel::D2hReq => "d2h_req",
+            Channel::D2hRsp => "d2h_rsp",
+            Channel::D2hData => "d2h_data",
+            Channel::H2dReq => "h2d_req",
+            Channel::H2dRsp => "h2d_rsp",
+            Channel::H2dData => "h2d_data",
         }
     }
 }
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $channel:ident $code:literal,)*) => {
-        /// An opcode of CXL.mem.
+        /// An opcode of CXL.mem or CXL.cache.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Opcode { $($(#[$doc])* $name,)* }
@@ -162,6 +203,78 @@ opcodes! {
     BiRspSBlk = M2sBirsp 5,
     /// As `BiRspE`, for a block of lines.
     BiRspEBlk = M2sBirsp 6,
+    /// Read the current value once; nothing is cached. Answered by data alone.
+    RdCurr = D2hReq 1,
+    /// Read to hold the line exclusive or modified.
+    RdOwn = D2hReq 2,
+    /// Read to hold the line shared.
+    RdShared = D2hReq 3,
+    /// Read to hold the line in any state.
+    RdAny = D2hReq 4,
+    /// Own the line without its data: to write all of it, or to own what is held shared.
+    RdOwnNoData = D2hReq 5,
+    /// Own the line and write all of it, into a cache of the host if there is one.
+    ItoMWr = D2hReq 6,
+    /// Own the line and write all of it where it is: in a cache of the host on a hit, else in
+    /// memory. `MemWr` in CXL 2.0 and before.
+    WrCur = D2hReq 7,
+    /// Invalidate the line in every cache (`CLFlush`).
+    ClFlush = D2hReq 8,
+    /// The device gives up a clean, exclusive line and offers its data.
+    CleanEvict = D2hReq 9,
+    /// The device gives up a modified line.
+    DirtyEvict = D2hReq 10,
+    /// The device has dropped a clean line.
+    CleanEvictNoData = D2hReq 11,
+    /// Weakly ordered write of 0 to 63 bytes (`WOWrInv`).
+    WoWrInv = D2hReq 12,
+    /// Weakly ordered write of 64 bytes (`WOWrInvF`).
+    WoWrInvF = D2hReq 13,
+    /// Strongly ordered write of 0 to 64 bytes.
+    WrInv = D2hReq 14,
+    /// The device's cache holds no line of host memory any more.
+    CacheFlushed = D2hReq 16,
+    /// Snooped: was shared or exclusive, is shared.
+    RspSHitSE = D2hRsp 1,
+    /// Snooped: was invalid.
+    RspIHitI = D2hRsp 4,
+    /// Snooped: was shared or exclusive, is invalid.
+    RspIHitSE = D2hRsp 5,
+    /// Snooped: held, and unchanged.
+    RspVHitV = D2hRsp 6,
+    /// Snooped: was modified, is shared; data follow.
+    RspSFwdM = D2hRsp 7,
+    /// Snooped: was modified, is invalid; data follow.
+    RspIFwdM = D2hRsp 15,
+    /// Snooped: modified or exclusive, and unchanged; data follow.
+    RspVFwdV = D2hRsp 22,
+    /// Data of a device, for the host's buffer that `UQID` names. The message has no opcode of its
+    /// own.
+    D2hData = D2hData 0,
+    /// Snoop for a shared copy.
+    SnpData = H2dReq 1,
+    /// Snoop that invalidates.
+    SnpInv = H2dReq 2,
+    /// Snoop for the current value; no state need change.
+    SnpCur = H2dReq 3,
+    /// Send the data of a write; it is not done yet.
+    WritePull = H2dRsp 1,
+    /// Global observation: the request is ordered, and this is the state of the line.
+    Go = H2dRsp 4,
+    /// Global observation of a write or eviction: send its data.
+    GoWritePull = H2dRsp 5,
+    /// A weakly ordered write is done.
+    ExtCmp = H2dRsp 6,
+    /// Global observation of an eviction whose data are not wanted.
+    GoWritePullDrop = H2dRsp 8,
+    /// Observation within a part of the system. CXL 2.0 only; reserved from 3.0 on.
+    FastGo = H2dRsp 12,
+    /// Observation of a write within a part of the system: send its data; `ExtCmp` will follow.
+    FastGoWritePull = H2dRsp 13,
+    /// A write failed: send its data, which are dropped.
+    GoErrWritePull = H2dRsp 15,
+    /// Data for the device's request that `CQID` names. The message has no opcode of its own.
+    H2dData = H2dData 0,
 }
 
 #[cfg(test)]
@@ -184,6 +297,33 @@ mod tests {
     fn channels_are_numbered_by_their_place() {
         for (i, channel) in Channel::ALL.iter().enumerate() {
             assert_eq!(channel.index(), i);
+        }
+    }
+
+    #[test]
+    fn each_protocol_and_direction_has_three_classes_and_each_carries_data_in_one() {
+        for cache in [false, true] {
+            for downstream in [false, true] {
+                let classes = Channel::ALL
+                    .into_iter()
+                    .filter(|c| c.is_cache() == cache && c.is_downstream() == downstream);
+                assert_eq!(classes.clone().count(), 3);
+                assert_eq!(classes.filter(|c| c.carries_data()).count(), 1);
+            }
+        }
+    }
+
+    /// The device's end of a class: its name begins with where its messages come from.
+    #[test]
+    fn directions_are_those_of_the_names() {
+        for channel in Channel::ALL {
+            let name = channel.name();
+            let downstream = name.starts_with("m2s") || name.starts_with("h2d");
+            assert_eq!(channel.is_downstream(), downstream, "{name}");
+            assert_eq!(
+                channel.is_cache(),
+                name.contains("2d_") || name.contains("2h_")
+            );
         }
     }
 }

@@ -302,7 +302,15 @@ impl CoherentDevice {
                     self.release(ctx, &arrived);
                     self.snoop_answered(ctx, &message, peer);
                 }
-                Channel::S2mNdr | Channel::S2mDrs | Channel::S2mBisnp => {
+                Channel::S2mNdr
+                | Channel::S2mDrs
+                | Channel::S2mBisnp
+                | Channel::D2hReq
+                | Channel::D2hRsp
+                | Channel::D2hData
+                | Channel::H2dReq
+                | Channel::H2dRsp
+                | Channel::H2dData => {
                     panic!("{:?} was routed to a device", message.opcode)
                 }
             }

@@ -7,7 +7,7 @@ use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::Peers;
 use cxlab_protocol::coherence::message::{S2m, Snoop};
-use cxlab_protocol::{Channel, LatencyStages, MemMeta, Message};
+use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message};
 
 use super::lines::{Contexts, NONE};
 use super::{Answers, CoherentDevice, dpa_of};
@@ -28,6 +28,7 @@ impl CoherentDevice {
             destination: to.source,
             opcode: response.opcode(),
             meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
             lines: 1,
             data,
             vc: 0,
@@ -88,6 +89,7 @@ impl CoherentDevice {
                     kind.opcode()
                 },
                 meta: MemMeta::NONE,
+                cache: CacheMeta::NONE,
                 lines,
                 data: 0,
                 vc: 0,
@@ -118,7 +120,7 @@ fn sent<'a>(
         let class = match message.channel() {
             Channel::S2mNdr => 0,
             Channel::S2mDrs => 1,
-            Channel::S2mBisnp | Channel::M2sReq | Channel::M2sRwd | Channel::M2sBirsp => return,
+            _ => return,
         };
         match owners[class].pop_front() {
             Some(NONE) => {

@@ -15,7 +15,7 @@ use cxlab_memory::fixed::FixedParams;
 use cxlab_memory::{Medium, VictimPolicy, victim};
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 
 use crate::cache::Cache;
 
@@ -53,6 +53,7 @@ pub fn link(credits: u8) -> LinkParams {
             s2m_drs: credits,
             s2m_bisnp: credits,
             m2s_birsp: credits,
+            ..CreditTable::default()
         },
         ..LinkParams::default()
     }
@@ -388,6 +389,7 @@ pub fn message(what: M2s, line: u64) -> Message {
             value,
             snoop,
         },
+        cache: CacheMeta::NONE,
         lines: 1,
         data: 0,
         vc: 0,

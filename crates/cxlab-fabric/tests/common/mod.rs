@@ -8,7 +8,7 @@ use cxlab_engine::{Component, ComponentId, Ctx, Wire};
 use cxlab_link::{
     Blocked, Buffer, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission,
 };
-use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
 
 /// A link on which a message without data takes 1 ns, one with data `data` ns, and the wire 1 ns.
 pub fn link(data: u64) -> LinkParams {
@@ -65,6 +65,7 @@ pub fn message(opcode: Opcode, source: u16, destination: u16, issued: u64, tag: 
         vc: 0,
         hops: 0,
         meta: MemMeta::NONE,
+        cache: CacheMeta::NONE,
         lines: 1,
         data: 0,
     }

@@ -6,7 +6,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::message::{M2s, S2m};
 use cxlab_protocol::coherence::requester::{Action, Actions, Event, Line, LineState, step};
-use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 
 use super::entries::{Kind, NONE};
 use super::{CachingRequester, access_event, local_step};
@@ -272,6 +272,7 @@ impl CachingRequester {
             vc: 0,
             hops: 0,
             meta,
+            cache: CacheMeta::NONE,
             lines: 1,
             data: 0,
         }

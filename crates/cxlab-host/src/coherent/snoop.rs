@@ -6,7 +6,7 @@ use cxlab_link::{Buffer, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
-use cxlab_protocol::{MemMeta, Message};
+use cxlab_protocol::{CacheMeta, MemMeta, Message};
 
 use super::CachingRequester;
 use super::entries::{Entry, Kind, NONE};
@@ -239,6 +239,7 @@ impl CachingRequester {
                 destination: message.source,
                 opcode,
                 meta: MemMeta::NONE,
+                cache: CacheMeta::NONE,
                 lines,
                 data: 0,
                 vc: 0,

@@ -27,7 +27,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::Statistic;
-use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
 
 use crate::cache::PrivateCache;
@@ -732,6 +732,7 @@ impl Core {
                 vc: 0,
                 hops: 0,
                 meta: MemMeta::NONE,
+                cache: CacheMeta::NONE,
                 lines: 1,
                 data: 0,
             },

@@ -16,7 +16,7 @@ use cxlab_link::{
 };
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 use crate::home::Home;
@@ -40,6 +40,7 @@ pub fn link(credits: u8) -> LinkParams {
             s2m_drs: credits,
             s2m_bisnp: credits,
             m2s_birsp: credits,
+            ..CreditTable::default()
         },
         ..LinkParams::default()
     }
@@ -183,6 +184,7 @@ pub fn respond(request: &Message, opcode: Opcode, data: u16) -> Message {
         opcode,
         data,
         meta: MemMeta::NONE,
+        cache: CacheMeta::NONE,
         hops: 0,
         ..*request
     }
@@ -199,6 +201,7 @@ pub fn snoop(opcode: Opcode, line: u64, lines: u8) -> Message {
         destination: PortId(0),
         opcode,
         meta: MemMeta::NONE,
+        cache: CacheMeta::NONE,
         lines,
         data: 0,
         vc: 0,

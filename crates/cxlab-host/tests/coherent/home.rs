@@ -10,7 +10,7 @@ use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Operation, Peer, step};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
-use cxlab_protocol::{Channel, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, Channel, MemMeta, Message, Opcode, PortId};
 
 use crate::harness::{DEVICE, HDM_H, end, link};
 
@@ -179,7 +179,7 @@ impl Home {
                 let event = Event::Message(peer(port), m2s);
                 self.step(ctx, line, event, Some((port, message)));
             }
-            Channel::S2mNdr | Channel::S2mDrs | Channel::S2mBisnp => panic!("{message:?}"),
+            _ => panic!("{message:?}"),
         }
     }
 
@@ -336,6 +336,7 @@ impl Home {
             destination: PortId(to),
             opcode: reply.opcode(),
             meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
             hops: 0,
             data,
             ..*request

@@ -77,7 +77,8 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
     let (mut buffered, mut on_their_way): (Vec<Buffer>, Vec<Credits>) = Default::default();
     let mut rng = StreamRng::new(1, "credits");
     for step in 0..100_000 {
-        let (channel, vc) = (Channel::ALL[rng.below(6) as usize], rng.below(3) as u8);
+        let channel = Channel::ALL[rng.below(Channel::COUNT as u64) as usize];
+        let vc = rng.below(3) as u8;
         let buffer = Buffer::of(channel, vc);
         match rng.below(3) {
             0 if goes(&mut sender, buffer) => buffered.push(buffer),

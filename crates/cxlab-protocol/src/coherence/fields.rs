@@ -1,6 +1,6 @@
-//! The fields of CXL.mem messages that say what a request does to cached copies.
+//! The fields of CXL.mem and CXL.cache messages that say what a request does to cached copies.
 //!
-//! Codes are those of CXL 3.1, tables 3-36, 3-37 and 3-38.
+//! Codes are those of CXL 3.1, tables 3-36, 3-37 and 3-38, and 3-20 for CXL.cache.
 
 /// Which metadata a message carries (table 3-36).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,9 +38,25 @@ pub enum SnpType {
     SnpInv = 0b011,
 }
 
+/// The state that a `GO` of CXL.cache gives the device (table 3-20).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum GoState {
+    /// Use the data at most once.
+    Invalid = 0b0011,
+    /// A shared copy.
+    Shared = 0b0001,
+    /// The only copy, clean.
+    Exclusive = 0b0010,
+    /// The only copy, which the device must write back.
+    Modified = 0b0110,
+    /// The request failed.
+    Error = 0b0100,
+}
+
 /// Who keeps a region of host-managed device memory coherent (section 2.2 and 3.3.1).
 ///
-/// HDM-D, which needs CXL.cache, is not among them.
+/// HDM-D, which needs requests to device memory over CXL.cache, is not among them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CoherenceClass {
     /// The host alone; the device never snoops.
@@ -76,6 +92,7 @@ codes! {
     MetaField { Meta0State NoOp }
     MetaValue { Invalid Any Shared }
     SnpType { NoOp SnpData SnpCur SnpInv }
+    GoState { Invalid Shared Exclusive Modified Error }
 }
 
 #[cfg(test)]
@@ -93,6 +110,10 @@ mod tests {
         for &value in SnpType::ALL {
             assert_eq!(SnpType::from_code(value.code()), Some(value));
         }
+        for &value in GoState::ALL {
+            assert_eq!(GoState::from_code(value.code()), Some(value));
+        }
+        assert_eq!(GoState::from_code(0b0000), None);
         assert_eq!(MetaField::from_code(0b10), None);
         assert_eq!(MetaValue::from_code(0b01), None);
         assert_eq!(SnpType::from_code(0b100), None);

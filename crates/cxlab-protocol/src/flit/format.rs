@@ -1,7 +1,6 @@
 //! The slot formats and the limits of each flit format, as tables.
 //!
-//! A slot format says how many messages of each class one slot can hold at most. CXL.cache
-//! classes join by one more column, one more nibble in [`Counts`] and their formats.
+//! A slot format says how many messages of each class one slot can hold at most.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,7 +72,7 @@ impl FlitFormat {
 }
 
 /// Counts of messages by class, a nibble each, at `4 * Channel::index()`.
-pub(super) type Counts = u32;
+pub(super) type Counts = u64;
 
 /// One message of the class.
 pub(super) const fn one(channel: Channel) -> Counts {
@@ -82,79 +81,128 @@ pub(super) const fn one(channel: Channel) -> Counts {
 
 /// How many messages of the class are in `counts`.
 pub(super) const fn count_of(counts: Counts, channel: Channel) -> u32 {
-    counts >> (4 * channel.index()) & 0xf
+    (counts >> (4 * channel.index()) & 0xf) as u32
 }
 
-/// A row of a table: counts in the order of the columns `req rwd ndr drs bisnp birsp`.
-const fn row(req: u32, rwd: u32, ndr: u32, drs: u32, bisnp: u32, birsp: u32) -> Counts {
+/// A row of a table: CXL.mem messages in the order of the columns `req rwd ndr drs bisnp birsp`.
+const fn row(req: u64, rwd: u64, ndr: u64, drs: u64, bisnp: u64, birsp: u64) -> Counts {
     req | rwd << 4 | ndr << 8 | drs << 12 | bisnp << 16 | birsp << 20
 }
 
-/// Slot formats of 68-byte flits, slot 0: CXL 3.1, tables 4-7 and 4-8. Formats with CXL.cache
-/// messages are listed by their CXL.mem part; H6 (integrity) is left out.
+/// And these messages of CXL.cache from the device to the host.
+const fn d2h(req: u64, rsp: u64, data: u64) -> Counts {
+    req << 24 | rsp << 28 | data << 32
+}
+
+/// And these messages of CXL.cache from the host to the device.
+const fn h2d(req: u64, rsp: u64, data: u64) -> Counts {
+    req << 36 | rsp << 40 | data << 44
+}
+
+/// Slot formats of 68-byte flits, slot 0: CXL 3.1, tables 4-7 and 4-8. H6 (integrity) is left out.
 #[rustfmt::skip]
 const H_68: &[Counts] = &[
     //  req rwd ndr drs bisnp birsp
-    row(0,  1,  0,  0,  0,    0), // H4 M2S: RwD
-    row(1,  0,  0,  0,  0,    0), // H5 M2S: Req
-    row(0,  0,  1,  1,  0,    0), // H3 S2M: DRS + NDR
-    row(0,  0,  2,  0,  0,    0), // H4 S2M: 2 NDR
-    row(0,  0,  0,  2,  0,    0), // H5 S2M: 2 DRS
+    h2d(1, 1, 0),                                   // H0 H2D: Req + Rsp
+    h2d(0, 2, 1),                                   // H1 H2D: data header + 2 Rsp
+    h2d(1, 0, 1),                                   // H2 H2D: Req + data header
+    h2d(0, 0, 4),                                   // H3 H2D: 4 data headers
+    row(0,  1,  0,  0,  0,    0),                   // H4 M2S: RwD
+    row(1,  0,  0,  0,  0,    0),                   // H5 M2S: Req
+    row(0,  0,  1,  0,  0,    0) | d2h(0, 2, 1),    // H0 D2H: data header + 2 Rsp + NDR
+    d2h(1, 0, 1),                                   // H1 D2H: Req + data header
+    d2h(0, 1, 4),                                   // H2 D2H: 4 data headers + Rsp
+    row(0,  0,  1,  1,  0,    0),                   // H3 S2M: DRS + NDR
+    row(0,  0,  2,  0,  0,    0),                   // H4 S2M: 2 NDR
+    row(0,  0,  0,  2,  0,    0),                   // H5 S2M: 2 DRS
 ];
 
 /// Slot formats of 68-byte flits, slots 1 to 3: CXL 3.1, tables 4-7 and 4-8.
 #[rustfmt::skip]
 const G_68: &[Counts] = &[
     //  req rwd ndr drs bisnp birsp
-    row(1,  0,  0,  0,  0,    0), // G4 M2S: Req (+ H2D data header)
-    row(0,  1,  0,  0,  0,    0), // G5 M2S: RwD (+ H2D response)
-    row(0,  0,  2,  1,  0,    0), // G4 S2M: DRS + 2 NDR; G5 S2M: 2 NDR is a part of it
-    row(0,  0,  0,  3,  0,    0), // G6 S2M: 3 DRS
+    h2d(0, 4, 0),                                   // G1 H2D: 4 Rsp
+    h2d(1, 1, 1),                                   // G2 H2D: Req + data header + Rsp
+    h2d(0, 1, 4),                                   // G3 H2D: 4 data headers + Rsp
+    row(1,  0,  0,  0,  0,    0) | h2d(0, 0, 1),    // G4 M2S: Req + H2D data header
+    row(0,  1,  0,  0,  0,    0) | h2d(0, 1, 0),    // G5 M2S: RwD + H2D Rsp
+    d2h(1, 2, 0),                                   // G1 D2H: Req + 2 Rsp
+    d2h(1, 1, 1),                                   // G2 D2H: Req + data header + Rsp
+    d2h(0, 0, 4),                                   // G3 D2H: 4 data headers
+    row(0,  0,  2,  1,  0,    0),                   // G4 S2M: DRS + 2 NDR; G5 S2M: 2 NDR is a part of it
+    row(0,  0,  0,  3,  0,    0),                   // G6 S2M: 3 DRS
 ];
 
 /// Slot formats of 256-byte flits, slot 0 (14 bytes): CXL 3.1, table 4-15, HBR columns.
 #[rustfmt::skip]
 const H_256: &[Counts] = &[
     //  req rwd ndr drs bisnp birsp
-    row(1,  0,  0,  0,  0,    0), // H4
-    row(0,  0,  0,  0,  0,    2), // H5
-    row(0,  0,  0,  0,  1,    0), // H6
-    row(0,  0,  2,  0,  0,    0), // H7
-    row(0,  1,  0,  0,  0,    0), // H14
-    row(0,  0,  0,  2,  0,    0), // H15
+    h2d(1, 0, 0),                    // H0
+    h2d(0, 2, 0),                    // H1
+    d2h(1, 1, 0),                    // H2
+    d2h(0, 4, 0),                    // H3
+    row(1,  0,  0,  0,  0,    0),    // H4
+    row(0,  0,  0,  0,  0,    2),    // H5
+    row(0,  0,  0,  0,  1,    0),    // H6
+    row(0,  0,  2,  0,  0,    0),    // H7
+    h2d(0, 0, 3),                    // H12
+    d2h(0, 0, 4),                    // H13
+    row(0,  1,  0,  0,  0,    0),    // H14
+    row(0,  0,  0,  2,  0,    0),    // H15
 ];
 
-/// Slot formats of latency-optimised flits, slot 8 (12 bytes): CXL 3.1, table 4-16. Req and RwD
+/// Slot formats of latency-optimised flits, slot 8 (12 bytes): CXL 3.1, table 4-16. M2S Req and RwD
 /// fit "zero extended": we take it that the bits cut off are always zero (*assumed*).
-const HS_256: &[Counts] = H_256;
+#[rustfmt::skip]
+const HS_256: &[Counts] = &[
+    //  req rwd ndr drs bisnp birsp
+    h2d(1, 0, 0),                    // HS0
+    h2d(0, 2, 0),                    // HS1
+    d2h(1, 0, 0),                    // HS2
+    d2h(0, 3, 0),                    // HS3
+    row(1,  0,  0,  0,  0,    0),    // HS4
+    row(0,  0,  0,  0,  0,    2),    // HS5
+    row(0,  0,  0,  0,  1,    0),    // HS6
+    row(0,  0,  2,  0,  0,    0),    // HS7
+    h2d(0, 0, 3),                    // HS12
+    d2h(0, 0, 3),                    // HS13
+    row(0,  1,  0,  0,  0,    0),    // HS14
+    row(0,  0,  0,  2,  0,    0),    // HS15
+];
 
 /// Slot formats of 256-byte flits, 16-byte slots: CXL 3.1, table 4-14, HBR columns.
 #[rustfmt::skip]
 const G_256: &[Counts] = &[
     //  req rwd ndr drs bisnp birsp
-    row(1,  0,  0,  0,  0,    0), // G4
-    row(0,  0,  0,  0,  0,    3), // G5
-    row(0,  0,  1,  0,  1,    0), // G6
-    row(0,  0,  3,  0,  0,    0), // G7
-    row(0,  1,  0,  0,  0,    0), // G14
-    row(0,  0,  0,  3,  0,    0), // G15
+    h2d(1, 1, 0),                    // G0
+    h2d(0, 3, 0),                    // G1
+    d2h(1, 2, 0),                    // G2
+    d2h(0, 4, 0),                    // G3
+    row(1,  0,  0,  0,  0,    0),    // G4
+    row(0,  0,  0,  0,  0,    3),    // G5
+    row(0,  0,  1,  0,  1,    0),    // G6
+    row(0,  0,  3,  0,  0,    0),    // G7
+    h2d(0, 0, 4),                    // G12
+    d2h(0, 0, 4),                    // G13
+    row(0,  1,  0,  0,  0,    0),    // G14
+    row(0,  0,  0,  3,  0,    0),    // G15
 ];
 
 /// Most messages in a 68-byte flit: CXL 3.1, section 4.2.5, last rule but three.
 #[rustfmt::skip]
 const MAX_68: Counts =
     //  req rwd ndr drs bisnp birsp
-    row(2,  1,  2,  3,  0,    0);
+    row(2,  1,  2,  3,  0,    0) | d2h(4, 2, 4) | h2d(2, 4, 4);
 
 /// Most messages in two neighbouring groups of slots ("rolling 128 B group"): CXL 3.1, section
 /// 4.3.4, table 4-18.
 #[rustfmt::skip]
 const MAX_256: Counts =
     //  req rwd ndr drs bisnp birsp
-    row(4,  2,  6,  3,  2,    3);
+    row(4,  2,  6,  3,  2,    3) | d2h(4, 4, 4) | h2d(2, 6, 4);
 
 /// Places of a table by class: a power of two.
-pub(super) const CLASSES: usize = 8;
+pub(super) const CLASSES: usize = 16;
 
 /// Most slots of any format.
 pub(super) const SLOTS: usize = 15;
@@ -315,7 +363,7 @@ static B256_LATENCY_OPTIMIZED: Rules = Rules {
 };
 
 /// Distinct contents that a slot can have, with room to spare.
-const STATES: usize = 24;
+const STATES: usize = 64;
 
 /// The contents a slot can have and how one more message changes them, computed from the slot
 /// formats: contents are legal when some format has room for them.

@@ -1,10 +1,10 @@
 //! What a link transmitter puts into flits: slot formats, message limits, rollover of data.
 //!
-//! Modelled: the slots of CXL.mem in 68-byte flits (CXL 3.1, sections 4.2.2 to 4.2.5), in standard
+//! Modelled: the slots of CXL.mem and CXL.cache in 68-byte flits (CXL 3.1, sections 4.2.2 to 4.2.5), in standard
 //! and in latency-optimised 256-byte flits (sections 4.3.2 to 4.3.4), with the maximum number of
 //! messages of each class. No time: [`FlitPacker`] counts flits, the link gives them a duration.
 //!
-//! Left out: CXL.cache and CXL.io, byte enables and extended metadata (a fifth data slot),
+//! Left out: CXL.io, byte enables and extended metadata (a fifth data slot),
 //! half-line transfers of 68-byte flits, control flits, the smaller PBR slot formats, credits
 //! (they have their own field in the flit and take no slot). `docs/flit-packing.md` holds the
 //! sources of every rule, the derivation of [`efficiency()`] and this list in full.

@@ -209,7 +209,10 @@ impl FlitPacker {
     fn remaining_at(&self, rules: &Rules, slot: u8) -> u32 {
         let machine = &rules.states[rules.kind[slot as usize] as usize];
         let counts = machine.counts[self.state[slot as usize] as usize];
-        let own = count_of(counts, Channel::S2mDrs) + count_of(counts, Channel::M2sRwd);
+        let own = count_of(counts, Channel::S2mDrs)
+            + count_of(counts, Channel::M2sRwd)
+            + count_of(counts, Channel::D2hData)
+            + count_of(counts, Channel::H2dData);
         let later = (self.data & u16::MAX << slot).count_ones();
         later + self.pending - own * DATA_SLOTS_PER_LINE
     }
@@ -425,6 +428,8 @@ mod tests {
             Channel::M2sRwd => 1,
             Channel::S2mDrs => 3,
             Channel::S2mBisnp | Channel::M2sBirsp => 0,
+            Channel::D2hRsp | Channel::H2dReq => 2,
+            Channel::D2hReq | Channel::D2hData | Channel::H2dRsp | Channel::H2dData => 4,
         }
     }
 
@@ -435,7 +440,9 @@ mod tests {
             Channel::M2sRwd => 4,
             Channel::S2mNdr => 12,
             Channel::S2mDrs | Channel::M2sBirsp => 6,
-            Channel::S2mBisnp => 4,
+            Channel::S2mBisnp | Channel::H2dReq => 4,
+            Channel::D2hReq | Channel::D2hRsp | Channel::D2hData | Channel::H2dData => 8,
+            Channel::H2dRsp => 12,
         }
     }
 
