@@ -52,6 +52,9 @@
 //!   response channels must not let `BIConflictAck` pass an earlier `Cmp*` of the same line.
 
 pub mod block;
+pub mod cache_agent;
+pub mod cache_home;
+pub mod cache_message;
 pub mod dcoh;
 pub mod fields;
 mod filter;

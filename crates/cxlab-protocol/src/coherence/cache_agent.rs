@@ -1,0 +1,559 @@
+//! The cache of a device that holds lines of its host's memory over CXL.cache: the host-memory
+//! cache (HMC) of a Type 1 or Type 2 device.
+//!
+//! One line has at most one request under way. `GO` and data travel on different channels and may
+//! arrive in either order (CXL 3.1, section 3.2.5.2). A snoop is answered at once, whatever is under
+//! way (section 3.2.5.14, rule 10):
+//!
+//! - Before the `GO` the device has what it had when it asked, or nothing.
+//! - A snoop that comes after the `GO` and before the data is about the new copy. A clean copy is
+//!   given up or shared at once, and the data are used once when they come. Of a modified copy
+//!   the answer goes at once and the data follow when they have come and been used.
+//! - An eviction that a snoop overtook has lost its data to the snoop: what the host then pulls is
+//!   marked Bogus (section 3.2.5.4).
+//!
+//! This rests on what the host and the link guarantee, which the module's documentation lists. By
+//! table 3-28 reads and writes are asked for only where the device has no copy, and a shared line is
+//! upgraded with `RdOwnNoData`. Left out: several requests to one line at once (section 3.2.5.9),
+//! byte enables, errors (`GO-Err`, `GO-I` for reads, `GO_ERR_WritePull`, poison).
+//!
+//! The states are those of Tan, Donaldson and Wickerson, "Formalising CXL Cache Coherence" (arXiv
+//! 2410.15908), where it has them: `IsAD` is its ISAD, `IsDI` its ISDI, `CiA` its SIAC.
+
+use super::cache_message::{Answer, Reply, Request};
+use super::fields::GoState;
+use super::list::List;
+use super::message::Snoop;
+
+/// The state of a line in a device.
+///
+/// `A` waits for the host's answer (`GO` or a pull), `D` for data.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[repr(u8)]
+pub enum Line {
+    /// Invalid: no copy.
+    #[default]
+    I,
+    /// Shared: a clean copy, others may have one too.
+    S,
+    /// Exclusive: the only copy, clean.
+    E,
+    /// Modified: the only copy, memory is stale.
+    M,
+    /// A load waits for `GO` and data.
+    IsAD,
+    /// A load waits for `GO`; the data are here.
+    IsA,
+    /// A load was granted Shared and waits for data.
+    IsD,
+    /// A load was granted Exclusive and waits for data.
+    IeD,
+    /// A load was granted Modified and waits for data.
+    IoD,
+    /// A snoop took the copy that a load was granted: the data will be used once.
+    IsDI,
+    /// A store waits for `GO` and data.
+    ImAD,
+    /// A store waits for `GO`; the data are here.
+    ImA,
+    /// A store was granted ownership and waits for data.
+    ImD,
+    /// A store of a whole line waits for ownership.
+    InA,
+    /// A shared line waits to become the only copy.
+    SmA,
+    /// As `SmA`, but a snoop took the shared copy: ownership will come without data.
+    ImN,
+    /// A load that does not cache waits for data.
+    IcD,
+    /// A whole line waits to be pulled into the host (`ItoMWr`, `WrCur`).
+    IwA,
+    /// A strongly ordered write waits to be pulled.
+    IuA,
+    /// A strongly ordered write was pulled and waits for `GO`.
+    IuG,
+    /// A weakly ordered write waits to be pulled.
+    IvA,
+    /// A weakly ordered write was pulled and waits for `ExtCmp`.
+    IvC,
+    /// A flush waits for `GO`.
+    IfA,
+    /// A modified line is to be evicted.
+    MiA,
+    /// An exclusive line is to be evicted, with its data.
+    EiA,
+    /// A clean eviction without data waits for `GO`.
+    CiA,
+    /// A snoop took the line that is to be evicted.
+    IiA,
+}
+
+impl Line {
+    /// Every state, in the order of their numbers.
+    pub const ALL: [Line; 27] = [
+        Line::I,
+        Line::S,
+        Line::E,
+        Line::M,
+        Line::IsAD,
+        Line::IsA,
+        Line::IsD,
+        Line::IeD,
+        Line::IoD,
+        Line::IsDI,
+        Line::ImAD,
+        Line::ImA,
+        Line::ImD,
+        Line::InA,
+        Line::SmA,
+        Line::ImN,
+        Line::IcD,
+        Line::IwA,
+        Line::IuA,
+        Line::IuG,
+        Line::IvA,
+        Line::IvC,
+        Line::IfA,
+        Line::MiA,
+        Line::EiA,
+        Line::CiA,
+        Line::IiA,
+    ];
+
+    /// Whether nothing is under way: I, S, E or M.
+    #[inline]
+    pub const fn is_stable(self) -> bool {
+        (self as u8) <= Line::M as u8
+    }
+}
+
+/// All that a device keeps of one line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct LineState {
+    /// The copy, or the request under way.
+    pub line: Line,
+    /// The snoop that was answered and whose data will follow when they have come.
+    pub owes: Option<Snoop>,
+}
+
+impl LineState {
+    /// A line without a request or owed data.
+    pub const fn stable(line: Line) -> LineState {
+        LineState { line, owes: None }
+    }
+
+    /// Whether the cache array alone describes the line, so that the device may forget its entry
+    /// for what is under way.
+    #[inline]
+    pub const fn is_settled(self) -> bool {
+        self.line.is_stable()
+    }
+}
+
+/// What happens to a line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Event {
+    /// The device loads; any state will do.
+    Load,
+    /// The device loads and wants Shared only. For lines that are invalid; otherwise `Load`.
+    LoadShared,
+    /// The device loads once and keeps no copy. For lines that are invalid; otherwise `Load`.
+    LoadOnce,
+    /// The device stores a part of the line.
+    Store,
+    /// The device stores the whole line.
+    StoreLine,
+    /// The device writes a whole line that the host is to own (`ItoMWr`). For lines that are
+    /// invalid; otherwise `StoreLine`.
+    WriteOwn,
+    /// The device writes a whole line wherever it is (`WrCur`). For lines that are invalid.
+    WriteCurrent,
+    /// The device writes through to memory, strongly ordered (`WrInv`). For lines that are invalid.
+    WriteThrough,
+    /// The device writes a part of a line, weakly ordered (`WOWrInv`). For lines that are invalid.
+    WriteWeaklyPart,
+    /// The device writes a whole line, weakly ordered (`WOWrInvF`). For lines that are invalid.
+    WriteWeakly,
+    /// Non-cacheable push (NC-P): the device stores the whole line, gives it up, and the host keeps
+    /// it modified in its last-level cache.
+    Push,
+    /// The device wants the line out of every cache. For lines that are invalid; evict first.
+    Flush,
+    /// The cache needs the place. The host is told of clean lines.
+    Evict,
+    /// As `Evict` of an exclusive line, and the data are offered to the host.
+    EvictWithData,
+    /// The cache needs the place. A clean line is dropped silently; dirty ones need `Evict`.
+    EvictSilently,
+    /// A response or data arrived.
+    Reply(Reply),
+    /// A snoop arrived.
+    Snp(Snoop),
+}
+
+impl Event {
+    /// Whether it comes from the device itself, and may be asked again later.
+    pub const fn is_local(self) -> bool {
+        !matches!(self, Event::Reply(_) | Event::Snp(_))
+    }
+}
+
+/// What a device does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Action {
+    /// Send this request.
+    Send(Request),
+    /// Answer the snoop.
+    Answer(Answer),
+    /// Send the copy's data to the snoop's UQID.
+    SnoopData,
+    /// Send the data of the write to the pull's UQID.
+    WriteData,
+    /// Send the copy's data to the pull's UQID.
+    EvictData,
+    /// Send any data to the pull's UQID, marked Bogus.
+    BogusData,
+    /// Put the data that arrived into the cache.
+    Fill,
+    /// The cache forgets its copy.
+    Drop,
+    /// The load is done; its value is that of the copy.
+    CompleteLoad,
+    /// The load is done; its value is that of the data that arrived. Nothing is cached.
+    CompleteLoadOnce,
+    /// The store is done, in the copy.
+    CompleteStore,
+    /// The write is done, in the host.
+    CompleteWrite,
+    /// No cache held the line at some time after the flush was asked for.
+    CompleteFlush,
+}
+
+/// As many actions as one event can cause: data that complete a store and are then given away.
+pub type Actions = List<Action, 4>;
+
+/// What the rows of the table distinguish. `Owe*` follows in the same step when a line becomes
+/// stable whose data a snoop waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum On {
+    Load,
+    LoadShared,
+    LoadOnce,
+    Store,
+    StoreLine,
+    WriteOwn,
+    WriteCurrent,
+    WriteThrough,
+    WriteWeaklyPart,
+    WriteWeakly,
+    Push,
+    Flush,
+    Evict,
+    EvictWithData,
+    EvictSilently,
+    GoI,
+    GoS,
+    GoE,
+    GoM,
+    WritePull,
+    GoWritePull,
+    GoWritePullDrop,
+    FastGoWritePull,
+    ExtCmp,
+    Data,
+    SnpInv,
+    SnpData,
+    SnpCur,
+    OweInv,
+    OweData,
+    OweCur,
+}
+
+impl On {
+    const COUNT: usize = 31;
+
+    const fn owed(snoop: Snoop) -> On {
+        match snoop {
+            Snoop::Inv => On::OweInv,
+            Snoop::Data => On::OweData,
+            Snoop::Cur => On::OweCur,
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The state it applies to.
+    pub from: Line,
+    /// The events it applies to.
+    pub on: &'static [On],
+    /// The state afterwards.
+    pub to: Line,
+    /// What is done, in order. An answer that forwards without `SnoopData` leaves the data owed.
+    pub actions: &'static [Action],
+}
+
+impl Row {
+    /// Whether data that the snoop wants will follow.
+    const fn owes(&self) -> bool {
+        let mut owes = false;
+        let mut i = 0;
+        while i < self.actions.len() {
+            match self.actions[i] {
+                Action::Answer(answer) if answer.forwards() => owes = true,
+                Action::SnoopData => return false,
+                _ => {}
+            }
+            i += 1;
+        }
+        owes
+    }
+}
+
+use Action::{
+    BogusData, CompleteFlush, CompleteLoad, CompleteLoadOnce, CompleteStore, CompleteWrite, Drop,
+    EvictData, Fill, SnoopData, WriteData,
+};
+const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
+const STORES: &[On] = &[On::Store, On::StoreLine];
+const GO_OWN: &[On] = &[On::GoE, On::GoM];
+const LOADED: &[Action] = &[Fill, CompleteLoad];
+const STORED: &[Action] = &[Fill, CompleteStore];
+const WRITTEN: &[Action] = &[WriteData, CompleteWrite];
+const PUSH: &[Action] = &[CompleteStore, Action::Send(Request::DirtyEvictPush)];
+const HIT_I: &[Action] = &[Action::Answer(Answer::RspIHitI)];
+const DROP_HIT_I: &[Action] = &[Drop, Action::Answer(Answer::RspIHitI)];
+const HIT_SE_I: &[Action] = &[Action::Answer(Answer::RspIHitSE)];
+const DROP_HIT_SE_I: &[Action] = &[Drop, Action::Answer(Answer::RspIHitSE)];
+const HIT_SE_S: &[Action] = &[Action::Answer(Answer::RspSHitSE)];
+const HIT_V: &[Action] = &[Action::Answer(Answer::RspVHitV)];
+const FWD_I: &[Action] = &[Action::Answer(Answer::RspIFwdM), SnoopData, Drop];
+const FWD_S: &[Action] = &[Action::Answer(Answer::RspSFwdM), SnoopData];
+const FWD_V: &[Action] = &[Action::Answer(Answer::RspVFwdV), SnoopData];
+
+macro_rules! rows {
+    ($($name:ident: $from:ident, $on:expr => $to:ident, $actions:expr;)*) => {
+        /// Every row, in the order of `docs/coherence.md`.
+        pub const ROWS: &[Row] = &[$(Row {
+            name: stringify!($name),
+            from: Line::$from,
+            on: $on,
+            to: Line::$to,
+            actions: $actions,
+        },)*];
+    };
+}
+
+rows! {
+    load_miss: I, &[On::Load] => IsAD, &[Action::Send(Request::RdAny)];
+    load_shared_miss: I, &[On::LoadShared] => IsAD, &[Action::Send(Request::RdShared)];
+    load_once: I, &[On::LoadOnce] => IcD, &[Action::Send(Request::RdCurr)];
+    store_miss: I, &[On::Store] => ImAD, &[Action::Send(Request::RdOwn)];
+    store_line_miss: I, &[On::StoreLine] => InA, &[Action::Send(Request::RdOwnNoData)];
+    write_own: I, &[On::WriteOwn] => IwA, &[Action::Send(Request::ItoMWr)];
+    write_current: I, &[On::WriteCurrent] => IwA, &[Action::Send(Request::WrCur)];
+    write_through: I, &[On::WriteThrough] => IuA, &[Action::Send(Request::WrInv)];
+    write_weakly_part: I, &[On::WriteWeaklyPart] => IvA, &[Action::Send(Request::WoWrInv)];
+    write_weakly: I, &[On::WriteWeakly] => IvA, &[Action::Send(Request::WoWrInvF)];
+    push_invalid: I, &[On::Push] => IwA, &[Action::Send(Request::ItoMWr)];
+    push_shared: S, &[On::Push] => IwA, &[Drop, Action::Send(Request::ItoMWr)];
+    push_exclusive: E, &[On::Push] => MiA, PUSH;
+    push_modified: M, &[On::Push] => MiA, PUSH;
+    flush: I, &[On::Flush] => IfA, &[Action::Send(Request::ClFlush)];
+    load_hit_shared: S, &[On::Load] => S, &[CompleteLoad];
+    load_hit_exclusive: E, &[On::Load] => E, &[CompleteLoad];
+    load_hit_modified: M, &[On::Load] => M, &[CompleteLoad];
+    store_upgrade: S, &[On::Store] => SmA, &[Action::Send(Request::RdOwnNoData)];
+    store_line_upgrade: S, &[On::StoreLine] => InA, &[Drop, Action::Send(Request::RdOwnNoData)];
+    store_hit_exclusive: E, STORES => M, &[CompleteStore];
+    store_hit_modified: M, STORES => M, &[CompleteStore];
+    evict_shared: S, &[On::Evict] => CiA, &[Drop, Action::Send(Request::CleanEvictNoData)];
+    evict_exclusive: E, &[On::Evict] => CiA, &[Drop, Action::Send(Request::CleanEvictNoData)];
+    evict_exclusive_with_data: E, &[On::EvictWithData] => EiA, &[Action::Send(Request::CleanEvict)];
+    evict_modified: M, &[On::Evict] => MiA, &[Action::Send(Request::DirtyEvict)];
+    drop_shared: S, &[On::EvictSilently] => I, &[Drop];
+    drop_exclusive: E, &[On::EvictSilently] => I, &[Drop];
+
+    load_data_first: IsAD, &[On::Data] => IsA, &[];
+    load_granted_shared: IsAD, &[On::GoS] => IsD, &[];
+    load_granted_exclusive: IsAD, &[On::GoE] => IeD, &[];
+    load_granted_modified: IsAD, &[On::GoM] => IoD, &[];
+    load_done_shared: IsD, &[On::Data] => S, LOADED;
+    load_done_exclusive: IeD, &[On::Data] => E, LOADED;
+    load_done_modified: IoD, &[On::Data] => M, LOADED;
+    load_done_shared_by_go: IsA, &[On::GoS] => S, LOADED;
+    load_done_exclusive_by_go: IsA, &[On::GoE] => E, LOADED;
+    load_done_modified_by_go: IsA, &[On::GoM] => M, LOADED;
+    load_done_snooped: IsDI, &[On::Data] => I, &[CompleteLoadOnce];
+    store_data_first: ImAD, &[On::Data] => ImA, &[];
+    store_granted: ImAD, GO_OWN => ImD, &[];
+    store_done: ImD, &[On::Data] => M, STORED;
+    store_done_by_go: ImA, GO_OWN => M, STORED;
+    store_line_done: InA, &[On::GoE] => M, &[CompleteStore];
+    upgrade_done: SmA, &[On::GoE] => M, &[CompleteStore];
+    upgrade_without_data: ImN, &[On::GoE] => ImAD, &[Action::Send(Request::RdOwn)];
+    once_done: IcD, &[On::Data] => I, &[CompleteLoadOnce];
+    write_pulled: IwA, &[On::GoWritePull] => I, WRITTEN;
+    write_through_pulled: IuA, &[On::WritePull] => IuG, &[WriteData];
+    write_through_done: IuG, &[On::GoI] => I, &[CompleteWrite];
+    write_weakly_pulled: IvA, &[On::FastGoWritePull] => IvC, &[WriteData];
+    write_weakly_done: IvC, &[On::ExtCmp] => I, &[CompleteWrite];
+    flush_done: IfA, &[On::GoI] => I, &[CompleteFlush];
+    eviction_pulled: MiA, &[On::GoWritePull] => I, &[EvictData, Drop];
+    clean_eviction_pulled: EiA, &[On::GoWritePull] => I, &[EvictData, Drop];
+    clean_eviction_dropped: EiA, &[On::GoWritePullDrop] => I, &[Drop];
+    clean_eviction_done: CiA, &[On::GoI] => I, &[];
+    stale_eviction_pulled: IiA, &[On::GoWritePull] => I, &[BogusData];
+    stale_eviction_dropped: IiA, &[On::GoWritePullDrop] => I, &[];
+
+    invalid_snooped: I, ANY_SNOOP => I, HIT_I;
+    shared_inv: S, &[On::SnpInv] => I, DROP_HIT_SE_I;
+    exclusive_inv: E, &[On::SnpInv] => I, DROP_HIT_SE_I;
+    exclusive_data: E, &[On::SnpData] => S, HIT_SE_S;
+    exclusive_cur: E, &[On::SnpCur] => E, HIT_V;
+    modified_inv: M, &[On::SnpInv] => I, FWD_I;
+    modified_data: M, &[On::SnpData] => S, FWD_S;
+    modified_cur: M, &[On::SnpCur] => M, FWD_V;
+
+    load_snooped: IsAD, ANY_SNOOP => IsAD, HIT_I;
+    store_snooped: ImAD, ANY_SNOOP => ImAD, HIT_I;
+    store_line_snooped: InA, ANY_SNOOP => InA, HIT_I;
+    upgrade_lost: SmA, &[On::SnpInv] => ImN, DROP_HIT_SE_I;
+    once_snooped: IcD, ANY_SNOOP => IcD, HIT_I;
+    write_snooped: IwA, ANY_SNOOP => IwA, HIT_I;
+    write_through_snooped: IuA, ANY_SNOOP => IuA, HIT_I;
+    write_weakly_snooped: IvA, ANY_SNOOP => IvA, HIT_I;
+    flush_snooped: IfA, ANY_SNOOP => IfA, HIT_I;
+
+    granted_shared_inv: IsD, &[On::SnpInv] => IsDI, HIT_SE_I;
+    granted_exclusive_inv: IeD, &[On::SnpInv] => IsDI, HIT_SE_I;
+    granted_exclusive_data: IeD, &[On::SnpData] => IsD, HIT_SE_S;
+    granted_exclusive_cur: IeD, &[On::SnpCur] => IeD, HIT_V;
+    granted_modified_inv: IoD, &[On::SnpInv] => IoD, &[Action::Answer(Answer::RspIFwdM)];
+    granted_modified_data: IoD, &[On::SnpData] => IoD, &[Action::Answer(Answer::RspSFwdM)];
+    granted_modified_cur: IoD, &[On::SnpCur] => IoD, &[Action::Answer(Answer::RspVFwdV)];
+    granted_store_inv: ImD, &[On::SnpInv] => ImD, &[Action::Answer(Answer::RspIFwdM)];
+    granted_store_data: ImD, &[On::SnpData] => ImD, &[Action::Answer(Answer::RspSFwdM)];
+    granted_store_cur: ImD, &[On::SnpCur] => ImD, &[Action::Answer(Answer::RspVFwdV)];
+    owed_inv: M, &[On::OweInv] => I, &[SnoopData, Drop];
+    owed_data: M, &[On::OweData] => S, &[SnoopData];
+    owed_cur: M, &[On::OweCur] => M, &[SnoopData];
+
+    eviction_inv: MiA, &[On::SnpInv, On::SnpData] => IiA, FWD_I;
+    eviction_cur: MiA, &[On::SnpCur] => MiA, FWD_V;
+    clean_eviction_inv: EiA, &[On::SnpInv] => IiA, DROP_HIT_SE_I;
+    clean_eviction_data: EiA, &[On::SnpData] => IiA, DROP_HIT_I;
+    clean_eviction_cur: EiA, &[On::SnpCur] => EiA, HIT_V;
+    clean_eviction_snooped: CiA, ANY_SNOOP => CiA, HIT_I;
+}
+
+const NO_ROW: u8 = u8::MAX;
+
+/// The row for each state and event, found when the crate is compiled, and proof that no two rows
+/// claim the same pair and that the actions fit.
+static INDEX: [[u8; On::COUNT]; Line::ALL.len()] = {
+    let mut index = [[NO_ROW; On::COUNT]; Line::ALL.len()];
+    let mut r = 0;
+    while r < ROWS.len() {
+        let row = &ROWS[r];
+        let mut i = 0;
+        while i < row.on.len() {
+            // What is owed follows in the same step, when its data come.
+            let owed = matches!(row.on[i], On::OweInv | On::OweData | On::OweCur);
+            let may_owe = matches!(row.from, Line::IoD | Line::ImD);
+            assert!(row.actions.len() <= if owed || may_owe { 2 } else { 4 });
+            let cell = &mut index[row.from as usize][row.on[i] as usize];
+            assert!(*cell == NO_ROW);
+            *cell = r as u8;
+            i += 1;
+        }
+        r += 1;
+    }
+    index
+};
+
+/// The number of the row for a state and what the rows distinguish.
+#[inline]
+pub fn find(line: Line, on: On) -> Option<usize> {
+    let row = INDEX[line as usize][on as usize];
+    (row != NO_ROW).then_some(usize::from(row))
+}
+
+/// What the rows distinguish about an event. `None` for errors, which have no rows.
+#[inline]
+pub fn on(event: Event) -> Option<On> {
+    Some(match event {
+        Event::Load => On::Load,
+        Event::LoadShared => On::LoadShared,
+        Event::LoadOnce => On::LoadOnce,
+        Event::Store => On::Store,
+        Event::StoreLine => On::StoreLine,
+        Event::WriteOwn => On::WriteOwn,
+        Event::WriteCurrent => On::WriteCurrent,
+        Event::WriteThrough => On::WriteThrough,
+        Event::WriteWeaklyPart => On::WriteWeaklyPart,
+        Event::WriteWeakly => On::WriteWeakly,
+        Event::Push => On::Push,
+        Event::Flush => On::Flush,
+        Event::Evict => On::Evict,
+        Event::EvictWithData => On::EvictWithData,
+        Event::EvictSilently => On::EvictSilently,
+        Event::Snp(Snoop::Inv) => On::SnpInv,
+        Event::Snp(Snoop::Data) => On::SnpData,
+        Event::Snp(Snoop::Cur) => On::SnpCur,
+        Event::Reply(reply) => match reply {
+            Reply::Go(GoState::Invalid) => On::GoI,
+            Reply::Go(GoState::Shared) => On::GoS,
+            Reply::Go(GoState::Exclusive) => On::GoE,
+            Reply::Go(GoState::Modified) => On::GoM,
+            Reply::Go(GoState::Error) => return None,
+            Reply::WritePull => On::WritePull,
+            Reply::GoWritePull => On::GoWritePull,
+            Reply::GoWritePullDrop => On::GoWritePullDrop,
+            Reply::FastGoWritePull => On::FastGoWritePull,
+            Reply::ExtCmp => On::ExtCmp,
+            Reply::Data => On::Data,
+        },
+    })
+}
+
+/// What happens to a line, by the table. `None`: there is no row. A local event must then be asked
+/// again when the line has changed; a message that has no row breaks the protocol.
+#[inline]
+pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
+    step_with(state, event, |row, _| Some(&ROWS[row]))
+}
+
+/// As [`step`], with rows looked up through `table`, by number and by which of the row's events it
+/// is: what the mutation test alters.
+#[inline]
+pub fn step_with<'t>(
+    state: LineState,
+    event: Event,
+    table: impl Fn(usize, On) -> Option<&'t Row>,
+) -> Option<(LineState, Actions)> {
+    let on = on(event)?;
+    let row = table(find(state.line, on)?, on)?;
+    let mut actions = Actions::new();
+    row.actions.iter().for_each(|&action| actions.push(action));
+    let owes = match event {
+        Event::Snp(snoop) if row.owes() => match state.owes {
+            None => Some(snoop),
+            Some(_) => return None,
+        },
+        _ => state.owes,
+    };
+    let mut next = LineState { line: row.to, owes };
+    if let (true, Some(snoop)) = (next.line.is_stable(), next.owes) {
+        let on = On::owed(snoop);
+        let row = table(find(next.line, on)?, on)?;
+        row.actions.iter().for_each(|&action| actions.push(action));
+        next = LineState::stable(row.to);
+    }
+    Some((next, actions))
+}

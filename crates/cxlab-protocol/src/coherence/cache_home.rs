@@ -1,0 +1,834 @@
+//! The home agent of a host: who may hold a line of the host's memory, and what is done about it.
+//!
+//! The holders are the devices that cache over CXL.cache and the host's own cores, which count as one
+//! more holder, [`CORES`]: their private caches and the last-level cache together. The host snoops its
+//! cores in its own way; the table says only that it must ([`Action::SnoopCores`]) and takes the
+//! answer as an event ([`Event::CoresAnswered`]). The directory lies in the home and never names
+//! less than what caches hold (CXL 3.1, section 3.2.5).
+//!
+//! A line has at most one operation under way, so the rules between messages of one line hold by
+//! themselves: no `GO` while a snoop is open, no snoop while data are pulled, one snoop a line and
+//! device at a time (sections 3.2.5.2 to 3.2.5.5).
+//!
+//! An eviction of a line that the directory no longer gives to the device was overtaken by a snoop:
+//! it is pulled and its data, marked Bogus, are dropped.
+
+use super::cache_message::{Answer, Reply, Request};
+use super::fields::GoState;
+use super::list::List;
+use super::message::Snoop;
+
+pub use super::filter::{Filter, Others, Peer, Peers};
+
+/// The host's cores and their last-level cache, as a holder.
+pub const CORES: Peer = Peer(Peer::MAX_COUNT as u8 - 1);
+
+/// An operation on a line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Operation {
+    /// `RdShared`.
+    Share,
+    /// `RdAny`, and a core's load.
+    ShareOrOwn,
+    /// `RdOwn`, and a core's store.
+    Own,
+    /// `RdOwnNoData`.
+    OwnNoData,
+    /// `RdCurr`.
+    Current,
+    /// `CLFlush`.
+    Flush,
+    /// `ItoMWr`, and `WrCur` of a line that the cores had: into the last-level cache.
+    WriteLlc,
+    /// `WrCur`, into memory if the cores do not have the line.
+    WriteCurrent,
+    /// `WrInv`.
+    WriteThrough,
+    /// `WOWrInv` and `WOWrInvF`.
+    WriteWeakly,
+    /// `DirtyEvict`.
+    EvictDirty,
+    /// `DirtyEvict` of a push: into the last-level cache.
+    EvictPush,
+    /// `CleanEvict` whose data the last-level cache takes.
+    EvictClean,
+    /// An eviction that a snoop overtook.
+    EvictStale,
+    /// The directory gives up its entry of the line.
+    EvictEntry,
+}
+
+impl Operation {
+    /// Every operation, in the order of their numbers.
+    pub const ALL: [Operation; 15] = [
+        Operation::Share,
+        Operation::ShareOrOwn,
+        Operation::Own,
+        Operation::OwnNoData,
+        Operation::Current,
+        Operation::Flush,
+        Operation::WriteLlc,
+        Operation::WriteCurrent,
+        Operation::WriteThrough,
+        Operation::WriteWeakly,
+        Operation::EvictDirty,
+        Operation::EvictPush,
+        Operation::EvictClean,
+        Operation::EvictStale,
+        Operation::EvictEntry,
+    ];
+
+    /// What the other holders are asked.
+    #[inline]
+    const fn snoop(self) -> Snoop {
+        match self {
+            Operation::Share | Operation::ShareOrOwn => Snoop::Data,
+            Operation::Current => Snoop::Cur,
+            _ => Snoop::Inv,
+        }
+    }
+}
+
+/// How far the operation is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Phase {
+    /// No operation.
+    #[default]
+    Idle,
+    /// Snoops are out.
+    Snooping(Operation),
+    /// Memory, or the last-level cache, reads the line.
+    Reading(Operation),
+    /// The requester was asked for its data.
+    Pulling(Operation),
+    /// Memory writes the line.
+    Writing(Operation),
+}
+
+impl Phase {
+    const COUNT: usize = 1 + 4 * Operation::ALL.len();
+
+    const fn index(self) -> usize {
+        let (kind, operation) = match self {
+            Phase::Idle => return 0,
+            Phase::Snooping(operation) => (0, operation),
+            Phase::Reading(operation) => (1, operation),
+            Phase::Pulling(operation) => (2, operation),
+            Phase::Writing(operation) => (3, operation),
+        };
+        1 + kind * Operation::ALL.len() + operation as usize
+    }
+}
+
+/// What snoops have brought into the home's buffer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[repr(u8)]
+pub enum Collected {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The line from the cores, as it is in memory.
+    CoresClean,
+    /// The line from the cores; memory has an older value.
+    CoresDirty,
+    /// The line from a device; memory has an older value.
+    DeviceDirty,
+}
+
+/// The data that follow, or precede, a device's answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub enum Forward {
+    /// None, or both are here.
+    #[default]
+    Nothing,
+    /// The answer is here, the data are not.
+    AwaitData,
+    /// The data are here, the answer is not.
+    AwaitAnswer,
+}
+
+/// All that the home keeps of one line. `filter` is the entry of the directory; the rest is needed
+/// only while an operation is under way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct LineState {
+    /// Who may hold a copy.
+    pub filter: Filter,
+    /// Holders whose answers are missing.
+    pub waiting: Peers,
+    /// The operation.
+    pub phase: Phase,
+    /// Who asked for it; of no meaning for `EvictEntry`.
+    pub requester: Peer,
+    /// What snoops have brought.
+    pub collected: Collected,
+    /// Data or answer that is still missing of a device that had the line modified.
+    pub forward: Forward,
+}
+
+impl LineState {
+    /// A line without an operation.
+    pub const fn idle(filter: Filter) -> LineState {
+        LineState {
+            filter,
+            waiting: Peers::NONE,
+            phase: Phase::Idle,
+            requester: Peer(0),
+            collected: Collected::Nothing,
+            forward: Forward::Nothing,
+        }
+    }
+
+    /// Whether an operation is under way.
+    #[inline]
+    pub const fn is_busy(&self) -> bool {
+        !matches!(self.phase, Phase::Idle)
+    }
+}
+
+/// What a snoop of the cores found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Found {
+    /// Nothing: it was dropped, or is not there any more.
+    Nothing,
+    /// The line, as memory has it.
+    Clean,
+    /// The line; memory has an older value.
+    Dirty,
+}
+
+/// What happens to a line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Event {
+    /// A request arrived.
+    Request(Peer, Request),
+    /// As a request `CleanEvict`, by a home that wants the data in its last-level cache.
+    CleanEvictWanted(Peer),
+    /// The device said `CacheFlushed`: for each line that the directory gives to it. When all are
+    /// done, the owner of the table sends the `GO-I`.
+    CacheFlushed(Peer),
+    /// A device answered a snoop.
+    Answer(Peer, Answer),
+    /// Data of a snooped device arrived.
+    SnoopData,
+    /// Data that were pulled arrived; whether they are marked Bogus.
+    PulledData(bool),
+    /// A core misses and wants to load.
+    CoreRead,
+    /// A core wants to store and has not the only copy.
+    CoreOwn,
+    /// The last-level cache writes a modified line back and drops it.
+    CoreWriteBack,
+    /// The cores have done what `SnoopCores` asked, and this is what they had.
+    CoresAnswered(Found),
+    /// Memory, or the last-level cache, has read the line.
+    ReadDone,
+    /// Memory has written the line, so that everybody sees it.
+    Written,
+    /// The directory needs the entry of this line.
+    EvictEntry,
+}
+
+/// What the home does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Action {
+    /// Snoop these devices.
+    Snoop(Snoop, Peers),
+    /// Make the cores, and the last-level cache, do what this snoop says.
+    SnoopCores(Snoop),
+    /// Have memory read the line; `ReadDone` follows. It returns what the earlier `WriteMemory` of
+    /// the line left.
+    ReadMemory,
+    /// As `ReadMemory`; the last-level cache may have the line, which is then as in memory.
+    ReadLlc,
+    /// Have memory write what the home's buffer holds. `Written` is told only where the phase is
+    /// then `Writing`.
+    WriteMemory,
+    /// Put what the home's buffer holds into the last-level cache, modified.
+    WriteLlc,
+    /// Put what the home's buffer holds into the last-level cache, exclusive and clean.
+    FillLlc,
+    /// Send this to a device. `Data` takes what the home's buffer holds.
+    Reply(Peer, Reply),
+    /// The cores have the line in this state, with the data that the home's buffer holds.
+    GrantCores(GoState),
+}
+
+/// As many actions as one event can cause.
+pub type Actions = List<Action, 3>;
+
+/// What the rows of the table distinguish.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum On {
+    Share,
+    ShareOrOwn,
+    Own,
+    OwnNoData,
+    Current,
+    Flush,
+    WriteLlc,
+    WriteCurrent,
+    WriteThrough,
+    WriteWeakly,
+    /// Of a line that the directory gives to the device.
+    EvictDirty,
+    /// Of a line that the directory gives to the device.
+    EvictPush,
+    /// Of a line that the directory gives to the device.
+    EvictClean,
+    /// Of a line that the directory gives to the device.
+    EvictCleanWanted,
+    /// `DirtyEvict` of a line that the directory does not give to the device alone.
+    EvictDirtyStale,
+    /// `CleanEvict` of a line that the directory does not give to the device alone.
+    EvictCleanStale,
+    EvictCleanStaleWanted,
+    EvictNoData,
+    CacheFlushed,
+    EvictEntry,
+    CoreWriteBack,
+    RspGone,
+    RspShared,
+    RspKept,
+    /// All answers and data are here, and this is what they brought.
+    Nothing,
+    CoresClean,
+    CoresDirty,
+    DeviceDirty,
+    ReadDone,
+    Data,
+    BogusData,
+    Written,
+}
+
+impl On {
+    const COUNT: usize = 32;
+
+    const fn collected(collected: Collected) -> On {
+        match collected {
+            Collected::Nothing => On::Nothing,
+            Collected::CoresClean => On::CoresClean,
+            Collected::CoresDirty => On::CoresDirty,
+            Collected::DeviceDirty => On::DeviceDirty,
+        }
+    }
+}
+
+/// The phases a row applies to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// This one.
+    In(Phase),
+    /// Any in which snoops are out.
+    Snooping,
+}
+
+/// What becomes of the directory. "Peer" is the holder that the event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// Nothing.
+    Keep,
+    /// No holders.
+    Clear,
+    /// The peer is no holder.
+    Remove,
+    /// The peer shares the line.
+    AddShared,
+    /// The peer alone may hold it.
+    SetOwner,
+    /// The cores alone may hold it.
+    SetCores,
+}
+
+/// What a row has done, of which the peer and the snooped are filled in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Do {
+    /// Snoop all holders but the peer, the cores in their way.
+    Snoop,
+    /// `ReadLlc` if the cores may hold the line, else `ReadMemory`.
+    Read,
+    /// As the action of the same name.
+    WriteMemory,
+    /// As the action of the same name.
+    WriteLlc,
+    /// As the action of the same name.
+    FillLlc,
+    /// Respond to the peer. The cores get `Go` as `GrantCores`, and no `Data` besides.
+    Reply(Reply),
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The phases it applies to.
+    pub when: When,
+    /// The events it applies to.
+    pub on: &'static [On],
+    /// The others it applies to.
+    pub others: &'static [Others],
+    /// The phase afterwards; `None` leaves it.
+    pub to: Option<Phase>,
+    /// What becomes of the directory.
+    pub update: Update,
+    /// What is done, in order.
+    pub actions: &'static [Do],
+}
+
+use Others::{Owner, Sharers};
+const ALONE: &[Others] = &[Others::None];
+const NO_OWNER: &[Others] = &[Others::None, Sharers];
+const NO_SHARERS: &[Others] = &[Others::None, Owner];
+const OWNER: &[Others] = &[Owner];
+const SHARERS: &[Others] = &[Sharers];
+const HELD: &[Others] = &[Sharers, Owner];
+const ANY: &[Others] = &[Others::None, Sharers, Owner];
+const READ: &[Do] = &[Do::Read];
+const SNOOP: &[Do] = &[Do::Snoop];
+const GO_I: &[Do] = &[Do::Reply(Reply::Go(GoState::Invalid))];
+const GO_E: &[Do] = &[Do::Reply(Reply::Go(GoState::Exclusive))];
+const GO_S_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Shared)),
+    Do::Reply(Reply::Data),
+];
+const GO_E_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Exclusive)),
+    Do::Reply(Reply::Data),
+];
+const GO_M_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Modified)),
+    Do::Reply(Reply::Data),
+];
+const WRITE_GO_S_DATA: &[Do] = &[
+    Do::WriteMemory,
+    Do::Reply(Reply::Go(GoState::Shared)),
+    Do::Reply(Reply::Data),
+];
+const WRITE_GO_E: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::Go(GoState::Exclusive))];
+const DATA: &[Do] = &[Do::Reply(Reply::Data)];
+const WRITE: &[Do] = &[Do::WriteMemory];
+const PULL: &[Do] = &[Do::Reply(Reply::GoWritePull)];
+const PULL_FIRST: &[Do] = &[Do::Reply(Reply::WritePull)];
+const PULL_FAST: &[Do] = &[Do::Reply(Reply::FastGoWritePull)];
+const WRITE_PULL_FIRST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::WritePull)];
+const WRITE_PULL_FAST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::FastGoWritePull)];
+const DROP: &[Do] = &[Do::Reply(Reply::GoWritePullDrop)];
+const NOT_DIRTY: &[On] = &[On::Nothing, On::CoresClean];
+const DIRTY: &[On] = &[On::CoresDirty, On::DeviceDirty];
+const WHATEVER: &[On] = &[On::Nothing, On::CoresClean, On::CoresDirty, On::DeviceDirty];
+
+macro_rules! when {
+    (Idle) => {
+        When::In(Phase::Idle)
+    };
+    (Snooping) => {
+        When::Snooping
+    };
+    (($phase:ident $operation:ident)) => {
+        When::In(Phase::$phase(Operation::$operation))
+    };
+}
+
+macro_rules! to {
+    (Same) => {
+        None
+    };
+    (Idle) => {
+        Some(Phase::Idle)
+    };
+    (($phase:ident $operation:ident)) => {
+        Some(Phase::$phase(Operation::$operation))
+    };
+}
+
+macro_rules! rows {
+    ($($name:ident: $when:tt, $on:expr, $others:expr => $to:tt, $update:ident, $actions:expr;)*) => {
+        /// Every row, in the order of `docs/coherence.md`.
+        pub const ROWS: &[Row] = &[$(Row {
+            name: stringify!($name),
+            when: when!($when),
+            on: $on,
+            others: $others,
+            to: to!($to),
+            update: Update::$update,
+            actions: $actions,
+        },)*];
+    };
+}
+
+rows! {
+    share: Idle, &[On::Share], NO_OWNER => (Reading Share), Keep, READ;
+    share_owned: Idle, &[On::Share], OWNER => (Snooping Share), Keep, SNOOP;
+    share_or_own: Idle, &[On::ShareOrOwn], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_owned: Idle, &[On::ShareOrOwn], OWNER => (Snooping ShareOrOwn), Keep, SNOOP;
+    own: Idle, &[On::Own], ALONE => (Reading Own), Keep, READ;
+    own_held: Idle, &[On::Own], HELD => (Snooping Own), Keep, SNOOP;
+    own_no_data: Idle, &[On::OwnNoData], ALONE => Idle, SetOwner, GO_E;
+    own_no_data_held: Idle, &[On::OwnNoData], HELD => (Snooping OwnNoData), Keep, SNOOP;
+    current: Idle, &[On::Current], NO_OWNER => (Reading Current), Keep, READ;
+    current_owned: Idle, &[On::Current], OWNER => (Snooping Current), Keep, SNOOP;
+    flush: Idle, &[On::Flush], ALONE => Idle, Clear, GO_I;
+    flush_held: Idle, &[On::Flush], HELD => (Snooping Flush), Keep, SNOOP;
+    write_llc: Idle, &[On::WriteLlc], ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_llc_held: Idle, &[On::WriteLlc], HELD => (Snooping WriteLlc), Keep, SNOOP;
+    write_current: Idle, &[On::WriteCurrent], ALONE => (Pulling WriteCurrent), Keep, PULL;
+    write_current_held: Idle, &[On::WriteCurrent], HELD => (Snooping WriteCurrent), Keep, SNOOP;
+    write_through: Idle, &[On::WriteThrough], ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
+    write_through_held: Idle, &[On::WriteThrough], HELD => (Snooping WriteThrough), Keep, SNOOP;
+    write_weakly: Idle, &[On::WriteWeakly], ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
+    write_weakly_held: Idle, &[On::WriteWeakly], HELD => (Snooping WriteWeakly), Keep, SNOOP;
+    evict_dirty: Idle, &[On::EvictDirty], ALONE => (Pulling EvictDirty), Keep, PULL;
+    evict_push: Idle, &[On::EvictPush], ALONE => (Pulling EvictPush), Keep, PULL;
+    evict_clean: Idle, &[On::EvictClean], ALONE => Idle, Remove, DROP;
+    evict_clean_wanted: Idle, &[On::EvictCleanWanted], ALONE => (Pulling EvictClean), Keep, PULL;
+    evict_dirty_stale: Idle, &[On::EvictDirtyStale, On::EvictCleanStaleWanted], ANY => (Pulling EvictStale), Keep, PULL;
+    evict_clean_stale: Idle, &[On::EvictCleanStale], ANY => Idle, Keep, DROP;
+    evict_no_data: Idle, &[On::EvictNoData], ANY => Idle, Remove, GO_I;
+    cache_flushed: Idle, &[On::CacheFlushed], ANY => Idle, Remove, &[];
+    evict_entry: Idle, &[On::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP;
+    core_write_back: Idle, &[On::CoreWriteBack], ALONE => Idle, Remove, WRITE;
+
+    answer_gone: Snooping, &[On::RspGone], NO_OWNER => Same, Remove, &[];
+    answer_shared: Snooping, &[On::RspShared], ALONE => Same, AddShared, &[];
+    answer_kept: Snooping, &[On::RspKept], ALONE => Same, Keep, &[];
+
+    share_missed: (Snooping Share), &[On::Nothing], NO_OWNER => (Reading Share), Keep, READ;
+    share_snooped: (Snooping Share), &[On::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
+    share_snooped_dirty: (Snooping Share), DIRTY, SHARERS => Idle, AddShared, WRITE_GO_S_DATA;
+    share_given_up: (Snooping Share), &[On::DeviceDirty], ALONE => Idle, AddShared, WRITE_GO_S_DATA;
+    share_or_own_missed: (Snooping ShareOrOwn), &[On::Nothing], NO_OWNER => (Reading ShareOrOwn), Keep, READ;
+    share_or_own_snooped: (Snooping ShareOrOwn), &[On::CoresClean], SHARERS => Idle, AddShared, GO_S_DATA;
+    share_or_own_snooped_dirty: (Snooping ShareOrOwn), DIRTY, SHARERS => Idle, AddShared, WRITE_GO_S_DATA;
+    share_or_own_given_up: (Snooping ShareOrOwn), &[On::DeviceDirty], ALONE => Idle, SetOwner, GO_M_DATA;
+    own_missed: (Snooping Own), &[On::Nothing], ALONE => (Reading Own), Keep, READ;
+    own_snooped: (Snooping Own), &[On::CoresClean], ALONE => Idle, SetOwner, GO_E_DATA;
+    own_snooped_dirty: (Snooping Own), DIRTY, ALONE => Idle, SetOwner, GO_M_DATA;
+    own_no_data_snooped: (Snooping OwnNoData), NOT_DIRTY, ALONE => Idle, SetOwner, GO_E;
+    own_no_data_snooped_dirty: (Snooping OwnNoData), DIRTY, ALONE => Idle, SetOwner, WRITE_GO_E;
+    current_missed: (Snooping Current), &[On::Nothing], NO_SHARERS => (Reading Current), Keep, READ;
+    current_snooped: (Snooping Current), &[On::CoresClean, On::CoresDirty, On::DeviceDirty], OWNER => Idle, Keep, DATA;
+    flush_snooped: (Snooping Flush), NOT_DIRTY, ALONE => Idle, Clear, GO_I;
+    flush_snooped_dirty: (Snooping Flush), DIRTY, ALONE => (Writing Flush), Clear, WRITE;
+    write_llc_snooped: (Snooping WriteLlc), WHATEVER, ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_current_missed: (Snooping WriteCurrent), &[On::Nothing, On::DeviceDirty], ALONE => (Pulling WriteCurrent), Keep, PULL;
+    write_current_hit: (Snooping WriteCurrent), &[On::CoresClean, On::CoresDirty], ALONE => (Pulling WriteLlc), Keep, PULL;
+    write_through_snooped: (Snooping WriteThrough), NOT_DIRTY, ALONE => (Pulling WriteThrough), Keep, PULL_FIRST;
+    write_through_snooped_dirty: (Snooping WriteThrough), DIRTY, ALONE => (Pulling WriteThrough), Keep, WRITE_PULL_FIRST;
+    write_weakly_snooped: (Snooping WriteWeakly), NOT_DIRTY, ALONE => (Pulling WriteWeakly), Keep, PULL_FAST;
+    write_weakly_snooped_dirty: (Snooping WriteWeakly), DIRTY, ALONE => (Pulling WriteWeakly), Keep, WRITE_PULL_FAST;
+    entry_evicted: (Snooping EvictEntry), NOT_DIRTY, ALONE => Idle, Keep, &[];
+    entry_evicted_dirty: (Snooping EvictEntry), DIRTY, ALONE => Idle, Keep, WRITE;
+
+    share_read: (Reading Share), &[On::ReadDone], NO_OWNER => Idle, AddShared, GO_S_DATA;
+    share_or_own_read_alone: (Reading ShareOrOwn), &[On::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
+    share_or_own_read_shared: (Reading ShareOrOwn), &[On::ReadDone], SHARERS => Idle, AddShared, GO_S_DATA;
+    own_read: (Reading Own), &[On::ReadDone], ALONE => Idle, SetOwner, GO_E_DATA;
+    current_read: (Reading Current), &[On::ReadDone], ANY => Idle, Keep, DATA;
+
+    write_llc_data: (Pulling WriteLlc), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    write_current_data: (Pulling WriteCurrent), &[On::Data], ALONE => Idle, Clear, WRITE;
+    write_through_data: (Pulling WriteThrough), &[On::Data], ALONE => (Writing WriteThrough), Clear, WRITE;
+    write_weakly_data: (Pulling WriteWeakly), &[On::Data], ALONE => (Writing WriteWeakly), Clear, WRITE;
+    evict_dirty_data: (Pulling EvictDirty), &[On::Data], ALONE => Idle, Remove, WRITE;
+    evict_push_data: (Pulling EvictPush), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
+    evict_clean_data: (Pulling EvictClean), &[On::Data], ALONE => Idle, SetCores, &[Do::FillLlc];
+    evict_stale_data: (Pulling EvictStale), &[On::BogusData], ANY => Idle, Keep, &[];
+    flush_written: (Writing Flush), &[On::Written], ALONE => Idle, Keep, GO_I;
+    write_through_written: (Writing WriteThrough), &[On::Written], ALONE => Idle, Keep, GO_I;
+    write_weakly_written: (Writing WriteWeakly), &[On::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
+}
+
+const NO_ROW: u8 = u8::MAX;
+type Index = [[[u8; 3]; On::COUNT]; Phase::COUNT];
+
+/// The row for each phase, event and view of the others, found when the crate is compiled, and
+/// proof that no two rows claim the same place and that the actions fit.
+static INDEX: Index = {
+    let mut index = [[[NO_ROW; 3]; On::COUNT]; Phase::COUNT];
+    let mut r = 0;
+    while r < ROWS.len() {
+        let row = &ROWS[r];
+        assert!(
+            row.actions.len()
+                <= if matches!(row.when, When::Snooping) {
+                    0
+                } else {
+                    3
+                }
+        );
+        let (first, last) = match row.when {
+            When::In(phase) => (phase.index(), phase.index()),
+            When::Snooping => (1, Operation::ALL.len()),
+        };
+        let mut phase = first;
+        while phase <= last {
+            let mut e = 0;
+            while e < row.on.len() {
+                let mut i = 0;
+                while i < row.others.len() {
+                    let cell = &mut index[phase][row.on[e] as usize][row.others[i] as usize];
+                    assert!(*cell == NO_ROW);
+                    *cell = r as u8;
+                    i += 1;
+                }
+                e += 1;
+            }
+            phase += 1;
+        }
+        r += 1;
+    }
+    index
+};
+
+/// What happens to a line, by the table. `None`: there is no row. A request, a core's wish or an
+/// eviction must then wait until the line is idle; any other message breaks the protocol.
+#[inline]
+pub fn step(state: LineState, event: Event) -> Option<(LineState, Actions)> {
+    step_with(state, event, |row, _, _| Some(&ROWS[row]))
+}
+
+/// As [`step`], with rows looked up through `table`, by number and by which of the row's events and
+/// views of the others it is: what the mutation test alters.
+#[inline]
+pub fn step_with<'t>(
+    state: LineState,
+    event: Event,
+    table: impl Fn(usize, On, Others) -> Option<&'t Row>,
+) -> Option<(LineState, Actions)> {
+    let mut next = state;
+    let mut actions = Actions::new();
+    if let Event::SnoopData = event {
+        take_data(&mut next)?;
+    } else {
+        let (on, peer) = on(&state, event)?;
+        apply(&mut next, on, peer, &table, &mut actions)?;
+        match (event, peer) {
+            (Event::Answer(_, answer), Some(peer)) => take_answer(&mut next, peer, answer)?,
+            (Event::CoresAnswered(found), _) => {
+                next.waiting = next.waiting.without(CORES);
+                next.collected = match found {
+                    Found::Nothing => next.collected,
+                    Found::Clean => Collected::CoresClean,
+                    Found::Dirty => Collected::CoresDirty,
+                };
+            }
+            _ => return Some((next, actions)),
+        }
+    }
+    if next.waiting.is_empty() && next.forward == Forward::Nothing {
+        let on = On::collected(next.collected);
+        let peer = asker(&next);
+        apply(&mut next, on, peer, &table, &mut actions)?;
+        next.collected = Collected::Nothing;
+    }
+    Some((next, actions))
+}
+
+/// The data of a snooped device: before or after its answer.
+#[inline]
+fn take_data(state: &mut LineState) -> Option<()> {
+    match (state.phase, state.forward) {
+        (Phase::Snooping(_), Forward::Nothing) if !state.waiting.is_empty() => {
+            state.forward = Forward::AwaitAnswer;
+        }
+        (Phase::Snooping(_), Forward::AwaitData) => {
+            state.forward = Forward::Nothing;
+            state.collected = Collected::DeviceDirty;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+/// The answer of a snooped device: before or after its data, if there are any.
+#[inline]
+fn take_answer(state: &mut LineState, peer: Peer, answer: Answer) -> Option<()> {
+    state.waiting = state.waiting.without(peer);
+    match (answer.forwards(), state.forward) {
+        (false, _) => {}
+        (true, Forward::Nothing) => state.forward = Forward::AwaitData,
+        (true, Forward::AwaitAnswer) => {
+            state.forward = Forward::Nothing;
+            state.collected = Collected::DeviceDirty;
+        }
+        (true, Forward::AwaitData) => return None,
+    }
+    Some(())
+}
+
+/// Who the operation under way is for.
+#[inline]
+fn asker(state: &LineState) -> Option<Peer> {
+    match state.phase {
+        Phase::Idle => None,
+        Phase::Snooping(operation)
+        | Phase::Reading(operation)
+        | Phase::Pulling(operation)
+        | Phase::Writing(operation) => {
+            (operation as u8 != Operation::EvictEntry as u8).then_some(state.requester)
+        }
+    }
+}
+
+/// What the rows distinguish about an event, and the holder it is about.
+#[inline]
+fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
+    Some(match event {
+        Event::Request(peer, request) => (asked(state, peer, request), Some(peer)),
+        Event::CleanEvictWanted(peer) if owns(state, peer) => (On::EvictCleanWanted, Some(peer)),
+        Event::CleanEvictWanted(peer) => (On::EvictCleanStaleWanted, Some(peer)),
+        Event::CacheFlushed(peer) => (On::CacheFlushed, Some(peer)),
+        Event::Answer(peer, answer) => (answered(state, peer, answer)?, Some(peer)),
+        Event::SnoopData => return None,
+        Event::PulledData(bogus) => {
+            let on = if bogus { On::BogusData } else { On::Data };
+            (on, asker(state))
+        }
+        Event::CoreRead => (On::ShareOrOwn, Some(CORES)),
+        Event::CoreOwn => (On::Own, Some(CORES)),
+        Event::CoreWriteBack => (On::CoreWriteBack, Some(CORES)),
+        Event::CoresAnswered(found) => (cores_answered(state, found)?, Some(CORES)),
+        Event::ReadDone => (On::ReadDone, asker(state)),
+        Event::Written => (On::Written, asker(state)),
+        Event::EvictEntry => (On::EvictEntry, None),
+    })
+}
+
+/// Whether the directory gives the line to this holder alone.
+#[inline]
+fn owns(state: &LineState, peer: Peer) -> bool {
+    state.filter == Filter::Any(peer)
+}
+
+/// What the rows distinguish about a request.
+#[inline]
+fn asked(state: &LineState, peer: Peer, request: Request) -> On {
+    match request {
+        Request::RdShared => On::Share,
+        Request::RdAny => On::ShareOrOwn,
+        Request::RdOwn => On::Own,
+        Request::RdOwnNoData => On::OwnNoData,
+        Request::RdCurr => On::Current,
+        Request::ClFlush => On::Flush,
+        Request::ItoMWr => On::WriteLlc,
+        Request::WrCur => On::WriteCurrent,
+        Request::WrInv => On::WriteThrough,
+        Request::WoWrInv | Request::WoWrInvF => On::WriteWeakly,
+        Request::CleanEvictNoData => On::EvictNoData,
+        Request::DirtyEvict if owns(state, peer) => On::EvictDirty,
+        Request::DirtyEvictPush if owns(state, peer) => On::EvictPush,
+        Request::CleanEvict if owns(state, peer) => On::EvictClean,
+        Request::DirtyEvict | Request::DirtyEvictPush => On::EvictDirtyStale,
+        Request::CleanEvict => On::EvictCleanStale,
+    }
+}
+
+/// What an answer leaves in the device that gives it. `None` if it may not be given.
+#[inline]
+fn answered(state: &LineState, peer: Peer, answer: Answer) -> Option<On> {
+    let Phase::Snooping(operation) = state.phase else {
+        return None;
+    };
+    if !state.waiting.contains(peer) || !answer.answers(operation.snoop()) {
+        return None;
+    }
+    Some(match answer {
+        Answer::RspIHitI | Answer::RspIHitSE | Answer::RspIFwdM => On::RspGone,
+        Answer::RspSHitSE | Answer::RspSFwdM => On::RspShared,
+        Answer::RspVHitV | Answer::RspVFwdV => On::RspKept,
+    })
+}
+
+/// What a snoop leaves in the cores.
+#[inline]
+fn cores_answered(state: &LineState, found: Found) -> Option<On> {
+    let Phase::Snooping(operation) = state.phase else {
+        return None;
+    };
+    if !state.waiting.contains(CORES) {
+        return None;
+    }
+    Some(match (found, operation.snoop()) {
+        (Found::Nothing, _) | (_, Snoop::Inv) => On::RspGone,
+        (_, Snoop::Data) => On::RspShared,
+        (_, Snoop::Cur) => On::RspKept,
+    })
+}
+
+#[inline]
+fn apply<'t>(
+    line: &mut LineState,
+    on: On,
+    peer: Option<Peer>,
+    table: &impl Fn(usize, On, Others) -> Option<&'t Row>,
+    actions: &mut Actions,
+) -> Option<()> {
+    let filter = line.filter;
+    let others = filter.others(peer);
+    let found = INDEX[line.phase.index()][on as usize][others as usize];
+    if found == NO_ROW {
+        return None;
+    }
+    let row = table(usize::from(found), on, others)?;
+    if let Some(phase) = row.to {
+        line.requester = match (line.is_busy(), phase) {
+            (_, Phase::Idle) => Peer::default(),
+            (true, _) => line.requester,
+            (false, _) => peer.unwrap_or_default(),
+        };
+        line.phase = phase;
+    }
+    line.filter = match (row.update, peer) {
+        (Update::Clear, _) => Filter::Invalid,
+        (Update::SetCores, _) => Filter::Any(CORES),
+        (Update::Remove, Some(peer)) => filter.without(peer),
+        (Update::AddShared, Some(peer)) => filter.shared_with(peer),
+        (Update::SetOwner, Some(peer)) => Filter::Any(peer),
+        _ => filter,
+    };
+    for action in row.actions {
+        act(line, filter, *action, peer, actions)?;
+    }
+    Some(())
+}
+
+/// One thing that a row has done; `filter` is the directory's entry before it.
+#[inline]
+fn act(
+    line: &mut LineState,
+    filter: Filter,
+    action: Do,
+    peer: Option<Peer>,
+    actions: &mut Actions,
+) -> Option<()> {
+    match action {
+        Do::Snoop => {
+            let Phase::Snooping(operation) = line.phase else {
+                return None;
+            };
+            let holders = filter.holders();
+            line.waiting = peer.map_or(holders, |peer| holders.without(peer));
+            let devices = line.waiting.without(CORES);
+            if !devices.is_empty() {
+                actions.push(Action::Snoop(operation.snoop(), devices));
+            }
+            if line.waiting.contains(CORES) {
+                actions.push(Action::SnoopCores(operation.snoop()));
+            }
+        }
+        Do::Read if filter.holders().contains(CORES) => actions.push(Action::ReadLlc),
+        Do::Read => actions.push(Action::ReadMemory),
+        Do::WriteMemory => actions.push(Action::WriteMemory),
+        Do::WriteLlc => actions.push(Action::WriteLlc),
+        Do::FillLlc => actions.push(Action::FillLlc),
+        Do::Reply(reply) => match (peer?, reply) {
+            (CORES, Reply::Go(state)) => actions.push(Action::GrantCores(state)),
+            (CORES, _) => {}
+            (device, reply) => actions.push(Action::Reply(device, reply)),
+        },
+    }
+    Some(())
+}

@@ -1,0 +1,313 @@
+//! The messages of CXL.cache that a device's cache and its host's home agent exchange (CXL 3.1,
+//! tables 3-22, 3-25, 3-26 and 3-27).
+
+use super::fields::GoState;
+use super::message::Snoop;
+use crate::opcode::Opcode;
+
+impl Snoop {
+    /// The opcode of a snoop from a host to a device's cache.
+    pub const fn cache_opcode(self) -> Opcode {
+        match self {
+            Snoop::Inv => Opcode::SnpInv,
+            Snoop::Data => Opcode::SnpData,
+            Snoop::Cur => Opcode::SnpCur,
+        }
+    }
+
+    /// The kind that an opcode on H2D Req asks for.
+    pub const fn from_cache_opcode(opcode: Opcode) -> Option<Snoop> {
+        match opcode {
+            Opcode::SnpInv => Some(Snoop::Inv),
+            Opcode::SnpData => Some(Snoop::Data),
+            Opcode::SnpCur => Some(Snoop::Cur),
+            _ => None,
+        }
+    }
+}
+
+/// A request of a device's cache (D2H Req).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Request {
+    /// The value, to be used once.
+    RdCurr,
+    /// The only copy, with data.
+    RdOwn,
+    /// A shared copy.
+    RdShared,
+    /// A copy in any state, as the host chooses.
+    RdAny,
+    /// The only copy; the device has or makes the data.
+    RdOwnNoData,
+    /// A whole line for the host's last-level cache.
+    ItoMWr,
+    /// A whole line for wherever the line is.
+    WrCur,
+    /// No copy anywhere.
+    ClFlush,
+    /// The device gives up a clean, exclusive line and offers its data.
+    CleanEvict,
+    /// The device gives up a modified line.
+    DirtyEvict,
+    /// As `DirtyEvict`, and the host keeps the line in its last-level cache: a push (NC-P) of a line
+    /// that the device owned.
+    DirtyEvictPush,
+    /// The device has dropped a clean line.
+    CleanEvictNoData,
+    /// A weakly ordered write of 0 to 63 bytes.
+    WoWrInv,
+    /// A weakly ordered write of 64 bytes.
+    WoWrInvF,
+    /// A strongly ordered write of 0 to 64 bytes.
+    WrInv,
+}
+
+impl Request {
+    /// Every request.
+    pub const ALL: [Request; 15] = [
+        Request::RdCurr,
+        Request::RdOwn,
+        Request::RdShared,
+        Request::RdAny,
+        Request::RdOwnNoData,
+        Request::ItoMWr,
+        Request::WrCur,
+        Request::ClFlush,
+        Request::CleanEvict,
+        Request::DirtyEvict,
+        Request::DirtyEvictPush,
+        Request::CleanEvictNoData,
+        Request::WoWrInv,
+        Request::WoWrInvF,
+        Request::WrInv,
+    ];
+
+    /// Its opcode. `CacheFlushed`, which is about no line, is none of them.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Request::RdCurr => Opcode::RdCurr,
+            Request::RdOwn => Opcode::RdOwn,
+            Request::RdShared => Opcode::RdShared,
+            Request::RdAny => Opcode::RdAny,
+            Request::RdOwnNoData => Opcode::RdOwnNoData,
+            Request::ItoMWr => Opcode::ItoMWr,
+            Request::WrCur => Opcode::WrCur,
+            Request::ClFlush => Opcode::ClFlush,
+            Request::CleanEvict => Opcode::CleanEvict,
+            Request::DirtyEvict | Request::DirtyEvictPush => Opcode::DirtyEvict,
+            Request::CleanEvictNoData => Opcode::CleanEvictNoData,
+            Request::WoWrInv => Opcode::WoWrInv,
+            Request::WoWrInvF => Opcode::WoWrInvF,
+            Request::WrInv => Opcode::WrInv,
+        }
+    }
+
+    /// The request with this opcode, and whether it is marked as a push. The mark changes only
+    /// `DirtyEvict`: `ItoMWr` ends in the last-level cache anyway.
+    pub fn from_opcode(opcode: Opcode, push: bool) -> Option<Request> {
+        let request = Request::ALL.into_iter().find(|r| r.opcode() == opcode)?;
+        Some(match (request, push) {
+            (Request::DirtyEvict, true) => Request::DirtyEvictPush,
+            (other, _) => other,
+        })
+    }
+}
+
+/// A device's answer to a snoop (D2H Rsp).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Answer {
+    /// Was invalid.
+    RspIHitI,
+    /// Held and unchanged.
+    RspVHitV,
+    /// Was clean, is invalid.
+    RspIHitSE,
+    /// Was clean, is shared.
+    RspSHitSE,
+    /// Was modified, is shared; data follow.
+    RspSFwdM,
+    /// Was modified, is invalid; data follow.
+    RspIFwdM,
+    /// Modified and unchanged; data follow.
+    RspVFwdV,
+}
+
+impl Answer {
+    /// Every answer.
+    pub const ALL: [Answer; 7] = [
+        Answer::RspIHitI,
+        Answer::RspVHitV,
+        Answer::RspIHitSE,
+        Answer::RspSHitSE,
+        Answer::RspSFwdM,
+        Answer::RspIFwdM,
+        Answer::RspVFwdV,
+    ];
+
+    /// Its opcode.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Answer::RspIHitI => Opcode::RspIHitI,
+            Answer::RspVHitV => Opcode::RspVHitV,
+            Answer::RspIHitSE => Opcode::RspIHitSE,
+            Answer::RspSHitSE => Opcode::RspSHitSE,
+            Answer::RspSFwdM => Opcode::RspSFwdM,
+            Answer::RspIFwdM => Opcode::RspIFwdM,
+            Answer::RspVFwdV => Opcode::RspVFwdV,
+        }
+    }
+
+    /// The answer with this opcode; `None` for other messages.
+    pub fn from_opcode(opcode: Opcode) -> Option<Answer> {
+        Answer::ALL.into_iter().find(|a| a.opcode() == opcode)
+    }
+
+    /// Whether data follow, or have come before.
+    #[inline]
+    pub const fn forwards(self) -> bool {
+        matches!(self, Answer::RspSFwdM | Answer::RspIFwdM | Answer::RspVFwdV)
+    }
+
+    /// Whether a device may give this answer to that snoop (table 3-26).
+    pub const fn answers(self, snoop: Snoop) -> bool {
+        match snoop {
+            Snoop::Data => matches!(
+                self,
+                Answer::RspIHitI | Answer::RspSHitSE | Answer::RspSFwdM | Answer::RspIFwdM
+            ),
+            Snoop::Inv => {
+                matches!(
+                    self,
+                    Answer::RspIHitI | Answer::RspIHitSE | Answer::RspIFwdM
+                )
+            }
+            Snoop::Cur => !matches!(self, Answer::RspIHitSE),
+        }
+    }
+}
+
+/// What the host answers to a request (H2D Rsp and H2D Data).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reply {
+    /// `GO` with this state. `Error` is never sent.
+    Go(GoState),
+    /// Send the data; the write is not done.
+    WritePull,
+    /// The line is given up, or owned for a write: send the data.
+    GoWritePull,
+    /// The line is given up; the data are not wanted.
+    GoWritePullDrop,
+    /// The write is ordered in a part of the system: send the data.
+    FastGoWritePull,
+    /// The weakly ordered write is done.
+    ExtCmp,
+    /// The line's data.
+    Data,
+}
+
+impl Reply {
+    /// Its opcode.
+    pub const fn opcode(self) -> Opcode {
+        match self {
+            Reply::Go(_) => Opcode::Go,
+            Reply::WritePull => Opcode::WritePull,
+            Reply::GoWritePull => Opcode::GoWritePull,
+            Reply::GoWritePullDrop => Opcode::GoWritePullDrop,
+            Reply::FastGoWritePull => Opcode::FastGoWritePull,
+            Reply::ExtCmp => Opcode::ExtCmp,
+            Reply::Data => Opcode::H2dData,
+        }
+    }
+
+    /// The state that a `GO` grants, as it travels in the message; `Invalid` in all other replies.
+    pub const fn granted(self) -> GoState {
+        match self {
+            Reply::Go(state) => state,
+            _ => GoState::Invalid,
+        }
+    }
+
+    /// The reply with this opcode, which grants this state. `None` for other messages, for errors
+    /// and for `Fast_GO`, which revision 3.1 no longer has.
+    pub const fn from_opcode(opcode: Opcode, granted: GoState) -> Option<Reply> {
+        match opcode {
+            Opcode::Go => match granted {
+                GoState::Error => None,
+                state => Some(Reply::Go(state)),
+            },
+            Opcode::WritePull => Some(Reply::WritePull),
+            Opcode::GoWritePull => Some(Reply::GoWritePull),
+            Opcode::GoWritePullDrop => Some(Reply::GoWritePullDrop),
+            Opcode::FastGoWritePull => Some(Reply::FastGoWritePull),
+            Opcode::ExtCmp => Some(Reply::ExtCmp),
+            Opcode::H2dData => Some(Reply::Data),
+            _ => None,
+        }
+    }
+
+    /// Whether the device sends data for it, to the UQID that it names.
+    #[inline]
+    pub const fn pulls(self) -> bool {
+        matches!(
+            self,
+            Reply::WritePull | Reply::GoWritePull | Reply::FastGoWritePull
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opcode::Channel;
+
+    #[test]
+    fn opcodes_lead_back_to_what_they_say() {
+        for request in Request::ALL {
+            let push = request == Request::DirtyEvictPush;
+            assert_eq!(Request::from_opcode(request.opcode(), push), Some(request));
+        }
+        for answer in Answer::ALL {
+            assert_eq!(Answer::from_opcode(answer.opcode()), Some(answer));
+        }
+        for snoop in Snoop::ALL {
+            assert_eq!(Snoop::from_cache_opcode(snoop.cache_opcode()), Some(snoop));
+        }
+        for &opcode in Opcode::ALL {
+            if let Some(reply) = Reply::from_opcode(opcode, GoState::Shared) {
+                assert_eq!(reply.opcode(), opcode);
+            }
+        }
+        assert_eq!(Reply::from_opcode(Opcode::Go, GoState::Error), None);
+    }
+
+    #[test]
+    fn every_opcode_of_a_channel_is_known_but_for_those_that_are_not_modelled() {
+        let count = |channel| {
+            let all = Opcode::ALL
+                .iter()
+                .filter(|opcode| opcode.channel() == channel);
+            all.count()
+        };
+        let requests = Opcode::ALL
+            .iter()
+            .filter(|&&o| Request::from_opcode(o, false).is_some());
+        // `CacheFlushed` is about no line.
+        assert_eq!(requests.count(), count(Channel::D2hReq) - 1);
+        let answers = Opcode::ALL
+            .iter()
+            .filter(|&&o| Answer::from_opcode(o).is_some());
+        assert_eq!(answers.count(), count(Channel::D2hRsp));
+        let snoops = Opcode::ALL
+            .iter()
+            .filter(|&&o| Snoop::from_cache_opcode(o).is_some());
+        assert_eq!(snoops.count(), count(Channel::H2dReq));
+        // `Fast_GO` and `GO_ERR_WritePull`.
+        let replies = Opcode::ALL
+            .iter()
+            .filter(|&&o| o.channel() == Channel::H2dRsp)
+            .filter(|&&o| Reply::from_opcode(o, GoState::Shared).is_some());
+        assert_eq!(replies.count(), count(Channel::H2dRsp) - 2);
+    }
+}
