@@ -3,7 +3,7 @@
 use cxlab_protocol::coherence::requester::{Event, Line, LineState};
 
 use crate::model::{Broken, Config, Data, Evictions, Model, Property, Tables};
-use crate::search::{Found, search};
+use crate::search::{Found, System, search};
 
 pub const ALL: &[Event] = &[
     Event::Load,
@@ -64,7 +64,7 @@ pub const BLOCKS: Config = Config {
 };
 
 /// All states; prints how many there are.
-fn explore(config: Config) -> Found {
+fn explore(config: Config) -> Found<Model> {
     let started = std::time::Instant::now();
     let found = search(&Model::new(config, Tables::unaltered()));
     println!(
@@ -91,7 +91,7 @@ fn holds(config: Config, states: usize) {
 fn breaks(config: Config, property: Property) {
     let found = explore(config);
     match found.broken {
-        Some(broken) => assert_eq!(broken.property, property, "{broken:#?}"),
+        Some(broken) => assert_eq!(broken.property, property, "{:#?}", broken.way),
         None => panic!("{}: nothing breaks", config.name),
     }
 }

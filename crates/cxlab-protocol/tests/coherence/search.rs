@@ -1,19 +1,48 @@
 //! Breadth-first search of all states, and of the way back from each to a quiet one.
 
-use crate::model::{Code, Model, Move, Property, WORDS};
+use std::fmt::Debug;
+
+/// What is searched: states, their codes in a few words, and what can happen in each.
+pub trait System {
+    type World: Copy;
+    type Code: AsRef<[u64]>;
+    type Move: Copy + Debug;
+    type Property: Copy + Debug;
+
+    /// The property that a state without a next step breaks.
+    const DEADLOCK: Self::Property;
+    /// The property that a state without a way to a quiet one breaks.
+    const NO_PROGRESS: Self::Property;
+
+    /// Words of a code that are used.
+    fn words(&self) -> usize;
+    fn start(&self) -> Self::World;
+    fn encode(&self, world: &Self::World) -> Self::Code;
+    fn decode(&self, code: &[u64]) -> Self::World;
+    /// All that can happen next; `Err` is a broken property.
+    fn moves(&self, world: &Self::World, out: &mut Vec<Outcomes<Self>>);
+    /// Whether the move ends what is under way, instead of beginning something.
+    fn drains(&self, step: Self::Move) -> bool;
+    /// Whether nothing is under way.
+    fn is_quiet(&self, world: &Self::World) -> bool;
+}
+
+type Outcomes<S> = (
+    <S as System>::Move,
+    Result<<S as System>::World, <S as System>::Property>,
+);
 
 /// What a search found.
-pub struct Found {
+pub struct Found<S: System + ?Sized> {
     pub states: usize,
     pub moves: usize,
-    pub broken: Option<Counterexample>,
+    pub broken: Option<Counterexample<S>>,
 }
 
 /// A broken property and the shortest way there.
-#[derive(Debug)]
-pub struct Counterexample {
-    pub property: Property,
-    pub way: Vec<Move>,
+pub struct Counterexample<S: System + ?Sized> {
+    pub property: S::Property,
+    pub way: Vec<S::Move>,
 }
 
 /// States by number, and numbers by state. Open addressing over one array: a state is a few
@@ -57,7 +86,7 @@ impl Seen {
     }
 
     /// The number of the state, and whether it is new.
-    fn insert(&mut self, code: &Code) -> (u32, bool) {
+    fn insert(&mut self, code: &[u64]) -> (u32, bool) {
         let code = &code[..self.words];
         let slot = self.slot(code);
         if self.slots[slot] != EMPTY {
@@ -78,14 +107,14 @@ impl Seen {
 }
 
 /// Visits every state. Stops at the first broken property.
-pub fn search(model: &Model) -> Found {
+pub fn search<S: System>(model: &S) -> Found<S> {
     let mut seen = Seen::new(model.words());
     let mut parents: Vec<u32> = vec![0];
     let mut drains: Vec<(u32, u32)> = Vec::new();
     let mut quiet: Vec<u32> = Vec::new();
     let mut next = Vec::new();
     let mut moves = 0;
-    seen.insert(&model.encode(&model.start()));
+    seen.insert(model.encode(&model.start()).as_ref());
     let mut at = 0;
     while (at as usize) < seen.len() {
         let world = model.decode(seen.code(at));
@@ -101,7 +130,7 @@ pub fn search(model: &Model) -> Found {
                     return found(&seen, moves, Some((*property, way)));
                 }
             };
-            let (to, new) = seen.insert(&model.encode(to));
+            let (to, new) = seen.insert(model.encode(to).as_ref());
             if new {
                 parents.push(at);
             }
@@ -114,16 +143,20 @@ pub fn search(model: &Model) -> Found {
             quiet.push(at);
         } else if stuck {
             let way = way_to(model, &seen, &parents, at);
-            return found(&seen, moves, Some((Property::NoDeadlock, way)));
+            return found(&seen, moves, Some((S::DEADLOCK, way)));
         }
         at += 1;
     }
     let lost = cannot_reach(&quiet, drains, seen.len());
-    let broken = lost.map(|state| (Property::Progress, way_to(model, &seen, &parents, state)));
+    let broken = lost.map(|state| (S::NO_PROGRESS, way_to(model, &seen, &parents, state)));
     found(&seen, moves, broken)
 }
 
-fn found(seen: &Seen, moves: usize, broken: Option<(Property, Vec<Move>)>) -> Found {
+fn found<S: System>(
+    seen: &Seen,
+    moves: usize,
+    broken: Option<(S::Property, Vec<S::Move>)>,
+) -> Found<S> {
     Found {
         states: seen.len(),
         moves,
@@ -157,7 +190,7 @@ fn cannot_reach(goals: &[u32], mut edges: Vec<(u32, u32)>, states: usize) -> Opt
 }
 
 /// The moves of a shortest way, with requesters and lines named as in each state that was kept.
-fn way_to(model: &Model, seen: &Seen, parents: &[u32], state: u32) -> Vec<Move> {
+fn way_to<S: System>(model: &S, seen: &Seen, parents: &[u32], state: u32) -> Vec<S::Move> {
     let mut way = Vec::new();
     let mut next = Vec::new();
     let mut at = state;
@@ -165,10 +198,9 @@ fn way_to(model: &Model, seen: &Seen, parents: &[u32], state: u32) -> Vec<Move> 
         let parent = parents[at as usize];
         model.moves(&model.decode(seen.code(parent)), &mut next);
         let step = next.iter().find(|(_, outcome)| {
-            outcome.is_ok_and(|to| {
-                let code: [u64; WORDS] = model.encode(&to);
-                code[..model.words()] == *seen.code(at)
-            })
+            outcome
+                .as_ref()
+                .is_ok_and(|to| model.encode(to).as_ref()[..model.words()] == *seen.code(at))
         });
         way.extend(step.map(|(step, _)| *step));
         at = parent;

@@ -26,7 +26,9 @@ mod state;
 use cxlab_protocol::coherence::dcoh::{self, Peer};
 use cxlab_protocol::coherence::requester::{self, Event};
 
-pub use state::{Code, Data, Home, Pending, WORDS, Wire, World};
+use crate::search::System;
+
+pub use state::{Code, Data, Home, Pending, Wire, World};
 
 pub const MAX_AGENTS: usize = 3;
 pub const MAX_LINES: usize = 2;
@@ -179,39 +181,9 @@ impl Model {
         Model { config, tables }
     }
 
-    pub fn start(&self) -> World {
-        let home = Home {
-            medium: Data::Fresh,
-            ..Home::default()
-        };
-        World {
-            wires: [[Wire::default(); MAX_AGENTS]; MAX_LINES],
-            home: [home; MAX_LINES],
-        }
-    }
-
-    pub fn words(&self) -> usize {
-        self.config.lines * (self.config.agents + 1)
-    }
-
     fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let agents = self.config.agents;
         (0..self.config.lines).flat_map(move |l| (0..agents).map(move |a| (a, l)))
-    }
-
-    /// Whether nothing is under way.
-    pub fn is_quiet(&self, world: &World) -> bool {
-        self.pairs().all(|(a, l)| world.wires[l][a].is_quiet())
-            && (0..self.config.lines).all(|l| !world.home[l].state.is_busy())
-    }
-
-    /// Whether the move ends what is under way, instead of beginning something.
-    pub fn drains(&self, step: Move) -> bool {
-        match step {
-            Move::Local(..) | Move::LocalRead(_) | Move::LocalWrite(_) => false,
-            Move::Evict(_) | Move::EvictBlock => self.config.evictions == Evictions::WhenFull,
-            _ => true,
-        }
     }
 
     /// A store makes every other value of the line old.
@@ -258,10 +230,58 @@ impl Model {
             old(&mut world.home[l].read);
         }
     }
+}
+
+impl System for Model {
+    type World = World;
+    type Code = Code;
+    type Move = Move;
+    type Property = Property;
+
+    const DEADLOCK: Property = Property::NoDeadlock;
+    const NO_PROGRESS: Property = Property::Progress;
+
+    fn words(&self) -> usize {
+        self.config.lines * (self.config.agents + 1)
+    }
+
+    fn start(&self) -> World {
+        let home = Home {
+            medium: Data::Fresh,
+            ..Home::default()
+        };
+        World {
+            wires: [[Wire::default(); MAX_AGENTS]; MAX_LINES],
+            home: [home; MAX_LINES],
+        }
+    }
+
+    fn encode(&self, world: &World) -> Code {
+        self.code(world)
+    }
+
+    fn decode(&self, code: &[u64]) -> World {
+        self.world(code)
+    }
+
+    /// Whether nothing is under way.
+    fn is_quiet(&self, world: &World) -> bool {
+        self.pairs().all(|(a, l)| world.wires[l][a].is_quiet())
+            && (0..self.config.lines).all(|l| !world.home[l].state.is_busy())
+    }
+
+    /// Whether the move ends what is under way, instead of beginning something.
+    fn drains(&self, step: Move) -> bool {
+        match step {
+            Move::Local(..) | Move::LocalRead(_) | Move::LocalWrite(_) => false,
+            Move::Evict(_) | Move::EvictBlock => self.config.evictions == Evictions::WhenFull,
+            _ => true,
+        }
+    }
 
     /// All that can happen next. What is not possible in a state is not listed; `Err` is a broken
     /// property.
-    pub fn moves(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
+    fn moves(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
         out.clear();
         for (a, l) in self.pairs() {
             self.requester_moves(world, a, l, out);

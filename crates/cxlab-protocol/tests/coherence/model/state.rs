@@ -6,6 +6,7 @@ use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{self, Event, Held, Line};
 
 use super::{MAX_AGENTS, MAX_LINES, Model, Property, check, peer};
+use crate::search::System;
 
 /// What is known of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -348,12 +349,12 @@ const ORDERS: [&[[u8; MAX_AGENTS]]; MAX_AGENTS + 1] = [
     ],
 ];
 
-pub const WORDS: usize = MAX_LINES * (MAX_AGENTS + 1);
+const WORDS: usize = MAX_LINES * (MAX_AGENTS + 1);
 pub type Code = [u64; WORDS];
 
 impl Model {
     /// The smallest code of the states that differ by the names of requesters and lines.
-    pub fn encode(&self, world: &World) -> Code {
+    pub fn code(&self, world: &World) -> Code {
         let (agents, lines) = (self.config.agents, self.config.lines);
         let wires = world.wires.map(|wires| wires.map(|wire| wire.encode()));
         let mut best = [u64::MAX; WORDS];
@@ -377,7 +378,7 @@ impl Model {
         best
     }
 
-    pub fn decode(&self, code: &[u64]) -> World {
+    pub fn world(&self, code: &[u64]) -> World {
         let (agents, lines) = (self.config.agents, self.config.lines);
         let mut world = self.start();
         for l in 0..lines {
