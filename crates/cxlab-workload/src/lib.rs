@@ -20,8 +20,10 @@ mod page_map;
 mod partial_file;
 pub mod pattern;
 pub mod program;
+pub mod rpc;
 pub mod thread;
 pub mod trace;
+mod varint;
 
 pub use capture::{CaptureError, CaptureOptions, CaptureSummary, capture};
 pub use error::{Place, TraceError, WorkloadError};

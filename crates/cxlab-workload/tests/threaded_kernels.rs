@@ -53,6 +53,14 @@ const PATTERNS: [&str; 8] = [
     "sg",
 ];
 
+const PIPELINES: [(&str, &str); 5] = [
+    ("deserialize", "rpc-nic"),
+    ("deserialize", "nc-p"),
+    ("serialize", "rpc-nic"),
+    ("serialize", "cxl-mem"),
+    ("serialize", "cxl-cache"),
+];
+
 /// Parameters of CircusTent on a small array, with others.
 fn tent(pattern: &str, more: Value) -> Value {
     let mut params = json!({"pattern": pattern, "iterations": 20, "memory": "64 KiB"});
@@ -96,6 +104,14 @@ fn small() -> Vec<(&'static str, Value)> {
             wide["outstanding"] = json!(16);
             all.push(("load-store-unit", wide));
         }
+    }
+    for (direction, method) in PIPELINES {
+        for bench in [1, 2] {
+            let params = json!({"direction": direction, "method": method, "bench": bench, "repeats": 2, "ring": 3});
+            all.push(("rpc", params));
+        }
+        let params = json!({"direction": direction, "method": method, "ring": 1, "outstanding": 1, "buffers": 3, "copies": 1});
+        all.push(("rpc", params));
     }
     for model in ["cohet", "explicit", "unified"] {
         all.push(("axpy", json!({"model": model, "elements": 5000})));

@@ -43,4 +43,5 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     kernel::load_store_unit::ENTRY,
     kernel::circus_tent::ENTRY,
     kernel::axpy::ENTRY,
+    kernel::rpc::ENTRY,
 ];

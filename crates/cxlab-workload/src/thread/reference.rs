@@ -81,6 +81,19 @@ struct Machine<'i> {
 /// # Errors
 /// A [`Stuck`], if they do not come there.
 pub fn run_threads(threads: Vec<Thread>, image: &Image, order: Order) -> Result<u64, Stuck> {
+    run_traced(threads, image, order, |_, _| {})
+}
+
+/// The same, and says after each operation which thread has done what.
+///
+/// # Errors
+/// As [`run_threads`].
+pub fn run_traced(
+    threads: Vec<Thread>,
+    image: &Image,
+    order: Order,
+    mut trace: impl FnMut(usize, ThreadOp),
+) -> Result<u64, Stuck> {
     let start = |thread| Running {
         thread,
         pending: VecDeque::new(),
@@ -115,7 +128,9 @@ pub fn run_threads(threads: Vec<Thread>, image: &Image, order: Order) -> Result<
             let waiting = waiting.map(|(number, one)| (number, oldest(one))).collect();
             return Err(Stuck::Deadlock { waiting });
         };
-        running[thread].finish(at, &mut machine);
+        if let Some(op) = running[thread].finish(at, &mut machine) {
+            trace(thread, op);
+        }
         done += 1;
     }
 }
@@ -190,10 +205,8 @@ impl Running {
         Ok(())
     }
 
-    fn finish(&mut self, at: usize, machine: &mut Machine<'_>) {
-        let Some((token, op)) = self.pending.remove(at) else {
-            return;
-        };
+    fn finish(&mut self, at: usize, machine: &mut Machine<'_>) -> Option<ThreadOp> {
+        let (token, op) = self.pending.remove(at)?;
         let value = match op {
             ThreadOp::ReadRange { addr, bytes } => {
                 let mut data = vec![0; bytes as usize];
@@ -210,6 +223,7 @@ impl Running {
             op => machine.perform(op),
         };
         self.thread.complete(token, value);
+        Some(op)
     }
 }
 

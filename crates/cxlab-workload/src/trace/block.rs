@@ -11,9 +11,9 @@
 
 use cxlab_engine::units::{LineAddr, SimTime};
 
-use super::varint::{self, unzigzag, zigzag};
 use super::{BLOCK_RECORDS, MAX_LINE, Record, TAG_BLOCK};
 use crate::op::OpKind;
+use crate::varint::{self, unzigzag, zigzag};
 
 /// Bytes of a block's header, with tag and checksum.
 pub(super) const HEADER_BYTES: usize = 21;

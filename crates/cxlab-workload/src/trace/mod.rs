@@ -9,7 +9,6 @@ mod header;
 mod info;
 mod reader;
 mod records;
-mod varint;
 mod writer;
 
 use cxlab_engine::units::{LINE_BYTES, LineAddr, SimTime};

@@ -1,11 +1,11 @@
 //! LEB128 integers and zigzag signs, as Protocol Buffers write them.
 
 /// Most bytes of a 64-bit integer.
-pub(super) const MAX_BYTES: usize = 10;
+pub(crate) const MAX_BYTES: usize = 10;
 
 /// Appends an integer.
 #[inline]
-pub(super) fn put(mut value: u64, out: &mut Vec<u8>) {
+pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -15,7 +15,7 @@ pub(super) fn put(mut value: u64, out: &mut Vec<u8>) {
 
 /// Reads an integer and moves `position` behind it; `None` when it is cut off or exceeds 64 bits.
 #[inline]
-pub(super) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
+pub(crate) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let byte = *bytes.get(*position)?;
@@ -33,13 +33,13 @@ pub(super) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
 
 /// Maps a signed difference (as two's complement) to a number that is small when it is near 0.
 #[inline]
-pub(super) fn zigzag(difference: u64) -> u64 {
+pub(crate) fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ (((difference as i64) >> 63) as u64)
 }
 
 /// Undoes [`zigzag`].
 #[inline]
-pub(super) fn unzigzag(value: u64) -> u64 {
+pub(crate) fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()
 }
 

@@ -1,0 +1,406 @@
+//! Remote procedure calls: an accelerator as the network card of a host, which decodes the
+//! messages that arrive and encodes those that leave.
+//!
+//! The pipelines are those of Cohet, section V-B: RpcNIC over PCIe (its Fig. 10), and the CXL-NIC
+//! (Fig. 11). Messages are shaped as those of HyperProtoBench and really encoded and decoded; each
+//! is compared with the original. The network itself takes no time: messages that arrive are in the
+//! card's receive buffer, and those that leave are sent when encoded.
+//!
+//! Host and card meet in a ring: a line for each of its places, which holds a sequence number and
+//! an address; and a count of the places that are free again.
+
+mod deserialize;
+mod object;
+mod serialize;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, aligned, needs_threads, phase, within};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::rpc::{Bench, Layout, Message};
+use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: Rpc::KIND,
+    summary: "threads: Protocol Buffers messages decoded or encoded by a network card, over PCIe or CXL",
+    schema: <Rpc as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: Rpc = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+const PAGE: u64 = 4096;
+
+/// Alignment of what is allocated, as by `malloc`.
+const ALIGN: u64 = 16;
+
+/// Bytes of the card's temporary buffer (RpcNIC: 4 KiB).
+const BUFFER: u64 = 4096;
+
+/// Which way messages go.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// They arrive and are decoded.
+    #[default]
+    Deserialize,
+    /// They are encoded and leave.
+    Serialize,
+}
+
+/// How they cross between host and card.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// RpcNIC: decoded fields gather in a buffer of 4 KiB that goes to the host by one DMA write;
+    /// objects to be encoded are copied together by the host and fetched by one DMA read.
+    #[default]
+    RpcNic,
+    /// Each decoded field is pushed into the host's last-level cache (NC-P).
+    NcP,
+    /// The host builds objects in the card's memory (CXL.mem).
+    CxlMem,
+    /// The card loads the fields of objects from the host's memory (CXL.cache).
+    CxlCache,
+}
+
+/// Messages shaped as those of HyperProtoBench, decoded or encoded by the first processing element
+/// of the first accelerator, for a thread on the first core. Phases: `deserialize` and `access` (the host
+/// reads what was decoded), or `build` (the host makes objects), `prepare` (it copies them, RpcNIC) and
+/// `serialize`. An operation is a message.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rpc {
+    /// Which bench, 0 to 5. The sizes of 2 and 5 are synthetic.
+    pub bench: u64,
+    /// Which way messages go.
+    pub direction: Way,
+    /// How they cross. `deserialize`: `rpc-nic` or `nc-p`; `serialize`: `rpc-nic`, `cxl-mem` or `cxl-cache`.
+    pub method: Method,
+    /// How many times the ten messages of the bench pass, 1 to 1000000.
+    pub repeats: u64,
+    /// Places of the ring, which bound the messages under way, 1 to 4096.
+    pub ring: u64,
+    /// Cycles of the card for a field, to decode or encode it.
+    pub field_cycles: u32,
+    /// Bytes that it decodes or encodes in a cycle, 1 to 4096.
+    pub width: u64,
+    /// Fields of a message whose lines the card has under way, 1 to 1024.
+    pub outstanding: u64,
+    /// RpcNIC: temporary buffers of 4 KiB, 1 to 64; decoding goes on while there is a free one.
+    pub buffers: u64,
+    /// RpcNIC: cycles of the core to submit one copy of a part of an object.
+    pub copy_cycles: u32,
+    /// RpcNIC: copies under way, 1 to 1024.
+    pub copies: u64,
+    /// The memory of ring and objects.
+    pub data: Memory,
+    /// Where in it they begin. A multiple of 4 KiB.
+    pub base: Bytes,
+    /// Where in CXL memory the objects that are built in the card's memory begin. A multiple of 4 KiB.
+    pub card_base: Bytes,
+}
+
+impl Default for Rpc {
+    fn default() -> Self {
+        Rpc {
+            bench: 1,
+            direction: Way::Deserialize,
+            method: Method::RpcNic,
+            repeats: 1,
+            ring: 16,
+            field_cycles: 1,
+            width: 64,
+            outstanding: 8,
+            buffers: 1,
+            copy_cycles: 100,
+            copies: 16,
+            data: Memory::Local,
+            base: Bytes(0),
+            card_base: Bytes(0),
+        }
+    }
+}
+
+impl Rpc {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "rpc";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("bench", self.bench, 0, 5)?;
+        within("repeats", self.repeats, 1, 1_000_000)?;
+        within("ring", self.ring, 1, 4096)?;
+        within("width", self.width, 1, 4096)?;
+        within("outstanding", self.outstanding, 1, 1024)?;
+        within("buffers", self.buffers, 1, 64)?;
+        within("copies", self.copies, 1, 1024)?;
+        let (found, allowed) = match (self.direction, self.method) {
+            (Way::Deserialize, Method::CxlMem) => ("cxl-mem", "`rpc-nic`, `nc-p`"),
+            (Way::Deserialize, Method::CxlCache) => ("cxl-cache", "`rpc-nic`, `nc-p`"),
+            (Way::Serialize, Method::NcP) => ("nc-p", "`rpc-nic`, `cxl-mem`, `cxl-cache`"),
+            _ => return self.check_places(),
+        };
+        let message = format!("found `{found}` in this direction; allowed: {allowed}");
+        Err(ParamError::new("method", message))
+    }
+
+    fn check_places(&self) -> Result<(), ParamError> {
+        aligned("base", self.base, PAGE)?;
+        aligned("card_base", self.card_base, PAGE)
+    }
+}
+
+impl Workload for Rpc {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        if ctx.cores == 0 || ctx.accelerators == 0 || ctx.elements == 0 {
+            let message = "found a system without both; allowed: at least one core and one \
+                           accelerator";
+            return Err(WorkloadError::param("kind", message));
+        }
+        let mut job = Job::new(self, ctx.seed);
+        let need = |memory_field, memory, size_field, base: Bytes, bytes| Need {
+            memory_field,
+            memory,
+            size_field,
+            base: base.0,
+            bytes,
+        };
+        let (ring, objects) = (job.ring_bytes(), job.places() * job.room);
+        job.host = need("data", self.data, "base", self.base, ring + 2 * objects)
+            .place_in(ctx.span, ctx.local)?;
+        job.objects = job.host + ring;
+        job.prepared = job.objects + objects;
+        if self.method == Method::CxlMem {
+            let card = need(
+                "data",
+                Memory::Cxl,
+                "card_base",
+                self.card_base,
+                ring + objects,
+            );
+            job.objects = card.place_in(ctx.span, ctx.local)? + ring;
+        }
+        let mean = job.wires.iter().map(Vec::len).sum::<usize>() / job.wires.len().max(1);
+        let names: &[&str] = match self.direction {
+            Way::Deserialize => &["deserialize", "access"],
+            Way::Serialize => &["build", "prepare", "serialize"],
+        };
+        let phases = names.iter().map(|name| phase(name, mean as u64)).collect();
+        Ok(Box::new(Kernel {
+            job: Arc::new(job),
+            phases,
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+/// What the threads and the check share.
+struct Job {
+    params: Rpc,
+    bench: Bench,
+    layout: Layout,
+    /// The messages, and how they are written.
+    messages: Vec<Message>,
+    wires: Vec<Vec<u8>>,
+    /// The ring, the objects, and what RpcNIC copies together.
+    host: u64,
+    objects: u64,
+    prepared: u64,
+    /// Bytes of an object, in whole pages.
+    room: u64,
+    outcome: Mutex<Outcome>,
+}
+
+/// How many messages came out right, and what the first wrong one was.
+#[derive(Default)]
+struct Outcome {
+    right: u64,
+    wrong: Option<String>,
+}
+
+impl Job {
+    fn new(params: &Rpc, seed: u64) -> Job {
+        let bench = Bench::new(params.bench as usize);
+        let layout = Layout::new(&bench.schema);
+        let mut rng = StreamRng::new(seed, "rpc");
+        let kinds = 0..bench.shapes.len();
+        let messages: Vec<Message> = kinds.map(|kind| bench.message(kind, &mut rng)).collect();
+        let written = messages.iter().enumerate();
+        let wires = written
+            .map(|(kind, message)| message.encode(&bench.schema, kind))
+            .collect();
+        let room = messages.iter().enumerate().map(|(kind, message)| {
+            let loose = layout.scattered(&bench.schema, kind, message, 0, LINE_BYTES);
+            let dense = layout.appended(&bench.schema, kind, message, 0, ALIGN);
+            loose.end.max(dense.end).next_multiple_of(PAGE)
+        });
+        Job {
+            room: room.max().unwrap_or(PAGE),
+            params: params.clone(),
+            bench,
+            layout,
+            messages,
+            wires,
+            host: 0,
+            objects: 0,
+            prepared: 0,
+            outcome: Mutex::default(),
+        }
+    }
+
+    /// Messages in all.
+    fn count(&self) -> u64 {
+        self.params.repeats * self.messages.len() as u64
+    }
+
+    /// Places of the ring.
+    fn places(&self) -> u64 {
+        self.params.ring
+    }
+
+    /// The type of a message, which is its place among the messages of the bench.
+    fn kind(&self, message: u64) -> usize {
+        (message % self.messages.len() as u64) as usize
+    }
+
+    /// The line of the ring for a message: a sequence number, then an address.
+    fn entry(&self, message: u64) -> u64 {
+        let ring = match self.params.method {
+            Method::CxlMem => self.objects - self.ring_bytes(),
+            _ => self.host,
+        };
+        ring + message % self.places() * LINE_BYTES
+    }
+
+    /// What the sequence number of a message's place is before it comes.
+    fn before(&self, message: u64) -> u64 {
+        (message + 1).saturating_sub(self.places())
+    }
+
+    /// The count of places that have become free, behind the ring.
+    fn tail(&self) -> u64 {
+        self.host + self.places() * LINE_BYTES
+    }
+
+    /// Bytes of the ring and the count behind it, in whole pages.
+    fn ring_bytes(&self) -> u64 {
+        ((self.places() + 1) * LINE_BYTES).next_multiple_of(PAGE)
+    }
+
+    /// Where the object of a message begins.
+    fn object(&self, message: u64) -> u64 {
+        self.objects + message % self.places() * self.room
+    }
+
+    /// Where RpcNIC copies a message together.
+    fn prepared(&self, message: u64) -> u64 {
+        self.prepared + message % self.places() * self.room
+    }
+
+    /// Cycles to decode or encode a field of so many bytes.
+    fn cycles(&self, bytes: u64) -> u32 {
+        let moving = bytes.div_ceil(self.params.width) as u32;
+        moving.saturating_add(self.params.field_cycles)
+    }
+
+    /// Waits until the place of a message is free, by the count in memory.
+    async fn wait_for_room(&self, t: &Handle, free: &mut u64, message: u64) {
+        while *free + self.places() <= message {
+            *free = t.await_change(self.tail(), *free).await;
+        }
+    }
+
+    /// Compares a message that has come through.
+    fn judge(&self, number: u64, message: &Message) {
+        let kind = self.kind(number);
+        let written = message.encode(&self.bench.schema, kind);
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        if *message == self.messages[kind] && written == self.wires[kind] {
+            outcome.right += 1;
+        } else if outcome.wrong.is_none() {
+            outcome.wrong = Some(format!(
+                "message {number} came out otherwise than it went in"
+            ));
+        }
+    }
+}
+
+struct Kernel {
+    job: Arc<Job>,
+    phases: Vec<Phase>,
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let job = Arc::clone(&self.job);
+        let thread = match (place, job.params.direction) {
+            (Place::Core { core: 0 }, Way::Deserialize) => {
+                Thread::new(|t| deserialize::host(job, t))
+            }
+            (Place::Core { core: 0 }, Way::Serialize) => Thread::new(|t| serialize::host(job, t)),
+            (
+                Place::Element {
+                    accelerator: 0,
+                    element: 0,
+                },
+                Way::Deserialize,
+            ) => Thread::new(|t| deserialize::card(job, t)),
+            (
+                Place::Element {
+                    accelerator: 0,
+                    element: 0,
+                },
+                Way::Serialize,
+            ) => Thread::new(|t| serialize::card(job, t)),
+            _ => return Vec::new(),
+        };
+        vec![thread]
+    }
+
+    /// Every message was compared, field by field and byte by byte, when it had come through.
+    fn check(&self, _: &Image) -> Result<(), String> {
+        let outcome = self
+            .job
+            .outcome
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(wrong) = &outcome.wrong {
+            return Err(wrong.clone());
+        }
+        match (outcome.right, self.job.count()) {
+            (right, count) if right == count => Ok(()),
+            (right, count) => Err(format!("{right} messages of {count} came through")),
+        }
+    }
+}

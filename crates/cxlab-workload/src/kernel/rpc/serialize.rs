@@ -1,0 +1,159 @@
+//! Messages that leave: the host builds objects, and the card encodes them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cxlab_engine::units::LINE_BYTES;
+
+use super::object::Reader;
+use super::{ALIGN, BUFFER, Job, Method};
+use crate::rpc::message::number;
+use crate::rpc::{Message, Object};
+use crate::thread::{Direction, Handle, Loaded, Window, scratch};
+
+/// The phases.
+const BUILD: u8 = 0;
+const PREPARE: u8 = 1;
+const SERIALIZE: u8 = 2;
+
+/// Stores that the host has under way. *Assumed.*
+const STORES: usize = 32;
+
+/// In a register of RpcNIC's ring: the bits for the bytes of the prepared object, below those of
+/// the sequence number.
+const LENGTH_BITS: u32 = 40;
+
+/// The host's thread: builds each object when there is a place for it, and announces it.
+pub(super) async fn host(job: Arc<Job>, t: Handle) {
+    let mut free = 0;
+    for number in 0..job.count() {
+        t.mark(BUILD);
+        job.wait_for_room(&t, &mut free, number).await;
+        let kind = job.kind(number);
+        let (schema, message) = (&job.bench.schema, &job.messages[kind]);
+        let object = job
+            .layout
+            .scattered(schema, kind, message, job.object(number), ALIGN);
+        build(&t, &object).await;
+        t.count(1);
+        match job.params.method {
+            Method::RpcNic => {
+                t.mark(PREPARE);
+                let bytes = gather(&job, &t, &object, job.prepared(number)).await;
+                t.count(1);
+                let register = (number % job.places()) as u32;
+                let value = (number + 1) << LENGTH_BITS | bytes;
+                t.mmio_write(0, register, value).await;
+            }
+            Method::CxlMem => {
+                // Objects leave the host's caches, so that the card finds them in its memory.
+                flush(&t, &object).await;
+                announce(&job, &t, number, object.root).await;
+                t.flush(job.entry(number)).await;
+            }
+            _ => announce(&job, &t, number, object.root).await,
+        }
+    }
+}
+
+/// Stores an object.
+async fn build(t: &Handle, object: &Object) {
+    let mut window = Window::new(STORES);
+    for piece in &object.pieces {
+        window.room().await;
+        window.add(match piece.bytes.len() {
+            size @ 1..=8 => t.store_sized(piece.addr, size as u8, number(&piece.bytes)),
+            _ => t.write_range(piece.addr, &piece.bytes),
+        });
+    }
+    window.drain().await;
+}
+
+/// Writes an object back line by line and drops it from the host's caches.
+async fn flush(t: &Handle, object: &Object) {
+    let mut window = Window::new(STORES);
+    for line in (object.root..object.end).step_by(LINE_BYTES as usize) {
+        window.room().await;
+        window.add(t.flush(line));
+    }
+    window.drain().await;
+}
+
+/// Stores the entry of the ring for an object.
+async fn announce(job: &Job, t: &Handle, number: u64, root: u64) {
+    let mut entry = [0; 16];
+    entry[..8].copy_from_slice(&(number + 1).to_le_bytes());
+    entry[8..].copy_from_slice(&root.to_le_bytes());
+    t.write_range(job.entry(number), &entry).await;
+}
+
+/// RpcNIC: copies the parts of an object behind one another, in the order in which their addresses
+/// are met; the bytes in all. The core submits copy after copy; `copies` of them overlap, as in
+/// an engine beside the cores (DSA).
+async fn gather(job: &Job, t: &Handle, object: &Object, to: u64) -> u64 {
+    let mut loads: Window<Loaded> = Window::new(job.params.copies as usize);
+    let mut stores = Window::new(job.params.copies as usize);
+    let mut targets = VecDeque::new();
+    let mut at = to;
+    for (addr, bytes) in &object.allocations {
+        if job.params.copy_cycles > 0 {
+            t.compute(job.params.copy_cycles).await;
+        }
+        at = at.next_multiple_of(ALIGN);
+        if let (Some(data), Some(to)) = (loads.room().await, targets.front()) {
+            stores.room().await;
+            stores.add(t.write_range(*to, &data));
+            targets.pop_front();
+        }
+        loads.add(t.read_range(*addr, *bytes));
+        targets.push_back(at);
+        at += bytes;
+    }
+    while let (Some(data), Some(to)) = (loads.oldest().await, targets.pop_front()) {
+        stores.room().await;
+        stores.add(t.write_range(to, &data));
+    }
+    stores.drain().await;
+    at - to
+}
+
+/// The card's thread: encodes each object and frees its place.
+pub(super) async fn card(job: Arc<Job>, t: Handle) {
+    t.mark(SERIALIZE);
+    let own = scratch(0) + BUFFER;
+    let mut rung = vec![0; job.places() as usize];
+    for number in 0..job.count() {
+        let message = match job.params.method {
+            Method::RpcNic => {
+                let place = (number % job.places()) as usize;
+                rung[place] = t.mmio_await(0, place as u32, rung[place]).await;
+                let bytes = rung[place] & ((1 << LENGTH_BITS) - 1);
+                t.dma(Direction::ToDevice, job.prepared(number), own, bytes)
+                    .await;
+                encode(&job, number, Reader::encoder(&t, &job, Some(own)), 0).await
+            }
+            _ => {
+                let entry = job.entry(number);
+                t.await_change(entry, job.before(number)).await;
+                let root = t.load(entry + 8).await;
+                encode(&job, number, Reader::encoder(&t, &job, None), root).await
+            }
+        };
+        job.judge(number, &message);
+        match job.params.method {
+            Method::RpcNic => {
+                t.store(scratch(0), number + 1).await;
+                t.dma(Direction::ToHost, job.tail(), scratch(0), 8).await;
+            }
+            _ => drop(t.store(job.tail(), number + 1).await),
+        }
+        t.count(1);
+    }
+}
+
+/// Reads an object field by field and encodes it; what a receiver decodes from that.
+async fn encode(job: &Job, number: u64, mut reader: Reader<'_>, root: u64) -> Message {
+    let (schema, kind) = (&job.bench.schema, job.kind(number));
+    let written = reader.read(kind, root).await.encode(schema, kind);
+    Message::decode(schema, kind, &written).unwrap_or_default()
+}

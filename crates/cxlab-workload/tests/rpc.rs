@@ -1,0 +1,294 @@
+//! The pipelines of remote procedure calls: what crosses between host and card, and how.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+use std::collections::BTreeSet;
+
+use cxlab_engine::catalog::find;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_workload::pattern::CATALOG;
+use cxlab_workload::rpc::{Bench, Kind, Message, Schema, Value};
+use cxlab_workload::thread::{
+    Direction, Next, Order, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel, run_threads,
+    run_traced,
+};
+use cxlab_workload::{Image, LOCAL_BASE};
+use serde_json::json;
+
+const CTX: ThreadContext = ThreadContext {
+    seed: 7,
+    span: Bytes(1 << 30),
+    local: Bytes(1 << 30),
+    cores: 1,
+    accelerators: 1,
+    elements: 1,
+};
+
+const PIPELINES: [(&str, &str); 5] = [
+    ("deserialize", "rpc-nic"),
+    ("deserialize", "nc-p"),
+    ("serialize", "rpc-nic"),
+    ("serialize", "cxl-mem"),
+    ("serialize", "cxl-cache"),
+];
+
+const MESSAGES: usize = 10;
+
+fn kernel(
+    direction: &str,
+    method: &str,
+    bench: u64,
+    more: serde_json::Value,
+) -> Box<dyn ThreadedKernel> {
+    let mut params = json!({"direction": direction, "method": method, "bench": bench});
+    params
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    (find(CATALOG, "rpc").unwrap().build)(&params)
+        .unwrap()
+        .threads(&CTX)
+        .unwrap()
+}
+
+fn threads(kernel: &dyn ThreadedKernel) -> Vec<Thread> {
+    CTX.places()
+        .flat_map(|place| kernel.threads(place))
+        .collect()
+}
+
+/// The operations of the host and of the card.
+fn operations(kernel: &dyn ThreadedKernel) -> (Vec<ThreadOp>, Vec<ThreadOp>) {
+    let mut ops = [Vec::new(), Vec::new()];
+    let note = |thread: usize, op| ops[thread].push(op);
+    run_traced(threads(kernel), &Image::new(), Order::Sequential, note).unwrap();
+    kernel.check(&Image::new()).unwrap();
+    let [host, card] = ops;
+    (host, card)
+}
+
+/// The bytes of each transfer in a direction.
+fn transfers(ops: &[ThreadOp], wanted: Direction) -> Vec<u64> {
+    let of = |op: &ThreadOp| match op {
+        ThreadOp::Dma {
+            direction, bytes, ..
+        } if *direction == wanted => Some(*bytes),
+        _ => None,
+    };
+    ops.iter().filter_map(of).collect()
+}
+
+fn count(ops: &[ThreadOp], wanted: fn(&ThreadOp) -> bool) -> usize {
+    ops.iter().filter(|op| wanted(op)).count()
+}
+
+fn is_push(op: &ThreadOp) -> bool {
+    matches!(op, ThreadOp::Push { .. })
+}
+
+fn is_dma(op: &ThreadOp) -> bool {
+    matches!(op, ThreadOp::Dma { .. })
+}
+
+#[test]
+fn every_bench_comes_through_every_pipeline_whole() {
+    for (direction, method) in PIPELINES {
+        for bench in 0..6 {
+            let kernel = kernel(direction, method, bench, json!({}));
+            run_threads(
+                threads(kernel.as_ref()),
+                &Image::new(),
+                Order::Random(bench),
+            )
+            .unwrap();
+            kernel
+                .check(&Image::new())
+                .unwrap_or_else(|wrong| panic!("{method} {bench}: {wrong}"));
+        }
+    }
+}
+
+#[test]
+fn a_byte_that_changes_on_the_way_is_found() {
+    for (direction, method) in PIPELINES {
+        let kernel = kernel(direction, method, 1, json!({}));
+        let image = Image::new();
+        // The first string that is long enough to be nothing else.
+        let mut changed = false;
+        let change = |_, op| {
+            let (addr, bytes) = match op {
+                ThreadOp::Push { addr, bytes } | ThreadOp::WriteRange { addr, bytes } => {
+                    (addr, bytes)
+                }
+                ThreadOp::Dma {
+                    direction: Direction::ToHost,
+                    host_addr,
+                    bytes,
+                    ..
+                } => (host_addr, bytes),
+                _ => return,
+            };
+            if bytes > 2000 && addr < 1 << 52 && !changed {
+                image.fetch_add(Hpa(addr + 1000), 1, 1);
+                changed = true;
+            }
+        };
+        run_traced(threads(kernel.as_ref()), &image, Order::Sequential, change).unwrap();
+        assert!(changed);
+        let wrong = kernel.check(&image).unwrap_err();
+        assert!(wrong.contains("came out otherwise"), "{wrong}");
+    }
+}
+
+#[test]
+fn rpcnic_sends_what_it_decoded_in_buffers_and_announces_each_message() {
+    let (host, card) = operations(kernel("deserialize", "rpc-nic", 0, json!({})).as_ref());
+    let sent = transfers(&card, Direction::ToHost);
+    let entries = sent.iter().filter(|bytes| **bytes == 16).count();
+    assert_eq!(entries, MESSAGES);
+    let full = sent.iter().filter(|bytes| **bytes == 4096).count();
+    let rest = sent.len() - entries - full;
+    assert!(rest <= MESSAGES && sent.iter().all(|bytes| *bytes <= 4096));
+    // 1.39 MB as they are written, nearly all of it strings.
+    let sum: u64 = sent.iter().sum();
+    assert!((1_390_000..1_420_000).contains(&sum), "{sum}");
+    assert_eq!(count(&card, is_push), 0);
+    assert_eq!(
+        count(&host, |op| matches!(op, ThreadOp::MmioWrite { .. })),
+        MESSAGES
+    );
+}
+
+/// Pushes for a message: its header, a number each, a string's bytes and its address, a message's
+/// address, an array and its address.
+fn pushes(schema: &Schema, kind: usize, message: &Message) -> usize {
+    let mut pushes = 1;
+    let mut repeated = BTreeSet::new();
+    for (place, value) in &message.fields {
+        let field = schema.types[kind].fields[*place];
+        if field.repeated && repeated.insert(place) {
+            pushes += 2;
+        }
+        let alone = usize::from(!field.repeated);
+        pushes += match (value, field.kind) {
+            (Value::Message(inner), Kind::Message(kind)) => {
+                alone + self::pushes(schema, kind, inner)
+            }
+            (Value::Bytes(_), _) => alone + 1,
+            _ => alone,
+        };
+    }
+    pushes
+}
+
+#[test]
+fn a_cxl_nic_pushes_every_field_by_itself_and_uses_no_dma() {
+    let (host, card) = operations(kernel("deserialize", "nc-p", 1, json!({})).as_ref());
+    assert_eq!(count(&card, is_dma) + count(&host, is_dma), 0);
+    let bench = Bench::new(1);
+    let mut rng = StreamRng::new(0, "any");
+    let message = |kind| pushes(&bench.schema, kind, &bench.message(kind, &mut rng));
+    let expected: usize = (0..MESSAGES).map(message).sum();
+    assert_eq!(count(&card, is_push), expected);
+    // Nothing else is written but the entries of the ring.
+    let written =
+        |op: &ThreadOp| matches!(op, ThreadOp::Store { .. } | ThreadOp::WriteRange { .. });
+    assert_eq!(count(&card, written), MESSAGES);
+}
+
+#[test]
+fn rpcnic_fetches_an_object_that_was_copied_together_by_one_transfer() {
+    let (host, card) = operations(kernel("serialize", "rpc-nic", 4, json!({})).as_ref());
+    assert_eq!(transfers(&card, Direction::ToDevice).len(), MESSAGES);
+    assert_eq!(transfers(&card, Direction::ToHost), vec![8; MESSAGES]);
+    // One copy for each of 46 objects and 59 strings, each submitted by the core.
+    assert_eq!(
+        count(&host, |op| matches!(op, ThreadOp::Compute { cycles: 100 })),
+        46 + 59
+    );
+    // All that the encoder then reads is in the card.
+    let outside = card.iter().filter(|op| match op {
+        ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => *addr < 1 << 52,
+        _ => false,
+    });
+    assert_eq!(outside.count(), 0);
+}
+
+#[test]
+fn objects_lie_in_the_memory_that_the_method_says() {
+    let touched = |method| {
+        let (_, card) = operations(kernel("serialize", method, 1, json!({})).as_ref());
+        let local: BTreeSet<bool> = card
+            .iter()
+            .filter_map(|op| match op {
+                ThreadOp::Load { addr, .. } | ThreadOp::ReadRange { addr, .. } => {
+                    Some(*addr >= LOCAL_BASE.0)
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(count(&card, is_dma), 0);
+        local
+    };
+    assert_eq!(touched("cxl-mem"), BTreeSet::from([false]));
+    assert_eq!(touched("cxl-cache"), BTreeSet::from([true]));
+}
+
+#[test]
+fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
+    // The host runs to its end alone, because the ring has a place for each message; then each
+    // round does all that the card has asked for.
+    let rounds = |bench, outstanding: u64| {
+        let more = json!({"outstanding": outstanding, "field_cycles": 0, "width": 4096});
+        let kernel = kernel("serialize", "cxl-cache", bench, more);
+        let image = Image::new();
+        run_threads(
+            kernel.threads(Place::Core { core: 0 }),
+            &image,
+            Order::Sequential,
+        )
+        .unwrap();
+        let mut card = kernel
+            .threads(Place::Element {
+                accelerator: 0,
+                element: 0,
+            })
+            .pop()
+            .unwrap();
+        let (mut rounds, mut asked) = (0, Vec::new());
+        loop {
+            match card.next_op() {
+                Next::Op(token, op, _) => asked.push((token, op)),
+                Next::Finished => break,
+                Next::Blocked => {
+                    rounds += usize::from(
+                        asked
+                            .iter()
+                            .any(|(_, op)| !matches!(op, ThreadOp::Compute { .. })),
+                    );
+                    for (token, op) in asked.drain(..) {
+                        let value = match op {
+                            ThreadOp::Load { addr, .. }
+                            | ThreadOp::Await { addr, .. }
+                            | ThreadOp::Store { addr, .. } => op.perform(&image, Hpa(addr)),
+                            ThreadOp::ReadRange { addr, bytes } => {
+                                let mut data = vec![0; bytes as usize];
+                                image.read_bytes(Hpa(addr), &mut data);
+                                card.put_bytes(token, 0, &data);
+                                0
+                            }
+                            _ => 0,
+                        };
+                        card.complete(token, value);
+                    }
+                }
+            }
+        }
+        kernel.check(&image).unwrap();
+        rounds
+    };
+    // Bench 2: 310 types of messages, each with two loads that wait for each other.
+    let (wide, narrow) = (rounds(2, 1024), rounds(2, 1));
+    assert!(wide >= 2 * 310, "{wide}");
+    assert!(narrow > 2 * wide, "{narrow} {wide}");
+}
