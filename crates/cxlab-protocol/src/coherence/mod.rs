@@ -1,9 +1,11 @@
-//! Coherence of HDM-DB memory: who may hold a line, and what each agent does about it.
+//! Coherence of HDM-DB memory and of host memory over CXL.cache: who may hold a line, and what each
+//! agent does about it.
 //!
 //! Pure tables, `(state, event) -> (state, actions)`: no time, no input or output, no allocation.
 //! [`requester`] is the side that caches lines of another device's memory; [`dcoh`] is the home of
 //! the lines in that device; [`host_only`] is the memory that only its host keeps coherent
-//! (HDM-H); [`block`] gathers the answers to a snoop of several lines. Each table is an array of
+//! (HDM-H); [`block`] gathers the answers to a snoop of several lines. [`cache_agent`] is a device's
+//! cache of host memory (CXL.cache), [`cache_home`] the host's home agent for it. Each table is an array of
 //! named rows, found through an index that is computed when the crate is compiled: a step costs
 //! two loads and the row's few actions.
 //!
@@ -50,6 +52,52 @@
 //!   is an action beside `WriteMedium`: the device may send it when the order is settled.
 //! - `Cmp*` and `MemData` of one request are sent together and may arrive in either order. The
 //!   response channels must not let `BIConflictAck` pass an earlier `Cmp*` of the same line.
+//!
+//! # How a device drives the table of its host-memory cache
+//!
+//! It keeps a [`cache_agent::LineState`] for each line that is not settled, in an entry whose number
+//! is the CQID of the request. Settled lines need only I, S, E or M in the cache array.
+//!
+//! - Loads, stores, pushes, evictions: no row means *wait*, and ask again when the line has changed.
+//!   Table 3-28 is kept by the rows: what must not be asked for while a copy is there has no row.
+//! - H2D Rsp and H2D Data must be taken at once: the entry is what was allocated for them. Data are
+//!   kept beside the entry until `Fill` or `CompleteLoadOnce`.
+//! - H2D Req (snoops) must be answered whatever D2H Req does; only credits of D2H Rsp and D2H Data may
+//!   delay the answer. A snoop of a settled line needs no entry. If the step leaves
+//!   [`cache_agent::LineState::owes`], the entry keeps the snoop's UQID until `SnoopData`.
+//! - `SnoopData` goes to the UQID of the snoop; `WriteData`, `EvictData` and `BogusData` go to that of
+//!   the pull that was the event. `EvictData` and `SnoopData` take the copy before a later `Drop`.
+//! - A request that `Event::Push` caused is marked [`push`](crate::message::CacheMeta::push).
+//! - `CacheFlushed` is about no line: it may be sent when every line is I and settled, and until its
+//!   `GO` nothing else is asked for.
+//!
+//! # How a host drives the table of its home agent
+//!
+//! It keeps a [`cache_home::Filter`] for each line that devices or cores hold, and the rest of
+//! [`cache_home::LineState`], with a buffer of one line, for the lines that are busy.
+//!
+//! - D2H Req: with no row the request waits for its line, in any order among requests; the channel
+//!   may block meanwhile. Cores' misses ([`cache_home::Event::CoreRead`], `CoreOwn`) and write-backs
+//!   wait likewise. A core's hit needs no event.
+//! - D2H Rsp and D2H Data must be taken at once. The UQID of a snoop or a pull names the line's
+//!   entry, so data are `SnoopData` or `PulledData` by the phase of their line.
+//! - `Snoop` sends one H2D Req to each device in the set, all with the entry's UQID. `SnoopCores` is
+//!   done in the host's own way; a write-back that a core has begun counts as what the cores hold.
+//!   `CoresAnswered` says what was found, with the line in the buffer unless it was nothing.
+//! - A home may read memory before the snoops are answered, if it drops what it read when `ReadMemory`
+//!   does not follow.
+//! - `Reply(_, GO)` and `Reply(_, Data)` of one request are sent together and may arrive in either
+//!   order. `WriteMemory` takes the buffer as it is, so that a later pull may reuse it.
+//! - Who wants clean victims in the last-level cache steps `CleanEvictWanted` in place of the request.
+//! - `CacheFlushed`: step [`cache_home::Event::CacheFlushed`] for every line that the device may hold;
+//!   lines that are busy wait. Then send `GO-I`.
+//!
+//! # What link and fabric must guarantee for CXL.cache
+//!
+//! Nothing is ordered, also within a channel, but for one rule: a message on H2D Req does not pass an
+//! earlier message on H2D Rsp to the same line and device ("snoop pushes GO", CXL 3.1, sections 3.2.5.2
+//! and 4.2.5). H2D Data may pass both. D2H Req may wait for anything; H2D Req may wait for D2H Rsp
+//! and D2H Data; the other four wait for credits alone.
 
 pub mod block;
 pub mod cache_agent;

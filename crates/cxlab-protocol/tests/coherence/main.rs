@@ -1,6 +1,7 @@
 //! The coherence tables, explored exhaustively.
 #![allow(clippy::unwrap_used)]
 
+mod cache;
 mod docs;
 mod exploration;
 mod flows;

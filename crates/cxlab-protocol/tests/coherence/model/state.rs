@@ -19,7 +19,7 @@ pub enum Data {
 }
 
 impl Data {
-    const ALL: [Data; 4] = [Data::None, Data::Fresh, Data::Recent, Data::Stale];
+    pub const ALL: [Data; 4] = [Data::None, Data::Fresh, Data::Recent, Data::Stale];
 }
 
 /// One requester's line and what is in flight for it.

@@ -1,0 +1,172 @@
+//! The properties of a state by itself.
+
+use cxlab_protocol::coherence::cache_agent::{Event, Line};
+use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer};
+use cxlab_protocol::coherence::cache_message::Reply;
+use cxlab_protocol::coherence::fields::GoState;
+
+use super::{Data, Model, Pending, Property, Pulled, Wire, World, check, peer};
+
+const GO_M: Option<Reply> = Some(Reply::Go(GoState::Modified));
+
+impl Model {
+    /// The properties of a state by itself.
+    pub fn check(&self, world: &World) -> Result<(), Property> {
+        (0..self.config.lines).try_for_each(|l| self.check_line(world, l))
+    }
+
+    fn check_line(&self, world: &World, l: usize) -> Result<(), Property> {
+        let home = &world.home[l];
+        let wires = &world.wires[l][..self.config.devices];
+        let cores = &world.cores[l];
+        let lines = wires.iter().map(|w| w.state.line).chain([cores.line]);
+        let writers = lines.clone().filter(|line| may_write(*line)).count();
+        let readers = lines.filter(|line| may_read(*line)).count();
+        check(
+            writers == 0 || (writers == 1 && readers == 0),
+            Property::SingleWriter,
+        )?;
+        self.holds(
+            home.state.filter,
+            CORES,
+            cores.line != Line::I,
+            may_write(cores.line),
+        )?;
+        check(
+            (cores.line == Line::I) == (cores.copy == Data::None),
+            Property::StateMatchesData,
+        )?;
+        let clean = home.memory == Data::Fresh;
+        check(
+            cores.line != Line::M || !clean,
+            Property::ModifiedMeansDirty,
+        )?;
+        let mut kept = clean || home.buffer == Data::Fresh;
+        kept |= cores.line == Line::M && cores.copy == Data::Fresh;
+        for (a, wire) in wires.iter().enumerate() {
+            self.check_wire(wire, home.state.filter, a, clean)?;
+            kept |= keeps_dirty(wire);
+        }
+        check(kept, Property::DirtyDataKept)?;
+        let idle = !home.state.is_busy();
+        check(
+            !idle || self.home_accepts(home.state),
+            Property::AcceptsOperations,
+        )
+    }
+
+    fn check_wire(
+        &self,
+        wire: &Wire,
+        filter: Filter,
+        a: usize,
+        clean: bool,
+    ) -> Result<(), Property> {
+        let line = wire.state.line;
+        check(
+            !line.is_stable() || wire.pending == Pending::Nothing,
+            Property::ExactResponses,
+        )?;
+        let modified = matches!(line, Line::M | Line::MiA | Line::IoD) || wire.response == GO_M;
+        // Data that a snoop took are on their way, and may have been written.
+        let taken = wire.state.owes.is_some();
+        check(!modified || taken || !clean, Property::ModifiedMeansDirty)?;
+        let waits_for_go = matches!(line, Line::IsA | Line::ImA);
+        check(
+            wire.has_copy() == (wire.copy != Data::None)
+                && waits_for_go == (wire.arrived != Data::None),
+            Property::StateMatchesData,
+        )?;
+        let shared = wire.response == Some(Reply::Go(GoState::Shared));
+        let exclusive = wire.response == Some(Reply::Go(GoState::Exclusive));
+        let evicted = wire.is_evicted();
+        let owned = !taken
+            && !evicted
+            && (exclusive || wire.response == GO_M || may_write(line) || line == Line::EiA);
+        let held = !evicted && (shared || owned || may_read(line));
+        self.holds(filter, peer(a), held, owned)?;
+        let all = |events: &[Event]| events.iter().all(|&event| self.takes(wire.state, event));
+        check(
+            !wire.state.is_settled() || all(operations(line)),
+            Property::AcceptsOperations,
+        )
+    }
+
+    /// Who has a copy is in the directory.
+    fn holds(&self, filter: Filter, peer: Peer, held: bool, owned: bool) -> Result<(), Property> {
+        check(
+            (!held || filter.holders().contains(peer)) && (!owned || filter == Filter::Any(peer)),
+            Property::InclusiveDirectory,
+        )
+    }
+}
+
+/// Whether a holder of the line may write it, or will when its data come.
+fn may_write(line: Line) -> bool {
+    matches!(
+        line,
+        Line::E | Line::M | Line::MiA | Line::IeD | Line::IoD | Line::ImD
+    )
+}
+
+/// Whether a holder of the line may read it and not write it, or will.
+fn may_read(line: Line) -> bool {
+    matches!(line, Line::S | Line::SmA | Line::IsD)
+}
+
+/// Whether the device, or what is in flight from or to it, has the current value and must not lose
+/// it.
+fn keeps_dirty(wire: &Wire) -> bool {
+    let line = wire.state.line;
+    let cached = matches!(line, Line::M | Line::MiA) && wire.copy == Data::Fresh;
+    let granted = wire.response == GO_M || matches!(line, Line::IoD | Line::ImD);
+    let coming = granted && (wire.data == Data::Fresh || wire.arrived == Data::Fresh);
+    cached
+        || coming
+        || wire.forwarded == Data::Fresh
+        || matches!(wire.pulled, Some((pulled, Data::Fresh)) if pulled != Pulled::Bogus)
+}
+
+/// What a settled line must take.
+fn operations(line: Line) -> &'static [Event] {
+    match line {
+        Line::I => &[
+            Event::Load,
+            Event::LoadShared,
+            Event::LoadOnce,
+            Event::Store,
+            Event::StoreLine,
+            Event::WriteOwn,
+            Event::WriteCurrent,
+            Event::WriteThrough,
+            Event::WriteWeaklyPart,
+            Event::WriteWeakly,
+            Event::Push,
+            Event::Flush,
+        ],
+        Line::M => &[
+            Event::Load,
+            Event::Store,
+            Event::StoreLine,
+            Event::Push,
+            Event::Evict,
+        ],
+        Line::E => &[
+            Event::Load,
+            Event::Store,
+            Event::StoreLine,
+            Event::Push,
+            Event::Evict,
+            Event::EvictWithData,
+            Event::EvictSilently,
+        ],
+        _ => &[
+            Event::Load,
+            Event::Store,
+            Event::StoreLine,
+            Event::Push,
+            Event::Evict,
+            Event::EvictSilently,
+        ],
+    }
+}

@@ -1,0 +1,178 @@
+//! What devices do.
+
+use cxlab_protocol::coherence::cache_agent::{self, Action, Event};
+use cxlab_protocol::coherence::cache_message::Reply;
+
+use super::{Broken, Data, Model, Move, Outcome, Pending, Property, Pulled, World, bound, check};
+
+type Stepped = Option<(cache_agent::LineState, cache_agent::Actions)>;
+
+impl Model {
+    /// A step of the table. `Err`: there is no row; `None`: there was, until it was removed.
+    fn agent(&self, state: cache_agent::LineState, event: Event) -> Result<Stepped, ()> {
+        match cache_agent::step_with(state, event, |row, on| self.tables.agent(row, on)) {
+            Some(next) => Ok(Some(next)),
+            None if cache_agent::step(state, event).is_some() => Ok(None),
+            None => Err(()),
+        }
+    }
+
+    pub(super) fn takes(&self, state: cache_agent::LineState, event: Event) -> bool {
+        matches!(self.agent(state, event), Ok(Some(_)))
+    }
+
+    /// A message that must be taken arrives at a device.
+    fn arrives(&self, world: &World, a: usize, l: usize, event: Event) -> Outcome {
+        match self.agent(world.wires[l][a].state, event) {
+            Ok(Some((next, actions))) => self.act(world, a, l, next, actions),
+            Ok(None) => Err(Property::ChannelsSink),
+            Err(()) => Err(Property::ExactResponses),
+        }
+    }
+
+    fn act(
+        &self,
+        world: &World,
+        a: usize,
+        l: usize,
+        next: cache_agent::LineState,
+        actions: cache_agent::Actions,
+    ) -> Outcome {
+        let mut world = *world;
+        world.wires[l][a].state = next;
+        for action in actions.iter() {
+            let wire = &mut world.wires[l][a];
+            match action {
+                Action::Send(request) => bound(wire.request.replace(request).is_none())?,
+                Action::Answer(answer) => bound(wire.answer.replace(answer).is_none())?,
+                Action::SnoopData => {
+                    bound(wire.forwarded == Data::None)?;
+                    wire.forwarded = wire.copy;
+                }
+                Action::WriteData => {
+                    bound(wire.pulled.is_none())?;
+                    let pulled = Pulled::of(wire.pending);
+                    self.supersede(&mut world, l);
+                    world.wires[l][a].pulled = Some((pulled, Data::Fresh));
+                }
+                Action::EvictData => {
+                    bound(wire.pulled.replace((Pulled::Evicted, wire.copy)).is_none())?;
+                }
+                Action::BogusData => {
+                    bound(wire.pulled.replace((Pulled::Bogus, Data::Stale)).is_none())?;
+                }
+                Action::Fill => wire.copy = std::mem::take(&mut wire.arrived),
+                Action::Drop => wire.copy = Data::None,
+                Action::CompleteLoad => {
+                    wire.pending
+                        .complete(&[Pending::Load, Pending::LoadShared])?;
+                    check(wire.copy == Data::Fresh, Property::LoadValue)?;
+                }
+                Action::CompleteLoadOnce => {
+                    let loads = [Pending::Load, Pending::LoadShared, Pending::LoadOnce];
+                    wire.pending.complete(&loads)?;
+                    let data = std::mem::take(&mut wire.arrived);
+                    let good = matches!(data, Data::Fresh | Data::Recent);
+                    check(good, Property::LoadValue)?;
+                }
+                Action::CompleteStore => {
+                    let whole = wire.pending != Pending::Store;
+                    wire.pending
+                        .complete(&[Pending::Store, Pending::StoreLine, Pending::Push])?;
+                    check(whole || wire.copy == Data::Fresh, Property::LoadValue)?;
+                    self.supersede(&mut world, l);
+                    world.wires[l][a].copy = Data::Fresh;
+                }
+                Action::CompleteWrite => {
+                    wire.pending.complete(&[
+                        Pending::WriteOwn,
+                        Pending::WriteCurrent,
+                        Pending::WriteThrough,
+                        Pending::WriteWeakly,
+                        Pending::Push,
+                    ])?;
+                }
+                Action::CompleteFlush => wire.pending.complete(&[Pending::Flush])?,
+            }
+        }
+        Ok(world)
+    }
+
+    pub(super) fn device_moves(
+        &self,
+        world: &World,
+        a: usize,
+        l: usize,
+        out: &mut Vec<(Move, Outcome)>,
+    ) {
+        let wire = &world.wires[l][a];
+        let operations = match world.flushed[a] {
+            0 => self.config.operations,
+            _ => &[],
+        };
+        for &event in operations {
+            if let Ok(Some((next, actions))) = self.agent(wire.state, event) {
+                let mut asked = *world;
+                asked.wires[l][a].pending = Pending::of(event);
+                let outcome = self.act(&asked, a, l, next, actions);
+                out.push((Move::Local(a, l, event), outcome));
+            }
+        }
+        let broken = self.config.broken;
+        if let Some(snoop) = wire.snoop {
+            let waits = broken == Broken::SnoopBehindRequest && !wire.state.is_settled();
+            if (!wire.behind || broken == Broken::SnoopPassesGo) && !waits {
+                let mut next = *world;
+                next.wires[l][a].snoop = None;
+                next.wires[l][a].behind = false;
+                let outcome = self.arrives(&next, a, l, Event::Snp(snoop));
+                out.push((Move::Snoop(a, l), outcome));
+            }
+        }
+        if let Some(response) = wire.response {
+            let mut next = *world;
+            next.wires[l][a].response = None;
+            next.wires[l][a].behind = false;
+            let outcome = self.arrives(&next, a, l, Event::Reply(response));
+            out.push((Move::Response(a, l), outcome));
+        }
+        if wire.data != Data::None {
+            let mut next = *world;
+            let wire = &mut next.wires[l][a];
+            let full = wire.arrived != Data::None;
+            wire.arrived = std::mem::take(&mut wire.data);
+            let outcome = match full {
+                true => Err(Property::ExactResponses),
+                false => self.arrives(&next, a, l, Event::Reply(Reply::Data)),
+            };
+            out.push((Move::Data(a, l), outcome));
+        }
+    }
+
+    /// `CacheFlushed`, which is about all lines of a device.
+    pub(super) fn flush_moves(&self, world: &World, a: usize, out: &mut Vec<(Move, Outcome)>) {
+        let wires = (0..self.config.lines).map(|l| &world.wires[l][a]);
+        let mut next = *world;
+        match world.flushed[a] {
+            0 if self.config.flushes => {
+                let empty = |wire: &super::Wire| {
+                    wire.state == cache_agent::LineState::default() && wire.request.is_none()
+                };
+                if wires.clone().all(empty) {
+                    next.flushed[a] = 1;
+                    out.push((Move::CacheFlushed(a), Ok(next)));
+                }
+            }
+            1 if (0..self.config.lines).all(|l| !world.home[l].state.is_busy()) => {
+                next.flushed[a] = 2;
+                let outcome = self.forget_holder(&mut next, a).map(|()| next);
+                out.push((Move::FlushTaken(a), outcome));
+            }
+            2 => {
+                next.flushed[a] = 0;
+                out.push((Move::FlushDone(a), Ok(next)));
+            }
+            _ => {}
+        }
+    }
+}

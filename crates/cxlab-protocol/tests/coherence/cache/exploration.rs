@@ -1,0 +1,162 @@
+//! All states of small systems with CXL.cache.
+
+use cxlab_protocol::coherence::cache_agent::Event;
+
+use super::{Broken, Config, Model, Property, Tables};
+use crate::search::{Found, search};
+
+pub const ALL: &[Event] = &[
+    Event::Load,
+    Event::LoadShared,
+    Event::LoadOnce,
+    Event::Store,
+    Event::StoreLine,
+    Event::WriteOwn,
+    Event::WriteCurrent,
+    Event::WriteThrough,
+    Event::WriteWeaklyPart,
+    Event::WriteWeakly,
+    Event::Push,
+    Event::Flush,
+    Event::Evict,
+    Event::EvictWithData,
+    Event::EvictSilently,
+];
+
+pub const ONE: Config = Config {
+    name: "1 device, cores, 1 line",
+    devices: 1,
+    lines: 1,
+    operations: ALL,
+    cores: true,
+    victims: true,
+    flushes: true,
+    evictions: true,
+    reduced: true,
+    broken: Broken::Nothing,
+};
+
+pub const TWO: Config = Config {
+    name: "2 devices, cores, 1 line",
+    devices: 2,
+    ..ONE
+};
+
+const LOAD_STORE_EVICT: &[Event] = &[Event::Load, Event::Store, Event::Evict];
+
+/// `CacheFlushed` is about both lines.
+pub const LINES: Config = Config {
+    name: "1 device, cores, 2 lines",
+    lines: 2,
+    operations: LOAD_STORE_EVICT,
+    evictions: false,
+    ..ONE
+};
+
+pub const NO_CORES: Config = Config {
+    name: "2 devices, 1 line",
+    cores: false,
+    ..TWO
+};
+
+/// All states; prints how many there are.
+fn explore(model: &Model) -> Found<Model> {
+    let started = std::time::Instant::now();
+    let found = search(model);
+    println!(
+        "{}: {} states, {} moves, {:.1} s",
+        model.config.name,
+        found.states,
+        found.moves,
+        started.elapsed().as_secs_f64()
+    );
+    found
+}
+
+fn holds(config: Config, states: usize) -> Model {
+    let model = Model::new(config, Tables::unaltered());
+    let found = explore(&model);
+    if let Some(broken) = &found.broken {
+        panic!(
+            "{}: {:?} by {:#?}",
+            config.name, broken.property, broken.way
+        );
+    }
+    assert_eq!(found.states, states, "{}", config.name);
+    model
+}
+
+fn breaks(config: Config, property: Property) {
+    let found = explore(&Model::new(config, Tables::unaltered()));
+    match found.broken {
+        Some(broken) => assert_eq!(broken.property, property, "{:#?}", broken.way),
+        None => panic!("{}: nothing breaks", config.name),
+    }
+}
+
+#[test]
+fn every_property_holds_for_a_device_and_cores() {
+    holds(ONE, 1786);
+}
+
+#[test]
+fn every_property_holds_for_two_devices_and_cores_and_every_row_is_used() {
+    let model = holds(TWO, 73761);
+    assert_eq!(model.tables.unused(), Vec::<String>::new());
+}
+
+#[test]
+fn every_property_holds_for_two_lines_that_a_device_flushes_together() {
+    holds(LINES, 36169);
+}
+
+#[test]
+fn every_property_holds_for_two_devices_alone() {
+    holds(NO_CORES, 37656);
+}
+
+/// Without the reduction each state is there once or, told with the names exchanged, twice.
+#[test]
+fn the_reduction_by_names_loses_no_state() {
+    let config = Config {
+        name: "2 devices, 1 line, not reduced",
+        reduced: false,
+        ..NO_CORES
+    };
+    let found = explore(&Model::new(config, Tables::unaltered()));
+    assert!(found.broken.is_none());
+    assert!((37657..=2 * 37656).contains(&found.states));
+}
+
+// The rules of the channels are needed: without any one of them something breaks.
+
+/// The snoop finds a line that the device does not have yet; then comes the `GO`.
+#[test]
+fn a_snoop_that_passes_a_go_leaves_a_copy_that_the_directory_does_not_know() {
+    let config = Config {
+        name: "a snoop passes GO",
+        broken: Broken::SnoopPassesGo,
+        ..TWO
+    };
+    breaks(config, Property::InclusiveDirectory);
+}
+
+#[test]
+fn snoops_that_wait_for_the_devices_own_request_deadlock() {
+    let config = Config {
+        name: "H2D Req waits for D2H Req",
+        broken: Broken::SnoopBehindRequest,
+        ..TWO
+    };
+    breaks(config, Property::NoDeadlock);
+}
+
+#[test]
+fn data_that_wait_behind_a_request_deadlock() {
+    let config = Config {
+        name: "D2H Data wait behind D2H Req",
+        broken: Broken::DataBehindRequest,
+        ..TWO
+    };
+    breaks(config, Property::NoDeadlock);
+}

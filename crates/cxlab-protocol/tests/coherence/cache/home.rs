@@ -1,0 +1,339 @@
+//! What the home agent and the host's cores do.
+
+use cxlab_protocol::coherence::cache_agent::Line;
+use cxlab_protocol::coherence::cache_home::{
+    self, Action, CORES, Event, Filter, Found, Peers, Phase,
+};
+use cxlab_protocol::coherence::cache_message::{Reply, Request};
+use cxlab_protocol::coherence::fields::GoState;
+use cxlab_protocol::coherence::message::Snoop;
+
+use super::{
+    Broken, Cores, Data, Model, Move, Outcome, Pending, Property, Pulled, World, bound, check, peer,
+};
+
+type Stepped = Option<(cache_home::LineState, cache_home::Actions)>;
+
+impl Model {
+    /// A step of the table. `Err`: there is no row; `None`: there was, until it was removed.
+    pub(super) fn home(&self, state: cache_home::LineState, event: Event) -> Result<Stepped, ()> {
+        let table = |row, on, others| self.tables.home(row, on, others);
+        match cache_home::step_with(state, event, table) {
+            Some(next) => Ok(Some(next)),
+            None if cache_home::step(state, event).is_some() => Ok(None),
+            None => Err(()),
+        }
+    }
+
+    /// The home takes an event that must be taken.
+    fn home_takes(&self, world: &mut World, l: usize, event: Event) -> Result<(), Property> {
+        match self.home(world.home[l].state, event) {
+            Ok(Some((next, actions))) => self.home_acts(world, l, next, actions),
+            Ok(None) => Err(Property::ChannelsSink),
+            Err(()) => Err(Property::ExactResponses),
+        }
+    }
+
+    /// The home takes an event that may wait, if it can.
+    fn begins(
+        &self,
+        world: &World,
+        l: usize,
+        event: Event,
+        step: Move,
+        out: &mut Vec<(Move, Outcome)>,
+    ) {
+        match self.home(world.home[l].state, event) {
+            Ok(Some((state, actions))) => {
+                let mut next = *world;
+                let outcome = self.home_acts(&mut next, l, state, actions).map(|()| next);
+                out.push((step, outcome));
+            }
+            Ok(None) => {}
+            Err(()) => out.push((step, Err(Property::ExactResponses))),
+        }
+    }
+
+    fn home_acts(
+        &self,
+        world: &mut World,
+        l: usize,
+        next: cache_home::LineState,
+        actions: cache_home::Actions,
+    ) -> Result<(), Property> {
+        world.home[l].state = next;
+        for action in actions.iter() {
+            let home = &mut world.home[l];
+            match action {
+                Action::Snoop(snoop, peers) => self.snoop(world, l, snoop, peers)?,
+                Action::SnoopCores(snoop) => {
+                    bound(world.cores[l].snoop.replace(snoop).is_none())?;
+                }
+                Action::ReadMemory | Action::ReadLlc => home.buffer = home.memory,
+                Action::WriteMemory => {
+                    check(home.buffer == Data::Fresh, Property::DirtyDataKept)?;
+                    check(home.memory != Data::Fresh, Property::ModifiedMeansDirty)?;
+                    home.memory = home.buffer;
+                }
+                Action::WriteLlc => self.fill_cores(world, l, Line::M)?,
+                Action::FillLlc => self.fill_cores(world, l, Line::E)?,
+                Action::GrantCores(state) => self.grant_cores(world, l, state)?,
+                Action::Reply(peer, reply) => self.reply(world, l, peer.index(), reply)?,
+            }
+        }
+        if !next.is_busy() {
+            world.home[l].buffer = Data::None;
+        }
+        Ok(())
+    }
+
+    fn snoop(
+        &self,
+        world: &mut World,
+        l: usize,
+        snoop: Snoop,
+        peers: Peers,
+    ) -> Result<(), Property> {
+        for peer in peers.iter() {
+            let wire = &mut world.wires[l][peer.index()];
+            bound(!wire.is_snooped())?;
+            check(!wire.is_pulled(), Property::NoSnoopBesidePull)?;
+            wire.snoop = Some(snoop);
+            wire.behind = wire.response.is_some();
+        }
+        Ok(())
+    }
+
+    fn reply(&self, world: &mut World, l: usize, a: usize, reply: Reply) -> Result<(), Property> {
+        let alone = world.home[l].state.filter.holders() == Peers::only(peer(a));
+        let gone = self.is_gone(world, l);
+        let current = world.home[l].memory == Data::Fresh;
+        let buffer = world.home[l].buffer;
+        let wire = &mut world.wires[l][a];
+        if reply == Reply::Data {
+            bound(wire.data == Data::None)?;
+            wire.data = buffer;
+            return check(buffer != Data::None, Property::StateMatchesData);
+        }
+        check(!wire.is_snooped(), Property::NoGoBesideSnoop)?;
+        bound(wire.response.replace(reply).is_none())?;
+        let as_asked = match (wire.pending, reply) {
+            (Pending::LoadShared, Reply::Go(state)) => state == GoState::Shared,
+            (Pending::Load, Reply::Go(GoState::Shared)) => !alone,
+            _ => true,
+        };
+        check(as_asked, Property::GrantAsAsked)?;
+        let flushed = wire.pending == Pending::Flush;
+        check(!flushed || gone && current, Property::FlushReachesAll)
+    }
+
+    /// Whether no cache holds the line.
+    fn is_gone(&self, world: &World, l: usize) -> bool {
+        let mut wires = world.wires[l].iter();
+        wires.all(|wire| !wire.has_copy() || wire.is_evicted())
+            && world.cores[l].line == Line::I
+            && world.home[l].state.filter == Filter::Invalid
+    }
+
+    /// The last-level cache takes what the home's buffer holds.
+    fn fill_cores(&self, world: &mut World, l: usize, line: Line) -> Result<(), Property> {
+        let data = world.home[l].buffer;
+        let cores = &mut world.cores[l];
+        check(cores.line == Line::I, Property::SingleWriter)?;
+        check(data == Data::Fresh, Property::DirtyDataKept)?;
+        (cores.line, cores.copy) = (line, data);
+        Ok(())
+    }
+
+    fn grant_cores(&self, world: &mut World, l: usize, state: GoState) -> Result<(), Property> {
+        let data = world.home[l].buffer;
+        let cores = &mut world.cores[l];
+        cores.copy = data;
+        cores.line = match state {
+            GoState::Shared => Line::S,
+            GoState::Exclusive => Line::E,
+            GoState::Modified => Line::M,
+            GoState::Invalid | GoState::Error => return Err(Property::ExactResponses),
+        };
+        check(data == Data::Fresh, Property::LoadValue)?;
+        match std::mem::take(&mut cores.pending) {
+            Pending::Load => Ok(()),
+            Pending::Store => self.store_in_cores(world, l),
+            _ => Err(Property::ExactResponses),
+        }
+    }
+
+    fn store_in_cores(&self, world: &mut World, l: usize) -> Result<(), Property> {
+        let owned = matches!(world.cores[l].line, Line::E | Line::M);
+        check(owned, Property::ExactResponses)?;
+        check(world.cores[l].copy == Data::Fresh, Property::LoadValue)?;
+        self.supersede(world, l);
+        world.cores[l].line = Line::M;
+        world.cores[l].copy = Data::Fresh;
+        Ok(())
+    }
+
+    /// What arrives at the home from a device.
+    pub(super) fn home_moves_for(
+        &self,
+        world: &World,
+        a: usize,
+        l: usize,
+        out: &mut Vec<(Move, Outcome)>,
+    ) {
+        let wire = &world.wires[l][a];
+        if let (Some(request), false) = (wire.request, world.home[l].state.is_busy()) {
+            let mut next = *world;
+            next.wires[l][a].request = None;
+            let event = Event::Request(peer(a), request);
+            self.begins(&next, l, event, Move::Request(a, l), out);
+            if request == Request::CleanEvict && self.config.victims {
+                let event = Event::CleanEvictWanted(peer(a));
+                self.begins(&next, l, event, Move::RequestWanted(a, l), out);
+            }
+        }
+        if let Some(answer) = wire.answer {
+            let mut next = *world;
+            next.wires[l][a].answer = None;
+            let event = Event::Answer(peer(a), answer);
+            let outcome = self.home_takes(&mut next, l, event).map(|()| next);
+            out.push((Move::Answer(a, l), outcome));
+        }
+        let waits = self.config.broken == Broken::DataBehindRequest
+            && self.pairs().any(|(b, l)| {
+                b == a && world.wires[l][a].request.is_some() && world.home[l].state.is_busy()
+            });
+        if wire.forwarded != Data::None && !waits {
+            let mut next = *world;
+            next.home[l].buffer = std::mem::take(&mut next.wires[l][a].forwarded);
+            let outcome = self
+                .home_takes(&mut next, l, Event::SnoopData)
+                .map(|()| next);
+            out.push((Move::SnoopData(a, l), outcome));
+        }
+        if let (Some((pulled, data)), false) = (wire.pulled, waits) {
+            let mut next = *world;
+            next.wires[l][a].pulled = None;
+            next.home[l].buffer = data;
+            let event = Event::PulledData(pulled == Pulled::Bogus);
+            let outcome = self.home_takes(&mut next, l, event).and_then(|()| {
+                let into_llc = next.home[l].state.filter == Filter::Any(CORES);
+                let wrong = match pulled {
+                    Pulled::ForLlc => !into_llc,
+                    Pulled::ForMemory => into_llc,
+                    _ => false,
+                };
+                check(!wrong, Property::WriteLands).map(|()| next)
+            });
+            out.push((Move::PulledData(a, l), outcome));
+        }
+    }
+
+    /// What happens in the host by itself.
+    pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
+        let state = world.home[l].state;
+        match state.phase {
+            Phase::Reading(_) => {
+                self.begins(world, l, Event::ReadDone, Move::ReadDone(l), out);
+            }
+            Phase::Writing(_) => self.begins(world, l, Event::Written, Move::Written(l), out),
+            Phase::Idle if self.config.evictions && state.filter != Filter::Invalid => {
+                self.begins(world, l, Event::EvictEntry, Move::EvictEntry(l), out);
+            }
+            _ => {}
+        }
+        if let Some(snoop) = world.cores[l].snoop {
+            let mut next = *world;
+            let found = answer_of_cores(&mut next, l, snoop);
+            let event = Event::CoresAnswered(found);
+            let outcome = self.home_takes(&mut next, l, event).map(|()| next);
+            out.push((Move::CoresAnswer(l), outcome));
+        }
+        if self.config.cores {
+            self.core_moves(world, l, out);
+        }
+    }
+
+    fn core_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
+        let Cores {
+            line,
+            copy,
+            pending,
+            ..
+        } = world.cores[l];
+        if pending != Pending::Nothing {
+            return;
+        }
+        if line != Line::I {
+            let value = check(copy == Data::Fresh, Property::LoadValue);
+            out.push((Move::CoreLoad(l), value.map(|()| *world)));
+        }
+        if matches!(line, Line::E | Line::M) {
+            let mut next = *world;
+            let outcome = self.store_in_cores(&mut next, l).map(|()| next);
+            out.push((Move::CoreStore(l), outcome));
+        }
+        if matches!(line, Line::S | Line::E) {
+            let mut next = *world;
+            (next.cores[l].line, next.cores[l].copy) = (Line::I, Data::None);
+            out.push((Move::CoreDrop(l), Ok(next)));
+        }
+        if world.home[l].state.is_busy() {
+            return;
+        }
+        let mut next = *world;
+        if line == Line::I {
+            next.cores[l].pending = Pending::Load;
+            self.begins(&next, l, Event::CoreRead, Move::CoreLoad(l), out);
+        }
+        if matches!(line, Line::I | Line::S) {
+            next.cores[l].pending = Pending::Store;
+            self.begins(&next, l, Event::CoreOwn, Move::CoreStore(l), out);
+        }
+        if line == Line::M {
+            let mut next = *world;
+            next.home[l].buffer = std::mem::take(&mut next.cores[l].copy);
+            next.cores[l].line = Line::I;
+            self.begins(&next, l, Event::CoreWriteBack, Move::CoreWriteBack(l), out);
+        }
+    }
+
+    /// The home forgets what a device that was flushed may have held.
+    pub(super) fn forget_holder(&self, world: &mut World, a: usize) -> Result<(), Property> {
+        for l in 0..self.config.lines {
+            self.home_takes(world, l, Event::CacheFlushed(peer(a)))?;
+            let holders = world.home[l].state.filter.holders();
+            check(!holders.contains(peer(a)), Property::FlushReachesAll)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an idle line takes what the host itself may want.
+    pub(super) fn home_accepts(&self, state: cache_home::LineState) -> bool {
+        let takes = |event| matches!(self.home(state, event), Ok(Some(_)));
+        let held = state.filter != Filter::Invalid;
+        let written = state.filter != Filter::Any(CORES) || takes(Event::CoreWriteBack);
+        takes(Event::CoreRead)
+            && takes(Event::CoreOwn)
+            && written
+            && (!held || takes(Event::EvictEntry))
+    }
+}
+
+/// The cores do what a snoop asks and say what they had.
+fn answer_of_cores(world: &mut World, l: usize, snoop: Snoop) -> Found {
+    let cores = &mut world.cores[l];
+    cores.snoop = None;
+    let found = match cores.line {
+        Line::I => return Found::Nothing,
+        Line::M => Found::Dirty,
+        _ => Found::Clean,
+    };
+    world.home[l].buffer = cores.copy;
+    match snoop {
+        Snoop::Inv => (cores.line, cores.copy) = (Line::I, Data::None),
+        Snoop::Data => cores.line = Line::S,
+        Snoop::Cur => {}
+    }
+    found
+}

@@ -1,0 +1,328 @@
+//! The network model of CXL.cache: devices that cache host memory, and the host with its home agent
+//! and its cores, for one or two lines.
+//!
+//! What is ordered: nothing, except that a snoop does not pass an earlier message on H2D Rsp to the
+//! same line and device. Every other pair of messages, also of one channel and one line, may arrive
+//! in either order.
+//!
+//! What may block: D2H Req waits at the home while its line is busy. All other messages are taken as
+//! soon as they arrive; a table that cannot take one breaks the property `ChannelsSink`.
+//!
+//! A device has at most one message a line in flight on each channel, and so has the home for each
+//! line and device. A second one breaks the property `QueueBounds`. Data are followed as in the model
+//! of HDM-DB: `Fresh` is the value of the last store. A write that the host pulls takes effect when
+//! the device sends its data.
+
+mod check;
+mod device;
+pub mod exploration;
+mod home;
+mod state;
+
+use std::cell::Cell;
+
+use cxlab_protocol::coherence::cache_agent::{self, Event};
+use cxlab_protocol::coherence::cache_home::{self, Others, Peer};
+
+use crate::search::System;
+pub use state::{Code, Cores, Data, Home, Pending, Pulled, Wire, World};
+
+pub const MAX_DEVICES: usize = 2;
+pub const MAX_LINES: usize = 2;
+
+/// What is checked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Property {
+    /// A line has one holder that may write, or any number that may read.
+    SingleWriter,
+    /// A load returns the last store; a store changes the current value.
+    LoadValue,
+    /// A state in which something is under way has a next step that is not a new operation.
+    NoDeadlock,
+    /// From every state all that is under way can end without new operations.
+    Progress,
+    /// Each request gets exactly its responses.
+    ExactResponses,
+    /// Who has a copy is in the directory.
+    InclusiveDirectory,
+    /// The current value is in memory, in a modified copy, or on its way to one of them.
+    DirtyDataKept,
+    /// A line without anything under way takes every operation.
+    AcceptsOperations,
+    /// A cache has data for exactly the states that have a copy.
+    StateMatchesData,
+    /// When a flush completes in the home, no cache holds the line and memory is current.
+    FlushReachesAll,
+    /// No queue holds more than its bound.
+    QueueBounds,
+    /// Messages that may not wait are taken when they arrive.
+    ChannelsSink,
+    /// A modified copy differs from memory, and only modified data are written to memory.
+    ModifiedMeansDirty,
+    /// `RdShared` is granted Shared; `RdAny` is granted Shared only if somebody else holds the line.
+    GrantAsAsked,
+    /// No message on H2D Rsp is sent while a snoop of the line is open at the device (CXL 3.1,
+    /// section 3.2.5.2).
+    NoGoBesideSnoop,
+    /// No snoop is sent while data of the line are pulled from the device (section 3.2.5.3).
+    NoSnoopBesidePull,
+    /// Data go where their request says: into the last-level cache or into memory.
+    WriteLands,
+}
+
+/// Rules that can be broken, to see that they are needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Broken {
+    Nothing,
+    /// A snoop passes what is on H2D Rsp.
+    SnoopPassesGo,
+    /// A device answers a snoop only when it has no request under way.
+    SnoopBehindRequest,
+    /// Data of a device wait at the home while one of its requests waits there.
+    DataBehindRequest,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    pub name: &'static str,
+    pub devices: usize,
+    pub lines: usize,
+    pub operations: &'static [Event],
+    /// The host's cores load, store, write back and drop lines.
+    pub cores: bool,
+    /// The home may want the data of clean evictions.
+    pub victims: bool,
+    /// Devices may say `CacheFlushed`.
+    pub flushes: bool,
+    /// The directory may give up entries.
+    pub evictions: bool,
+    /// States that differ by the names of devices and lines count once.
+    pub reduced: bool,
+    pub broken: Broken,
+}
+
+/// What happens between two states. Numbers are device and line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Move {
+    Local(usize, usize, Event),
+    Request(usize, usize),
+    RequestWanted(usize, usize),
+    Answer(usize, usize),
+    SnoopData(usize, usize),
+    PulledData(usize, usize),
+    Snoop(usize, usize),
+    Response(usize, usize),
+    Data(usize, usize),
+    CoreLoad(usize),
+    CoreStore(usize),
+    CoreDrop(usize),
+    CoreWriteBack(usize),
+    CoresAnswer(usize),
+    ReadDone(usize),
+    Written(usize),
+    EvictEntry(usize),
+    CacheFlushed(usize),
+    FlushTaken(usize),
+    FlushDone(usize),
+}
+
+pub type Outcome = Result<World, Property>;
+
+/// Rows of both tables, of which some may be missing for one of their events, and which were used.
+pub struct Tables {
+    pub agent: Vec<cache_agent::Row>,
+    pub home: Vec<cache_home::Row>,
+    pub no_agent_row: Option<(usize, cache_agent::On)>,
+    pub no_home_row: Option<(usize, cache_home::On, Others)>,
+    agent_used: Vec<Cell<u64>>,
+    home_used: Vec<Cell<u128>>,
+}
+
+impl Tables {
+    pub fn unaltered() -> Tables {
+        Tables {
+            agent: cache_agent::ROWS.to_vec(),
+            home: cache_home::ROWS.to_vec(),
+            no_agent_row: None,
+            no_home_row: None,
+            agent_used: vec![Cell::new(0); cache_agent::ROWS.len()],
+            home_used: vec![Cell::new(0); cache_home::ROWS.len()],
+        }
+    }
+
+    fn agent(&self, row: usize, on: cache_agent::On) -> Option<&cache_agent::Row> {
+        let used = &self.agent_used[row];
+        used.set(used.get() | 1 << on as u64);
+        (self.no_agent_row != Some((row, on))).then(|| &self.agent[row])
+    }
+
+    fn home(&self, row: usize, on: cache_home::On, others: Others) -> Option<&cache_home::Row> {
+        let used = &self.home_used[row];
+        used.set(used.get() | 1 << (3 * on as u128 + others as u128));
+        (self.no_home_row != Some((row, on, others))).then(|| &self.home[row])
+    }
+
+    /// Rows, with the event and view of the others, that no search has used.
+    pub fn unused(&self) -> Vec<String> {
+        let mut unused = Vec::new();
+        for (row, used) in self.agent.iter().zip(&self.agent_used) {
+            let cells = row
+                .on
+                .iter()
+                .filter(|&&on| used.get() >> on as u64 & 1 == 0);
+            unused.extend(cells.map(|on| format!("{} on {on:?}", row.name)));
+        }
+        for (row, used) in self.home.iter().zip(&self.home_used) {
+            for &on in row.on {
+                for &others in row.others {
+                    if used.get() >> (3 * on as u128 + others as u128) & 1 == 0 {
+                        unused.push(format!("{} on {on:?}, others {others:?}", row.name));
+                    }
+                }
+            }
+        }
+        unused
+    }
+}
+
+pub struct Model {
+    pub config: Config,
+    pub tables: Tables,
+}
+
+impl Model {
+    pub fn new(config: Config, tables: Tables) -> Model {
+        Model { config, tables }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let devices = self.config.devices;
+        (0..self.config.lines).flat_map(move |l| (0..devices).map(move |a| (a, l)))
+    }
+
+    /// Every value of a line.
+    fn values(world: &mut World, l: usize) -> impl Iterator<Item = &mut Data> {
+        let home = &mut world.home[l];
+        world.wires[l].iter_mut().flat_map(Wire::values).chain([
+            &mut home.memory,
+            &mut home.buffer,
+            &mut world.cores[l].copy,
+        ])
+    }
+
+    /// A store makes every other value of the line old.
+    fn supersede(&self, world: &mut World, l: usize) {
+        for data in Model::values(world, l) {
+            if *data == Data::Fresh {
+                *data = Data::Recent;
+            }
+        }
+    }
+
+    /// Values that nobody may return any more are all alike.
+    fn forget(&self, world: &mut World) {
+        for l in 0..self.config.lines {
+            if world.wires[l].iter().any(Wire::is_loading_once) {
+                continue;
+            }
+            for data in Model::values(world, l) {
+                if *data == Data::Recent {
+                    *data = Data::Stale;
+                }
+            }
+        }
+    }
+}
+
+impl System for Model {
+    type World = World;
+    type Code = Code;
+    type Move = Move;
+    type Property = Property;
+
+    const DEADLOCK: Property = Property::NoDeadlock;
+    const NO_PROGRESS: Property = Property::Progress;
+
+    fn words(&self) -> usize {
+        self.config.lines * (self.config.devices + 1)
+    }
+
+    fn start(&self) -> World {
+        let home = Home {
+            memory: Data::Fresh,
+            ..Home::default()
+        };
+        World {
+            wires: [[Wire::default(); MAX_DEVICES]; MAX_LINES],
+            home: [home; MAX_LINES],
+            cores: [Cores::default(); MAX_LINES],
+            flushed: [0; MAX_DEVICES],
+        }
+    }
+
+    fn encode(&self, world: &World) -> Code {
+        self.code(world)
+    }
+
+    fn decode(&self, code: &[u64]) -> World {
+        self.world(code)
+    }
+
+    fn is_quiet(&self, world: &World) -> bool {
+        let lines = 0..self.config.lines;
+        self.pairs().all(|(a, l)| world.wires[l][a].is_quiet())
+            && lines.clone().all(|l| !world.home[l].state.is_busy())
+            && lines.clone().all(|l| world.cores[l].snoop.is_none())
+            && lines
+                .clone()
+                .all(|l| world.cores[l].pending == Pending::Nothing)
+            && world.flushed == [0; MAX_DEVICES]
+    }
+
+    fn drains(&self, step: Move) -> bool {
+        !matches!(
+            step,
+            Move::Local(..)
+                | Move::CoreLoad(_)
+                | Move::CoreStore(_)
+                | Move::CoreDrop(_)
+                | Move::CoreWriteBack(_)
+                | Move::EvictEntry(_)
+                | Move::CacheFlushed(_)
+        )
+    }
+
+    fn moves(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
+        out.clear();
+        for (a, l) in self.pairs() {
+            self.device_moves(world, a, l, out);
+            self.home_moves_for(world, a, l, out);
+        }
+        for l in 0..self.config.lines {
+            self.home_moves(world, l, out);
+        }
+        for a in 0..self.config.devices {
+            self.flush_moves(world, a, out);
+        }
+        for (_, outcome) in out.iter_mut() {
+            if let Ok(next) = outcome {
+                self.forget(next);
+                if let Err(broken) = self.check(next) {
+                    *outcome = Err(broken);
+                }
+            }
+        }
+    }
+}
+
+fn peer(a: usize) -> Peer {
+    Peer::new(a).unwrap()
+}
+
+fn check(holds: bool, property: Property) -> Result<(), Property> {
+    if holds { Ok(()) } else { Err(property) }
+}
+
+fn bound(holds: bool) -> Result<(), Property> {
+    check(holds, Property::QueueBounds)
+}

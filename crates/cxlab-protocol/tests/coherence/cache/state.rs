@@ -1,0 +1,481 @@
+//! A state of the network of CXL.cache, and its code in a few words.
+
+use cxlab_protocol::coherence::cache_agent::{self, Event, Line};
+use cxlab_protocol::coherence::cache_home::{
+    self, CORES, Collected, Filter, Forward, Operation, Peer, Peers, Phase,
+};
+use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
+use cxlab_protocol::coherence::fields::GoState;
+use cxlab_protocol::coherence::message::Snoop;
+
+use super::{MAX_DEVICES, MAX_LINES, Model, Property, check};
+pub use crate::model::Data;
+
+/// An operation that is to be completed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Pending {
+    #[default]
+    Nothing,
+    Load,
+    LoadShared,
+    LoadOnce,
+    Store,
+    StoreLine,
+    WriteOwn,
+    WriteCurrent,
+    WriteThrough,
+    WriteWeakly,
+    Push,
+    Flush,
+}
+
+impl Pending {
+    const ALL: [Pending; 12] = [
+        Pending::Nothing,
+        Pending::Load,
+        Pending::LoadShared,
+        Pending::LoadOnce,
+        Pending::Store,
+        Pending::StoreLine,
+        Pending::WriteOwn,
+        Pending::WriteCurrent,
+        Pending::WriteThrough,
+        Pending::WriteWeakly,
+        Pending::Push,
+        Pending::Flush,
+    ];
+
+    pub fn of(event: Event) -> Pending {
+        match event {
+            Event::Load => Pending::Load,
+            Event::LoadShared => Pending::LoadShared,
+            Event::LoadOnce => Pending::LoadOnce,
+            Event::Store => Pending::Store,
+            Event::StoreLine => Pending::StoreLine,
+            Event::WriteOwn => Pending::WriteOwn,
+            Event::WriteCurrent => Pending::WriteCurrent,
+            Event::WriteThrough => Pending::WriteThrough,
+            Event::WriteWeakly | Event::WriteWeaklyPart => Pending::WriteWeakly,
+            Event::Push => Pending::Push,
+            Event::Flush => Pending::Flush,
+            _ => Pending::Nothing,
+        }
+    }
+
+    pub fn complete(&mut self, what: &[Pending]) -> Result<(), Property> {
+        check(
+            what.contains(&std::mem::take(self)),
+            Property::ExactResponses,
+        )
+    }
+}
+
+/// What is pulled from a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pulled {
+    /// Of an eviction that a snoop overtook.
+    Bogus,
+    Evicted,
+    /// Of a write that belongs into the last-level cache.
+    ForLlc,
+    /// Of a write that belongs into memory.
+    ForMemory,
+    /// Of a write that belongs where the line is.
+    ForEither,
+}
+
+impl Pulled {
+    const ALL: [Pulled; 5] = [
+        Pulled::Bogus,
+        Pulled::Evicted,
+        Pulled::ForLlc,
+        Pulled::ForMemory,
+        Pulled::ForEither,
+    ];
+
+    /// What the data of this write are.
+    pub fn of(write: Pending) -> Pulled {
+        match write {
+            Pending::WriteOwn | Pending::Push => Pulled::ForLlc,
+            Pending::WriteThrough | Pending::WriteWeakly => Pulled::ForMemory,
+            _ => Pulled::ForEither,
+        }
+    }
+}
+
+/// One device's line and what is in flight for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wire {
+    pub state: cache_agent::LineState,
+    pub copy: Data,
+    pub arrived: Data,
+    /// D2H Req.
+    pub request: Option<Request>,
+    /// D2H Rsp.
+    pub answer: Option<Answer>,
+    /// D2H Data for a snoop.
+    pub forwarded: Data,
+    /// D2H Data for a pull.
+    pub pulled: Option<(Pulled, Data)>,
+    /// H2D Req.
+    pub snoop: Option<Snoop>,
+    /// The snoop is behind what is on H2D Rsp.
+    pub behind: bool,
+    /// H2D Rsp.
+    pub response: Option<Reply>,
+    /// H2D Data.
+    pub data: Data,
+    pub pending: Pending,
+}
+
+/// The home's line, its buffer and its memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Home {
+    pub state: cache_home::LineState,
+    pub buffer: Data,
+    pub memory: Data,
+}
+
+/// The host's cores, as one cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cores {
+    /// I, S, E or M.
+    pub line: Line,
+    pub copy: Data,
+    pub snoop: Option<Snoop>,
+    /// `Nothing`, `Load` or `Store`.
+    pub pending: Pending,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct World {
+    pub wires: [[Wire; MAX_DEVICES]; MAX_LINES],
+    pub home: [Home; MAX_LINES],
+    pub cores: [Cores; MAX_LINES],
+    /// By device: 1 `CacheFlushed` is on its way, 2 its `GO` is.
+    pub flushed: [u8; MAX_DEVICES],
+}
+
+const RESPONSES: [Option<Reply>; 10] = [
+    None,
+    Some(Reply::Go(GoState::Invalid)),
+    Some(Reply::Go(GoState::Shared)),
+    Some(Reply::Go(GoState::Exclusive)),
+    Some(Reply::Go(GoState::Modified)),
+    Some(Reply::WritePull),
+    Some(Reply::GoWritePull),
+    Some(Reply::GoWritePullDrop),
+    Some(Reply::FastGoWritePull),
+    Some(Reply::ExtCmp),
+];
+
+const SNOOPS: [Option<Snoop>; 4] = [None, Some(Snoop::Inv), Some(Snoop::Data), Some(Snoop::Cur)];
+
+fn place<T: PartialEq + std::fmt::Debug>(all: &[T], item: &T) -> u64 {
+    match all.iter().position(|x| x == item) {
+        Some(i) => i as u64,
+        None => panic!("{item:?} has no code"),
+    }
+}
+
+struct Pack(u64, u32);
+
+impl Pack {
+    fn put(&mut self, value: u64, bits: u32) {
+        debug_assert!(value < 1 << bits);
+        self.0 |= value << self.1;
+        self.1 += bits;
+    }
+
+    fn get(&mut self, bits: u32) -> usize {
+        let value = (self.0 >> self.1) & ((1 << bits) - 1);
+        self.1 += bits;
+        value as usize
+    }
+}
+
+impl Wire {
+    fn encode(&self, flushed: u8) -> u64 {
+        let mut p = Pack(0, 0);
+        p.put(self.state.line as u64, 5);
+        p.put(place(&SNOOPS, &self.state.owes), 2);
+        p.put(self.copy as u64, 2);
+        p.put(self.arrived as u64, 2);
+        p.put(self.request.map_or(0, |r| 1 + r as u64), 4);
+        p.put(self.answer.map_or(0, |a| 1 + a as u64), 3);
+        p.put(self.forwarded as u64, 2);
+        let (kind, data) = match self.pulled {
+            None => (0, Data::None),
+            Some((pulled, data)) => (1 + pulled as u64, data),
+        };
+        p.put(kind, 3);
+        p.put(data as u64, 2);
+        p.put(place(&SNOOPS, &self.snoop), 2);
+        p.put(u64::from(self.behind), 1);
+        p.put(place(&RESPONSES, &self.response), 4);
+        p.put(self.data as u64, 2);
+        p.put(self.pending as u64, 4);
+        p.put(u64::from(flushed), 2);
+        p.0
+    }
+
+    fn decode(word: u64) -> (Wire, u8) {
+        let mut p = Pack(word, 0);
+        let wire = Wire {
+            state: cache_agent::LineState {
+                line: Line::ALL[p.get(5)],
+                owes: SNOOPS[p.get(2)],
+            },
+            copy: Data::ALL[p.get(2)],
+            arrived: Data::ALL[p.get(2)],
+            request: match p.get(4) {
+                0 => None,
+                i => Some(Request::ALL[i - 1]),
+            },
+            answer: match p.get(3) {
+                0 => None,
+                i => Some(Answer::ALL[i - 1]),
+            },
+            forwarded: Data::ALL[p.get(2)],
+            pulled: match (p.get(3), Data::ALL[p.get(2)]) {
+                (0, _) => None,
+                (kind, data) => Some((Pulled::ALL[kind - 1], data)),
+            },
+            snoop: SNOOPS[p.get(2)],
+            behind: p.get(1) == 1,
+            response: RESPONSES[p.get(4)],
+            data: Data::ALL[p.get(2)],
+            pending: Pending::ALL[p.get(4)],
+        };
+        (wire, p.get(2) as u8)
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        let rest = Wire {
+            state: cache_agent::LineState::stable(Line::I),
+            copy: Data::None,
+            ..*self
+        };
+        self.state.is_settled() && rest == Wire::default()
+    }
+
+    pub fn is_loading_once(&self) -> bool {
+        matches!(self.state.line, Line::IcD | Line::IsDI)
+    }
+
+    pub fn has_copy(&self) -> bool {
+        matches!(
+            self.state.line,
+            Line::S | Line::E | Line::M | Line::SmA | Line::MiA | Line::EiA
+        )
+    }
+
+    /// Whether the home has answered an eviction of a line that it had no further use for: the copy
+    /// is not used any more.
+    pub fn is_evicted(&self) -> bool {
+        self.state.line == Line::EiA && self.response.is_some()
+    }
+
+    /// Whether a snoop of the line is open for the device.
+    pub fn is_snooped(&self) -> bool {
+        self.snoop.is_some()
+            || self.answer.is_some()
+            || self.forwarded != Data::None
+            || self.state.owes.is_some()
+    }
+
+    /// Whether data are asked for and not delivered.
+    pub fn is_pulled(&self) -> bool {
+        self.pulled.is_some() || self.response.is_some_and(Reply::pulls)
+    }
+
+    /// All values, to be made old.
+    pub fn values(&mut self) -> impl Iterator<Item = &mut Data> {
+        let pulled = self.pulled.as_mut().map(|(_, data)| data);
+        [
+            &mut self.copy,
+            &mut self.arrived,
+            &mut self.forwarded,
+            &mut self.data,
+        ]
+        .into_iter()
+        .chain(pulled)
+    }
+}
+
+fn phase_code(phase: Phase) -> u64 {
+    match phase {
+        Phase::Idle => 0,
+        Phase::Snooping(o) => 1 + o as u64,
+        Phase::Reading(o) => 16 + o as u64,
+        Phase::Pulling(o) => 31 + o as u64,
+        Phase::Writing(o) => 46 + o as u64,
+    }
+}
+
+fn phase_of(code: usize) -> Phase {
+    let operation = |first: usize| Operation::ALL[code - first];
+    match code {
+        0 => Phase::Idle,
+        1..=15 => Phase::Snooping(operation(1)),
+        16..=30 => Phase::Reading(operation(16)),
+        31..=45 => Phase::Pulling(operation(31)),
+        _ => Phase::Writing(operation(46)),
+    }
+}
+
+/// The place of the cores among the holders of a code.
+const CORES_BIT: u8 = MAX_DEVICES as u8;
+
+/// Holders with device `a` called `names[a]`.
+fn pack_peers(peers: Peers, names: &[u8; MAX_DEVICES]) -> u64 {
+    peers
+        .iter()
+        .fold(0, |set, peer| set | 1 << pack_peer(peer, names))
+}
+
+fn pack_peer(peer: Peer, names: &[u8; MAX_DEVICES]) -> u8 {
+    match peer {
+        CORES => CORES_BIT,
+        device => names[device.index()],
+    }
+}
+
+fn peer_of(place: usize) -> Peer {
+    if place == usize::from(CORES_BIT) {
+        CORES
+    } else {
+        Peer::new(place).unwrap()
+    }
+}
+
+fn peers_of(bits: usize) -> Peers {
+    (0..=MAX_DEVICES)
+        .filter(|place| bits >> place & 1 == 1)
+        .fold(Peers::NONE, |peers, place| peers.with(peer_of(place)))
+}
+
+const COLLECTED: [Collected; 4] = [
+    Collected::Nothing,
+    Collected::CoresClean,
+    Collected::CoresDirty,
+    Collected::DeviceDirty,
+];
+const FORWARD: [Forward; 3] = [Forward::Nothing, Forward::AwaitData, Forward::AwaitAnswer];
+
+fn encode_home(home: &Home, cores: &Cores, names: &[u8; MAX_DEVICES]) -> u64 {
+    let state = &home.state;
+    let (kind, holders) = match state.filter {
+        Filter::Invalid => (0, Peers::NONE),
+        Filter::Shared(peers) => (1, peers),
+        Filter::Any(peer) => (2, Peers::only(peer)),
+    };
+    let asked = !matches!(
+        state.phase,
+        Phase::Idle | Phase::Snooping(Operation::EvictEntry)
+    );
+    let asker = if asked {
+        pack_peer(state.requester, names)
+    } else {
+        0
+    };
+    let mut p = Pack(0, 0);
+    p.put(kind, 2);
+    p.put(pack_peers(holders, names), 3);
+    p.put(pack_peers(state.waiting, names), 3);
+    p.put(phase_code(state.phase), 6);
+    p.put(u64::from(asker), 2);
+    p.put(place(&COLLECTED, &state.collected), 2);
+    p.put(place(&FORWARD, &state.forward), 2);
+    p.put(home.buffer as u64, 2);
+    p.put(home.memory as u64, 2);
+    p.put(cores.line as u64, 2);
+    p.put(cores.copy as u64, 2);
+    p.put(place(&SNOOPS, &cores.snoop), 2);
+    p.put(cores.pending as u64, 4);
+    p.0
+}
+
+fn decode_home(word: u64) -> (Home, Cores) {
+    let mut p = Pack(word, 0);
+    let kind = p.get(2);
+    let holders = peers_of(p.get(3));
+    let home = Home {
+        state: cache_home::LineState {
+            filter: match kind {
+                0 => Filter::Invalid,
+                1 => Filter::Shared(holders),
+                _ => Filter::Any(holders.iter().next().unwrap()),
+            },
+            waiting: peers_of(p.get(3)),
+            phase: phase_of(p.get(6)),
+            requester: peer_of(p.get(2)),
+            collected: COLLECTED[p.get(2)],
+            forward: FORWARD[p.get(2)],
+        },
+        buffer: Data::ALL[p.get(2)],
+        memory: Data::ALL[p.get(2)],
+    };
+    let cores = Cores {
+        line: Line::ALL[p.get(2)],
+        copy: Data::ALL[p.get(2)],
+        snoop: SNOOPS[p.get(2)],
+        pending: Pending::ALL[p.get(4)],
+    };
+    (home, cores)
+}
+
+pub const WORDS: usize = MAX_LINES * (MAX_DEVICES + 1);
+pub type Code = [u64; WORDS];
+
+/// Names under which the devices of a state may be told.
+const ORDERS: [[u8; MAX_DEVICES]; 2] = [[0, 1], [1, 0]];
+
+impl Model {
+    /// The smallest code of the states that differ by the names of devices and lines.
+    pub fn code(&self, world: &World) -> Code {
+        let (devices, lines) = (self.config.devices, self.config.lines);
+        let mut best = [u64::MAX; WORDS];
+        for names in &ORDERS[..devices] {
+            for first in 0..lines {
+                let mut code = [0; WORDS];
+                for l in 0..lines {
+                    let from = (l + first) % lines;
+                    let to = l * (devices + 1);
+                    for a in 0..devices {
+                        let flushed = if l == 0 { world.flushed[a] } else { 0 };
+                        code[to + usize::from(names[a])] = world.wires[from][a].encode(flushed);
+                    }
+                    code[to + devices] = encode_home(&world.home[from], &world.cores[from], names);
+                }
+                if !self.config.reduced {
+                    return code;
+                }
+                best = best.min(code);
+            }
+        }
+        best
+    }
+
+    pub fn world(&self, code: &[u64]) -> World {
+        let (devices, lines) = (self.config.devices, self.config.lines);
+        let mut world = World {
+            wires: [[Wire::default(); MAX_DEVICES]; MAX_LINES],
+            home: [Home::default(); MAX_LINES],
+            cores: [Cores::default(); MAX_LINES],
+            flushed: [0; MAX_DEVICES],
+        };
+        for l in 0..lines {
+            let from = l * (devices + 1);
+            for a in 0..devices {
+                let flushed;
+                (world.wires[l][a], flushed) = Wire::decode(code[from + a]);
+                if l == 0 {
+                    world.flushed[a] = flushed;
+                }
+            }
+            (world.home[l], world.cores[l]) = decode_home(code[from + devices]);
+        }
+        world
+    }
+}
