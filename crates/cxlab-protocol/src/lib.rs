@@ -4,6 +4,7 @@
 pub mod coherence;
 pub mod flit;
 pub mod hdm;
+pub mod io;
 pub mod message;
 pub mod opcode;
 

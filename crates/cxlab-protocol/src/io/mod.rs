@@ -1,0 +1,15 @@
+//! CXL.io: PCI Express transactions, configuration space, CXL's registers, and what firmware does
+//! with them. Pure data: no clock.
+//!
+//! [`tlp`] has the sizes of packets, [`segment`] how a transfer is divided into them; [`space`] is
+//! the configuration space of one function; [`component`] the registers of CXL.cache and CXL.mem,
+//! with HDM decoders; [`tree`] a hierarchy of functions; [`enumerate`] what firmware and operating
+//! system do to it, access by access. `docs/cxl-io.md` has tables and sources.
+//!
+//! Sources: register layouts as in Linux (`include/uapi/linux/pci_regs.h`, `drivers/cxl/cxl.h`,
+//! `drivers/cxl/cxlpci.h`) and QEMU (`include/hw/cxl/cxl_pci.h`,
+//! `hw/cxl/cxl-component-utils.c`), which cite sections of CXL 2.0 to 3.1 and PCIe. Packet
+//! formats: PCI Express Base Specification 5.0 and 6.0, *recollection, unverified*.
+
+pub mod segment;
+pub mod tlp;

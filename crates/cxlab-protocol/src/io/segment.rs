@@ -1,0 +1,376 @@
+//! How a transfer becomes packets.
+//!
+//! Writes carry at most Max_Payload_Size, reads ask for at most Max_Read_Request_Size, and no
+//! request crosses a boundary of 4 KiB (PCIe 5.0, section 2.2.7). Completions of a read end at
+//! multiples of the completer's chunk, which is a multiple of the Read Completion Boundary and at
+//! most Max_Payload_Size (section 2.3.1.1); the last one ends where the read ends.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::tlp::{Framing, Kind, Tlp, WORD};
+
+/// No request crosses a multiple of this.
+pub const BOUNDARY: u64 = 4096;
+
+/// The sizes that divide transfers, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Max_Payload_Size: 128, 256, 512, 1024, 2048 or 4096. Default 256 (what root ports of servers
+    /// allow; *assumed*).
+    pub max_payload: u32,
+    /// Max_Read_Request_Size: the same values. Default 512 (its value after reset; PCIe 5.0,
+    /// section 7.5.3.4).
+    pub max_read_request: u32,
+    /// Where completions end: a power of two from the Read Completion Boundary (64) to
+    /// Max_Payload_Size. Default 256: whole payloads; 64 for root complexes that answer by cache
+    /// line.
+    pub completion_chunk: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_payload: 256,
+            max_read_request: 512,
+            completion_chunk: 256,
+        }
+    }
+}
+
+/// Sizes that PCIe does not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimitsError {
+    /// The field.
+    pub field: &'static str,
+    /// The value found.
+    pub found: u32,
+    /// The least value allowed.
+    pub least: u32,
+    /// The greatest.
+    pub most: u32,
+}
+
+impl fmt::Display for LimitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LimitsError {
+            field,
+            found,
+            least,
+            most,
+        } = self;
+        write!(
+            f,
+            "`{field}` is {found}; allowed: powers of two from {least} to {most}"
+        )
+    }
+}
+
+impl std::error::Error for LimitsError {}
+
+/// A part of a transfer: one packet, or what one read asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Piece {
+    /// Its first address.
+    pub address: u64,
+    /// Its bytes, at least 1.
+    pub bytes: u32,
+}
+
+impl Piece {
+    /// The packet of that kind for this piece.
+    pub const fn tlp(self, kind: Kind) -> Tlp {
+        let mut tlp = Tlp::new(kind, self.words() * WORD);
+        tlp.long_address = self.address + self.bytes as u64 > 1 << 32;
+        let end = self.address + self.bytes as u64;
+        let word = WORD as u64;
+        tlp.partial = !self.address.is_multiple_of(word) || !end.is_multiple_of(word);
+        tlp
+    }
+
+    /// Words that hold it.
+    const fn words(self) -> u32 {
+        let word = WORD as u64;
+        let end = (self.address + self.bytes as u64).div_ceil(word);
+        (end - self.address / word) as u32
+    }
+}
+
+/// The pieces of a transfer.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    address: u64,
+    left: u64,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// As much as this, but not across the boundary.
+    Most(u64),
+    /// Up to the next multiple of this.
+    UpTo(u64),
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let room = |multiple: u64| multiple - self.address % multiple;
+        let bytes = match self.rule {
+            Rule::Most(most) => most.min(room(BOUNDARY)),
+            Rule::UpTo(chunk) => room(chunk),
+        };
+        let bytes = bytes.min(self.left);
+        if bytes == 0 {
+            return None;
+        }
+        let piece = Piece {
+            address: self.address,
+            bytes: bytes as u32,
+        };
+        self.address += bytes;
+        self.left -= bytes;
+        Some(piece)
+    }
+}
+
+impl Limits {
+    /// Whether PCIe has these sizes.
+    ///
+    /// # Errors
+    /// The field that is wrong.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        let fields = [
+            ("max_payload", self.max_payload, 128, 4096),
+            ("max_read_request", self.max_read_request, 128, 4096),
+            (
+                "completion_chunk",
+                self.completion_chunk,
+                64,
+                self.max_payload,
+            ),
+        ];
+        for (field, found, least, most) in fields {
+            if !found.is_power_of_two() || !(least..=most).contains(&found) {
+                return Err(LimitsError {
+                    field,
+                    found,
+                    least,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The writes of a transfer.
+    pub fn writes(&self, address: u64, bytes: u64) -> Pieces {
+        Pieces {
+            address,
+            left: bytes,
+            rule: Rule::Most(self.max_payload.into()),
+        }
+    }
+
+    /// The reads of a transfer.
+    pub fn reads(&self, address: u64, bytes: u64) -> Pieces {
+        Pieces {
+            address,
+            left: bytes,
+            rule: Rule::Most(self.max_read_request.into()),
+        }
+    }
+
+    /// The completions of one read.
+    pub fn completions(&self, read: Piece) -> Pieces {
+        Pieces {
+            address: read.address,
+            left: read.bytes.into(),
+            rule: Rule::UpTo(self.completion_chunk.into()),
+        }
+    }
+
+    /// How many writes a transfer takes.
+    pub fn write_count(&self, address: u64, bytes: u64) -> u64 {
+        request_count(address, bytes, self.max_payload.into())
+    }
+
+    /// How many reads a transfer takes.
+    pub fn read_count(&self, address: u64, bytes: u64) -> u64 {
+        request_count(address, bytes, self.max_read_request.into())
+    }
+
+    /// How many completions one read gets.
+    pub fn completion_count(&self, read: Piece) -> u64 {
+        let chunk = u64::from(self.completion_chunk);
+        (read.address % chunk + u64::from(read.bytes)).div_ceil(chunk)
+    }
+
+    /// Bytes on the link of all writes of a transfer of whole words above 4 GiB.
+    pub fn write_wire_bytes(&self, address: u64, bytes: u64, framing: Framing) -> u64 {
+        let each = Tlp::new(Kind::MemWr, 0).wire_bytes(framing);
+        bytes + self.write_count(address, bytes) * u64::from(each)
+    }
+}
+
+/// Requests of at most `most` bytes: each page of 4 KiB is divided by itself.
+fn request_count(address: u64, bytes: u64, most: u64) -> u64 {
+    if bytes == 0 {
+        return 0;
+    }
+    let first = (BOUNDARY - address % BOUNDARY).min(bytes);
+    let rest = bytes - first;
+    let whole = rest / BOUNDARY;
+    let last = rest % BOUNDARY;
+    first.div_ceil(most) + whole * (BOUNDARY / most) + last.div_ceil(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_page_is_16_writes_of_256_and_8_reads_of_512() {
+        let limits = Limits::default();
+        assert_eq!(limits.write_count(0, 4096), 16);
+        assert_eq!(limits.read_count(0, 4096), 8);
+        // One byte further, each side of the boundary has its own requests.
+        assert_eq!(limits.write_count(1, 4096), 17);
+        let pieces: Vec<Piece> = limits.reads(4096 - 8, 16).collect();
+        assert_eq!(pieces.len(), 2);
+        assert_eq!((pieces[0].bytes, pieces[1].address), (8, 4096));
+    }
+
+    #[test]
+    fn completions_end_at_the_boundary() {
+        let limits = Limits {
+            completion_chunk: 64,
+            ..Limits::default()
+        };
+        let read = Piece {
+            address: 0x1020,
+            bytes: 512,
+        };
+        let ends: Vec<u64> = limits
+            .completions(read)
+            .map(|piece| piece.address + u64::from(piece.bytes))
+            .collect();
+        assert_eq!(ends.len(), 9);
+        assert_eq!((ends[0], ends[7], ends[8]), (0x1040, 0x1200, 0x1220));
+    }
+
+    #[test]
+    fn a_piece_that_is_not_of_whole_words_needs_byte_enables() {
+        let tlp = Piece {
+            address: 3,
+            bytes: 2,
+        }
+        .tlp(Kind::MemWr);
+        assert!(tlp.partial && !tlp.long_address);
+        assert_eq!(tlp.payload_bytes(), 8);
+        assert!(
+            !Piece {
+                address: 1 << 33,
+                bytes: 8
+            }
+            .tlp(Kind::MemWr)
+            .partial
+        );
+        assert!(
+            Piece {
+                address: 1 << 33,
+                bytes: 8
+            }
+            .tlp(Kind::MemWr)
+            .long_address
+        );
+    }
+
+    #[test]
+    fn sizes_that_pcie_does_not_have_are_refused() {
+        let field = |limits: Limits| limits.check().unwrap_err().field;
+        assert_eq!(
+            field(Limits {
+                max_payload: 64,
+                ..Limits::default()
+            }),
+            "max_payload"
+        );
+        assert_eq!(
+            field(Limits {
+                max_read_request: 600,
+                ..Limits::default()
+            }),
+            "max_read_request"
+        );
+        assert_eq!(
+            field(Limits {
+                completion_chunk: 512,
+                ..Limits::default()
+            }),
+            "completion_chunk"
+        );
+        assert_eq!(Limits::default().check(), Ok(()));
+    }
+
+    fn limits() -> impl Strategy<Value = Limits> {
+        (7u32..13, 7u32..13).prop_flat_map(|(payload, read)| {
+            (6..=payload).prop_map(move |chunk| Limits {
+                max_payload: 1 << payload,
+                max_read_request: 1 << read,
+                completion_chunk: 1 << chunk,
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_the_transfer_once_and_obey_every_limit(
+            limits in limits(),
+            address in 0u64..1 << 40,
+            bytes in 0u64..40_000,
+        ) {
+            let crosses = |piece: &Piece, multiple: u64| {
+                piece.address / multiple != (piece.address + u64::from(piece.bytes) - 1) / multiple
+            };
+            let mut at = address;
+            for piece in limits.writes(address, bytes) {
+                prop_assert_eq!(piece.address, at);
+                prop_assert!(piece.bytes >= 1 && piece.bytes <= limits.max_payload);
+                prop_assert!(!crosses(&piece, BOUNDARY));
+                at += u64::from(piece.bytes);
+            }
+            prop_assert_eq!(at, address + bytes);
+            prop_assert_eq!(limits.writes(address, bytes).count() as u64, limits.write_count(address, bytes));
+            prop_assert_eq!(limits.reads(address, bytes).count() as u64, limits.read_count(address, bytes));
+            for read in limits.reads(address, bytes) {
+                prop_assert!(read.bytes <= limits.max_read_request && !crosses(&read, BOUNDARY));
+                let parts: Vec<Piece> = limits.completions(read).collect();
+                prop_assert_eq!(parts.len() as u64, limits.completion_count(read));
+                prop_assert_eq!(parts.iter().map(|part| part.bytes).sum::<u32>(), read.bytes);
+                for part in &parts {
+                    prop_assert!(part.bytes <= limits.max_payload);
+                    prop_assert!(!crosses(part, limits.completion_chunk.into()));
+                }
+            }
+        }
+
+        #[test]
+        fn the_bytes_on_the_link_are_those_of_the_packets(
+            limits in limits(),
+            address in (1u64 << 32..1 << 40).prop_map(|address| address / 4 * 4),
+            words in 1u64..5_000,
+        ) {
+            for framing in [Framing::NonFlit, Framing::Flit] {
+                let packets = limits.writes(address, words * 4).map(|piece| piece.tlp(Kind::MemWr));
+                let bytes: u64 = packets.map(|tlp| u64::from(tlp.wire_bytes(framing))).sum();
+                prop_assert_eq!(limits.write_wire_bytes(address, words * 4, framing), bytes);
+            }
+        }
+    }
+}

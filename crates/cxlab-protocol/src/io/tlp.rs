@@ -1,0 +1,296 @@
+//! Transaction layer packets: what they carry and how many bytes they take on the link.
+//!
+//! Without flits (PCIe 5.0, section 2.2, 4.2.2) a packet has a framing token of 4 bytes with its
+//! sequence number, a header of 3 or 4 words, a prefix word for a process, and 4 bytes of link CRC.
+//! In flit mode (PCIe 6.0, section 2.2.1) framing, sequence number and CRC belong to the flit; a
+//! packet has a header base of 3 or 4 words and a word of orthogonal header content (OHC) where it
+//! needs byte enables or a process. CXL carries CXL.io so in 68 B flits and in 256 B flits,
+//! respectively (CXL 3.1, section 3.1). Left out: end-to-end CRC, TPH, IDE.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a word (DW).
+pub const WORD: u32 = 4;
+
+/// How packets are framed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Framing {
+    /// As in PCIe 5.0, and in CXL's 68 B flits.
+    NonFlit,
+    /// As in PCIe 6.0, and in CXL's 256 B flits.
+    Flit,
+}
+
+/// What a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// Memory read request (MRd).
+    MemRd,
+    /// Memory write request (MWr).
+    MemWr,
+    /// Completion without data (Cpl).
+    Cpl,
+    /// Completion with data (CplD).
+    CplD,
+    /// Configuration read (CfgRd0, CfgRd1).
+    CfgRd,
+    /// Configuration write (CfgWr0, CfgWr1).
+    CfgWr,
+    /// ATS Translation Request: a memory read with address type 01b.
+    TranslationRequest,
+    /// ATS Translation Completion: 8 bytes for each translation.
+    TranslationCompletion,
+    /// ATS Invalidate Request: a message with 8 bytes.
+    InvalidateRequest,
+    /// ATS Invalidate Completion: a message.
+    InvalidateCompletion,
+    /// Page Request: a message.
+    PageRequest,
+    /// PRG Response: a message.
+    PrgResponse,
+    /// MSI-X: a memory write of 4 bytes.
+    Interrupt,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 13] = [
+        Kind::MemRd,
+        Kind::MemWr,
+        Kind::Cpl,
+        Kind::CplD,
+        Kind::CfgRd,
+        Kind::CfgWr,
+        Kind::TranslationRequest,
+        Kind::TranslationCompletion,
+        Kind::InvalidateRequest,
+        Kind::InvalidateCompletion,
+        Kind::PageRequest,
+        Kind::PrgResponse,
+        Kind::Interrupt,
+    ];
+
+    /// The flow-control class that the packet belongs to.
+    pub const fn class(self) -> Class {
+        match self {
+            Kind::MemWr
+            | Kind::InvalidateRequest
+            | Kind::InvalidateCompletion
+            | Kind::PageRequest
+            | Kind::PrgResponse
+            | Kind::Interrupt => Class::Posted,
+            Kind::MemRd | Kind::CfgRd | Kind::CfgWr | Kind::TranslationRequest => Class::NonPosted,
+            Kind::Cpl | Kind::CplD | Kind::TranslationCompletion => Class::Completion,
+        }
+    }
+
+    /// The payload where it is always the same, in bytes; `None` where the packet says.
+    pub const fn fixed_payload(self) -> Option<u32> {
+        match self {
+            Kind::MemWr | Kind::CplD => None,
+            Kind::CfgWr | Kind::Interrupt => Some(4),
+            Kind::TranslationCompletion | Kind::InvalidateRequest => Some(8),
+            Kind::MemRd
+            | Kind::Cpl
+            | Kind::CfgRd
+            | Kind::TranslationRequest
+            | Kind::InvalidateCompletion
+            | Kind::PageRequest
+            | Kind::PrgResponse => Some(0),
+        }
+    }
+
+    /// Whether its header has an address, which takes 4 words when it lies above 4 GiB.
+    const fn has_address(self) -> bool {
+        matches!(
+            self,
+            Kind::MemRd | Kind::MemWr | Kind::TranslationRequest | Kind::Interrupt
+        )
+    }
+
+    const fn is_message(self) -> bool {
+        matches!(
+            self,
+            Kind::InvalidateRequest
+                | Kind::InvalidateCompletion
+                | Kind::PageRequest
+                | Kind::PrgResponse
+        )
+    }
+}
+
+/// Flow-control classes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// Writes and messages.
+    Posted,
+    /// Requests that get a completion.
+    NonPosted,
+    /// Their completions.
+    Completion,
+}
+
+impl Class {
+    /// Whether later packets, of any class, may pass one of this class when no attribute relaxes
+    /// their order: never a posted one (PCIe 5.0, table 2-39). Posted packets *must* be able to
+    /// pass the others, and completions to pass requests, or traffic could deadlock.
+    pub const fn may_be_passed(self) -> bool {
+        !matches!(self, Class::Posted)
+    }
+}
+
+/// A packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Tlp {
+    /// What it is.
+    pub kind: Kind,
+    /// Its payload in bytes: 0 to 4096. Of a memory read, what it asks for.
+    pub bytes: u32,
+    /// Its address lies above 4 GiB. Of no meaning without address.
+    pub long_address: bool,
+    /// It names a process.
+    pub pasid: bool,
+    /// Its first or last word is not whole, so that byte enables are needed.
+    pub partial: bool,
+}
+
+impl Tlp {
+    /// A packet of a kind, with a long address, without process and of whole words. `bytes` is
+    /// replaced by what kinds of fixed payload have, but for reads.
+    pub const fn new(kind: Kind, bytes: u32) -> Tlp {
+        let bytes = match kind.fixed_payload() {
+            Some(fixed) if fixed > 0 => fixed,
+            _ => bytes,
+        };
+        Tlp {
+            kind,
+            bytes,
+            long_address: true,
+            pasid: false,
+            partial: false,
+        }
+    }
+
+    /// Bytes of payload on the link: whole words.
+    pub const fn payload_bytes(&self) -> u32 {
+        match self.kind.fixed_payload() {
+            Some(fixed) => fixed,
+            None => self.bytes.next_multiple_of(WORD),
+        }
+    }
+
+    /// Bytes of header, with prefix or orthogonal header content.
+    pub const fn header_bytes(&self, framing: Framing) -> u32 {
+        let long = self.kind.has_address() && self.long_address;
+        let base = if long || self.kind.is_message() {
+            4 * WORD
+        } else {
+            3 * WORD
+        };
+        let extra = match framing {
+            Framing::NonFlit => self.pasid,
+            Framing::Flit => {
+                self.pasid
+                    || self.partial && self.kind.has_address()
+                    || matches!(
+                        self.kind,
+                        Kind::CfgRd | Kind::CfgWr | Kind::TranslationRequest
+                    )
+            }
+        };
+        if extra { base + WORD } else { base }
+    }
+
+    /// Bytes that frame the packet.
+    pub const fn framing_bytes(framing: Framing) -> u32 {
+        match framing {
+            Framing::NonFlit => 2 * WORD,
+            Framing::Flit => 0,
+        }
+    }
+
+    /// Bytes on the link, in all.
+    pub const fn wire_bytes(&self, framing: Framing) -> u32 {
+        self.header_bytes(framing) + self.payload_bytes() + Tlp::framing_bytes(framing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(kind: Kind, bytes: u32) -> [u32; 2] {
+        let tlp = Tlp::new(kind, bytes);
+        [Framing::NonFlit, Framing::Flit].map(|framing| tlp.wire_bytes(framing))
+    }
+
+    #[test]
+    fn packets_have_the_sizes_of_the_tables() {
+        assert_eq!(wire(Kind::MemRd, 512), [24, 16]);
+        assert_eq!(wire(Kind::MemWr, 256), [280, 272]);
+        assert_eq!(wire(Kind::CplD, 64), [84, 76]);
+        assert_eq!(wire(Kind::Cpl, 0), [20, 12]);
+        assert_eq!(wire(Kind::CfgRd, 0), [20, 16]);
+        assert_eq!(wire(Kind::CfgWr, 0), [24, 20]);
+        assert_eq!(wire(Kind::TranslationRequest, 0), [24, 20]);
+        assert_eq!(wire(Kind::TranslationCompletion, 0), [28, 20]);
+        assert_eq!(wire(Kind::InvalidateRequest, 0), [32, 24]);
+        assert_eq!(wire(Kind::InvalidateCompletion, 0), [24, 16]);
+        assert_eq!(wire(Kind::PageRequest, 0), [24, 16]);
+        assert_eq!(wire(Kind::Interrupt, 0), [28, 20]);
+    }
+
+    #[test]
+    fn a_short_address_saves_a_word_and_a_process_costs_one() {
+        let read = Tlp::new(Kind::MemRd, 64);
+        let short = Tlp {
+            long_address: false,
+            ..read
+        };
+        let process = Tlp {
+            pasid: true,
+            ..read
+        };
+        for framing in [Framing::NonFlit, Framing::Flit] {
+            assert_eq!(short.wire_bytes(framing) + WORD, read.wire_bytes(framing));
+            assert_eq!(process.wire_bytes(framing), read.wire_bytes(framing) + WORD);
+        }
+        let partial = Tlp {
+            partial: true,
+            ..read
+        };
+        assert_eq!(
+            partial.wire_bytes(Framing::NonFlit),
+            read.wire_bytes(Framing::NonFlit)
+        );
+        assert_eq!(
+            partial.wire_bytes(Framing::Flit),
+            read.wire_bytes(Framing::Flit) + WORD
+        );
+    }
+
+    #[test]
+    fn payloads_are_whole_words_and_reads_carry_none() {
+        assert_eq!(Tlp::new(Kind::MemWr, 5).payload_bytes(), 8);
+        assert_eq!(Tlp::new(Kind::MemRd, 4096).payload_bytes(), 0);
+        for kind in Kind::ALL {
+            let header = Tlp::new(kind, 4).header_bytes(Framing::NonFlit);
+            assert!(header == 12 || header == 16, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn messages_and_interrupts_push_what_was_written_before_them() {
+        let ordered = [
+            Kind::MemWr,
+            Kind::Interrupt,
+            Kind::InvalidateCompletion,
+            Kind::PageRequest,
+        ];
+        for kind in ordered {
+            assert!(!kind.class().may_be_passed(), "{kind:?}");
+        }
+        assert!(Kind::TranslationCompletion.class().may_be_passed());
+    }
+}
