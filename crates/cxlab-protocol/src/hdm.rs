@@ -4,9 +4,9 @@
 //! and granularities of 8.2.4.20.7) and their composition over up to three levels: a window over
 //! host bridges, host bridges over root ports, switches over their downstream ports.
 //!
-//! Left out: decoder registers and locking, skipped DPA, XOR interleave of the fixed memory
-//! window (ACPI CEDT), and the multiple of 256 MiB that the registers ask of base and size, so
-//! that small systems can be written down.
+//! Left out: decoder registers, locking and skipped DPA, which [`crate::io::component`] has; XOR
+//! interleave of the fixed memory window (ACPI CEDT); and the multiple of 256 MiB that the
+//! registers ask of base and size, so that small systems can be written down.
 //!
 //! Sources: DPA formulas as quoted with section numbers in Linux `drivers/cxl/core/region.c`
 //! (`check_interleave_cap`) and in the QEMU thread "mem/cxl_type3: fix hpa to dpa logic". The

@@ -11,5 +11,7 @@
 //! `hw/cxl/cxl-component-utils.c`), which cite sections of CXL 2.0 to 3.1 and PCIe. Packet
 //! formats: PCI Express Base Specification 5.0 and 6.0, *recollection, unverified*.
 
+pub mod component;
 pub mod segment;
+pub mod space;
 pub mod tlp;
