@@ -12,6 +12,8 @@
 //! formats: PCI Express Base Specification 5.0 and 6.0, *recollection, unverified*.
 
 pub mod component;
+pub mod enumerate;
 pub mod segment;
 pub mod space;
 pub mod tlp;
+pub mod tree;

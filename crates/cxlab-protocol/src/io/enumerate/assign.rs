@@ -1,0 +1,140 @@
+//! Addresses for BARs and windows, and the sizes of packets.
+
+use cxlab_engine::units::Hpa;
+
+use super::{EnumerateError, Found, Goal, Software};
+use crate::io::space::{command, offset, pcie, standard};
+
+/// Windows of bridges begin and end at multiples of this.
+const WINDOW: u64 = 1 << 20;
+
+/// Something that needs addresses on a bus.
+#[derive(Clone, Copy)]
+enum Item {
+    /// A BAR of a function, by their places.
+    Bar(usize, usize),
+    /// What lies below a bridge.
+    Window(usize),
+}
+
+/// Addresses that something needs.
+#[derive(Clone, Copy)]
+struct Need {
+    item: Item,
+    bytes: u64,
+    align: u64,
+}
+
+impl Software<'_> {
+    /// Gives every BAR its place, opens the windows, and enables the functions.
+    pub(super) fn assign(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
+        let needed = self.lay_out(None, goal.mmio_base.0);
+        if needed > goal.mmio_bytes {
+            return Err(EnumerateError::Mmio {
+                needed,
+                found: goal.mmio_bytes,
+            });
+        }
+        self.place_all(None, goal.mmio_base.0)?;
+        self.packet_sizes(goal)?;
+        for place in 0..self.functions.len() {
+            let bdf = self.functions[place].bdf;
+            let enable = command::MEMORY | command::BUS_MASTER | command::NO_INTX;
+            self.config_write(bdf, offset::COMMAND, 2, enable.into())?;
+        }
+        Ok(())
+    }
+
+    /// What needs addresses on the bus below a bridge, greatest alignment first.
+    fn needs(&self, parent: Option<usize>) -> Vec<Need> {
+        let mut needs = Vec::new();
+        for (place, found) in self.functions.iter().enumerate() {
+            if found.parent != parent {
+                continue;
+            }
+            for (number, bar) in found.bars.iter().enumerate() {
+                needs.push(Need {
+                    item: Item::Bar(place, number),
+                    bytes: bar.bytes,
+                    align: bar.bytes,
+                });
+            }
+            if found.bridge {
+                let below = self.needs(Some(place));
+                let align = below.iter().map(|need| need.align).fold(WINDOW, u64::max);
+                let bytes = self.lay_out(Some(place), 0).next_multiple_of(WINDOW);
+                if !below.is_empty() {
+                    let item = Item::Window(place);
+                    needs.push(Need { item, bytes, align });
+                }
+            }
+        }
+        needs.sort_by_key(|need| std::cmp::Reverse(need.align));
+        needs
+    }
+
+    /// Bytes of a bus whose addresses begin at `base`.
+    fn lay_out(&self, parent: Option<usize>, base: u64) -> u64 {
+        let needs = self.needs(parent);
+        let end = needs.iter().fold(base, |at, need| {
+            at.next_multiple_of(need.align) + need.bytes
+        });
+        end - base
+    }
+
+    fn place_all(&mut self, parent: Option<usize>, base: u64) -> Result<(), EnumerateError> {
+        let mut at = base;
+        for need in self.needs(parent) {
+            at = at.next_multiple_of(need.align);
+            match need.item {
+                Item::Bar(place, number) => self.place_bar(place, number, at)?,
+                Item::Window(place) => {
+                    self.open_window(place, at, at + need.bytes - 1)?;
+                    self.place_all(Some(place), at)?;
+                }
+            }
+            at += need.bytes;
+        }
+        Ok(())
+    }
+
+    fn place_bar(&mut self, place: usize, number: usize, base: u64) -> Result<(), EnumerateError> {
+        let found = &mut self.functions[place];
+        found.bars[number].base = Hpa(base);
+        let bdf = found.bdf;
+        let at = offset::BAR0 + 8 * u16::from(found.bars[number].number);
+        self.config_write(bdf, at, 4, base & u64::from(u32::MAX))?;
+        self.config_write(bdf, at + 4, 4, base >> 32)
+    }
+
+    fn open_window(&mut self, place: usize, base: u64, limit: u64) -> Result<(), EnumerateError> {
+        let bdf = self.functions[place].bdf;
+        let window = (base >> 16 & 0xfff0) | (limit & 0xfff0_0000);
+        self.config_write(bdf, offset::PREFETCH_WINDOW, 4, window)?;
+        self.config_write(bdf, offset::PREFETCH_BASE_HIGH, 4, base >> 32)?;
+        self.config_write(bdf, offset::PREFETCH_LIMIT_HIGH, 4, limit >> 32)
+    }
+
+    /// The largest payload that all functions support, for all of them.
+    fn packet_sizes(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
+        let is_pcie = |capability: &&(u8, u16)| capability.0 == standard::PCIE;
+        let place = |found: &Found| {
+            let capability = found.capabilities.iter().find(is_pcie)?;
+            Some((found.bdf, capability.1))
+        };
+        let places: Vec<_> = self.functions.iter().filter_map(place).collect();
+        let mut payload = 5;
+        for (bdf, at) in &places {
+            let supported = self.config_read(*bdf, at + pcie::DEVICE_CAPABILITIES, 4)? & 0b111;
+            payload = supported.min(payload);
+        }
+        let read = u64::from((goal.max_read_request.clamp(128, 4096) / 128).ilog2());
+        for (bdf, at) in places {
+            let register = at + pcie::DEVICE_CONTROL;
+            let old = self.config_read(bdf, register, 2)?;
+            let new = old & !0x70e0 | payload << 5 | read << 12;
+            self.config_write(bdf, register, 2, new)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! What functions have of CXL: protocols, memory, component registers, decoders.
+
+use cxlab_engine::units::{Bytes, Hpa};
+
+use super::{EnumerateError, Found, Software};
+use crate::io::component::{CACHE_MEM, HDM_CAPABILITY};
+use crate::io::space::{device_dvsec, dvsec_id, locator};
+
+/// Register blocks that a locator of this length has room for.
+const BLOCKS: u16 = 3;
+
+/// A number of decoders from its code (CXL 3.1, section 8.2.4.20.1): 1, 2, 4, and so on to 10.
+fn decoder_count(capability: u32) -> u8 {
+    match (capability & 0xf) as u8 {
+        0 => 1,
+        code => 2 * code,
+    }
+}
+
+impl Software<'_> {
+    /// Finds out; where the host bridge's decoders are, and how many.
+    pub(super) fn discover(&mut self) -> Result<Option<(Hpa, u8)>, EnumerateError> {
+        for place in 0..self.functions.len() {
+            if let Some(at) = self.dvsec(place, dvsec_id::DEVICE) {
+                self.device(place, at)?;
+            }
+            if let Some(at) = self.dvsec(place, dvsec_id::LOCATOR)
+                && let Some(component) = self.component(place, at)?
+            {
+                let decoders = self.hdm(component)?;
+                self.functions[place].decoders = decoders;
+            }
+        }
+        let host = self.bridge.component_base;
+        self.hdm(host)
+    }
+
+    /// Where a function's DVSEC is.
+    pub(super) fn dvsec(&self, place: usize, id: u16) -> Option<u16> {
+        let dvsecs = &self.functions[place].dvsecs;
+        let found = dvsecs.iter().find(|(number, _)| *number == id)?;
+        Some(found.1)
+    }
+
+    fn device(&mut self, place: usize, at: u16) -> Result<(), EnumerateError> {
+        let bdf = self.functions[place].bdf;
+        let capability = self.config_read(bdf, at + device_dvsec::CAPABILITY, 2)? as u16;
+        self.functions[place].protocols =
+            capability & (device_dvsec::CACHE | device_dvsec::IO | device_dvsec::MEM);
+        for range in 0..capability >> 4 & 0b11 {
+            let range = at + device_dvsec::RANGE1 + 16 * range;
+            let high = self.config_read(bdf, range, 4)?;
+            let low = self.config_read(bdf, range + 4, 4)?;
+            if low as u32 & device_dvsec::READY == device_dvsec::READY {
+                let bytes = high << 32 | low & 0xf000_0000;
+                self.functions[place].memory.0 += bytes;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a function's component registers are.
+    fn component(&mut self, place: usize, at: u16) -> Result<Option<Hpa>, EnumerateError> {
+        let Found { bdf, .. } = self.functions[place];
+        for block in 0..BLOCKS {
+            let at = at + locator::BLOCK1 + 8 * block;
+            let low = self.config_read(bdf, at, 4)?;
+            if low as u32 >> 8 & 0xff != locator::COMPONENT {
+                continue;
+            }
+            let high = self.config_read(bdf, at + 4, 4)?;
+            // BARs are pairs: the register's number is twice the pair's.
+            let number = (low & 0b111) as u8 / 2;
+            let bars = &self.functions[place].bars;
+            let bar = bars.iter().find(|bar| bar.number == number);
+            let within = high << 32 | low & 0xffff_0000;
+            return Ok(bar.map(|bar| Hpa(bar.base.0 + within)));
+        }
+        Ok(None)
+    }
+
+    /// The HDM decoder capability of a block of component registers.
+    fn hdm(&mut self, component: Hpa) -> Result<Option<(Hpa, u8)>, EnumerateError> {
+        let array = component.0 + CACHE_MEM;
+        let header = self.mmio_read(Hpa(array))?;
+        if header & 0xffff != 1 {
+            return Ok(None);
+        }
+        for entry in 1..=u64::from(header >> 24) {
+            let entry = self.mmio_read(Hpa(array + 4 * entry))?;
+            if entry & 0xffff == HDM_CAPABILITY {
+                let at = Hpa(array + u64::from(entry >> 20));
+                let capability = self.mmio_read(at)?;
+                return Ok(Some((at, decoder_count(capability))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Memory of every device that has some, in the order of devices.
+    pub(super) fn devices(&self) -> Vec<usize> {
+        let is_device = |place: &usize| !self.functions[*place].bridge;
+        (0..self.functions.len()).filter(is_device).collect()
+    }
+}
+
+impl Found {
+    /// Whether it has memory behind CXL.mem.
+    pub fn has_memory(&self) -> bool {
+        self.memory > Bytes(0)
+    }
+}

@@ -1,0 +1,388 @@
+//! What firmware and operating system do to a hierarchy after reset, access by access.
+//!
+//! 1. *Scan*: depth first over the buses; numbers for the bridges, capabilities of each function.
+//! 2. *Size*: all ones into each BAR, and back.
+//! 3. *Assign*: addresses and windows, payload and read sizes, memory and bus master enabled.
+//! 4. *Discover*: CXL's capabilities, component registers, HDM decoders.
+//! 5. *Decode*: each region's decoders from the host bridge down, committed one after the other,
+//!    then enabled, and CXL.cache and CXL.mem with them.
+//!
+//! The order is that of Linux (`drivers/pci/probe.c`, `setup-bus.c`, `drivers/cxl/core`), in one
+//! pass. Every access is in the log with its value, so that an owner can time an initial phase: one
+//! after the other, because software waits for each read. Left out: hot plug, error registers,
+//! link training, ACPI.
+
+mod assign;
+mod decode;
+mod discover;
+mod scan;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use cxlab_engine::units::{Bytes, Dpa, Hpa};
+
+use super::space::AccessError;
+use super::tree::{Bdf, HostBridge};
+use crate::hdm::{InterleaveError, InterleaveSet};
+
+/// The part of enumeration that an access belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Phase {
+    /// Which functions there are.
+    Scan,
+    /// How large their BARs are.
+    Size,
+    /// Where they go.
+    Assign,
+    /// What they have of CXL.
+    Discover,
+    /// Which addresses they decode.
+    Decode,
+}
+
+impl Phase {
+    /// Every phase, in order.
+    pub const ALL: [Phase; 5] = [
+        Phase::Scan,
+        Phase::Size,
+        Phase::Assign,
+        Phase::Discover,
+        Phase::Decode,
+    ];
+}
+
+/// Where an access goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Target {
+    /// A register in configuration space.
+    Config(Bdf, u16),
+    /// A register in memory.
+    Memory(Hpa),
+}
+
+/// One access.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Access {
+    /// Why.
+    pub phase: Phase,
+    /// Where.
+    pub target: Target,
+    /// Whether it writes. Configuration writes wait for their completion too.
+    pub write: bool,
+    /// Bytes: 1, 2 or 4.
+    pub width: u8,
+    /// What was read or written.
+    pub value: u64,
+}
+
+/// A base address register that is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bar {
+    /// Its number among the pairs: 0 to 2.
+    pub number: u8,
+    /// Bytes behind it.
+    pub bytes: u64,
+    /// Where it was put.
+    pub base: Hpa,
+}
+
+/// A function that was found.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Found {
+    /// Its number.
+    pub bdf: Bdf,
+    /// Whether it is a bridge.
+    pub bridge: bool,
+    /// The bridge above it, by its place in the log.
+    pub parent: Option<usize>,
+    /// Of a port: its number in its component.
+    pub port_number: u8,
+    /// Device/port type of its PCI Express capability.
+    pub port_type: u8,
+    /// Its BARs.
+    pub bars: Vec<Bar>,
+    /// Standard capabilities, by number and offset.
+    pub capabilities: Vec<(u8, u16)>,
+    /// Extended capabilities but DVSECs, by number and offset.
+    pub extended: Vec<(u16, u16)>,
+    /// CXL's DVSECs, by number and offset.
+    pub dvsecs: Vec<(u16, u16)>,
+    /// What its CXL device DVSEC says that it speaks; 0 of others.
+    pub protocols: u16,
+    /// Memory behind CXL.mem.
+    pub memory: Bytes,
+    /// Where its HDM decoder capability is, and how many decoders it has.
+    pub decoders: Option<(Hpa, u8)>,
+}
+
+/// Host physical addresses that devices share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// The first, a multiple of 256 MiB.
+    pub base: Hpa,
+    /// Bytes of all devices together.
+    pub size: Bytes,
+    /// Bytes that each device gets in turn.
+    pub granularity: Bytes,
+    /// The devices in order of turns, by their place in [`HostBridge::endpoints`].
+    pub targets: Vec<usize>,
+    /// Whether the host alone keeps it coherent (HDM-H).
+    pub host_only: bool,
+    /// Whether its decoders are locked.
+    pub lock: bool,
+}
+
+impl Region {
+    /// What the plan says of it.
+    ///
+    /// # Errors
+    /// An interleave that cannot be.
+    pub fn set(&self) -> Result<InterleaveSet, InterleaveError> {
+        InterleaveSet::new(
+            self.base,
+            self.size,
+            self.granularity,
+            self.targets.len() as u32,
+        )
+    }
+}
+
+/// What enumeration is to reach.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Goal {
+    /// Where BARs may go: first address, a multiple of 1 MiB.
+    pub mmio_base: Hpa,
+    /// Bytes of that.
+    pub mmio_bytes: u64,
+    /// Max_Read_Request_Size of every function, 128 to 4096.
+    pub max_read_request: u32,
+    /// The regions.
+    pub regions: Vec<Region>,
+}
+
+impl Goal {
+    /// Where a region begins in a device: behind those of lower addresses, without a gap.
+    pub fn dpa_base(&self, region: usize, device: usize) -> Dpa {
+        let base = self.regions[region].base;
+        let before = |other: &&Region| other.base < base && other.targets.contains(&device);
+        let shares = self.regions.iter().filter(before);
+        Dpa(shares
+            .map(|other| other.size.0 / other.targets.len() as u64)
+            .sum())
+    }
+
+    /// The first address of a region that the committed decoders take elsewhere than the plan, or
+    /// nowhere. Looks at so many turns from the beginning and from the end on, in steps of half a
+    /// granule; decoders are periodic, so a few turns show all that can be wrong.
+    ///
+    /// # Errors
+    /// An interleave that cannot be.
+    pub fn mismatch(
+        &self,
+        region: usize,
+        bridge: &HostBridge,
+        turns: u64,
+    ) -> Result<Option<Hpa>, InterleaveError> {
+        let Region {
+            base,
+            size,
+            granularity,
+            ref targets,
+            ..
+        } = self.regions[region];
+        let set = self.regions[region].set()?;
+        let first: Vec<Dpa> = targets
+            .iter()
+            .map(|device| self.dpa_base(region, *device))
+            .collect();
+        let step = (granularity.0 / 2).max(1) as usize;
+        let span = (turns * granularity.0 * targets.len() as u64).min(size.0);
+        let from_end = (size.0 - span..size.0).step_by(step);
+        let offsets = (0..span).step_by(step).chain(from_end);
+        let differs = |hpa: &Hpa| {
+            let planned = set.decode(*hpa).map(|(target, dpa)| {
+                let target = target as usize;
+                (targets[target], Dpa(first[target].0 + dpa.0))
+            });
+            bridge.decode(*hpa) != planned
+        };
+        Ok(offsets.map(|at| Hpa(base.0 + at)).find(differs))
+    }
+}
+
+/// Why a hierarchy cannot be enumerated as wished.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EnumerateError {
+    /// A register did not take an access: our own mistake, or a function that is none.
+    Access(AccessError),
+    /// More than 256 buses.
+    Buses,
+    /// The BARs need more bytes than there are.
+    Mmio {
+        /// What they need.
+        needed: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// A region cannot be interleaved so.
+    Interleave(InterleaveError),
+    /// A region that no decoder's registers can express, and why.
+    Inexpressible {
+        /// The region.
+        region: usize,
+        /// Why.
+        why: &'static str,
+    },
+    /// A component has no decoder left.
+    Decoders(usize),
+    /// A component refused to commit a decoder.
+    Refused {
+        /// The region.
+        region: usize,
+        /// Where the decoder's control register is.
+        at: Hpa,
+    },
+}
+
+impl fmt::Display for EnumerateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EnumerateError::Access(error) => error.fmt(f),
+            EnumerateError::Buses => f.write_str("the hierarchy needs more than 256 buses"),
+            EnumerateError::Mmio { needed, found } => {
+                write!(
+                    f,
+                    "registers need {needed} bytes of addresses; there are {found}"
+                )
+            }
+            EnumerateError::Interleave(error) => error.fmt(f),
+            EnumerateError::Inexpressible { region, why } => write!(f, "region {region}: {why}"),
+            EnumerateError::Decoders(region) => {
+                write!(f, "region {region}: a component has no HDM decoder left")
+            }
+            EnumerateError::Refused { region, at } => {
+                write!(
+                    f,
+                    "region {region}: the decoder at {:#x} was not committed",
+                    at.0
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for EnumerateError {}
+
+impl From<AccessError> for EnumerateError {
+    fn from(error: AccessError) -> Self {
+        EnumerateError::Access(error)
+    }
+}
+
+impl From<InterleaveError> for EnumerateError {
+    fn from(error: InterleaveError) -> Self {
+        EnumerateError::Interleave(error)
+    }
+}
+
+/// What was done, and what was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EnumerationLog {
+    /// Every access, in order.
+    pub accesses: Vec<Access>,
+    /// Every function, in the order in which it was found.
+    pub functions: Vec<Found>,
+}
+
+impl EnumerationLog {
+    /// Accesses of a phase: configuration reads, configuration writes, memory reads, memory writes.
+    pub fn count(&self, phase: Phase) -> [u64; 4] {
+        let mut counts = [0; 4];
+        for access in self.accesses.iter().filter(|access| access.phase == phase) {
+            let memory = matches!(access.target, Target::Memory(_));
+            counts[2 * usize::from(memory) + usize::from(access.write)] += 1;
+        }
+        counts
+    }
+}
+
+/// Software at work.
+struct Software<'a> {
+    bridge: &'a mut HostBridge,
+    phase: Phase,
+    accesses: Vec<Access>,
+    functions: Vec<Found>,
+    last_bus: u8,
+}
+
+impl Software<'_> {
+    fn log(&mut self, target: Target, write: bool, width: u32, value: u64) {
+        self.accesses.push(Access {
+            phase: self.phase,
+            target,
+            write,
+            width: width as u8,
+            value,
+        });
+    }
+
+    fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, EnumerateError> {
+        let value = self.bridge.config_read(to, at, width)?;
+        self.log(Target::Config(to, at), false, width, value);
+        Ok(value)
+    }
+
+    fn config_write(
+        &mut self,
+        to: Bdf,
+        at: u16,
+        width: u32,
+        value: u64,
+    ) -> Result<(), EnumerateError> {
+        self.bridge.config_write(to, at, width, value)?;
+        self.log(Target::Config(to, at), true, width, value);
+        Ok(())
+    }
+
+    fn mmio_read(&mut self, at: Hpa) -> Result<u32, EnumerateError> {
+        let value = self.bridge.mmio_read(at, 4)?;
+        self.log(Target::Memory(at), false, 4, value);
+        Ok(value as u32)
+    }
+
+    fn mmio_write(&mut self, at: Hpa, value: u32) -> Result<(), EnumerateError> {
+        self.bridge.mmio_write(at, 4, value.into())?;
+        self.log(Target::Memory(at), true, 4, value.into());
+        Ok(())
+    }
+}
+
+/// Enumerates a hierarchy that was just reset.
+///
+/// # Errors
+/// See [`EnumerateError`]; the hierarchy is left as far as it was brought.
+pub fn enumerate(bridge: &mut HostBridge, goal: &Goal) -> Result<EnumerationLog, EnumerateError> {
+    let mut software = Software {
+        bridge,
+        phase: Phase::Scan,
+        accesses: Vec::new(),
+        functions: Vec::new(),
+        last_bus: 0,
+    };
+    software.scan(0, None, false)?;
+    software.phase = Phase::Size;
+    software.size()?;
+    software.phase = Phase::Assign;
+    software.assign(goal)?;
+    software.phase = Phase::Discover;
+    let host = software.discover()?;
+    software.phase = Phase::Decode;
+    software.decode(goal, host)?;
+    Ok(EnumerationLog {
+        accesses: software.accesses,
+        functions: software.functions,
+    })
+}

@@ -1,0 +1,301 @@
+use super::*;
+use crate::io::space::{DeviceType, FunctionSpec, command, offset};
+use crate::io::tree::Below;
+
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+fn device(gib: u64) -> Below {
+    Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, gib * GIB))
+}
+
+fn bridge(below: impl IntoIterator<Item = Below>) -> HostBridge {
+    HostBridge::new(Hpa(0xfe00_0000), below)
+}
+
+fn goal(regions: Vec<Region>) -> Goal {
+    Goal {
+        mmio_base: Hpa(0x380_0000_0000),
+        mmio_bytes: 256 * MIB,
+        max_read_request: 4096,
+        regions,
+    }
+}
+
+fn region(base_gib: u64, size_gib: u64, granularity: u64, targets: &[usize]) -> Region {
+    Region {
+        base: Hpa(base_gib * GIB),
+        size: Bytes(size_gib * GIB),
+        granularity: Bytes(granularity),
+        targets: targets.to_vec(),
+        host_only: true,
+        lock: false,
+    }
+}
+
+/// Two root ports: a switch with a device, a nested switch with two, and an empty port; a device.
+fn nested() -> HostBridge {
+    let inner = Below::switch([device(4), device(4)]);
+    bridge([Below::switch([device(4), inner, Below::Nothing]), device(4)])
+}
+
+fn bdfs(log: &EnumerationLog) -> Vec<(u8, u8)> {
+    log.functions
+        .iter()
+        .map(|found| (found.bdf.bus, found.bdf.device))
+        .collect()
+}
+
+#[test]
+fn buses_are_numbered_depth_first() {
+    let mut bridge = nested();
+    let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
+    // Root port, upstream, downstream, device, downstream, upstream, two downstream with devices,
+    // the empty downstream port, and the second root port with its device.
+    let expected = [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (3, 0),
+        (2, 1),
+        (4, 0),
+        (5, 0),
+        (6, 0),
+        (5, 1),
+        (7, 0),
+        (2, 2),
+        (0, 1),
+        (9, 0),
+    ];
+    assert_eq!(bdfs(&log), expected);
+    let buses = |place: usize| {
+        let bdf = log.functions[place].bdf;
+        bridge.clone().config_read(bdf, offset::BUSES, 4).unwrap()
+    };
+    assert_eq!(buses(0), 0x08_01_00, "the empty port has bus 8");
+    assert_eq!(buses(4), 0x07_04_02);
+    assert_eq!(buses(11), 0x09_09_00);
+}
+
+#[test]
+fn every_bar_has_a_place_of_its_own_within_the_windows_above_it() {
+    let mut bridge = nested();
+    let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for found in &log.functions {
+        assert_eq!(found.bars.len(), 1);
+        for bar in &found.bars {
+            assert_eq!(bar.base.0 % bar.bytes, 0);
+            ranges.push((bar.base.0, bar.base.0 + bar.bytes));
+            // What routing finds there are the component registers.
+            let header = bridge.mmio_read(Hpa(bar.base.0 + 0x1000), 4).unwrap();
+            assert_eq!(header & 0xffff, 1, "{:?}", found.bdf);
+        }
+    }
+    ranges.sort_unstable();
+    assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+    let goal = goal(vec![]);
+    assert!(ranges[0].0 >= goal.mmio_base.0);
+    assert!(ranges.last().unwrap().1 <= goal.mmio_base.0 + goal.mmio_bytes);
+    let behind = Hpa(goal.mmio_base.0 + goal.mmio_bytes);
+    assert_eq!(bridge.mmio_read(behind, 4), Ok(0xffff_ffff));
+}
+
+#[test]
+fn a_function_answers_only_while_its_memory_is_enabled() {
+    let mut bridge = bridge([device(4)]);
+    let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
+    let found = &log.functions[1];
+    let at = Hpa(found.bars[0].base.0 + 0x1000);
+    assert_ne!(bridge.mmio_read(at, 4), Ok(0xffff_ffff));
+    let off = command::BUS_MASTER.into();
+    bridge
+        .config_write(found.bdf, offset::COMMAND, 2, off)
+        .unwrap();
+    assert_eq!(bridge.mmio_read(at, 4), Ok(0xffff_ffff));
+    let nobody = Bdf {
+        bus: 7,
+        ..Bdf::default()
+    };
+    assert_eq!(bridge.config_read(nobody, 0, 2), Ok(0xffff));
+}
+
+#[test]
+fn functions_say_what_they_are() {
+    let accelerator = Below::endpoint(FunctionSpec::endpoint(DeviceType::Type2, GIB));
+    let cache = Below::endpoint(FunctionSpec::endpoint(DeviceType::Type1, 0));
+    let mut bridge = bridge([device(4), accelerator, cache]);
+    let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
+    let devices: Vec<&Found> = log.functions.iter().filter(|found| !found.bridge).collect();
+    let protocols: Vec<u16> = devices.iter().map(|found| found.protocols).collect();
+    assert_eq!(protocols, [0b110, 0b111, 0b011]);
+    let memory: Vec<u64> = devices.iter().map(|found| found.memory.0 / GIB).collect();
+    assert_eq!(memory, [4, 1, 0]);
+    assert!(devices[0].extended.is_empty());
+    assert_eq!(devices[1].extended.len(), 3, "ATS, PRI, PASID");
+    assert_eq!(devices[0].capabilities.len(), 2, "PCI Express, MSI-X");
+}
+
+#[test]
+fn all_functions_get_the_least_payload() {
+    let small = FunctionSpec {
+        max_payload: 128,
+        ..FunctionSpec::endpoint(DeviceType::Type3, GIB)
+    };
+    let control = |below: Vec<Below>| {
+        let mut bridge = bridge(below);
+        let log = enumerate(&mut bridge, &goal(vec![])).unwrap();
+        let at = log.functions[0].capabilities[0].1 + 8;
+        bridge.config_read(log.functions[0].bdf, at, 2).unwrap()
+    };
+    // Reads of 4096 bytes are code 5; payloads of 512 are 2, of 128 are 0.
+    assert_eq!(control(vec![device(1)]), 5 << 12 | 2 << 5);
+    assert_eq!(control(vec![device(1), Below::endpoint(small)]), 5 << 12);
+}
+
+/// Enumerates and compares with the plan's arithmetic.
+fn decodes_as_planned(mut bridge: HostBridge, regions: Vec<Region>) -> EnumerationLog {
+    let goal = goal(regions);
+    let log = enumerate(&mut bridge, &goal).unwrap();
+    for (number, region) in goal.regions.iter().enumerate() {
+        assert_eq!(goal.mismatch(number, &bridge, 64), Ok(None), "{region:?}");
+        assert_eq!(bridge.decode(Hpa(region.base.0 + region.size.0)), None);
+    }
+    log
+}
+
+#[test]
+fn decoders_take_every_address_where_the_plan_says() {
+    decodes_as_planned(bridge([device(4)]), vec![region(16, 4, 256, &[0])]);
+    let four = || bridge((0..4).map(|_| device(4)));
+    decodes_as_planned(four(), vec![region(16, 16, 1024, &[2, 0, 3, 1])]);
+    decodes_as_planned(four(), vec![region(16, 9, 256, &[0, 1, 2])]);
+    // Two regions on the same devices, the higher one given first.
+    let two = vec![region(64, 4, 512, &[0, 1]), region(16, 4, 256, &[3, 1])];
+    decodes_as_planned(four(), two);
+}
+
+#[test]
+fn another_order_of_devices_is_a_mismatch() {
+    let mut bridge = bridge((0..4).map(|_| device(4)));
+    let planned = goal(vec![region(16, 16, 256, &[0, 1, 2, 3])]);
+    let other = goal(vec![region(16, 16, 256, &[0, 1, 3, 2])]);
+    enumerate(&mut bridge, &planned).unwrap();
+    assert_eq!(planned.mismatch(0, &bridge, 4), Ok(None));
+    assert_eq!(
+        other.mismatch(0, &bridge, 4),
+        Ok(Some(Hpa(16 * GIB + 2 * 256)))
+    );
+}
+
+#[test]
+fn switches_choose_by_the_bits_above_their_parents() {
+    // Two root ports with four devices each: the lowest digit is the port.
+    let switch = || Below::switch((0..4).map(|_| device(4)));
+    let targets = [0, 4, 1, 5, 2, 6, 3, 7];
+    decodes_as_planned(
+        bridge([switch(), switch()]),
+        vec![region(16, 32, 256, &targets)],
+    );
+    // Four root ports with three devices each: three is the last choice. 12 ways.
+    let three = || Below::switch((0..3).map(|_| device(3)));
+    let root = bridge((0..4).map(|_| three()));
+    let targets: Vec<usize> = (0..12).map(|target| target % 4 * 3 + target / 4).collect();
+    decodes_as_planned(root, vec![region(16, 36, 4096, &targets)]);
+}
+
+#[test]
+fn devices_at_different_depths_share_a_region() {
+    let mixed = bridge([device(4), Below::switch([device(4), device(4)])]);
+    decodes_as_planned(mixed, vec![region(16, 8, 256, &[0, 2])]);
+}
+
+#[test]
+fn regions_that_no_register_can_express_are_refused_with_a_reason() {
+    let why = |bridge: &mut HostBridge, region: Region| {
+        let error = enumerate(bridge, &goal(vec![region])).unwrap_err();
+        error.to_string()
+    };
+    let switch = |count: usize| Below::switch((0..count).map(|_| device(4)));
+    let mut two = bridge([switch(2), switch(2)]);
+    let order = why(&mut two.clone(), region(16, 16, 256, &[0, 1, 3, 2]));
+    assert!(order.contains("regular turns"), "{order}");
+    let granularity = why(&mut two, region(16, 16, 16_384, &[0, 2, 1, 3]));
+    assert!(granularity.contains("16 KiB"), "{granularity}");
+    let mut three = bridge([switch(2), switch(2), switch(2)]);
+    let last = why(&mut three, region(16, 24, 256, &[0, 2, 4, 1, 3, 5]));
+    assert!(last.contains("last choice"), "{last}");
+    let twice = why(
+        &mut bridge([device(4), device(4)]),
+        region(16, 16, 256, &[0, 1, 0, 1]),
+    );
+    assert!(twice.contains("twice"), "{twice}");
+    let nobody = why(&mut bridge([device(4)]), region(16, 4, 256, &[3]));
+    assert!(nobody.contains("does not exist"), "{nobody}");
+    let large = enumerate(
+        &mut bridge([device(4)]),
+        &goal(vec![region(16, 8, 256, &[0])]),
+    );
+    assert!(matches!(
+        large,
+        Err(EnumerateError::Refused { region: 0, .. })
+    ));
+    let overlap = vec![region(16, 2, 256, &[0]), region(17, 2, 256, &[1])];
+    let overlap = enumerate(&mut bridge([device(4), device(4)]), &goal(overlap));
+    assert!(matches!(
+        overlap,
+        Err(EnumerateError::Refused { region: 1, .. })
+    ));
+    let narrow = Goal {
+        mmio_bytes: MIB,
+        ..goal(vec![])
+    };
+    let mmio = enumerate(&mut bridge([device(4)]), &narrow);
+    assert!(matches!(mmio, Err(EnumerateError::Mmio { .. })));
+}
+
+#[test]
+fn a_device_without_a_decoder_left_is_named() {
+    let regions = vec![region(16, 1, 256, &[0]), region(32, 1, 256, &[0])];
+    let spec = FunctionSpec::endpoint(DeviceType::Type3, 4 * GIB);
+    let one = Below::endpoint(FunctionSpec {
+        decoders: 1,
+        ..spec
+    });
+    let error = enumerate(&mut bridge([one]), &goal(regions)).unwrap_err();
+    assert_eq!(error, EnumerateError::Decoders(1));
+}
+
+#[test]
+fn the_log_has_every_access_and_its_phases_in_order() {
+    let mut reset = bridge([device(4)]);
+    let log = enumerate(&mut reset.clone(), &goal(vec![region(16, 4, 256, &[0])])).unwrap();
+    assert!(log.accesses.is_sorted_by_key(|access| access.phase));
+    // Two BARs and an empty pair: 2 reads and 2 writes for each half of a pair; a bridge has one.
+    assert_eq!(
+        log.count(Phase::Size),
+        [(1 + 3) * 2 * 2, (1 + 3) * 2 * 2, 0, 0]
+    );
+    // Host bridge and device: 7 writes, a commit and its check each; then two enables.
+    assert_eq!(log.count(Phase::Decode), [0, 1, 2, 2 * 7 + 2]);
+    // Played back on the same hierarchy, every read gives the same value.
+    for access in &log.accesses {
+        let width = access.width.into();
+        match (access.target, access.write) {
+            (Target::Config(to, at), true) => {
+                reset.config_write(to, at, width, access.value).unwrap();
+            }
+            (Target::Config(to, at), false) => {
+                assert_eq!(reset.config_read(to, at, width), Ok(access.value));
+            }
+            (Target::Memory(at), true) => reset.mmio_write(at, width, access.value).unwrap(),
+            (Target::Memory(at), false) => {
+                assert_eq!(reset.mmio_read(at, width), Ok(access.value));
+            }
+        }
+    }
+    assert_eq!(
+        reset.decode(Hpa(16 * GIB + 5)),
+        Some((0, cxlab_engine::units::Dpa(5)))
+    );
+}
