@@ -1,0 +1,93 @@
+//! `docs/cxl-io.md` shows packets and accesses as they are. With `CXLAB_UPDATE_DOCS=1` the test writes them.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_protocol::io::enumerate::{Goal, Phase, Region, enumerate};
+use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
+use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
+use cxlab_protocol::io::tree::{Below, HostBridge};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cxl-io.md");
+
+/// The parts of the document between marks must be these texts.
+fn compare(parts: &[(&str, String)]) {
+    let path = Path::new(DOCUMENT);
+    let mut document = fs::read_to_string(path).unwrap();
+    let mut stale = Vec::new();
+    for (name, text) in parts {
+        let begin = format!("<!-- begin {name} -->\n");
+        let from = document.find(&begin).unwrap() + begin.len();
+        let end = format!("<!-- end {name} -->");
+        let to = from + document[from..].find(&end).unwrap();
+        if document[from..to] != **text {
+            stale.push(*name);
+            document.replace_range(from..to, text);
+        }
+    }
+    if stale.is_empty() {
+        return;
+    }
+    if std::env::var_os("CXLAB_UPDATE_DOCS").is_some() {
+        fs::write(path, document).unwrap();
+        return;
+    }
+    panic!("docs/cxl-io.md, parts {stale:?}, are not up to date: run with CXLAB_UPDATE_DOCS=1");
+}
+
+fn packets() -> String {
+    let mut text = String::from(
+        "| packet | class | payload | header, no flits | on the link | header, flits | on the link |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for kind in Kind::ALL {
+        let tlp = Tlp::new(kind, 64);
+        let sizes = [Framing::NonFlit, Framing::Flit].map(|framing| {
+            let (header, wire) = (tlp.header_bytes(framing), tlp.wire_bytes(framing));
+            format!("{header} | {wire}")
+        });
+        let (class, payload) = (kind.class(), tlp.payload_bytes());
+        let [before, flits] = sizes;
+        text += &format!("| `{kind:?}` | {class:?} | {payload} | {before} | {flits} |\n");
+    }
+    text
+}
+
+/// A host bridge with two switches of four devices of 4 GiB, in one region.
+fn accesses() -> String {
+    let device = || Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, 4 << 30));
+    let switch = || Below::switch((0..4).map(|_| device()));
+    let mut bridge = HostBridge::new(Hpa(0xfe00_0000), [switch(), switch()]);
+    let region = Region {
+        base: Hpa(16 << 30),
+        size: Bytes(32 << 30),
+        granularity: Bytes(256),
+        targets: vec![0, 4, 1, 5, 2, 6, 3, 7],
+        host_only: true,
+        lock: false,
+    };
+    let goal = Goal {
+        mmio_base: Hpa(0x380_0000_0000),
+        mmio_bytes: 256 << 20,
+        max_read_request: 512,
+        regions: vec![region],
+    };
+    let log = enumerate(&mut bridge, &goal).unwrap();
+    assert_eq!(goal.mismatch(0, &bridge, 16), Ok(None));
+    let mut text = String::from(
+        "| phase | configuration reads | configuration writes | memory reads | memory writes |\n\
+         |---|---|---|---|---|\n",
+    );
+    for phase in Phase::ALL {
+        let [a, b, c, d] = log.count(phase);
+        text += &format!("| {phase:?} | {a} | {b} | {c} | {d} |\n");
+    }
+    text
+}
+
+#[test]
+fn the_document_has_the_packets_and_an_enumeration() {
+    compare(&[("packets", packets()), ("accesses", accesses())]);
+}
