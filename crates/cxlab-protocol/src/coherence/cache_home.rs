@@ -511,7 +511,7 @@ rows! {
     current_missed: (Snooping Current), &[On::Nothing], NO_SHARERS => (Reading Current), Keep, READ;
     current_snooped: (Snooping Current), &[On::CoresClean, On::CoresDirty, On::DeviceDirty], OWNER => Idle, Keep, DATA;
     flush_snooped: (Snooping Flush), NOT_DIRTY, ALONE => Idle, Clear, GO_I;
-    flush_snooped_dirty: (Snooping Flush), DIRTY, ALONE => (Writing Flush), Clear, WRITE;
+    flush_snooped_dirty: (Snooping Flush), DIRTY, ALONE => (Writing Flush), Keep, WRITE;
     write_llc_snooped: (Snooping WriteLlc), WHATEVER, ALONE => (Pulling WriteLlc), Keep, PULL;
     write_current_missed: (Snooping WriteCurrent), &[On::Nothing, On::DeviceDirty], ALONE => (Pulling WriteCurrent), Keep, PULL;
     write_current_hit: (Snooping WriteCurrent), &[On::CoresClean, On::CoresDirty], ALONE => (Pulling WriteLlc), Keep, PULL;

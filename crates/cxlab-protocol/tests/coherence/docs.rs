@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
 
+use cxlab_protocol::coherence::cache_agent;
+use cxlab_protocol::coherence::cache_home;
 use cxlab_protocol::coherence::dcoh::{self, Do, Update, When};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::requester::{self, Action, Then};
@@ -117,4 +119,65 @@ fn the_document_has_the_rows_of_hdm_h() {
         );
     }
     compare("host-only", &text);
+}
+
+fn device_action(action: &cache_agent::Action) -> String {
+    match action {
+        cache_agent::Action::Send(request) => format!("send {request:?}"),
+        cache_agent::Action::Answer(answer) => format!("answer {answer:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_document_has_the_rows_of_a_devices_cache() {
+    let mut text = String::from("| row | in | on | does | then |\n|---|---|---|---|---|\n");
+    for row in cache_agent::ROWS {
+        let actions: Vec<String> = row.actions.iter().map(device_action).collect();
+        text += &format!(
+            "| `{}` | {:?} | {} | {} | {:?} |\n",
+            row.name,
+            row.from,
+            list(row.on),
+            actions.join(", "),
+            row.to,
+        );
+    }
+    compare("cache-agent", &text);
+}
+
+fn home_action(action: &cache_home::Do) -> String {
+    match action {
+        cache_home::Do::Snoop => "snoop the others".into(),
+        cache_home::Do::Reply(reply) => format!("reply {reply:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_document_has_the_rows_of_the_home_agent() {
+    let mut text = String::from(
+        "| row | phase | on | other holders | does | directory | phase then |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for row in cache_home::ROWS {
+        let actions: Vec<String> = row.actions.iter().map(home_action).collect();
+        let when = match row.when {
+            cache_home::When::In(phase) => format!("{phase:?}"),
+            cache_home::When::Snooping => "any Snooping".into(),
+        };
+        let update = match row.update {
+            cache_home::Update::Keep => String::new(),
+            update => format!("{update:?}"),
+        };
+        let to = row.to.map_or("same".into(), |to| format!("{to:?}"));
+        text += &format!(
+            "| `{}` | {when} | {} | {} | {} | {update} | {to} |\n",
+            row.name,
+            list(row.on),
+            list(row.others),
+            actions.join(", "),
+        );
+    }
+    compare("cache-home", &text);
 }

@@ -49,6 +49,11 @@ impl Model {
         }
         check(kept, Property::DirtyDataKept)?;
         let idle = !home.state.is_busy();
+        let for_cores = !idle && home.state.requester == CORES;
+        check(
+            for_cores == (cores.pending != Pending::Nothing),
+            Property::ExactResponses,
+        )?;
         check(
             !idle || self.home_accepts(home.state),
             Property::AcceptsOperations,

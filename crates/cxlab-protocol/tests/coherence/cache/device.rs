@@ -1,9 +1,11 @@
 //! What devices do.
 
-use cxlab_protocol::coherence::cache_agent::{self, Action, Event};
+use cxlab_protocol::coherence::cache_agent::{self, Action, Event, Line};
 use cxlab_protocol::coherence::cache_message::Reply;
 
-use super::{Broken, Data, Model, Move, Outcome, Pending, Property, Pulled, World, bound, check};
+use super::{
+    Broken, Data, Evicting, Model, Move, Outcome, Pending, Property, Pulled, World, bound, check,
+};
 
 type Stepped = Option<(cache_agent::LineState, cache_agent::Actions)>;
 
@@ -39,11 +41,18 @@ impl Model {
         actions: cache_agent::Actions,
     ) -> Outcome {
         let mut world = *world;
-        world.wires[l][a].state = next;
+        let before = std::mem::replace(&mut world.wires[l][a].state, next).line;
+        if next.is_settled() && actions.iter().all(|action| action != Action::EvictData) {
+            world.wires[l][a].evicting = Evicting::Nothing;
+        }
         for action in actions.iter() {
             let wire = &mut world.wires[l][a];
             match action {
-                Action::Send(request) => bound(wire.request.replace(request).is_none())?,
+                Action::Send(request) => {
+                    bound(wire.request.replace(request).is_none())?;
+                    wire.evicting = Evicting::of(request);
+                    check(wire.pending.asks(request), Property::RequestAsAsked)?;
+                }
                 Action::Answer(answer) => bound(wire.answer.replace(answer).is_none())?,
                 Action::SnoopData => {
                     bound(wire.forwarded == Data::None)?;
@@ -56,9 +65,11 @@ impl Model {
                     world.wires[l][a].pulled = Some((pulled, Data::Fresh));
                 }
                 Action::EvictData => {
-                    bound(wire.pulled.replace((Pulled::Evicted, wire.copy)).is_none())?;
+                    let pulled = std::mem::take(&mut wire.evicting).pulled();
+                    bound(wire.pulled.replace((pulled, wire.copy)).is_none())?;
                 }
                 Action::BogusData => {
+                    wire.evicting = Evicting::Nothing;
                     bound(wire.pulled.replace((Pulled::Bogus, Data::Stale)).is_none())?;
                 }
                 Action::Fill => wire.copy = std::mem::take(&mut wire.arrived),
@@ -69,8 +80,11 @@ impl Model {
                     check(wire.copy == Data::Fresh, Property::LoadValue)?;
                 }
                 Action::CompleteLoadOnce => {
-                    let loads = [Pending::Load, Pending::LoadShared, Pending::LoadOnce];
-                    wire.pending.complete(&loads)?;
+                    let asked: &[Pending] = match before {
+                        Line::IcD => &[Pending::LoadOnce],
+                        _ => &[Pending::Load, Pending::LoadShared],
+                    };
+                    wire.pending.complete(asked)?;
                     let data = std::mem::take(&mut wire.arrived);
                     let good = matches!(data, Data::Fresh | Data::Recent);
                     check(good, Property::LoadValue)?;

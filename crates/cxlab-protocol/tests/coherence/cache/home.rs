@@ -2,7 +2,7 @@
 
 use cxlab_protocol::coherence::cache_agent::Line;
 use cxlab_protocol::coherence::cache_home::{
-    self, Action, CORES, Event, Filter, Found, Peers, Phase,
+    self, Action, CORES, Event, Filter, Found, Operation, Peers, Phase,
 };
 use cxlab_protocol::coherence::cache_message::{Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
@@ -28,7 +28,7 @@ impl Model {
     /// The home takes an event that must be taken.
     fn home_takes(&self, world: &mut World, l: usize, event: Event) -> Result<(), Property> {
         match self.home(world.home[l].state, event) {
-            Ok(Some((next, actions))) => self.home_acts(world, l, next, actions),
+            Ok(Some((next, actions))) => self.home_acts(world, l, event, next, actions),
             Ok(None) => Err(Property::ChannelsSink),
             Err(()) => Err(Property::ExactResponses),
         }
@@ -46,8 +46,20 @@ impl Model {
         match self.home(world.home[l].state, event) {
             Ok(Some((state, actions))) => {
                 let mut next = *world;
-                let outcome = self.home_acts(&mut next, l, state, actions).map(|()| next);
+                let outcome = self
+                    .home_acts(&mut next, l, event, state, actions)
+                    .map(|()| next);
                 out.push((step, outcome));
+            }
+            // There is another way to take it, which must not hide that this one is missing.
+            Ok(None)
+                if self.config.victims
+                    && matches!(
+                        event,
+                        Event::CleanEvictWanted(_) | Event::Request(_, Request::CleanEvict)
+                    ) =>
+            {
+                out.push((step, Err(Property::AcceptsOperations)));
             }
             Ok(None) => {}
             Err(()) => out.push((step, Err(Property::ExactResponses))),
@@ -58,15 +70,17 @@ impl Model {
         &self,
         world: &mut World,
         l: usize,
+        event: Event,
         next: cache_home::LineState,
         actions: cache_home::Actions,
     ) -> Result<(), Property> {
-        world.home[l].state = next;
+        let before = std::mem::replace(&mut world.home[l].state, next);
         for action in actions.iter() {
             let home = &mut world.home[l];
             match action {
                 Action::Snoop(snoop, peers) => self.snoop(world, l, snoop, peers)?,
                 Action::SnoopCores(snoop) => {
+                    check(snoop == self.asked(world, l), Property::SnoopAsAsked)?;
                     bound(world.cores[l].snoop.replace(snoop).is_none())?;
                 }
                 Action::ReadMemory | Action::ReadLlc => home.buffer = home.memory,
@@ -84,7 +98,17 @@ impl Model {
         if !next.is_busy() {
             world.home[l].buffer = Data::None;
         }
-        Ok(())
+        check(obeys(before, event, next), Property::DirectoryObeys)
+    }
+
+    /// What the operation under way asks of others.
+    fn asked(&self, world: &World, l: usize) -> Snoop {
+        let state = world.home[l].state;
+        match (state.phase, state.requester) {
+            (Phase::Snooping(Operation::EvictEntry), _) => Snoop::Inv,
+            (_, CORES) => world.cores[l].pending.snoops(),
+            (_, device) => world.wires[l][device.index()].pending.snoops(),
+        }
     }
 
     fn snoop(
@@ -94,6 +118,7 @@ impl Model {
         snoop: Snoop,
         peers: Peers,
     ) -> Result<(), Property> {
+        check(snoop == self.asked(world, l), Property::SnoopAsAsked)?;
         for peer in peers.iter() {
             let wire = &mut world.wires[l][peer.index()];
             bound(!wire.is_snooped())?;
@@ -123,6 +148,9 @@ impl Model {
             _ => true,
         };
         check(as_asked, Property::GrantAsAsked)?;
+        // A write of a part of the line needs the rest in memory.
+        let part = matches!(reply, Reply::WritePull | Reply::FastGoWritePull);
+        check(!part || current, Property::DirtyDataKept)?;
         let flushed = wire.pending == Pending::Flush;
         check(!flushed || gone && current, Property::FlushReachesAll)
     }
@@ -215,15 +243,17 @@ impl Model {
             let mut next = *world;
             next.wires[l][a].pulled = None;
             next.home[l].buffer = data;
+            let hit = std::mem::take(&mut next.wires[l][a].hit);
             let event = Event::PulledData(pulled == Pulled::Bogus);
             let outcome = self.home_takes(&mut next, l, event).and_then(|()| {
-                let into_llc = next.home[l].state.filter == Filter::Any(CORES);
-                let wrong = match pulled {
-                    Pulled::ForLlc => !into_llc,
-                    Pulled::ForMemory => into_llc,
-                    _ => false,
+                let into_llc = next.cores[l].line != Line::I;
+                let right = match pulled {
+                    Pulled::Bogus => true,
+                    Pulled::ForLlc | Pulled::Victim => into_llc,
+                    Pulled::ForMemory => !into_llc,
+                    Pulled::ForEither => into_llc == hit,
                 };
-                check(!wrong, Property::WriteLands).map(|()| next)
+                check(right, Property::WriteLands).map(|()| next)
             });
             out.push((Move::PulledData(a, l), outcome));
         }
@@ -245,6 +275,10 @@ impl Model {
         if let Some(snoop) = world.cores[l].snoop {
             let mut next = *world;
             let found = answer_of_cores(&mut next, l, snoop);
+            let asked = state.phase != Phase::Snooping(Operation::EvictEntry);
+            if let (Some(wire), true) = (next.wires[l].get_mut(state.requester.index()), asked) {
+                wire.hit = found != Found::Nothing && wire.pending == Pending::WriteCurrent;
+            }
             let event = Event::CoresAnswered(found);
             let outcome = self.home_takes(&mut next, l, event).map(|()| next);
             out.push((Move::CoresAnswer(l), outcome));
@@ -336,4 +370,16 @@ fn answer_of_cores(world: &mut World, l: usize, snoop: Snoop) -> Found {
         Snoop::Cur => {}
     }
     found
+}
+
+/// Whether the directory says what an event means for it.
+fn obeys(before: cache_home::LineState, event: Event, next: cache_home::LineState) -> bool {
+    let holds = |peer| next.filter.holders().contains(peer);
+    let evicted = |peer| next.is_busy() || !holds(peer);
+    match (event, before.phase) {
+        (Event::Request(peer, Request::CleanEvict | Request::CleanEvictNoData), _) => evicted(peer),
+        (Event::CoreWriteBack, _) => evicted(CORES),
+        (Event::PulledData(_), Phase::Pulling(_)) => !holds(before.requester),
+        _ => true,
+    }
 }

@@ -16,7 +16,10 @@
 mod check;
 mod device;
 pub mod exploration;
+mod flows;
 mod home;
+mod mutation;
+mod operation;
 mod state;
 
 use std::cell::Cell;
@@ -25,7 +28,8 @@ use cxlab_protocol::coherence::cache_agent::{self, Event};
 use cxlab_protocol::coherence::cache_home::{self, Others, Peer};
 
 use crate::search::System;
-pub use state::{Code, Cores, Data, Home, Pending, Pulled, Wire, World};
+pub use operation::{Evicting, Pending, Pulled};
+pub use state::{Code, Cores, Data, Home, Wire, World};
 
 pub const MAX_DEVICES: usize = 2;
 pub const MAX_LINES: usize = 2;
@@ -68,6 +72,12 @@ pub enum Property {
     NoSnoopBesidePull,
     /// Data go where their request says: into the last-level cache or into memory.
     WriteLands,
+    /// A device asks for what its operation needs.
+    RequestAsAsked,
+    /// A load leaves other holders a copy, a load that does not cache leaves them as they are.
+    SnoopAsAsked,
+    /// Who evicted or flushed the line, or held it before a write through, is not in the directory.
+    DirectoryObeys,
 }
 
 /// Rules that can be broken, to see that they are needed.

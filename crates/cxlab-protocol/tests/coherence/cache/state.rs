@@ -1,6 +1,6 @@
 //! A state of the network of CXL.cache, and its code in a few words.
 
-use cxlab_protocol::coherence::cache_agent::{self, Event, Line};
+use cxlab_protocol::coherence::cache_agent::{self, Line};
 use cxlab_protocol::coherence::cache_home::{
     self, CORES, Collected, Filter, Forward, Operation, Peer, Peers, Phase,
 };
@@ -8,100 +8,9 @@ use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 
-use super::{MAX_DEVICES, MAX_LINES, Model, Property, check};
+use super::operation::{Evicting, Pending, Pulled};
+use super::{MAX_DEVICES, MAX_LINES, Model};
 pub use crate::model::Data;
-
-/// An operation that is to be completed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Pending {
-    #[default]
-    Nothing,
-    Load,
-    LoadShared,
-    LoadOnce,
-    Store,
-    StoreLine,
-    WriteOwn,
-    WriteCurrent,
-    WriteThrough,
-    WriteWeakly,
-    Push,
-    Flush,
-}
-
-impl Pending {
-    const ALL: [Pending; 12] = [
-        Pending::Nothing,
-        Pending::Load,
-        Pending::LoadShared,
-        Pending::LoadOnce,
-        Pending::Store,
-        Pending::StoreLine,
-        Pending::WriteOwn,
-        Pending::WriteCurrent,
-        Pending::WriteThrough,
-        Pending::WriteWeakly,
-        Pending::Push,
-        Pending::Flush,
-    ];
-
-    pub fn of(event: Event) -> Pending {
-        match event {
-            Event::Load => Pending::Load,
-            Event::LoadShared => Pending::LoadShared,
-            Event::LoadOnce => Pending::LoadOnce,
-            Event::Store => Pending::Store,
-            Event::StoreLine => Pending::StoreLine,
-            Event::WriteOwn => Pending::WriteOwn,
-            Event::WriteCurrent => Pending::WriteCurrent,
-            Event::WriteThrough => Pending::WriteThrough,
-            Event::WriteWeakly | Event::WriteWeaklyPart => Pending::WriteWeakly,
-            Event::Push => Pending::Push,
-            Event::Flush => Pending::Flush,
-            _ => Pending::Nothing,
-        }
-    }
-
-    pub fn complete(&mut self, what: &[Pending]) -> Result<(), Property> {
-        check(
-            what.contains(&std::mem::take(self)),
-            Property::ExactResponses,
-        )
-    }
-}
-
-/// What is pulled from a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pulled {
-    /// Of an eviction that a snoop overtook.
-    Bogus,
-    Evicted,
-    /// Of a write that belongs into the last-level cache.
-    ForLlc,
-    /// Of a write that belongs into memory.
-    ForMemory,
-    /// Of a write that belongs where the line is.
-    ForEither,
-}
-
-impl Pulled {
-    const ALL: [Pulled; 5] = [
-        Pulled::Bogus,
-        Pulled::Evicted,
-        Pulled::ForLlc,
-        Pulled::ForMemory,
-        Pulled::ForEither,
-    ];
-
-    /// What the data of this write are.
-    pub fn of(write: Pending) -> Pulled {
-        match write {
-            Pending::WriteOwn | Pending::Push => Pulled::ForLlc,
-            Pending::WriteThrough | Pending::WriteWeakly => Pulled::ForMemory,
-            _ => Pulled::ForEither,
-        }
-    }
-}
 
 /// One device's line and what is in flight for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -126,6 +35,9 @@ pub struct Wire {
     /// H2D Data.
     pub data: Data,
     pub pending: Pending,
+    pub evicting: Evicting,
+    /// The cores had the line when the device's `WrCur` was served.
+    pub hit: bool,
 }
 
 /// The home's line, its buffer and its memory.
@@ -215,6 +127,8 @@ impl Wire {
         p.put(place(&RESPONSES, &self.response), 4);
         p.put(self.data as u64, 2);
         p.put(self.pending as u64, 4);
+        p.put(self.evicting as u64, 2);
+        p.put(u64::from(self.hit), 1);
         p.put(u64::from(flushed), 2);
         p.0
     }
@@ -246,6 +160,8 @@ impl Wire {
             response: RESPONSES[p.get(4)],
             data: Data::ALL[p.get(2)],
             pending: Pending::ALL[p.get(4)],
+            evicting: Evicting::ALL[p.get(2)],
+            hit: p.get(1) == 1,
         };
         (wire, p.get(2) as u8)
     }
