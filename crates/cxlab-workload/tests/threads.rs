@@ -258,3 +258,47 @@ fn a_number_across_two_lines_is_refused() {
     let stuck = run_threads(vec![thread], &Image::new(), Order::Sequential).unwrap_err();
     assert!(matches!(stuck, Stuck::Fault { thread: 0, .. }), "{stuck}");
 }
+
+#[test]
+fn threads_that_run_by_turns_or_are_dropped_keep_to_themselves() {
+    let thread = |base| {
+        Thread::new(move |t: Handle| async move {
+            let first = t.load(base);
+            let second = t.load(base + 8);
+            t.store(base, first.await + second.await);
+        })
+    };
+    let (mut one, mut two, mut third) = (thread(0), thread(64), thread(128));
+    let (ops_one, _) = asked(&mut one);
+    let (ops_two, _) = asked(&mut two);
+    asked(&mut third);
+    drop(third);
+    let addresses = |ops: &[(Token, ThreadOp)]| ops.iter().map(|(_, op)| *op).collect::<Vec<_>>();
+    assert_eq!(addresses(&ops_one), [load(0), load(8)]);
+    assert_eq!(addresses(&ops_two), [load(64), load(72)]);
+    for (token, _) in &ops_two {
+        two.complete(*token, 5);
+    }
+    assert_eq!(one.next_op(), Next::Blocked);
+    let stored = ThreadOp::Store {
+        addr: 64,
+        size: 8,
+        value: 10,
+    };
+    assert_eq!(addresses(&asked(&mut two).0), [stored]);
+}
+
+#[test]
+#[should_panic(expected = "outside of the code of its thread")]
+fn a_handle_of_another_thread_is_refused() {
+    let mut taken = None;
+    let _donor = Thread::new(|t: Handle| {
+        taken = Some(t);
+        async {}
+    });
+    let stolen = taken.unwrap();
+    let mut thief = Thread::new(|_| async move {
+        stolen.load(0).await;
+    });
+    thief.next_op();
+}

@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use super::op::{AtomicKind, Direction, ThreadOp};
-use super::runtime::{Shared, Token, lock};
+use super::runtime::{Identity, Shared, Token};
 
 /// What the code of a thread talks to.
 ///
 /// Each method asks for its operation when it is called, and returns a future for the value.
 /// Operations overlap unless the code awaits one before it asks for the next; dropping a future
-/// posts its operation. Code that posts without end must wait now and then ([`Window`]).
-pub struct Handle(Arc<Mutex<Shared>>);
+/// posts its operation. Code that posts without end must wait now and then ([`Window`]). A handle
+/// works only in the code that it was given to, and panics elsewhere.
+pub struct Handle(Identity);
 
 /// The value of an operation that has been asked for.
 pub struct Value<'t> {
@@ -27,30 +27,40 @@ pub struct Value<'t> {
 pub struct Loaded<'t>(Value<'t>);
 
 impl Handle {
-    pub(super) fn new(shared: Arc<Mutex<Shared>>) -> Handle {
-        Handle(shared)
+    pub(super) fn new(identity: Identity) -> Handle {
+        Handle(identity)
+    }
+
+    #[inline]
+    fn reach<R>(&self, act: impl FnOnce(&mut Shared) -> R) -> R {
+        match self.0.reach(act) {
+            Some(result) => result,
+            None => panic!("a handle was used outside of the code of its thread"),
+        }
     }
 
     /// Asks for any operation that carries no bytes.
     #[inline]
     pub fn issue(&self, op: ThreadOp) -> Value<'_> {
-        let token = Some(lock(&self.0).issue(op));
+        let token = Some(self.reach(|shared| shared.issue(op)));
         Value {
             handle: self,
             token,
         }
     }
 
-    fn issue_with(&self, op: ThreadOp, bytes: &[u8]) -> Value<'_> {
-        let mut shared = lock(&self.0);
-        let token = shared.issue(op);
-        let carried = shared.bytes(token);
-        carried.clear();
-        carried.extend_from_slice(bytes);
-        let token = Some(token);
+    /// Asks for an operation on bytes, and prepares them.
+    fn issue_with(&self, op: ThreadOp, prepare: impl FnOnce(&mut Vec<u8>)) -> Value<'_> {
+        let token = self.reach(|shared| {
+            let token = shared.issue(op);
+            let bytes = shared.bytes(token);
+            bytes.clear();
+            prepare(bytes);
+            token
+        });
         Value {
             handle: self,
-            token,
+            token: Some(token),
         }
     }
 
@@ -115,28 +125,22 @@ impl Handle {
 
     /// Loads a range, as many of its lines at once as the executor can; at least 1 B.
     pub fn read_range(&self, addr: u64, bytes: u64) -> Loaded<'_> {
-        let mut shared = lock(&self.0);
-        let token = shared.issue(ThreadOp::ReadRange { addr, bytes });
-        let buffer = shared.bytes(token);
-        buffer.clear();
-        buffer.resize(bytes as usize, 0);
-        let token = Some(token);
-        Loaded(Value {
-            handle: self,
-            token,
-        })
+        let op = ThreadOp::ReadRange { addr, bytes };
+        Loaded(self.issue_with(op, |buffer| buffer.resize(bytes as usize, 0)))
     }
 
     /// Stores a range of at least 1 B.
     pub fn write_range(&self, addr: u64, data: &[u8]) -> Value<'_> {
         let bytes = data.len() as u64;
-        self.issue_with(ThreadOp::WriteRange { addr, bytes }, data)
+        let op = ThreadOp::WriteRange { addr, bytes };
+        self.issue_with(op, |carried| carried.extend_from_slice(data))
     }
 
     /// Pushes a range of at least 1 B into the host's last-level cache (NC-P).
     pub fn push(&self, addr: u64, data: &[u8]) -> Value<'_> {
         let bytes = data.len() as u64;
-        self.issue_with(ThreadOp::Push { addr, bytes }, data)
+        let op = ThreadOp::Push { addr, bytes };
+        self.issue_with(op, |carried| carried.extend_from_slice(data))
     }
 
     /// Writes a line back and drops it everywhere (CLFLUSH).
@@ -233,7 +237,7 @@ impl Future for Value<'_> {
             // Polled again after its value was handed over: it never has another.
             return Poll::Pending;
         };
-        let polled = lock(&self.handle.0).poll(token);
+        let polled = self.handle.reach(|shared| shared.poll(token));
         if polled.is_ready() {
             self.token = None;
         }
@@ -245,7 +249,8 @@ impl Drop for Value<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            lock(&self.handle.0).abandon(token);
+            // Elsewhere there is nothing left to give back.
+            self.handle.0.reach(|shared| shared.abandon(token));
         }
     }
 }
@@ -257,8 +262,8 @@ impl Future for Loaded<'_> {
         let token = self.0.token;
         match (Pin::new(&mut self.0).poll(context), token) {
             (Poll::Ready(_), Some(token)) => {
-                let mut shared = lock(&self.0.handle.0);
-                Poll::Ready(std::mem::take(shared.bytes(token)))
+                let handle = self.0.handle;
+                Poll::Ready(handle.reach(|shared| std::mem::take(shared.bytes(token))))
             }
             _ => Poll::Pending,
         }

@@ -1,9 +1,9 @@
 //! The executor's side of a thread: what it asks for next, and what it is told when that is done.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::handle::Handle;
@@ -134,10 +134,50 @@ impl Shared {
     }
 }
 
-/// The lock of what is shared. Only one of the two sides runs at a time, so it is never contended;
-/// a panic in a thread's code leaves nothing half done that would matter.
-pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
+thread_local! {
+    /// What the code that is running here shares with its executor, and nothing while none is.
+    ///
+    /// A lock would do as well, because only one side runs at a time, but costs more than all else:
+    /// with one an operation takes 230 ns, with this 60 ns (`benches/threads.rs`).
+    static CURRENT: RefCell<Option<Box<Shared>>> = const { RefCell::new(None) };
+}
+
+/// Which thread's code a handle belongs to: where what they share lies, which never moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Identity(usize);
+
+impl Identity {
+    fn of(shared: &Shared) -> Identity {
+        Identity(std::ptr::from_ref(shared).addr())
+    }
+
+    /// Gives access to what is shared; `None` outside of the code that the handle belongs to.
+    #[inline]
+    pub fn reach<R>(self, act: impl FnOnce(&mut Shared) -> R) -> Option<R> {
+        CURRENT.with_borrow_mut(|current| {
+            let shared = current.as_deref_mut()?;
+            (Identity::of(shared) == self).then(|| act(shared))
+        })
+    }
+}
+
+/// Lends what is shared to the code for as long as it lives.
+struct Lent<'a> {
+    home: &'a mut Option<Box<Shared>>,
+    outer: Option<Box<Shared>>,
+}
+
+impl Lent<'_> {
+    fn new(home: &mut Option<Box<Shared>>) -> Lent<'_> {
+        let outer = CURRENT.replace(home.take());
+        Lent { home, outer }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        *self.home = CURRENT.replace(self.outer.take());
+    }
 }
 
 /// Sequential code on one core or processing element, as its executor sees it.
@@ -147,7 +187,8 @@ pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 /// that keeps those in order of which [one follows the other](ThreadOp::follows).
 pub struct Thread {
     code: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    shared: Arc<Mutex<Shared>>,
+    /// Absent only while the code runs.
+    shared: Option<Box<Shared>>,
 }
 
 impl Thread {
@@ -156,14 +197,18 @@ impl Thread {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let shared = Arc::new(Mutex::new(Shared {
+        let shared = Box::new(Shared {
             slots: Vec::new(),
             free: Vec::new(),
             queue: VecDeque::new(),
             phase: 0,
             ready: true,
-        }));
-        let code = Box::pin(code(Handle::new(Arc::clone(&shared))));
+        });
+        let handle = Handle::new(Identity::of(&shared));
+        let mut shared = Some(shared);
+        let lent = Lent::new(&mut shared);
+        let code: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(code(handle));
+        drop(lent);
         Thread {
             code: Some(code),
             shared,
@@ -175,7 +220,9 @@ impl Thread {
     #[inline]
     pub fn next_op(&mut self) -> Next {
         loop {
-            let mut shared = lock(&self.shared);
+            let Some(shared) = &mut self.shared else {
+                return Next::Finished;
+            };
             if let Some((token, op, phase)) = shared.queue.pop_front() {
                 return Next::Op(token, op, phase);
             }
@@ -185,11 +232,12 @@ impl Thread {
             if !std::mem::take(&mut shared.ready) {
                 return Next::Blocked;
             }
-            drop(shared);
+            let lent = Lent::new(&mut self.shared);
             let mut context = Context::from_waker(Waker::noop());
             if code.as_mut().poll(&mut context).is_ready() {
                 self.code = None;
             }
+            drop(lent);
         }
     }
 
@@ -199,7 +247,9 @@ impl Thread {
     /// If it is not outstanding.
     #[inline]
     pub fn complete(&mut self, token: Token, value: u64) {
-        lock(&self.shared).complete(token, value);
+        if let Some(shared) = &mut self.shared {
+            shared.complete(token, value);
+        }
     }
 
     /// Hands over the bytes of a part of a [`ThreadOp::ReadRange`], `offset` bytes into it.
@@ -208,7 +258,9 @@ impl Thread {
     /// If they are not a part of it.
     pub fn put_bytes(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let start = offset as usize;
-        lock(&self.shared).bytes(token)[start..start + bytes.len()].copy_from_slice(bytes);
+        if let Some(shared) = &mut self.shared {
+            shared.bytes(token)[start..start + bytes.len()].copy_from_slice(bytes);
+        }
     }
 
     /// Fetches the bytes of a part of a [`ThreadOp::WriteRange`] or [`ThreadOp::Push`].
@@ -218,6 +270,17 @@ impl Thread {
     pub fn take_bytes(&mut self, token: Token, offset: u64, bytes: &mut [u8]) {
         let start = offset as usize;
         let end = start + bytes.len();
-        bytes.copy_from_slice(&lock(&self.shared).bytes(token)[start..end]);
+        if let Some(shared) = &mut self.shared {
+            bytes.copy_from_slice(&shared.bytes(token)[start..end]);
+        }
+    }
+}
+
+impl Drop for Thread {
+    /// The code may hold futures, which give their places back.
+    fn drop(&mut self) {
+        let lent = Lent::new(&mut self.shared);
+        self.code = None;
+        drop(lent);
     }
 }
