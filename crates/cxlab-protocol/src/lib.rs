@@ -2,6 +2,7 @@
 //! no input or output.
 
 pub mod coherence;
+pub mod coverage;
 pub mod flit;
 pub mod hdm;
 pub mod io;

@@ -1,0 +1,158 @@
+//! How much of CXL.mem and CXL.cache is modelled, opcode by opcode: the source of
+//! `docs/coverage.md`.
+//!
+//! The rows are all opcodes of CXL 3.1 (tables 3-22, 3-25 to 3-27 and, for CXL.mem, section 3.3),
+//! those that have no name here among them.
+
+use crate::opcode::{Channel, Opcode};
+
+/// How much of an opcode is modelled.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Modelled {
+    /// All that the simulator's purpose asks for: components send it and act on it.
+    Yes,
+    /// Some of it; the remark says what, or what is missing.
+    Partly,
+    /// Nothing, or its name alone.
+    No,
+}
+
+impl Modelled {
+    /// As it is written in `docs/coverage.md`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Modelled::Yes => "modelled",
+            Modelled::Partly => "partly",
+            Modelled::No => "not",
+        }
+    }
+}
+
+/// One opcode of the specification.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Coverage {
+    /// The class it travels in.
+    pub channel: Channel,
+    /// Its code.
+    pub code: u8,
+    /// Its name, spelt as in the specification.
+    pub name: &'static str,
+    /// Its name here; `None` if it has none.
+    pub opcode: Option<Opcode>,
+    /// How much of it is modelled.
+    pub modelled: Modelled,
+    /// What is missing, or where it is used. May be empty.
+    pub remark: &'static str,
+}
+
+const fn row(
+    opcode: Opcode,
+    name: &'static str,
+    modelled: Modelled,
+    remark: &'static str,
+) -> Coverage {
+    Coverage {
+        channel: opcode.channel(),
+        code: opcode.code(),
+        name,
+        opcode: Some(opcode),
+        modelled,
+        remark,
+    }
+}
+
+/// An opcode of the trusted execution environment, which is not modelled.
+const fn tee(channel: Channel, code: u8, name: &'static str) -> Coverage {
+    Coverage {
+        channel,
+        code,
+        name,
+        opcode: None,
+        modelled: Modelled::No,
+        remark: "TEE is not modelled.",
+    }
+}
+
+use Modelled::{No, Partly, Yes};
+/// Of opcodes that the tables of `coherence` and the links know.
+const TABLES: &str = "Tables, packing and credits; no component sends it.";
+
+/// Every opcode, by class and code.
+#[rustfmt::skip]
+pub const COVERAGE: &[Coverage] = &[
+    row(Opcode::MemInv, "MemInv", Partly, "HDM-DB: upgrades; flushes (MetaValue Invalid) in the tables alone."),
+    row(Opcode::MemRd, "MemRd", Partly, "HDM-H, and HDM-DB to own (Any, SnpInv); Shared and Invalid with SnpCur in the tables alone."),
+    row(Opcode::MemRdData, "MemRdData", Yes, "HDM-DB."),
+    row(Opcode::MemRdFwd, "MemRdFwd", No, "HDM-D only."),
+    row(Opcode::MemWrFwd, "MemWrFwd", No, "HDM-D only."),
+    tee(Channel::M2sReq, 5, "MemRdTEE"),
+    tee(Channel::M2sReq, 6, "MemRdDataTEE"),
+    row(Opcode::MemSpecRd, "MemSpecRd", Partly, "A row of HDM-H; no component sends it."),
+    row(Opcode::MemInvNt, "MemInvNT", Partly, "Taken for MemInv by the tables; no component sends it."),
+    row(Opcode::MemClnEvct, "MemClnEvct", Yes, "HDM-DB."),
+    tee(Channel::M2sReq, 12, "MemSpecRdTEE"),
+    tee(Channel::M2sReq, 13, "TEUpdate"),
+    row(Opcode::MemWr, "MemWr", Partly, "HDM-H and HDM-DB; with SnpInv it is refused, because it would wait for BISnp."),
+    row(Opcode::MemWrPtl, "MemWrPtl", Partly, "A row of HDM-H; no component sends it, and flits carry no byte enables."),
+    row(Opcode::BiConflict, "BIConflict", Yes, "HDM-DB."),
+    row(Opcode::MemRdFill, "MemRdFill", Partly, "A row of HDM-H; no component sends it."),
+    tee(Channel::M2sRwd, 9, "MemWrTEE"),
+    tee(Channel::M2sRwd, 10, "MemWrPtlTEE"),
+    tee(Channel::M2sRwd, 13, "MemRdFillTEE"),
+    row(Opcode::BiRspI, "BIRspI", Yes, ""),
+    row(Opcode::BiRspS, "BIRspS", Yes, ""),
+    row(Opcode::BiRspE, "BIRspE", Partly, "Answers BISnpCur; tables alone."),
+    row(Opcode::BiRspIBlk, "BIRspIBlk", Yes, "Blocks of 2 and 4 lines, and of 1 and 3 for studies."),
+    row(Opcode::BiRspSBlk, "BIRspSBlk", Partly, "Answers BISnpDataBlk, which no component sends."),
+    row(Opcode::BiRspEBlk, "BIRspEBlk", Partly, "Answers BISnpCurBlk, which no component sends."),
+    row(Opcode::Cmp, "Cmp", Partly, "DevLoad and returned metadata are left out."),
+    row(Opcode::CmpS, "Cmp-S", Partly, "As Cmp."),
+    row(Opcode::CmpE, "Cmp-E", Partly, "As Cmp."),
+    row(Opcode::CmpM, "Cmp-M", Partly, "Tables alone: a cache in front of the medium gives up a dirty line."),
+    row(Opcode::BiConflictAck, "BI-ConflictAck", Yes, ""),
+    tee(Channel::S2mNdr, 5, "CmpTEE"),
+    row(Opcode::MemData, "MemData", Partly, "DevLoad, poison and returned metadata are left out."),
+    row(Opcode::MemDataNxm, "MemData-NXM", No, "The address map of a scenario has no holes."),
+    tee(Channel::S2mDrs, 2, "MemDataTEE"),
+    row(Opcode::BiSnpCur, "BISnpCur", Partly, "Tables alone: no host reads without caching."),
+    row(Opcode::BiSnpData, "BISnpData", Yes, ""),
+    row(Opcode::BiSnpInv, "BISnpInv", Yes, ""),
+    row(Opcode::BiSnpCurBlk, "BISnpCurBlk", Partly, "Requesters take it; no device sends it."),
+    row(Opcode::BiSnpDataBlk, "BISnpDataBlk", Partly, "Requesters take it; no device sends it."),
+    row(Opcode::BiSnpInvBlk, "BISnpInvBlk", Yes, "Blocks of 2 and 4 lines, and of 1 and 3 for studies."),
+    row(Opcode::RdCurr, "RdCurr", Partly, TABLES),
+    row(Opcode::RdOwn, "RdOwn", Partly, TABLES),
+    row(Opcode::RdShared, "RdShared", Partly, TABLES),
+    row(Opcode::RdAny, "RdAny", Partly, TABLES),
+    row(Opcode::RdOwnNoData, "RdOwnNoData", Partly, "Tables, packing and credits; no component sends it. Not for bias flips."),
+    row(Opcode::ItoMWr, "ItoMWr", Partly, "Tables, packing and credits; no component sends it. To host memory only."),
+    row(Opcode::WrCur, "WrCur", Partly, "Tables, packing and credits; no component sends it. To host memory only."),
+    row(Opcode::ClFlush, "CLFlush", Partly, TABLES),
+    row(Opcode::CleanEvict, "CleanEvict", Partly, TABLES),
+    row(Opcode::DirtyEvict, "DirtyEvict", Partly, TABLES),
+    row(Opcode::CleanEvictNoData, "CleanEvictNoData", Partly, TABLES),
+    row(Opcode::WoWrInv, "WOWrInv", Partly, "Tables, packing and credits; no component sends it. Without byte enables."),
+    row(Opcode::WoWrInvF, "WOWrInvF", Partly, TABLES),
+    row(Opcode::WrInv, "WrInv", Partly, "Tables, packing and credits; no component sends it. Without byte enables, to host memory only."),
+    row(Opcode::CacheFlushed, "CacheFlushed", Partly, TABLES),
+    row(Opcode::RspSHitSE, "RspSHitSE", Partly, TABLES),
+    row(Opcode::RspIHitI, "RspIHitI", Partly, TABLES),
+    row(Opcode::RspIHitSE, "RspIHitSE", Partly, TABLES),
+    row(Opcode::RspVHitV, "RspVHitV", Partly, TABLES),
+    row(Opcode::RspSFwdM, "RspSFwdM", Partly, TABLES),
+    row(Opcode::RspIFwdM, "RspIFwdM", Partly, TABLES),
+    row(Opcode::RspVFwdV, "RspVFwdV", Partly, "Tables, packing and credits; no component sends it. For modified lines only."),
+    row(Opcode::D2hData, "data", Partly, "Tables, packing and credits; no component sends it. 64 bytes; Bogus, but no byte enables and no poison."),
+    row(Opcode::SnpData, "SnpData", Partly, TABLES),
+    row(Opcode::SnpInv, "SnpInv", Partly, TABLES),
+    row(Opcode::SnpCur, "SnpCur", Partly, TABLES),
+    row(Opcode::WritePull, "WritePull", Partly, TABLES),
+    row(Opcode::Go, "GO", Partly, "Tables, packing and credits; no component sends it. GO-Err, and GO-I for reads, are left out."),
+    row(Opcode::GoWritePull, "GO_WritePull", Partly, TABLES),
+    row(Opcode::ExtCmp, "ExtCmp", Partly, TABLES),
+    row(Opcode::GoWritePullDrop, "GO_WritePull_Drop", Partly, TABLES),
+    row(Opcode::FastGo, "Fast_GO", No, "CXL 2.0 only; reserved from 3.0 on."),
+    row(Opcode::FastGoWritePull, "Fast_GO_WritePull", Partly, TABLES),
+    row(Opcode::GoErrWritePull, "GO_ERR_WritePull", No, "Errors are not modelled."),
+    row(Opcode::H2dData, "data", Partly, "Tables, packing and credits; no component sends it. 64 bytes; no GO-Err and no poison."),
+];
