@@ -2,7 +2,8 @@
 //!
 //! A translation is decided when it is asked for, and the answer lists the physical reads that its
 //! owner has to time, one after the other; so an invalidation finds either all of a walk in the
-//! caches or nothing of it. Left out: two-stage translation, fault recording, interrupt remapping.
+//! caches or nothing of it. Left out: accessed and dirty bits, which the owner sets (`AddressSpace::touch`); two-stage
+//! translation, fault recording, interrupt remapping.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;

@@ -15,6 +15,8 @@ const LARGE: u64 = 1 << 7;
 /// Ignored by processors: the page is being moved, and its frame is kept in the entry (Linux has
 /// a swap entry of type migration).
 const MOVING: u64 = 1 << 9;
+/// Ignored by processors: the next access shall fault (Linux has PROT_NONE entries for NUMA hints).
+const SAMPLED: u64 = 1 << 10;
 /// Bits 51:12.
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
@@ -56,6 +58,11 @@ impl Entry {
     /// Whether the page is being moved: not present, with its frame kept.
     pub const fn is_moving(self) -> bool {
         self.has(MOVING)
+    }
+
+    /// Whether the next access shall fault: not present, with its frame kept.
+    pub const fn is_sampled(self) -> bool {
+        self.has(SAMPLED)
     }
 
     /// Whether nothing is there, not even for the operating system.
@@ -101,7 +108,13 @@ impl Entry {
     }
 
     pub(super) const fn with_moving(self, on: bool) -> Entry {
-        self.with(MOVING, on).with(PRESENT, !on)
+        self.with(MOVING, on)
+            .with(PRESENT, !on)
+            .with(SAMPLED, false)
+    }
+
+    pub(super) const fn with_sampled(self, on: bool) -> Entry {
+        self.with(SAMPLED, on).with(PRESENT, !on)
     }
 
     pub(super) const fn with_frame(self, frame: Hpa) -> Entry {

@@ -409,6 +409,28 @@ impl PageTable {
         })
     }
 
+    /// Makes the next access to a page fault: its entry is not present until
+    /// [`PageTable::end_sample`]. The address of the entry, `None` if the page is not present.
+    pub fn sample(&mut self, address: VirtAddr) -> Option<Hpa> {
+        self.change(address, |entry| {
+            if !entry.is_present() {
+                return entry;
+            }
+            entry.with_sampled(true)
+        })
+    }
+
+    /// Makes a sampled page present again. The address of the entry, `None` if the page was not
+    /// sampled.
+    pub fn end_sample(&mut self, address: VirtAddr) -> Option<Hpa> {
+        self.change(address, |entry| {
+            if !entry.is_sampled() {
+                return entry;
+            }
+            entry.with_sampled(false)
+        })
+    }
+
     /// Frames of all tables, in rising order of address.
     pub fn table_frames(&self) -> impl Iterator<Item = Hpa> {
         self.by_frame.keys().map(|frame| Hpa(*frame))

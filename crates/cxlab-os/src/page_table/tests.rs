@@ -167,6 +167,22 @@ fn a_page_that_moves_is_not_present_and_keeps_its_bits() {
     assert!(mapping.entry.is_dirty() && mapping.entry.is_writable());
 }
 
+#[test]
+fn a_sampled_page_faults_once_and_a_move_ends_the_sample() {
+    let (mut table, mut spare) = new();
+    map(&mut table, &mut spare, 0, frame(1, PageSize::Small)).unwrap();
+    let at = VirtAddr(0);
+    let present = |table: &PageTable| matches!(table.walk(at).leaf, Leaf::Present(_));
+    assert!(table.sample(at).is_some() && !present(&table));
+    assert_eq!(table.sample(at), None, "it is not present");
+    assert!(table.end_sample(at).is_some() && present(&table));
+    assert_eq!(table.end_sample(at), None);
+    table.sample(at);
+    assert!(table.suspend(at).is_some());
+    assert_eq!(table.end_sample(at), None);
+    assert!(table.resume(at, Hpa(SMALL)).is_some() && present(&table));
+}
+
 proptest! {
     #[test]
     fn walks_read_what_lies_in_memory(

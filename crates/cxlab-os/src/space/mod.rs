@@ -68,6 +68,8 @@ pub enum Touched {
     Present(Mapping),
     /// It got a frame of this node now: a page fault.
     Placed(Mapping, NodeId),
+    /// It was sampled ([`AddressSpace::sample`]): a hint fault.
+    Hinted(Mapping),
 }
 
 /// Why there is no mapping now.
@@ -75,6 +77,7 @@ pub enum Touched {
 enum Missing {
     Fault,
     Moving,
+    Sampled,
 }
 
 /// A process's memory.
@@ -277,6 +280,13 @@ impl AddressSpace {
         let touched = match self.present(address, access)? {
             Ok(mapping) => Touched::Present(mapping),
             Err(Missing::Moving) => return Err(SpaceError::Moving(address)),
+            Err(Missing::Sampled) => {
+                self.table.end_sample(address);
+                return match self.touch(address, access, by, frames)? {
+                    Touched::Present(mapping) => Ok(Touched::Hinted(mapping)),
+                    other => Ok(other),
+                };
+            }
             Err(Missing::Fault) => {
                 let node = self.fault(address, access, by, frames)?;
                 match self.table.lookup(address) {
@@ -302,6 +312,7 @@ impl AddressSpace {
                 Ok(Ok(mapping))
             }
             Leaf::NotPresent(entry) if entry.is_moving() => Ok(Err(Missing::Moving)),
+            Leaf::NotPresent(entry) if entry.is_sampled() => Ok(Err(Missing::Sampled)),
             Leaf::NotPresent(_) => Ok(Err(Missing::Fault)),
         }
     }
@@ -373,6 +384,18 @@ impl AddressSpace {
         }
         self.resident[size as usize] += 1;
         Ok(node)
+    }
+
+    /// Makes the next access to a page fault, for policies that sample. True if the page was
+    /// present: its cached translations must be invalidated.
+    pub fn sample(&mut self, page: Page) -> bool {
+        self.table.sample(page.start).is_some()
+    }
+
+    /// Whether the page was used since it was last asked; the bit is cleared, so its cached
+    /// translations should be invalidated if the next use is to be seen.
+    pub fn take_accessed(&mut self, page: Page) -> bool {
+        self.table.clear_accessed(page.start)
     }
 
     /// Every page with a frame, in rising order, with its node.

@@ -112,7 +112,7 @@ fn large_pages_are_taken_where_they_fit_and_small_ones_elsewhere() {
             .unwrap()
         {
             Touched::Placed(mapping, _) => mapping.frame.size,
-            Touched::Present(_) => panic!("first touch"),
+            Touched::Present(_) | Touched::Hinted(_) => panic!("first touch"),
         }
     };
     assert_eq!(size(5), PageSize::Large);

@@ -98,7 +98,8 @@ impl WalkCache {
     }
 
     /// How many steps of the walk to an address need no read, and keeps the steps that do: the
-    /// walk's entries that lead to tables are in the cache afterwards.
+    /// walk's entries that lead to tables are in the cache afterwards. An entry that does not lead
+    /// where the page table does counts as a miss; it is replaced.
     pub fn walk(&mut self, pasid: Pasid, address: VirtAddr, walk: &Walk) -> usize {
         let steps = walk.steps();
         let tables = steps.len() - 1;
