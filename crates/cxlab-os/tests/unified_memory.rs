@@ -1,0 +1,381 @@
+//! All parts together, without time: an accelerator and a processor share one page table; pages are touched, moved,
+//! sampled and unmapped while accesses are under way.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
+use cxlab_os::ats::{Answer, Atc, AtcParams, Iommu, IommuParams, Next, PageResponse, home};
+use cxlab_os::frames::{Distances, Frames, NodeId, NodeKind, NodeSpec, WatermarkParams};
+use cxlab_os::policy::migration::{self, Migration};
+use cxlab_os::policy::placement::PlacementChoice;
+use cxlab_os::space::{AddressSpace, AreaOptions, SpaceError, Touched};
+use cxlab_os::tlb::{Scope, TlbParams};
+use cxlab_os::{Access, Page, PageSize, Pasid, VirtAddr};
+use proptest::prelude::*;
+
+const CPU: NodeId = NodeId(0);
+const XPU: NodeId = NodeId(1);
+const EXPANDER: NodeId = NodeId(2);
+const SMALL: u64 = PageSize::Small.bytes();
+/// Tags of the invalidations for a move, and for a sample.
+const MOVE_TAG: u8 = 7;
+const SAMPLE_TAG: u8 = 0;
+
+fn frames(blocks: u64) -> Frames {
+    let kinds = [NodeKind::Cpu, NodeKind::Xpu, NodeKind::Memory];
+    let spec = |(number, kind): (usize, &NodeKind)| NodeSpec {
+        kind: *kind,
+        base: Hpa((number as u64) << 32),
+        capacity: Bytes(blocks * PageSize::Large.bytes()),
+        watermarks: WatermarkParams::NONE,
+    };
+    let specs: Vec<NodeSpec> = kinds.iter().enumerate().map(spec).collect();
+    let rows = vec![vec![10, 20, 30], vec![20, 10, 40], vec![30, 40, 10]];
+    Frames::new(&specs, Distances::new(rows).unwrap()).unwrap()
+}
+
+/// A page on its way, with the table's state of it and the tag of its invalidation.
+struct Moving {
+    page: Page,
+    state: home::PageState,
+}
+
+struct World {
+    frames: Frames,
+    space: AddressSpace,
+    atc: Atc,
+    iommu: Iommu,
+    /// Accesses of the device under way: epoch, and where they go.
+    under_way: Vec<(u64, Hpa)>,
+    moving: Option<Moving>,
+    /// Physical reads of all walks.
+    walk_reads: usize,
+}
+
+impl World {
+    fn new(blocks: u64) -> World {
+        let mut frames = frames(blocks);
+        let policy = PlacementChoice::default().build().unwrap();
+        let policy = policy.state(frames.nodes());
+        let space = AddressSpace::new(Pasid(3), CPU, policy, &mut frames).unwrap();
+        let cache = TlbParams {
+            entries: 8,
+            ways: 8,
+            ..TlbParams::device()
+        };
+        let atc = AtcParams { cache, requests: 4 };
+        World {
+            space,
+            frames,
+            atc: Atc::new(&atc, StreamRng::new(1, "atc")).unwrap(),
+            iommu: Iommu::new(&IommuParams::default(), StreamRng::new(1, "iommu")).unwrap(),
+            under_way: Vec::new(),
+            moving: None,
+            walk_reads: 0,
+        }
+    }
+
+    fn pasid(&self) -> Pasid {
+        self.space.pasid()
+    }
+
+    /// Begins an access of the device; where it goes, `None` if it has to wait for a move, `Err` if it failed.
+    fn device(&mut self, at: VirtAddr, access: Access) -> Result<Option<Hpa>, SpaceError> {
+        let pasid = self.pasid();
+        let mut next = match self.atc.access(pasid, at, access) {
+            Answer::Go(translation, epoch) => {
+                let hpa = translation.apply(at);
+                self.under_way.push((epoch, hpa));
+                return Ok(Some(hpa));
+            }
+            Answer::Ask(page) => (page, Next::Ask),
+            Answer::Wait(_) | Answer::Full => return Ok(None),
+        };
+        loop {
+            next.1 = match next.1 {
+                Next::Ask => {
+                    let table = Some(self.space.table());
+                    let walked = self.iommu.translate(pasid, at, access, table);
+                    self.walk_reads += walked.reads().len();
+                    self.atc.completion(next.0, walked.completion)
+                }
+                Next::PageRequest => match self.space.touch(at, access, XPU, &mut self.frames) {
+                    Ok(_) => self.atc.page_response(next.0, PageResponse::Success),
+                    // Held until the move is over.
+                    Err(SpaceError::Moving(_)) => return Ok(None),
+                    Err(error) => {
+                        self.atc.page_response(next.0, PageResponse::InvalidRequest);
+                        return Err(error);
+                    }
+                },
+                Next::Replay => return self.device(at, access),
+                Next::Fail => return Err(SpaceError::Unmapped(at)),
+                Next::Nothing => return Ok(None),
+            };
+        }
+    }
+
+    /// Ends the oldest access of the device.
+    fn finish_one(&mut self) {
+        if !self.under_way.is_empty() {
+            let (epoch, _) = self.under_way.remove(0);
+            if self.atc.done(epoch).contains(&MOVE_TAG) {
+                self.home(home::Event::Invalidated);
+            }
+        }
+    }
+
+    fn home(&mut self, event: home::Event) {
+        let Some(moving) = &mut self.moving else {
+            return;
+        };
+        let (row, state) = home::step(moving.state, event).unwrap();
+        moving.state = state;
+        let page = moving.page;
+        let scope = Scope::page(page);
+        for action in row.actions {
+            match action {
+                home::Action::Block => {
+                    self.atc.block(scope);
+                    self.home(home::Event::Blocked);
+                }
+                home::Action::Suspend | home::Action::Hold | home::Action::AnswerHeld => {}
+                home::Action::FlushIommu => self.iommu.invalidate(scope),
+                home::Action::Invalidate => {
+                    if self.atc.invalidate(scope, MOVE_TAG) {
+                        self.home(home::Event::Invalidated);
+                    }
+                }
+                home::Action::Copy => {
+                    let old = self.space.moving()[0].from;
+                    let inside =
+                        |hpa: &Hpa| (old.base.0..old.base.0 + old.size.bytes()).contains(&hpa.0);
+                    let used = self.under_way.iter().any(|(_, hpa)| inside(hpa));
+                    assert!(!used, "a frame is in use when it is copied");
+                    self.home(home::Event::Copied);
+                }
+                home::Action::Install => {
+                    self.space.end_move(page, &mut self.frames).unwrap();
+                }
+                home::Action::Resume => {
+                    let next = self.atc.resume(scope);
+                    self.home(home::Event::Resumed);
+                    for (page, next) in next {
+                        assert_eq!(next, Next::Ask, "its translation was invalidated");
+                        self.ask_again(page);
+                    }
+                }
+                other => panic!("{other:?} is no part of a move"),
+            }
+        }
+        if self
+            .moving
+            .as_ref()
+            .is_some_and(|moving| moving.state == home::PageState::default())
+        {
+            self.moving = None;
+        }
+    }
+
+    /// Sends the request of a page whose accesses waited; the accesses themselves come again later.
+    fn ask_again(&mut self, page: Page) {
+        let table = Some(self.space.table());
+        let walked = self
+            .iommu
+            .translate(page.pasid, page.start, Access::Read, table);
+        if self.atc.completion(page, walked.completion) == Next::PageRequest {
+            self.atc.page_response(page, PageResponse::Failure);
+        }
+    }
+
+    fn begin_move(&mut self, at: VirtAddr, to: NodeId) {
+        if self.moving.is_some() {
+            return;
+        }
+        if let Ok(moving) = self.space.begin_move(at, to, 0, &mut self.frames) {
+            let state = home::PageState::default();
+            self.moving = Some(Moving {
+                page: moving.page,
+                state,
+            });
+            self.home(home::Event::Move(1));
+        }
+    }
+
+    /// Where a processor finds an address now.
+    fn walk(&self, at: VirtAddr) -> Option<Hpa> {
+        let mapping = self.space.table().lookup(at)?;
+        let within = at.offset_in(mapping.frame.size);
+        mapping
+            .entry
+            .is_present()
+            .then(|| Hpa(mapping.frame.base.0 + within))
+    }
+
+    fn check(&self) {
+        for (_, hpa) in &self.under_way {
+            assert!(self.frames.node_of(*hpa).is_some());
+        }
+    }
+}
+
+#[test]
+fn the_first_touch_of_the_accelerator_is_a_page_request_and_the_second_page_a_short_walk() {
+    let mut world = World::new(4);
+    let start = world
+        .space
+        .mmap(16 * SMALL, AreaOptions::default(), None)
+        .unwrap();
+    let first = world.device(start, Access::Write).unwrap().unwrap();
+    assert_eq!(world.frames.node_of(first), Some(XPU));
+    assert_eq!(
+        world.walk(start),
+        Some(first),
+        "processors see the same page"
+    );
+    // One read finds no table below the root; then all four levels are there.
+    assert_eq!(world.walk_reads, 1 + 4);
+    world
+        .device(VirtAddr(start.0 + SMALL), Access::Read)
+        .unwrap()
+        .unwrap();
+    // The last level twice: empty, and after the fault.
+    assert_eq!(world.walk_reads, 5 + 2);
+    world
+        .device(VirtAddr(start.0 + 5), Access::Read)
+        .unwrap()
+        .unwrap();
+    assert_eq!(world.walk_reads, 7, "a hit");
+    let outside = world.device(VirtAddr(start.0 + 16 * SMALL), Access::Read);
+    assert!(matches!(outside, Err(SpaceError::Unmapped(_))));
+}
+
+#[test]
+fn a_move_waits_for_the_accesses_under_way_and_those_that_come_wait_for_the_move() {
+    let mut world = World::new(4);
+    let start = world
+        .space
+        .mmap(SMALL, AreaOptions::default(), None)
+        .unwrap();
+    let old = world.device(start, Access::Write).unwrap().unwrap();
+    world.begin_move(start, CPU);
+    assert!(world.moving.is_some(), "one access is under way");
+    assert_eq!(world.device(start, Access::Read), Ok(None));
+    world.finish_one();
+    assert!(world.moving.is_none());
+    let new = world.device(start, Access::Read).unwrap().unwrap();
+    assert_ne!(new, old);
+    assert_eq!(
+        (world.frames.node_of(new), world.walk(start)),
+        (Some(CPU), Some(new))
+    );
+}
+
+#[test]
+fn a_page_that_the_processor_uses_often_comes_to_it() {
+    let mut world = World::new(4);
+    let entry = cxlab_engine::catalog::find(migration::CATALOG, "tpp").unwrap();
+    let json = serde_json::json!({ "scan_period": "1 ms", "window": "3 ms" });
+    let policy = (entry.build)(&json).unwrap();
+    let mut policy: Box<dyn Migration> = policy.state(&world.frames);
+    let start = world
+        .space
+        .mmap(2 * SMALL, AreaOptions::default(), None)
+        .unwrap();
+    for page in 0..2 {
+        let at = VirtAddr(start.0 + page * SMALL);
+        let touched = world
+            .space
+            .touch(at, Access::Write, EXPANDER, &mut world.frames);
+        assert!(matches!(touched, Ok(Touched::Placed(_, EXPANDER))));
+        policy.placed(Page::around(world.pasid(), at, PageSize::Small), EXPANDER);
+    }
+    for ms in 1..=2 {
+        let now = SimTime::ZERO + Picos::from_nanos(ms * 1_000_000);
+        for page in policy.scan(now) {
+            assert!(world.space.sample(page));
+        }
+        // The processor uses the first page alone.
+        let touched = world
+            .space
+            .touch(start, Access::Read, CPU, &mut world.frames);
+        assert!(matches!(touched, Ok(Touched::Hinted(_))));
+        policy.hint_fault(
+            now,
+            Page::around(world.pasid(), start, PageSize::Small),
+            CPU,
+        );
+    }
+    let wanted = policy.wanted(&world.frames).unwrap();
+    assert_eq!(
+        (wanted.page.start, wanted.from, wanted.to),
+        (start, EXPANDER, CPU)
+    );
+    world.begin_move(wanted.page.start, wanted.to);
+    policy.ended(wanted, world.moving.is_none());
+    assert_eq!(world.frames.node_of(world.walk(start).unwrap()), Some(CPU));
+    assert_eq!(
+        (policy.wanted(&world.frames), policy.stats().promoted),
+        (None, 1)
+    );
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Device(u64, bool),
+    Processor(u64),
+    Finish,
+    Move(u64, u16),
+    Sample(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let page = 0u64..40;
+    prop_oneof![
+        4 => (page.clone(), any::<bool>()).prop_map(|(page, write)| Step::Device(page, write)),
+        2 => page.clone().prop_map(Step::Processor),
+        3 => Just(Step::Finish),
+        2 => (page.clone(), 0u16..3).prop_map(|(page, node)| Step::Move(page, node)),
+        1 => page.prop_map(Step::Sample),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_device_never_goes_elsewhere_than_the_page_table(
+        steps in prop::collection::vec(step(), 1..300),
+    ) {
+        let mut world = World::new(2);
+        let start = world.space.mmap(40 * SMALL, AreaOptions::default(), None).unwrap();
+        let at = |page: u64| VirtAddr(start.0 + page * SMALL + page);
+        for step in steps {
+            match step {
+                Step::Device(page, write) => {
+                    let access = if write { Access::Write } else { Access::Read };
+                    if let Some(hpa) = world.device(at(page), access).unwrap() {
+                        prop_assert_eq!(world.walk(at(page)), Some(hpa));
+                    }
+                }
+                Step::Processor(page) => {
+                    let touched = world.space.touch(at(page), Access::Read, CPU, &mut world.frames);
+                    let fine = matches!(touched, Ok(_) | Err(SpaceError::Moving(_)));
+                    prop_assert!(fine);
+                }
+                Step::Finish => world.finish_one(),
+                Step::Move(page, node) => world.begin_move(at(page), NodeId(node)),
+                Step::Sample(page) => {
+                    let page = Page::around(world.pasid(), at(page), PageSize::Small);
+                    if world.moving.is_none() && world.space.sample(page) {
+                        world.iommu.invalidate(Scope::page(page));
+                        world.atc.invalidate(Scope::page(page), SAMPLE_TAG);
+                    }
+                }
+            }
+            world.check();
+        }
+        while !world.under_way.is_empty() {
+            world.finish_one();
+        }
+        prop_assert!(world.moving.is_none(), "a move was lost");
+    }
+}
