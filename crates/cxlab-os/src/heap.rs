@@ -1,4 +1,5 @@
-//! `malloc` for kernels: small objects by size class in spans of 64 KiB, large ones as mappings.
+//! `malloc` for kernels: small objects by size class in spans of 64 KiB, which are cut from
+//! mappings of 2 MiB; large ones as mappings of their own.
 //!
 //! The classes are four to a doubling, as in jemalloc (Evans, BSDCan 2006): an object wastes at most
 //! a fifth, beyond 64 bytes. Objects of 16 KiB and more get a mapping of their own (glibc: from
@@ -16,6 +17,9 @@ use crate::space::{AddressSpace, AreaOptions, Released, SpaceError};
 
 /// Bytes of a span.
 const SPAN: u64 = 64 << 10;
+
+/// Bytes of a mapping that spans are cut from: a page of 2 MiB, if the heap asks for them.
+const CHUNK: u64 = PageSize::Large.bytes();
 
 /// Largest object of a span.
 const MAX_SMALL: u64 = 16 << 10;
@@ -69,6 +73,8 @@ pub struct Heap {
     free: BTreeMap<u64, Free>,
     spans: BTreeMap<u64, Span>,
     large: BTreeMap<u64, u64>,
+    /// What is left of the last chunk: from, to.
+    chunk: (u64, u64),
     live_bytes: u64,
 }
 
@@ -83,6 +89,7 @@ impl Heap {
             free: BTreeMap::new(),
             spans: BTreeMap::new(),
             large: BTreeMap::new(),
+            chunk: (0, 0),
             live_bytes: 0,
         }
     }
@@ -127,7 +134,12 @@ impl Heap {
 
     /// Makes a span of a class and takes its first object.
     fn new_span(&mut self, class: u64, space: &mut AddressSpace) -> Result<VirtAddr, SpaceError> {
-        let start = space.mmap(SPAN, self.options, None)?.0;
+        if self.chunk.0 == self.chunk.1 {
+            let start = space.mmap(CHUNK, self.options, None)?.0;
+            self.chunk = (start, start + CHUNK);
+        }
+        let start = self.chunk.0;
+        self.chunk.0 += SPAN;
         let objects = SPAN / class;
         let live = vec![false; objects as usize];
         self.spans.insert(start, Span { class, live });
@@ -248,6 +260,20 @@ mod tests {
             Some(FreeError::NotAllocated(within))
         );
         assert_eq!(heap.malloc(97, &mut space), Ok(a));
+    }
+
+    #[test]
+    fn small_objects_of_a_heap_of_large_pages_share_one() {
+        let (mut frames, mut space) = process();
+        let mut heap = Heap::new(PageSize::Large);
+        for size in [16, 1000, 16_000] {
+            let at = heap.malloc(size, &mut space).unwrap();
+            space
+                .touch(at, crate::Access::Write, NodeId(0), &mut frames)
+                .unwrap();
+        }
+        assert_eq!(space.resident_count(PageSize::Large), 1);
+        assert_eq!(space.resident_count(PageSize::Small), 0);
     }
 
     #[test]

@@ -344,6 +344,31 @@ mod tests {
     }
 
     #[test]
+    fn a_translation_of_2_mib_covers_pages_that_nobody_asked_for() {
+        let mut atc = atc(4);
+        read(&mut atc, 3);
+        read(&mut atc, 4);
+        let frame = Frame {
+            base: Hpa(1 << 30),
+            size: PageSize::Large,
+        };
+        let whole = Completion::Granted(Translation {
+            frame,
+            writable: true,
+        });
+        assert_eq!(atc.completion(page(3), whole), Next::Replay);
+        assert!(matches!(read(&mut atc, 500), Answer::Go(t, _) if t.frame == frame));
+        assert!(atc.access(PASID, VirtAddr(1 << 21), Access::Read) == Answer::Ask(page(512)));
+        // An invalidation of any part of it takes it away, and what is asked for within it.
+        assert!(
+            !atc.invalidate(Scope::page(page(100)), 1),
+            "an access is under way"
+        );
+        assert_eq!(read(&mut atc, 500), Answer::Ask(page(500)));
+        assert_eq!(atc.completion(page(4), whole), Next::Ask, "it may be older");
+    }
+
+    #[test]
     fn requests_are_bounded() {
         let mut atc = atc(2);
         assert_eq!(read(&mut atc, 1), Answer::Ask(page(1)));

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::address::{PageSize, USER_END, VirtAddr};
-use crate::policy::placement::Placement;
+use crate::frames::Preference;
+use crate::policy::placement::{Placement, Touch};
 
 /// Mappings lie below this and grow down, as Linux's `mmap_base` without randomisation; the rest
 /// is the stack's (*assumed* 8 MiB).
@@ -118,5 +119,38 @@ impl Areas {
     }
 }
 
-/// The policies of a process: its own first, then those of mappings.
-pub(super) type Policies = Vec<Box<dyn Placement>>;
+/// The policies of a process: its own first, then those of mappings. A place whose mapping is gone
+/// is used again.
+pub(super) struct Policies(Vec<Option<Box<dyn Placement>>>);
+
+impl Policies {
+    pub(super) fn new(own: Box<dyn Placement>) -> Policies {
+        Policies(vec![Some(own)])
+    }
+
+    /// Keeps a mapping's policy; its place.
+    pub(super) fn keep(&mut self, policy: Box<dyn Placement>) -> usize {
+        let free = self.0.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[place] = Some(policy);
+        place
+    }
+
+    /// Where a page should go.
+    pub(super) fn place(&mut self, place: usize, touch: Touch) -> Option<Preference> {
+        let policy = self.0.get_mut(place)?.as_mut()?;
+        Some(policy.place(touch))
+    }
+
+    /// Forgets the policies that no mapping has.
+    pub(super) fn retain(&mut self, areas: &Areas) {
+        for place in 1..self.0.len() {
+            if !areas.0.values().any(|area| area.policy == place) {
+                self.0[place] = None;
+            }
+        }
+    }
+}

@@ -109,7 +109,7 @@ impl AddressSpace {
             home,
             table: PageTable::new(root),
             areas: Areas::default(),
-            policies: vec![policy],
+            policies: Policies::new(policy),
             moving: Vec::new(),
             resident: [0; 2],
         })
@@ -158,10 +158,7 @@ impl AddressSpace {
         };
         let start = self.areas.find_free(length, align);
         let start = start.ok_or(SpaceError::Length(length))?;
-        let policy = policy.map_or(0, |policy| {
-            self.policies.push(policy);
-            self.policies.len() - 1
-        });
+        let policy = policy.map_or(0, |policy| self.policies.keep(policy));
         let area = Area {
             end: start + length,
             options,
@@ -209,6 +206,7 @@ impl AddressSpace {
             }
         }
         self.areas.remove(start, end);
+        self.policies.retain(&self.areas);
         Ok(released)
     }
 
@@ -339,14 +337,18 @@ impl AddressSpace {
             home,
             index: (address.0 - origin) / size.bytes(),
         };
-        if options.pages == PageSize::Large && self.fits_large(address, start, end) {
-            let preference = self.policies[policy].place(place(PageSize::Large));
-            if let Ok(node) = self.give(address, preference, PageSize::Large, options, frames) {
-                return Ok(node);
+        let large = options.pages == PageSize::Large && self.fits_large(address, start, end);
+        let sizes = [PageSize::Large, PageSize::Small];
+        let mut result = Err(SpaceError::OutOfMemory);
+        for size in &sizes[usize::from(!large)..] {
+            if let Some(preference) = self.policies.place(policy, place(*size)) {
+                result = self.give(address, preference, *size, options, frames);
+            }
+            if result.is_ok() {
+                break;
             }
         }
-        let preference = self.policies[policy].place(place(PageSize::Small));
-        self.give(address, preference, PageSize::Small, options, frames)
+        result
     }
 
     /// Whether a page of 2 MiB around the address lies in the mapping and is empty.
