@@ -17,6 +17,10 @@ pub struct DmaParams {
     /// MHz; Cohet, figure 15).
     #[schemars(range(min = 1, max = 4096))]
     pub width: u32,
+    /// Cycles of the datapath that a packet takes besides those of its data. 0 to 64. Default 0: headers
+    /// travel beside the data.
+    #[schemars(range(min = 0, max = 64))]
+    pub packet_cycles: u32,
     /// Cycles from a descriptor's arrival in the engine to its first request. One descriptor at a
     /// time. Default 100 (*assumed*; to be calibrated).
     pub setup_cycles: u32,
@@ -54,6 +58,7 @@ impl Default for DmaParams {
         DmaParams {
             period: Picos(2_500),
             width: 64,
+            packet_cycles: 0,
             setup_cycles: 100,
             completion_cycles: 10,
             descriptor_bytes: 32,
@@ -94,6 +99,7 @@ impl DmaParams {
             return Err(ParamError::new("period", "must be more than 0 ps"));
         }
         within("width", self.width, 1, 4096)?;
+        within("packet_cycles", self.packet_cycles, 0, 64)?;
         within("descriptor_bytes", self.descriptor_bytes, 0, 4096)?;
         within("status_bytes", self.status_bytes, 0, 4096)?;
         within("outstanding", self.outstanding, 1, 1024)?;
@@ -107,8 +113,9 @@ impl DmaParams {
         Picos(self.period.0 * cycles)
     }
 
-    /// Cycles that the datapath takes for so many bytes; a request without data takes one.
+    /// Cycles that the datapath takes for a packet with so many bytes; at least one.
     pub(super) fn beats(&self, bytes: u64) -> u64 {
-        bytes.div_ceil(self.width.into()).max(1)
+        let data = bytes.div_ceil(self.width.into());
+        (data + u64::from(self.packet_cycles)).max(1)
     }
 }

@@ -170,6 +170,17 @@ fn a_descriptor_in_host_memory_costs_a_round_trip_and_a_status_a_cycle() {
 }
 
 #[test]
+fn packets_may_cost_the_datapath_a_cycle_each() {
+    let params = DmaParams {
+        packet_cycles: 1,
+        ..bare(64)
+    };
+    let chunk = wire(256) * 20;
+    let expected = FIXED + HOST.round_ps + chunk + 16 * (4 + 1) * PERIOD;
+    assert_eq!(HOST.alone(&params, read(0, 4096)), expected);
+}
+
+#[test]
 fn a_write_is_done_when_it_has_left() {
     let write = descriptor(0, Direction::Write, 1 << 33, 4096);
     let run = HOST.run(&bare(64), &[(0, write)]);
