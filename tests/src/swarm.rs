@@ -420,9 +420,11 @@ impl Swarm<'_> {
 
 /// The credits that may wait for a ride in the buffers of a link's direction when nothing is left
 /// to do: they go back alone when a quarter of a buffer has gathered. No system here sends anything
-/// of CXL.cache.
+/// of CXL.cache and CXL.io.
 pub fn may_wait(table: &CreditTable, vcs: u8) -> u32 {
-    let classes = Channel::ALL.into_iter().filter(|class| !class.is_cache());
+    let classes = Channel::ALL
+        .into_iter()
+        .filter(|class| !class.is_cache() && !class.is_io());
     classes
         .map(|class| (u32::from(table.of(class)) / 4).saturating_sub(1) * u32::from(vcs))
         .sum()

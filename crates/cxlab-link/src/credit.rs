@@ -104,6 +104,15 @@ pub struct CreditTable {
     /// Data for a device's requests (H2D Data). 1 to 255.
     #[schemars(range(min = 1, max = 255))]
     pub h2d_data: u8,
+    /// Posted requests of CXL.io. 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub io_posted: u8,
+    /// Non-posted requests of CXL.io. 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub io_non_posted: u8,
+    /// Completions of CXL.io. 1 to 255.
+    #[schemars(range(min = 1, max = 255))]
+    pub io_completion: u8,
 }
 
 impl Default for CreditTable {
@@ -124,6 +133,9 @@ impl Default for CreditTable {
             h2d_req: 32,
             h2d_rsp: 128,
             h2d_data: 128,
+            io_posted: 128,
+            io_non_posted: 128,
+            io_completion: 128,
         }
     }
 }
@@ -144,6 +156,9 @@ impl CreditTable {
             Channel::H2dReq => self.h2d_req,
             Channel::H2dRsp => self.h2d_rsp,
             Channel::H2dData => self.h2d_data,
+            Channel::IoPosted => self.io_posted,
+            Channel::IoNonPosted => self.io_non_posted,
+            Channel::IoCompletion => self.io_completion,
         }
     }
 
@@ -374,6 +389,9 @@ mod tests {
             h2d_req: 4,
             h2d_rsp: 4,
             h2d_data: 4,
+            io_posted: 4,
+            io_non_posted: 4,
+            io_completion: 4,
         };
         let mut returns = FlowControl::new(&table.by_buffer(2));
         // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
@@ -394,7 +412,7 @@ mod tests {
                 .map(|(_, count)| u32::from(*count))
                 .sum::<u32>();
         }
-        assert_eq!(seen, 24);
+        assert_eq!(seen, 2 * Channel::COUNT as u32);
         returns.free(Buffer(7));
         assert_eq!(returns.take_first(Buffer(7)).entries[..2], [(7, 1), (0, 0)]);
     }

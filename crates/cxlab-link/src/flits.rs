@@ -123,6 +123,33 @@ impl Flits {
         })
     }
 
+    /// Makes all that is in the open flit go, or says until when that is not yet possible.
+    pub(crate) fn flush(
+        &mut self,
+        line: &mut Timeline,
+        errors: &mut Option<Box<Errors>>,
+        now: u64,
+    ) -> Result<(), SimTime> {
+        self.begin_until(line, errors, now);
+        if let Some(first) = self.alone.take() {
+            self.tell(first);
+        }
+        if !self.packer.is_empty() && self.start > now {
+            return Err(SimTime(self.start));
+        }
+        while !self.packer.is_empty() {
+            self.close(line, errors);
+        }
+        Ok(())
+    }
+
+    /// Bytes on the wire of so many bytes of packets of CXL.io: of a 68 B flit they have 64 (CXL
+    /// 3.1, section 4.2.2), of a 256 B flit 236 (PCIe 6.0, section 4.2.3.1).
+    pub(crate) fn io_bytes(&self, bytes: u64) -> u64 {
+        let inside = if self.bytes == 68 { 64 } else { 236 };
+        (bytes * self.bytes).div_ceil(inside)
+    }
+
     /// Sends a message on an idle link without the packer.
     #[inline]
     fn send_alone(

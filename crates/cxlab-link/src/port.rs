@@ -82,7 +82,12 @@ impl LinkPort {
         if self.flow.credits(buffer) == 0 {
             return Err(Blocked::Credits);
         }
-        let departure = match self.transmitter.send(at, channel) {
+        let departure = if channel.is_io() {
+            self.transmitter.send_io(at, message.payload())
+        } else {
+            self.transmitter.send(at, channel)
+        };
+        let departure = match departure {
             Ok(departure) => departure,
             Err(time) => return Err(Blocked::Until(time)),
         };

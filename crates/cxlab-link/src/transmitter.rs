@@ -6,7 +6,7 @@
 //! the open flit begins, or what is staged has gone.
 
 use cxlab_engine::units::SimTime;
-use cxlab_protocol::Channel;
+use cxlab_protocol::{Channel, Message};
 
 use crate::errors::Errors;
 use crate::flits::Flits;
@@ -62,6 +62,18 @@ pub struct Transmitter {
     /// Bytes of a packet without and with data.
     bytes: [u64; 2],
     flits: Option<Flits>,
+    /// Packets of CXL.io.
+    io: IoPackets,
+}
+
+/// What a transmitter keeps for packets of CXL.io.
+#[derive(Clone, Copy, Default, Debug)]
+struct IoPackets {
+    /// Rate of the wire, bytes per second.
+    rate: u64,
+    sent: u64,
+    bytes: u64,
+    payload: u64,
 }
 
 impl Transmitter {
@@ -82,6 +94,10 @@ impl Transmitter {
             sent: [0, 0],
             bytes,
             flits,
+            io: IoPackets {
+                rate,
+                ..IoPackets::default()
+            },
         }
     }
 
@@ -112,6 +128,33 @@ impl Transmitter {
         };
         self.sent[class] += 1;
         Ok(departure)
+    }
+
+    /// Sends a packet of CXL.io with so many bytes of payload. Flits of CXL.io are its own: what is
+    /// in the open flit goes before it.
+    ///
+    /// # Errors
+    /// Until when it cannot go; nothing has changed then.
+    pub(crate) fn send_io(&mut self, now: SimTime, payload: u64) -> Result<Departure, SimTime> {
+        let mut bytes = Message::TLP_OVERHEAD + payload;
+        if let Some(flits) = &mut self.flits {
+            flits.flush(&mut self.line, &mut self.errors, now.0)?;
+            bytes = flits.io_bytes(bytes);
+        }
+        let free = self.line.free();
+        if free > now.0 && free - now.0 >= u64::from(self.line.staging) {
+            return Err(SimTime(free));
+        }
+        self.line.idle_until(now.0);
+        let start = self.line.free();
+        self.line.spend(Timeline::of(bytes, self.io.rate));
+        self.io.sent += 1;
+        self.io.bytes += bytes;
+        self.io.payload += payload;
+        Ok(Departure {
+            start: SimTime(start),
+            end: SimTime(self.line.free()),
+        })
     }
 
     #[inline(always)]
@@ -175,10 +218,10 @@ impl Transmitter {
             None => (short + long, short * self.bytes[0] + long * self.bytes[1]),
         };
         DirectionStats {
-            messages: short + long,
-            flits,
-            bytes,
-            payload_bytes: 64 * long,
+            messages: short + long + self.io.sent,
+            flits: flits + self.io.sent,
+            bytes: bytes + self.io.bytes,
+            payload_bytes: 64 * long + self.io.payload,
             busy_ps: self.line.busy(),
             retries: self.errors.as_deref().map_or(0, Errors::retries),
         }
@@ -189,6 +232,7 @@ impl Transmitter {
         self.begin_flits(now);
         self.line.reset();
         self.sent = [0, 0];
+        (self.io.sent, self.io.bytes, self.io.payload) = (0, 0, 0);
         self.flits.iter_mut().for_each(Flits::reset);
         if let Some(errors) = &mut self.errors {
             errors.reset();

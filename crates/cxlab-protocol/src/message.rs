@@ -133,10 +133,12 @@ pub struct Message {
     /// What it says besides, in CXL.cache.
     pub cache: CacheMeta,
     /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
-    /// a block. 1 in every other message.
+    /// a block. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering). 1 in every
+    /// other message.
     pub lines: u8,
     /// A stand-in for the line's 64 bytes where a message carries them: whoever stores draws a new
-    /// one, so that a test can see which store a load returns. Without a checker it stays 0.
+    /// one, so that a test can see which store a load returns. Without a checker it stays 0. In
+    /// CXL.io: the bytes that it carries or asks for, 0 to 4096.
     pub data: u16,
     /// The virtual channel of its next or current link.
     pub vc: u8,
@@ -145,10 +147,29 @@ pub struct Message {
 }
 
 impl Message {
+    /// Bytes of a packet of CXL.io besides its payload: a header of four double words, the framing
+    /// token with the sequence number (4 B) and the link CRC (4 B) of PCIe 5.0, section 4.2.2.
+    pub const TLP_OVERHEAD: u64 = 24;
+
     /// The class it travels in.
     #[inline]
     pub fn channel(&self) -> Channel {
         self.opcode.channel()
+    }
+
+    /// Bytes that a packet of CXL.io carries.
+    #[inline]
+    pub fn payload(&self) -> u64 {
+        match self.opcode {
+            Opcode::MRd => 0,
+            _ => u64::from(self.data),
+        }
+    }
+
+    /// Whether a write of CXL.io may pass earlier ones (relaxed ordering).
+    #[inline]
+    pub fn is_relaxed(&self) -> bool {
+        self.lines == 0
     }
 }
 

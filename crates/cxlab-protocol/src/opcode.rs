@@ -1,8 +1,9 @@
-//! Message classes and opcodes of CXL.mem and CXL.cache, spelt as the specification spells them.
+//! Message classes and opcodes of CXL.mem, CXL.cache and CXL.io, spelt as the specifications spell
+//! them.
 //!
 //! Codes are those of CXL 3.1: tables 3-35, 3-38, 3-40, 3-46 and 3-50 for CXL.mem (as numbered by
 //! the bits of the CXL performance monitoring unit's event groups), tables 3-22, 3-25, 3-26 and
-//! 3-27 for CXL.cache.
+//! 3-27 for CXL.cache; for CXL.io the Fmt and Type fields of PCIe 5.0, table 2-3.
 
 /// A message class: what has its own credits and may not be blocked by another class.
 ///
@@ -35,11 +36,18 @@ pub enum Channel {
     H2dRsp = 10,
     /// The host's data for a device: a header and four 16-byte data slots.
     H2dData = 11,
+    /// Posted requests of CXL.io: writes to memory and registers, interrupts. Either direction, as
+    /// all of CXL.io.
+    IoPosted = 12,
+    /// Non-posted requests of CXL.io: reads.
+    IoNonPosted = 13,
+    /// Completions of CXL.io.
+    IoCompletion = 14,
 }
 
 impl Channel {
     /// How many message classes there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 15;
     /// Every class, in the order of their numbers.
     pub const ALL: [Channel; Channel::COUNT] = [
         Channel::M2sReq,
@@ -54,9 +62,12 @@ impl Channel {
         Channel::H2dReq,
         Channel::H2dRsp,
         Channel::H2dData,
+        Channel::IoPosted,
+        Channel::IoNonPosted,
+        Channel::IoCompletion,
     ];
 
-    /// Whether its messages carry a 64-byte line.
+    /// Whether its messages carry a 64-byte line. Those of CXL.io carry any number of bytes.
     #[inline]
     pub const fn carries_data(self) -> bool {
         matches!(
@@ -79,10 +90,16 @@ impl Channel {
         )
     }
 
-    /// Whether it belongs to CXL.cache; the others belong to CXL.mem.
+    /// Whether it belongs to CXL.cache.
     #[inline]
     pub const fn is_cache(self) -> bool {
-        self as u8 >= Channel::D2hReq as u8
+        self as u8 >= Channel::D2hReq as u8 && !self.is_io()
+    }
+
+    /// Whether it belongs to CXL.io, whose packets travel in flits of their own.
+    #[inline]
+    pub const fn is_io(self) -> bool {
+        self as u8 >= Channel::IoPosted as u8
     }
 
     /// Its number, for tables by class.
@@ -106,13 +123,16 @@ impl Channel {
             Channel::H2dReq => "h2d_req",
             Channel::H2dRsp => "h2d_rsp",
             Channel::H2dData => "h2d_data",
+            Channel::IoPosted => "io_posted",
+            Channel::IoNonPosted => "io_non_posted",
+            Channel::IoCompletion => "io_completion",
         }
     }
 }
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $channel:ident $code:literal,)*) => {
-        /// An opcode of CXL.mem or CXL.cache.
+        /// An opcode of CXL.mem or CXL.cache, or a kind of packet of CXL.io.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Opcode { $($(#[$doc])* $name,)* }
@@ -275,6 +295,12 @@ opcodes! {
     GoErrWritePull = H2dRsp 15,
     /// Data for the device's request that `CQID` names. The message has no opcode of its own.
     H2dData = H2dData 0,
+    /// Memory write of CXL.io, 64-bit address: DMA, registers, interrupts.
+    MWr = IoPosted 0x60,
+    /// Memory read of CXL.io, 64-bit address.
+    MRd = IoNonPosted 0x20,
+    /// Completion with data of CXL.io.
+    CplD = IoCompletion 0x4a,
 }
 
 #[cfg(test)]

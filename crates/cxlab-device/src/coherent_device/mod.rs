@@ -310,7 +310,10 @@ impl CoherentDevice {
                 | Channel::D2hData
                 | Channel::H2dReq
                 | Channel::H2dRsp
-                | Channel::H2dData => {
+                | Channel::H2dData
+                | Channel::IoPosted
+                | Channel::IoNonPosted
+                | Channel::IoCompletion => {
                     panic!("{:?} was routed to a device", message.opcode)
                 }
             }
