@@ -10,6 +10,7 @@
 pub mod axpy;
 pub mod circus_tent;
 mod common;
+pub mod dma_transfers;
 pub mod key_value;
 pub mod load_store_unit;
 pub mod random_read;
@@ -21,6 +22,7 @@ mod zipf;
 pub use axpy::Axpy;
 pub use circus_tent::CircusTent;
 pub use common::Memory;
+pub use dma_transfers::DmaTransfers;
 pub use key_value::KeyValue;
 pub use load_store_unit::LoadStoreUnit;
 pub use random_read::RandomRead;

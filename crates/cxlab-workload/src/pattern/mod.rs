@@ -40,6 +40,7 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     kernel::stream::ENTRY,
     kernel::random_read::ENTRY,
     kernel::key_value::ENTRY,
+    kernel::dma_transfers::ENTRY,
     kernel::load_store_unit::ENTRY,
     kernel::circus_tent::ENTRY,
     kernel::axpy::ENTRY,

@@ -1,0 +1,234 @@
+//! DMA of an accelerator as a benchmark: messages of one size, by descriptors, one at a time or
+//! several under way.
+//!
+//! Cohet (section VI-B3 and VI-C2) measures the latency and the bandwidth of DMA so, by message
+//! size, against loads over CXL.cache.
+
+use std::sync::Arc;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::{Bytes, Hpa};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, mix, needs_threads, phase, whole_lines, within};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{
+    Direction, Handle, Place, Thread, ThreadContext, ThreadedKernel, Window, scratch,
+};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: DmaTransfers::KIND,
+    summary: "threads: an accelerator's DMA engine, messages of one size to or from host memory",
+    schema: <DmaTransfers as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: DmaTransfers = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Most bytes of a message.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Which way the bytes go.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// From the host's memory to the device (DMA read).
+    #[default]
+    Read,
+    /// From the device to the host's memory (DMA write).
+    Write,
+}
+
+/// Messages that the first processing element of the first accelerator moves by DMA. One phase,
+/// `transfer`; an operation is one message.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DmaTransfers {
+    /// Bytes of a message, 8 B to 1 GiB, a multiple of 8 B. Default 64 B.
+    pub bytes: Bytes,
+    /// How many messages, 1 to 1000000000. Default 1000.
+    pub messages: u64,
+    /// Messages under way at a time, 1 to 65536; 1 measures latency. Default 1.
+    pub outstanding: u64,
+    /// Which way they go.
+    pub way: Way,
+    /// Messages until the same addresses are used again, 1 to 65536. Default 16.
+    pub distinct: u64,
+    /// The memory of the host's data.
+    pub data: Memory,
+    /// Where in it they begin. A multiple of 64 B.
+    pub base: Bytes,
+}
+
+impl Default for DmaTransfers {
+    fn default() -> Self {
+        DmaTransfers {
+            bytes: Bytes(64),
+            messages: 1000,
+            outstanding: 1,
+            way: Way::Read,
+            distinct: 16,
+            data: Memory::Local,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl DmaTransfers {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "dma-transfers";
+
+    fn check(&self) -> Result<(), ParamError> {
+        let bytes = self.bytes.0;
+        if !(8..=MOST_BYTES).contains(&bytes) || !bytes.is_multiple_of(8) {
+            let message = format!(
+                "found {}; allowed: multiples of 8 B from 8 B to {}",
+                self.bytes,
+                Bytes(MOST_BYTES)
+            );
+            return Err(ParamError::new("bytes", message));
+        }
+        within("messages", self.messages, 1, 1_000_000_000)?;
+        within("outstanding", self.outstanding, 1, 1 << 16)?;
+        within("distinct", self.distinct, 1, 1 << 16)?;
+        whole_lines("base", self.base)
+    }
+}
+
+impl Workload for DmaTransfers {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "bytes",
+            base: self.base.0,
+            bytes: self.bytes.0 * self.distinct,
+        };
+        let first = need.place_in(ctx.span, ctx.local)?;
+        if ctx.accelerators == 0 || ctx.elements == 0 {
+            let message = "found a system without accelerators; allowed: at least one";
+            return Err(WorkloadError::param("kind", message));
+        }
+        Ok(Box::new(Engine {
+            phases: [phase("transfer", self.bytes.0)],
+            run: Arc::new(Run {
+                params: self.clone(),
+                first,
+                seed: mix(ctx.seed),
+            }),
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Engine {
+    run: Arc<Run>,
+    phases: [Phase; 1],
+}
+
+struct Run {
+    params: DmaTransfers,
+    first: u64,
+    seed: u64,
+}
+
+impl Run {
+    /// Where a message begins among those that do not overlap.
+    fn offset(&self, message: u64) -> u64 {
+        message % self.params.distinct * self.params.bytes.0
+    }
+
+    /// Messages that are moved at all, and their words.
+    fn words(&self) -> impl Iterator<Item = (u64, u64)> {
+        let used = self.params.distinct.min(self.params.messages);
+        let words = self.params.bytes.0 / 8;
+        let seed = self.seed;
+        (0..used * words).map(move |word| (8 * word, mix(seed ^ word)))
+    }
+
+    /// Where the bytes come from and where they go.
+    fn ends(&self) -> (u64, u64) {
+        match self.params.way {
+            Way::Read => (self.first, scratch(0)),
+            Way::Write => (scratch(0), self.first),
+        }
+    }
+}
+
+async fn transfer(run: Arc<Run>, t: Handle) {
+    let direction = match run.params.way {
+        Way::Read => Direction::ToDevice,
+        Way::Write => Direction::ToHost,
+    };
+    let mut window = Window::new(run.params.outstanding as usize);
+    for message in 0..run.params.messages {
+        if window.room().await.is_some() {
+            t.count(1);
+        }
+        let offset = run.offset(message);
+        window.add(t.dma(
+            direction,
+            run.first + offset,
+            scratch(0) + offset,
+            run.params.bytes.0,
+        ));
+    }
+    while window.oldest().await.is_some() {
+        t.count(1);
+    }
+}
+
+impl ThreadedKernel for Engine {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        let (from, _) = self.run.ends();
+        for (at, word) in self.run.words() {
+            image.write(Hpa(from + at), 8, word);
+        }
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let run = Arc::clone(&self.run);
+        match place {
+            Place::Element {
+                accelerator: 0,
+                element: 0,
+            } => vec![Thread::new(|t| transfer(run, t))],
+            _ => Vec::new(),
+        }
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let (_, to) = self.run.ends();
+        for (at, word) in self.run.words() {
+            let found = image.read(Hpa(to + at), 8);
+            if found != word {
+                return Err(format!("byte {at} holds {found:#x}, not {word:#x}"));
+            }
+        }
+        Ok(())
+    }
+}
