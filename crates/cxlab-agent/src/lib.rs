@@ -2,11 +2,15 @@
 //! books of its requests, its links, and its view of the address space. Passive.
 
 mod address_map;
+mod io;
+mod lanes;
 mod ledger;
 mod root_ports;
 mod stats;
 
 pub use address_map::{AddressMap, Window};
+pub use io::{interrupt_address, interrupt_at, register_address, register_at, staging};
+pub use lanes::{Access, AccessKind, Answer, Lanes, LanesConfig, ThreadPhase, Turn};
 pub use ledger::Ledger;
 pub use root_ports::RootPorts;
 pub use stats::{

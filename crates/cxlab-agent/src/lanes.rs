@@ -1,0 +1,643 @@
+//! Threads on a core or a processing element: which operation begins next, what it waits for, and
+//! when it is done. The owner has the caches, the links and the clock.
+//!
+//! A lane runs one thread. It begins operations in order, one access to a line each cycle, and
+//! lets them complete in any order; an operation that [follows](ThreadOp::follows) an outstanding
+//! one waits for it, and so do those behind it. A range of bytes is begun line by line.
+//!
+//! The owner asks for the next [`Turn`] of a lane and does what it says. An access takes effect on
+//! memory when the owner [performs](Lanes::perform) it, while it holds the right to the line, and
+//! is [done](Lanes::access_done) then or later; the operation completes with its last access.
+//!
+//! What counts as a request here is an operation on memory. Its latency stages are those of the
+//! access that was done last, and `queue` until that one began.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
+use cxlab_link::Parcel;
+use cxlab_workload::thread::{Next, Thread, ThreadOp, Token};
+use cxlab_workload::{Image, Phase};
+
+use crate::ledger::Ledger;
+use crate::stats::{QUEUE, RequestRow, STAGE_NAMES, Stages};
+
+/// What an access does to its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessKind {
+    /// Reads some bytes.
+    Load,
+    /// Writes some bytes.
+    Store,
+    /// Reads, changes and writes a number without letting the line go in between.
+    Atomic,
+    /// Writes the whole line and gives it to the host's last-level cache (NC-P).
+    Push,
+    /// Writes the line back and drops it everywhere (CLFLUSH).
+    Flush,
+    /// Writes the line back (CLWB).
+    WriteBack,
+    /// Moves the line to the last-level cache (CLDEMOTE).
+    Demote,
+    /// Fetches the line; nobody waits.
+    Prefetch,
+}
+
+impl AccessKind {
+    /// Whether it needs the line for itself.
+    #[inline]
+    pub fn owns(self) -> bool {
+        matches!(self, AccessKind::Store | AccessKind::Atomic)
+    }
+
+    /// Whether it counts as a write.
+    #[inline]
+    pub fn writes(self) -> bool {
+        matches!(
+            self,
+            AccessKind::Store | AccessKind::Atomic | AccessKind::Push
+        )
+    }
+}
+
+/// An access of an operation to one line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// The operation.
+    pub op: u32,
+    /// What it does.
+    pub kind: AccessKind,
+    /// First byte, in the address space of the thread.
+    pub addr: u64,
+    /// Bytes, within the line.
+    pub bytes: u8,
+}
+
+impl Access {
+    /// The line, where addresses are physical.
+    #[inline]
+    pub fn line(&self) -> LineAddr {
+        LineAddr(self.addr / LINE_BYTES)
+    }
+
+    /// Whether it covers its whole line.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        u64::from(self.bytes) == LINE_BYTES
+    }
+}
+
+/// What a lane does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// This access; the owner says when it has [begun](Lanes::begun).
+    Access(Access),
+    /// This operation, which is no access to memory; the owner says when it has
+    /// [begun](Lanes::begun) and when it is [complete](Lanes::complete).
+    Other(u32, ThreadOp),
+    /// An operation that has begun completes at this time by itself.
+    Completes(u32, SimTime),
+    /// Nothing before this time.
+    NotBefore(SimTime),
+    /// Nothing before something completes.
+    Waits,
+    /// The code has ended and everything is complete.
+    Ended,
+}
+
+/// What one phase of a kernel did on one component.
+#[derive(Clone, Default, Debug)]
+pub struct ThreadPhase {
+    /// Operations of the kernel, by its own count.
+    pub operations: u64,
+    /// Operations of threads that completed, without those that take no time.
+    pub completed: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// When the first began; [`SimTime::NEVER`] before.
+    pub begin: Option<SimTime>,
+    /// When the last completed.
+    pub end: SimTime,
+    /// Time in which an operation that moves bytes was under way.
+    pub busy: Picos,
+    /// From begin to completion of each operation that moves bytes.
+    pub latency: LatencyProbe,
+    /// How many of those are under way, and since when any is.
+    open: u32,
+    since: u64,
+}
+
+impl ThreadPhase {
+    /// From its first begin to its last completion.
+    pub fn time(&self) -> Picos {
+        let begin = self.begin.unwrap_or(self.end);
+        Picos(self.end.0.saturating_sub(begin.0))
+    }
+}
+
+/// An operation that has been taken from its thread.
+#[derive(Clone, Copy)]
+struct Op {
+    op: ThreadOp,
+    token: Token,
+    lane: u16,
+    phase: u8,
+    /// Whether all of its accesses have begun.
+    begun: bool,
+    /// Accesses that have begun and are not done.
+    open: u32,
+    /// Bytes whose access has begun.
+    covered: u64,
+    issued: u64,
+    /// Its number in the books.
+    number: u64,
+    /// What is known of the access that is over last.
+    last: Answer,
+    value: u64,
+}
+
+/// How an access was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// When it began.
+    pub begun: SimTime,
+    /// When it is over.
+    pub at: SimTime,
+    /// By which device; `u16::MAX` for a cache, [`crate::LOCAL`] for the host's own memory.
+    pub device: u16,
+    /// Links that the answer crossed.
+    pub hops: u16,
+    /// Where the time went; they sum to the time from `begun` to `at`.
+    pub stages: Stages,
+}
+
+impl Answer {
+    /// Nothing yet.
+    const NONE: Answer = Answer {
+        begun: SimTime::ZERO,
+        at: SimTime::ZERO,
+        device: u16::MAX,
+        hops: 0,
+        stages: [0; STAGE_NAMES.len()],
+    };
+
+    /// By a cache, in one stage.
+    pub fn by_cache(begun: SimTime, at: SimTime) -> Answer {
+        let mut stages = [0; STAGE_NAMES.len()];
+        stages[crate::CACHE] = at.0 - begun.0;
+        Answer {
+            begun,
+            at,
+            stages,
+            ..Answer::NONE
+        }
+    }
+}
+
+struct Lane {
+    thread: Thread,
+    /// The operation that is being begun.
+    held: Option<u32>,
+    /// Operations that have begun and are not complete, oldest first.
+    outstanding: Vec<u32>,
+    /// The next cycle in which an access can begin.
+    free_at: u64,
+    ended: bool,
+}
+
+/// The lanes of a component.
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    ops: Vec<Op>,
+    free: Vec<u32>,
+    image: Image,
+    cycle: u64,
+    window: usize,
+    names: Vec<Phase>,
+    phases: Vec<ThreadPhase>,
+    outstanding: u64,
+    /// The books of operations on memory.
+    pub ledger: Ledger,
+}
+
+/// What lanes are made from.
+pub struct LanesConfig {
+    /// What they run.
+    pub threads: Vec<Thread>,
+    /// The phases of the threads' kernel.
+    pub phases: Vec<Phase>,
+    /// The memory that the threads share.
+    pub image: Image,
+    /// Time of a cycle.
+    pub cycle: Picos,
+    /// Operations of each lane outstanding at most.
+    pub window: u32,
+    /// The number of the requester.
+    pub number: u16,
+    /// Whether to keep a row for each request.
+    pub log: bool,
+}
+
+impl Lanes {
+    /// Lanes for some threads.
+    pub fn new(config: LanesConfig) -> Lanes {
+        let LanesConfig {
+            threads,
+            phases,
+            image,
+            cycle,
+            window,
+            ..
+        } = config;
+        let lane = |thread| Lane {
+            thread,
+            held: None,
+            outstanding: Vec::with_capacity(window.min(4096) as usize),
+            free_at: 0,
+            ended: false,
+        };
+        Lanes {
+            lanes: threads.into_iter().map(lane).collect(),
+            ops: Vec::new(),
+            free: Vec::new(),
+            image,
+            cycle: cycle.0.max(1),
+            window: window.max(1) as usize,
+            phases: vec![ThreadPhase::default(); phases.len().max(1)],
+            names: phases,
+            outstanding: 0,
+            ledger: Ledger::new(config.number, config.log),
+        }
+    }
+
+    /// How many lanes there are.
+    pub fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Whether every thread has ended and everything is complete.
+    pub fn is_done(&self) -> bool {
+        self.outstanding == 0 && self.lanes.iter().all(|lane| lane.ended)
+    }
+
+    /// Operations that have begun and are not complete.
+    pub fn in_flight(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// Phases by name, and what each did since the run began.
+    pub fn phases(&self) -> impl Iterator<Item = (&Phase, &ThreadPhase)> {
+        self.names.iter().zip(&self.phases)
+    }
+
+    /// The memory that the threads share.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The lane of an operation.
+    #[inline]
+    pub fn lane_of(&self, op: u32) -> usize {
+        usize::from(self.ops[op as usize].lane)
+    }
+
+    /// The operation itself.
+    #[inline]
+    pub fn op(&self, op: u32) -> ThreadOp {
+        self.ops[op as usize].op
+    }
+
+    /// When an operation began.
+    #[inline]
+    pub fn issued(&self, op: u32) -> SimTime {
+        SimTime(self.ops[op as usize].issued)
+    }
+
+    /// What a lane does next.
+    pub fn turn(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) -> Turn {
+        let now = ctx.now();
+        loop {
+            let Some(id) = self.held(lane, now) else {
+                let lane = &mut self.lanes[lane];
+                return match lane.ended && lane.outstanding.is_empty() {
+                    true => Turn::Ended,
+                    false => Turn::Waits,
+                };
+            };
+            let one = &self.lanes[lane];
+            if one.free_at > now.0 {
+                return Turn::NotBefore(SimTime(one.free_at));
+            }
+            let Op { op, covered, .. } = self.ops[id as usize];
+            if covered == 0 && (one.outstanding.len() >= self.window || self.must_wait(lane, op)) {
+                return Turn::Waits;
+            }
+            match op {
+                ThreadOp::Fence => {
+                    self.begin(id, now);
+                    self.complete(ctx, id);
+                }
+                ThreadOp::Compute { cycles } => {
+                    let at = now.0 + u64::from(cycles) * self.cycle;
+                    self.lanes[lane].free_at = at;
+                    self.begin(id, now);
+                    return Turn::Completes(id, SimTime(at));
+                }
+                _ => {
+                    return match access_of(id, op, covered) {
+                        Some(access) => Turn::Access(access),
+                        None => Turn::Other(id, op),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The operation that is being begun, or the next of the thread. Those that take no time are
+    /// done on the way.
+    fn held(&mut self, lane: usize, now: SimTime) -> Option<u32> {
+        if let Some(id) = self.lanes[lane].held {
+            return Some(id);
+        }
+        let one = &mut self.lanes[lane];
+        loop {
+            match one.thread.next_op() {
+                Next::Op(token, ThreadOp::Mark { .. }, _) => one.thread.complete(token, 0),
+                Next::Op(token, ThreadOp::Count { operations }, phase) => {
+                    let phase = &mut self.phases[usize::from(phase)];
+                    phase.operations += u64::from(operations);
+                    phase.end = phase.end.max(now);
+                    one.thread.complete(token, 0);
+                }
+                Next::Op(token, op, phase) => {
+                    let op = Op {
+                        op,
+                        token,
+                        lane: lane as u16,
+                        phase,
+                        begun: false,
+                        open: 0,
+                        covered: 0,
+                        issued: now.0,
+                        number: 0,
+                        last: Answer::NONE,
+                        value: 0,
+                    };
+                    let id = match self.free.pop() {
+                        Some(id) => {
+                            self.ops[id as usize] = op;
+                            id
+                        }
+                        None => {
+                            self.ops.push(op);
+                            self.ops.len() as u32 - 1
+                        }
+                    };
+                    one.held = Some(id);
+                    return Some(id);
+                }
+                Next::Blocked => return None,
+                Next::Finished => {
+                    one.ended = true;
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn must_wait(&self, lane: usize, op: ThreadOp) -> bool {
+        let outstanding = &self.lanes[lane].outstanding;
+        outstanding
+            .iter()
+            .any(|earlier| op.follows(self.ops[*earlier as usize].op))
+    }
+
+    /// The access of the lane's last turn has begun: the next begins in a later cycle.
+    pub fn access_begun(&mut self, access: &Access, now: SimTime) {
+        let id = access.op;
+        let lane = self.lane_of(id);
+        self.lanes[lane].free_at = now.0 + self.cycle;
+        let first = self.ops[id as usize].covered == 0;
+        let op = &mut self.ops[id as usize];
+        op.covered += u64::from(access.bytes);
+        op.open += 1;
+        let last = op.covered >= length_of(op.op);
+        if first {
+            self.begin(id, now);
+        }
+        if last {
+            self.ops[id as usize].begun = true;
+            self.lanes[lane].held = None;
+        } else {
+            self.ops[id as usize].begun = false;
+            self.lanes[lane].held = Some(id);
+        }
+    }
+
+    /// An operation that is no access has begun.
+    pub fn begin(&mut self, id: u32, now: SimTime) {
+        let op = &mut self.ops[id as usize];
+        op.issued = now.0;
+        op.begun = true;
+        if is_request(op.op) {
+            op.number = self.ledger.issued();
+            self.ledger.enter(now);
+        }
+        let phase = &mut self.phases[usize::from(op.phase)];
+        phase.begin.get_or_insert(now);
+        if moves(op.op) {
+            if phase.open == 0 {
+                phase.since = now.0;
+            }
+            phase.open += 1;
+        }
+        let lane = &mut self.lanes[usize::from(op.lane)];
+        lane.held = None;
+        lane.outstanding.push(id);
+        self.outstanding += 1;
+    }
+
+    /// Does to memory what an access says, at its physical address. The owner holds the right.
+    pub fn perform(&mut self, access: &Access, hpa: Hpa) {
+        let op = &mut self.ops[access.op as usize];
+        let thread = &mut self.lanes[usize::from(op.lane)].thread;
+        let bytes = usize::from(access.bytes);
+        let mut line = [0; LINE_BYTES as usize];
+        match op.op {
+            ThreadOp::ReadRange { addr, .. } => {
+                self.image.read_bytes(hpa, &mut line[..bytes]);
+                thread.put_bytes(op.token, access.addr - addr, &line[..bytes]);
+            }
+            ThreadOp::WriteRange { addr, .. } | ThreadOp::Push { addr, .. } => {
+                thread.take_bytes(op.token, access.addr - addr, &mut line[..bytes]);
+                self.image.write_bytes(hpa, &line[..bytes]);
+            }
+            other => op.value = other.perform(&self.image, hpa),
+        }
+    }
+
+    /// Whether an [`ThreadOp::Await`] has just found what it waits for to be still there.
+    pub fn waits_on(&self, access: &Access) -> bool {
+        let op = &self.ops[access.op as usize];
+        matches!(op.op, ThreadOp::Await { value, .. } if value == op.value)
+    }
+
+    /// An access has been answered. When it is the last of its operation, returns when that
+    /// completes.
+    #[inline]
+    pub fn access_done(&mut self, id: u32, answer: Answer) -> Option<SimTime> {
+        let op = &mut self.ops[id as usize];
+        op.open -= 1;
+        if answer.at >= op.last.at {
+            op.last = answer;
+        }
+        (op.begun && op.open == 0).then_some(op.last.at)
+    }
+
+    /// An operation is complete now, with what it performed.
+    ///
+    /// # Panics
+    /// If the stages of its last access do not sum to its time.
+    pub fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let now = ctx.now();
+        let op = self.ops[id as usize];
+        let lane = &mut self.lanes[usize::from(op.lane)];
+        if let Some(at) = lane.outstanding.iter().position(|other| *other == id) {
+            lane.outstanding.remove(at);
+        }
+        self.outstanding -= 1;
+        self.free.push(id);
+        let phase = &mut self.phases[usize::from(op.phase)];
+        phase.completed += 1;
+        phase.bytes += bytes_of(op.op);
+        phase.end = phase.end.max(now);
+        if moves(op.op) {
+            phase.latency.record(Picos(now.0 - op.issued));
+            phase.open -= 1;
+            if phase.open == 0 {
+                phase.busy.0 += now.0 - phase.since;
+            }
+        }
+        lane.thread.complete(op.token, op.value);
+        if is_request(op.op) {
+            self.book(ctx, &op);
+        }
+    }
+
+    /// Says what an operation will complete with.
+    pub fn set_value(&mut self, id: u32, value: u64) {
+        self.ops[id as usize].value = value;
+    }
+
+    /// An operation is complete now, with this value.
+    pub fn complete_with(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, value: u64) {
+        self.set_value(id, value);
+        self.complete(ctx, id);
+    }
+
+    /// Books a request that is complete.
+    fn book(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
+        let now = ctx.now();
+        let mut stages = op.last.stages;
+        stages[QUEUE] += op.last.begun.0 - op.issued;
+        assert_eq!(
+            stages.iter().sum::<u64>(),
+            now.0 - op.issued,
+            "latency stages sum to the latency"
+        );
+        self.ledger.leave(now, op.issued);
+        let hit = op.last.device == u16::MAX;
+        let row = RequestRow {
+            requester: 0,
+            device: op.last.device,
+            id: op.number,
+            write: writes(op.op),
+            hpa: first_of(op.op),
+            issued_ps: op.issued,
+            completed_ps: now.0,
+            hops: op.last.hops,
+            stages,
+        };
+        self.ledger.complete(ctx, row, hit);
+    }
+}
+
+/// Whether an operation is on memory, by accesses to lines.
+fn is_request(op: ThreadOp) -> bool {
+    access_of(0, op, 0).is_some()
+}
+
+/// Whether an operation moves bytes, by accesses or by DMA.
+fn moves(op: ThreadOp) -> bool {
+    bytes_of(op) > 0
+}
+
+/// Whether an operation on memory writes.
+fn writes(op: ThreadOp) -> bool {
+    access_of(0, op, 0).is_some_and(|access| access.kind.writes())
+}
+
+/// The first byte of an operation on memory.
+fn first_of(op: ThreadOp) -> u64 {
+    access_of(0, op, 0).map_or(0, |access| access.addr)
+}
+
+/// Bytes that an operation spans, by which its accesses are counted off.
+fn length_of(op: ThreadOp) -> u64 {
+    match op {
+        ThreadOp::Load { size, .. }
+        | ThreadOp::Store { size, .. }
+        | ThreadOp::Atomic { size, .. }
+        | ThreadOp::Await { size, .. } => u64::from(size),
+        ThreadOp::ReadRange { bytes, .. }
+        | ThreadOp::WriteRange { bytes, .. }
+        | ThreadOp::Push { bytes, .. } => bytes,
+        _ => 1,
+    }
+}
+
+/// Bytes that an operation moves.
+fn bytes_of(op: ThreadOp) -> u64 {
+    match op {
+        ThreadOp::Dma { bytes, .. } => bytes,
+        ThreadOp::Load { .. }
+        | ThreadOp::Store { .. }
+        | ThreadOp::Atomic { .. }
+        | ThreadOp::ReadRange { .. }
+        | ThreadOp::WriteRange { .. }
+        | ThreadOp::Push { .. } => length_of(op),
+        _ => 0,
+    }
+}
+
+/// The access of an operation that begins `covered` bytes into it; `None` where it is no access.
+fn access_of(id: u32, op: ThreadOp, covered: u64) -> Option<Access> {
+    let (kind, addr) = match op {
+        ThreadOp::Load { addr, .. } | ThreadOp::Await { addr, .. } => (AccessKind::Load, addr),
+        ThreadOp::ReadRange { addr, .. } => (AccessKind::Load, addr),
+        ThreadOp::Store { addr, .. } | ThreadOp::WriteRange { addr, .. } => {
+            (AccessKind::Store, addr)
+        }
+        ThreadOp::Atomic { addr, .. } => (AccessKind::Atomic, addr),
+        ThreadOp::Push { addr, .. } => (AccessKind::Push, addr),
+        ThreadOp::Flush { addr } => (AccessKind::Flush, addr),
+        ThreadOp::WriteBack { addr } => (AccessKind::WriteBack, addr),
+        ThreadOp::Demote { addr } => (AccessKind::Demote, addr),
+        ThreadOp::Prefetch { addr } => (AccessKind::Prefetch, addr),
+        _ => return None,
+    };
+    let at = addr + covered;
+    let left = length_of(op) - covered;
+    let in_line = LINE_BYTES - at % LINE_BYTES;
+    Some(Access {
+        op: id,
+        kind,
+        addr: at,
+        bytes: left.min(in_line) as u8,
+    })
+}
