@@ -1,10 +1,15 @@
 //! CXL devices: Type 3 memory whose host keeps it coherent (HDM-H), and Type 3 memory that the
 //! device keeps coherent by back-invalidation (HDM-DB); and a DMA engine, which is passive.
 
+mod accelerator;
 mod coherent_device;
 pub mod dma;
 mod memory_device;
 
+pub use accelerator::{
+    Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
+    HmcParams, OwnMemoryConfig,
+};
 pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,
 };

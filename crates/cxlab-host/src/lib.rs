@@ -4,16 +4,20 @@ mod cache;
 mod coherent;
 mod core;
 mod issuer;
+mod local;
 mod params;
+mod processor;
 mod requester;
 
-pub use self::core::{
-    CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, PhaseStats,
-};
+pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseStats};
 pub use cache::PrivateCache;
 pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
 pub use cxlab_agent::{
     AddressMap, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages, Window,
 };
+pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
+pub use processor::{
+    Cluster, LlcParams, Processor, ProcessorConfig, ProcessorParams, ProcessorStats,
+};
 pub use requester::{Requester, RequesterConfig};

@@ -110,6 +110,7 @@ fn alone(
         first_device: 1,
         map: Arc::new(AddressMap::new(Vec::new())),
         local: Some(LocalConfig {
+            base: LOCAL_BASE,
             backend: medium.backend(Site::alone(capacity, 1)),
             capacity,
             latency: Picos(WAY),

@@ -14,7 +14,6 @@
 //! Left out: instruction fetch, address translation, speculation, prefetching, coherence with
 //! other cores.
 
-mod local;
 mod params;
 mod stats;
 
@@ -37,8 +36,7 @@ use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, LOCAL, MEDIA, PROCESS, QUEUE};
 use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
 
-pub use local::LocalConfig;
-use local::{LocalMemory, Returned};
+use crate::local::{LocalConfig, LocalMemory, Returned};
 pub use params::{CacheLevel, CoreParams};
 pub use stats::{CoreStats, PhaseStats};
 

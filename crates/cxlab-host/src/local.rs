@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Bytes, Dpa, Picos, SimTime};
+use cxlab_engine::units::{Bytes, Dpa, Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_workload::LOCAL_BASE;
 
 /// What a host's own memory is built from.
 pub struct LocalConfig {
     /// The medium.
     pub backend: Box<dyn MemoryBackend>,
+    /// Its first address.
+    pub base: Hpa,
     /// Its capacity.
     pub capacity: Bytes,
     /// One way between the last private cache and the memory controller.
@@ -20,13 +21,13 @@ pub struct LocalConfig {
 
 /// What came back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Returned {
-    /// The core's number of the request.
-    pub(super) tag: u32,
+pub(crate) struct Returned {
+    /// The owner's number of the request.
+    pub(crate) tag: u32,
     /// How long it waited until the medium accepted it, in picoseconds.
-    pub(super) queue_ps: u64,
+    pub(crate) queue_ps: u64,
     /// How long the medium took, in picoseconds.
-    pub(super) media_ps: u64,
+    pub(crate) media_ps: u64,
 }
 
 /// A request's times on its way.
@@ -38,10 +39,11 @@ struct Times {
 
 /// The memory and what is on its way to it and back. The way takes a constant time, so neither
 /// direction changes the order.
-pub(super) struct LocalMemory {
+pub(crate) struct LocalMemory {
     backend: Box<dyn MemoryBackend>,
-    pub(super) capacity: Bytes,
-    pub(super) latency_ps: u64,
+    pub(crate) base: Hpa,
+    pub(crate) capacity: Bytes,
+    pub(crate) latency_ps: u64,
     /// On their way to the controller, or waiting there: when they arrive.
     coming: VecDeque<(u64, MemoryRequest)>,
     /// On their way back: when they arrive.
@@ -52,9 +54,10 @@ pub(super) struct LocalMemory {
 }
 
 impl LocalMemory {
-    pub(super) fn new(config: LocalConfig, requests: usize) -> Self {
+    pub(crate) fn new(config: LocalConfig, requests: usize) -> Self {
         LocalMemory {
             backend: config.backend,
+            base: config.base,
             capacity: config.capacity,
             latency_ps: config.latency.0,
             coming: VecDeque::with_capacity(requests),
@@ -66,18 +69,18 @@ impl LocalMemory {
     }
 
     /// What the medium kept about itself.
-    pub(super) fn statistics(&self, now: SimTime) -> Vec<Statistic> {
+    pub(crate) fn statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
         self.backend.statistics(now, &mut list);
         list
     }
 
-    pub(super) fn begin_measurement(&mut self, now: SimTime) {
+    pub(crate) fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
     }
 
     /// A request leaves the last private cache in `delay_ps`, which never grows shorter.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         token: u32,
@@ -89,16 +92,19 @@ impl LocalMemory {
         let at = ctx.now().0 + delay_ps + self.latency_ps;
         let request = MemoryRequest {
             id: tag,
-            dpa: Dpa(line * 64 - LOCAL_BASE.0),
+            dpa: Dpa(line * 64 - self.base.0),
             lines: 1,
             write,
         };
+        if self.times.len() <= tag as usize {
+            self.times.resize(tag as usize + 1, Times::default());
+        }
         self.coming.push_back((at, request));
         self.ask(ctx, token);
     }
 
     /// Something happens here now. What has come back is handed to `back`.
-    pub(super) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, back: &mut Vec<Returned>) {
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, back: &mut Vec<Returned>) {
         let now = ctx.now();
         if self.wake <= now.0 {
             self.wake = u64::MAX;

@@ -1,0 +1,439 @@
+//! CXL.io at an accelerator: its DMA engine, its registers, and the interrupts it raises.
+//!
+//! The engine takes one descriptor after the other; several are under way at once. A descriptor
+//! that reads asks for its bytes in requests of limited size, as many at once as there are tags,
+//! and is done when the last have passed the datapath. One that writes sends its bytes and then
+//! reads nothing, which the host answers when all has been written: that is its acknowledgement.
+
+use std::collections::VecDeque;
+
+use cxlab_agent::{interrupt_address, register_at, staging};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_link::Parcel;
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_workload::thread::{Direction, ThreadOp};
+
+use super::{Accelerator, DMA, OP};
+
+/// A descriptor.
+#[derive(Clone, Copy)]
+struct Descriptor {
+    op: u32,
+    direction: Direction,
+    host: u64,
+    device: u64,
+    bytes: u64,
+    /// Bytes asked for, or sent.
+    begun: u64,
+    /// Bytes that have come.
+    come: u64,
+    /// When its first transaction may go.
+    start: u64,
+}
+
+/// A read under way: its place among the requests is its tag.
+#[derive(Clone, Copy, Default)]
+struct Tag {
+    descriptor: usize,
+    /// Where in the descriptor its bytes begin.
+    offset: u64,
+    bytes: u64,
+    come: u64,
+}
+
+/// The engine and the registers.
+pub(super) struct Io {
+    /// By number; those that are done are free.
+    descriptors: Vec<Option<Descriptor>>,
+    /// Those with bytes to ask for or to send, in order.
+    active: VecDeque<usize>,
+    /// When the next descriptor may begin.
+    engine_free: u64,
+    /// When the datapath has moved all that it has been given.
+    path_free: u64,
+    tags: Vec<Tag>,
+    free: Vec<u32>,
+    /// Tags of writes turn round, above those of reads.
+    next_write: u32,
+    wake: u64,
+    registers: Vec<u64>,
+    /// Operations that wait for a register to differ.
+    waiting: Vec<(u32, u64, u32)>,
+    pub(super) descriptors_done: u64,
+    pub(super) bytes_read: u64,
+    pub(super) bytes_written: u64,
+}
+
+/// Tags of writes in turn.
+const WRITE_TAGS: u32 = 1 << 12;
+
+impl Io {
+    pub(super) fn new(tags: u32) -> Io {
+        Io {
+            descriptors: Vec::new(),
+            active: VecDeque::new(),
+            engine_free: 0,
+            path_free: 0,
+            tags: vec![Tag::default(); tags as usize],
+            free: (0..tags).rev().collect(),
+            next_write: 0,
+            wake: u64::MAX,
+            registers: Vec::new(),
+            waiting: Vec::new(),
+            descriptors_done: 0,
+            bytes_read: 0,
+            bytes_written: 0,
+        }
+    }
+
+    /// Descriptors that are not done.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.descriptors.iter().flatten().count() as u64
+    }
+
+    /// Measurement begins.
+    pub(super) fn begin_measurement(&mut self) {
+        (self.descriptors_done, self.bytes_read, self.bytes_written) = (0, 0, 0);
+    }
+}
+
+impl Accelerator {
+    /// An operation that is no access to memory begins.
+    pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, what: ThreadOp) {
+        let now = ctx.now();
+        self.lanes.begin(op, now);
+        match what {
+            ThreadOp::Dma {
+                direction,
+                host_addr,
+                device_addr,
+                bytes,
+            } => self.post(ctx, op, direction, host_addr, device_addr, bytes),
+            ThreadOp::MmioWrite {
+                register, value, ..
+            } => {
+                self.set_register(ctx, register, value);
+                ctx.wake_at(now + self.cycles(1), OP | op);
+            }
+            ThreadOp::MmioRead { register, .. } => {
+                let value = self.register(register);
+                let lane = self.lanes.lane_of(op);
+                self.lanes.complete_with(ctx, op, value);
+                self.wake_lane(ctx, lane, now + self.cycles(1));
+            }
+            ThreadOp::MmioAwait {
+                register, value, ..
+            } => {
+                self.io.waiting.push((register, value, op));
+                self.look_at_registers(ctx);
+            }
+            ThreadOp::Interrupt { vector } => {
+                let hpa = interrupt_address(vector);
+                self.send_io(ctx, Opcode::MWr, hpa, WRITE_TAGS, 4, true);
+                ctx.wake_at(now + self.cycles(1), OP | op);
+            }
+            _ => ctx.wake_at(now, OP | op),
+        }
+    }
+
+    fn register(&self, register: u32) -> u64 {
+        let value = self.io.registers.get(register as usize);
+        value.copied().unwrap_or(0)
+    }
+
+    fn set_register(&mut self, ctx: &mut Ctx<'_, Parcel>, register: u32, value: u64) {
+        let at = register as usize;
+        if self.io.registers.len() <= at {
+            self.io.registers.resize(at + 1, 0);
+        }
+        self.io.registers[at] = value;
+        self.look_at_registers(ctx);
+    }
+
+    /// Operations that wait for a register to differ go on when it does.
+    fn look_at_registers(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let mut at = 0;
+        while at < self.io.waiting.len() {
+            let (register, old, op) = self.io.waiting[at];
+            let value = self.register(register);
+            if value == old {
+                at += 1;
+                continue;
+            }
+            self.io.waiting.remove(at);
+            let lane = self.lanes.lane_of(op);
+            self.lanes.complete_with(ctx, op, value);
+            let next = ctx.now() + self.cycles(1);
+            self.wake_lane(ctx, lane, next);
+        }
+    }
+
+    /// A transaction of CXL.io arrives.
+    pub(super) fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        match (message.opcode, register_at(message.hpa)) {
+            (Opcode::CplD, _) => self.completed(ctx, message),
+            (Opcode::MWr, Some(register)) => {
+                let there = staging(message.source, message.tag);
+                let value = self.lanes.image().read(there, 8);
+                self.set_register(ctx, register, value);
+            }
+            (Opcode::MRd, Some(register)) => {
+                let there = staging(message.source, message.tag);
+                self.lanes.image().write(there, 8, self.register(register));
+                let mut answer = *message;
+                answer.opcode = Opcode::CplD;
+                answer.stages = LatencyStages::default();
+                (answer.source, answer.destination) = (self.port_id, message.source);
+                (answer.vc, answer.hops) = (0, 0);
+                self.roots.send(ctx, answer);
+            }
+            _ => panic!(
+                "{:?} to an address that an accelerator has not",
+                message.opcode
+            ),
+        }
+    }
+
+    /// The engine takes a descriptor.
+    fn post(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        op: u32,
+        direction: Direction,
+        host: u64,
+        device: u64,
+        bytes: u64,
+    ) {
+        let dma = &self.params.dma;
+        let taken = ctx.now().0.max(self.io.engine_free);
+        let (each, setup) = (dma.descriptor_cycles, dma.setup_cycles);
+        self.io.engine_free = taken + self.cycles(each).0;
+        let descriptor = Descriptor {
+            op,
+            direction,
+            host,
+            device,
+            bytes,
+            begun: 0,
+            come: 0,
+            start: taken + self.cycles(setup).0,
+        };
+        let free = self.io.descriptors.iter().position(Option::is_none);
+        let number = match free {
+            Some(number) => {
+                self.io.descriptors[number] = Some(descriptor);
+                number
+            }
+            None => {
+                self.io.descriptors.push(Some(descriptor));
+                self.io.descriptors.len() - 1
+            }
+        };
+        self.io.active.push_back(number);
+        self.work(ctx);
+    }
+
+    /// Sends what descriptors may send now.
+    pub(super) fn work(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        if self.io.wake <= now {
+            self.io.wake = u64::MAX;
+        }
+        while let Some(number) = self.io.active.front().copied() {
+            let Some(descriptor) = self.io.descriptors[number] else {
+                self.io.active.pop_front();
+                continue;
+            };
+            if descriptor.start > now {
+                self.wake_engine(ctx, descriptor.start);
+                return;
+            }
+            let sent = match descriptor.direction {
+                Direction::ToDevice => self.ask_bytes(ctx, number, &descriptor),
+                Direction::ToHost => self.send_bytes(ctx, number, &descriptor),
+            };
+            if !sent {
+                return;
+            }
+        }
+    }
+
+    fn wake_engine(&mut self, ctx: &mut Ctx<'_, Parcel>, at: u64) {
+        if at < self.io.wake {
+            self.io.wake = at;
+            ctx.wake_at(SimTime(at), DMA);
+        }
+    }
+
+    /// Asks for the next bytes of a descriptor; false when it must wait.
+    fn ask_bytes(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: usize,
+        descriptor: &Descriptor,
+    ) -> bool {
+        let Some(tag) = self.io.free.pop() else {
+            return false;
+        };
+        let start = descriptor.host + descriptor.begun;
+        let most = self.params.dma.read_request.0;
+        let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
+        self.io.tags[tag as usize] = Tag {
+            descriptor: number,
+            offset: descriptor.begun,
+            bytes,
+            come: 0,
+        };
+        self.send_io(ctx, Opcode::MRd, Hpa(start), tag, bytes as u16, true);
+        self.begun(number, bytes);
+        true
+    }
+
+    /// Sends the next bytes of a descriptor; false when the datapath must first move others.
+    fn send_bytes(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: usize,
+        descriptor: &Descriptor,
+    ) -> bool {
+        let now = ctx.now().0;
+        if descriptor.begun == descriptor.bytes {
+            return self.ask_acknowledgement(ctx, number);
+        }
+        if self.io.path_free > now {
+            self.wake_engine(ctx, self.io.path_free);
+            return false;
+        }
+        let start = descriptor.host + descriptor.begun;
+        let most = self.params.dma.payload.0;
+        let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
+        let tag = WRITE_TAGS + 1 + self.io.next_write;
+        self.io.next_write = (self.io.next_write + 1) % WRITE_TAGS;
+        let there = staging(self.port_id, tag);
+        let from = Hpa(descriptor.device + descriptor.begun);
+        self.lanes.image().copy(from, there, bytes);
+        let first = descriptor.begun == 0;
+        self.send_io(ctx, Opcode::MWr, Hpa(start), tag, bytes as u16, first);
+        self.io.bytes_written += bytes;
+        self.io.path_free = now + self.path_ps(bytes);
+        if let Some(descriptor) = &mut self.io.descriptors[number] {
+            descriptor.begun += bytes;
+        }
+        true
+    }
+
+    /// All has been sent: reads nothing, which is answered when all has been written.
+    fn ask_acknowledgement(&mut self, ctx: &mut Ctx<'_, Parcel>, number: usize) -> bool {
+        let Some(tag) = self.io.free.pop() else {
+            return false;
+        };
+        self.io.tags[tag as usize] = Tag {
+            descriptor: number,
+            offset: 0,
+            bytes: 0,
+            come: 0,
+        };
+        let host = self.io.descriptors[number].map_or(0, |descriptor| descriptor.host);
+        self.send_io(ctx, Opcode::MRd, Hpa(host), tag, 0, true);
+        self.io.active.pop_front();
+        true
+    }
+
+    /// Bytes of the first active descriptor are on their way.
+    fn begun(&mut self, number: usize, bytes: u64) {
+        if let Some(descriptor) = &mut self.io.descriptors[number] {
+            descriptor.begun += bytes;
+            if descriptor.begun == descriptor.bytes {
+                self.io.active.pop_front();
+            }
+        }
+    }
+
+    /// Time in which the datapath moves a transaction with so many bytes.
+    fn path_ps(&self, bytes: u64) -> u64 {
+        let whole = bytes + Message::TLP_OVERHEAD;
+        let width = self.params.dma.width.0;
+        (whole * self.params.cycle.0).div_ceil(width)
+    }
+
+    /// Bytes have come, or an acknowledgement.
+    fn completed(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let now = ctx.now().0;
+        let bytes = u64::from(message.data);
+        let tag = &mut self.io.tags[message.tag as usize];
+        tag.come += bytes;
+        let Tag {
+            descriptor: number,
+            offset,
+            bytes: whole,
+            come,
+        } = *tag;
+        let Some(mut descriptor) = self.io.descriptors[number] else {
+            panic!("a completion of a descriptor that is done")
+        };
+        if bytes > 0 {
+            let path = self.path_ps(bytes);
+            self.io.path_free = self.io.path_free.max(now) + path;
+            self.io.bytes_read += bytes;
+        }
+        if come < whole {
+            return;
+        }
+        if whole > 0 {
+            let there = staging(self.port_id, message.tag);
+            let to = Hpa(descriptor.device + offset);
+            self.lanes.image().copy(there, to, whole);
+            descriptor.come += whole;
+        }
+        self.io.free.push(message.tag);
+        self.io.descriptors[number] = Some(descriptor);
+        let done = match descriptor.direction {
+            Direction::ToDevice => descriptor.come == descriptor.bytes,
+            Direction::ToHost => true,
+        };
+        if done {
+            self.io.descriptors[number] = None;
+            self.io.descriptors_done += 1;
+            let after = self.cycles(self.params.dma.completion_cycles);
+            let at = match descriptor.direction {
+                Direction::ToDevice => SimTime(self.io.path_free) + after,
+                Direction::ToHost => SimTime(now) + after,
+            };
+            let size = descriptor.bytes.min(8) as u8;
+            let value = self.lanes.image().read(Hpa(descriptor.device), size);
+            self.lanes.set_value(descriptor.op, value);
+            ctx.wake_at(at, OP | descriptor.op);
+        }
+        self.work(ctx);
+    }
+
+    fn send_io(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        opcode: Opcode,
+        hpa: Hpa,
+        tag: u32,
+        bytes: u16,
+        ordered: bool,
+    ) {
+        self.roots.send(
+            ctx,
+            Message {
+                hpa,
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag,
+                source: self.port_id,
+                destination: self.host,
+                opcode,
+                vc: 0,
+                hops: 0,
+                meta: MemMeta::NONE,
+                cache: CacheMeta::NONE,
+                lines: u8::from(ordered),
+                data: bytes,
+            },
+        );
+    }
+}

@@ -1,0 +1,350 @@
+//! An accelerator: processing elements that run threads, with a coherent cache of host memory
+//! (Type 1 and Type 2 devices), a DMA engine, and buffers of its own.
+//!
+//! All its times are cycles of one clock. An element begins an access each cycle; the cache takes
+//! one access of all elements a cycle. Requests to the host pass a constant pipeline before the
+//! link, and answers one behind it.
+
+mod hmc;
+mod io;
+mod own;
+mod params;
+
+use std::collections::VecDeque;
+
+use cxlab_agent::{
+    Access, AccessKind, Answer, Lanes, LanesConfig, RequestRow, RequesterStats, RootPorts, Turn,
+};
+use cxlab_engine::Ctx;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
+use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
+use cxlab_protocol::{Channel, Message, Opcode, PortId};
+use cxlab_workload::thread::{SCRATCH_BASE, Thread};
+use cxlab_workload::{Image, Phase};
+
+use io::Io;
+
+use hmc::{Entry, HmcStats, Waiter, Way};
+use own::OwnMemory;
+
+pub use own::OwnMemoryConfig;
+pub use params::{AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams};
+
+/// What an accelerator is built from.
+pub struct AcceleratorConfig {
+    /// Its elements, cache and engines.
+    pub params: AcceleratorParams,
+    /// Its number among the requesters.
+    pub number: u16,
+    /// Its edge port.
+    pub port_id: PortId,
+    /// The edge port of the host whose memory it works on.
+    pub host: PortId,
+    /// Its link.
+    pub ports: Vec<LinkPort>,
+    /// Memory of its own, of a Type 2 device.
+    pub memory: Option<OwnMemoryConfig>,
+    /// What it runs.
+    pub threads: Vec<Thread>,
+    /// The phases of the threads' kernel.
+    pub phases: Vec<Phase>,
+    /// The memory of its coherence domain.
+    pub image: Image,
+    /// Whether to keep a row for each completed request.
+    pub log: bool,
+}
+
+/// Kinds of wake-up, in the upper bits of a token; ports use their number.
+const KIND_BITS: u32 = 26;
+const OP: u32 = 1 << KIND_BITS;
+const LANE: u32 = 2 << KIND_BITS;
+const SNOOP: u32 = 3 << KIND_BITS;
+const RETRY: u32 = 4 << KIND_BITS;
+const DMA: u32 = 5 << KIND_BITS;
+const MEDIUM: u32 = 6 << KIND_BITS;
+const VALUE: u32 = (1 << KIND_BITS) - 1;
+
+/// The accelerator component.
+pub struct Accelerator {
+    params: AcceleratorParams,
+    roots: RootPorts,
+    lanes: Lanes,
+    lane_wake: Vec<u64>,
+    host: PortId,
+    port_id: PortId,
+    cache: TagArray<Way>,
+    /// When the cache takes the next access.
+    cache_free: u64,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    /// Entries of lines without a place in the cache: few, so they are searched one by one.
+    leaving: Vec<u32>,
+    waiters: Vec<Waiter>,
+    free_waiters: Vec<u32>,
+    /// Lanes that found no room, and accesses that had waited and found none.
+    blocked: Vec<u32>,
+    postponed: VecDeque<(Access, u64)>,
+    /// Snoops that wait for atomic operations.
+    delayed: Vec<(u64, Message)>,
+    /// Spinning operations, and the line that each waits for a change of.
+    spinning: Vec<(LineAddr, Access)>,
+    hmc: HmcStats,
+    io: Io,
+    own: Option<OwnMemory>,
+}
+
+impl Accelerator {
+    /// Builds the component.
+    ///
+    /// # Errors
+    /// A cache of more lines than a tag array holds.
+    pub fn new(config: AcceleratorConfig) -> Result<Accelerator, GeometryError> {
+        let params = config.params;
+        let ways = u64::from(params.cache.ways.max(1));
+        let sets = (params.cache.size.0 / 64 / ways).max(1);
+        let geometry = Geometry::set_associative(sets * ways, ways)?;
+        let Some(lru) = victim::build("lru") else {
+            unreachable!("the catalog of victim policies has lru")
+        };
+        let entries = params.cache.misses.max(2);
+        let sets = (params.dmc.size.0 / 64 / u64::from(params.dmc.ways.max(1))).max(1);
+        let ways = u64::from(params.dmc.ways.max(1));
+        let dmc = Geometry::set_associative(sets * ways, ways)?;
+        let own = config.memory.map(|memory| {
+            let tags = TagArray::new(dmc, lru.as_ref(), StreamRng::new(0, "lru"));
+            OwnMemory::new(memory, tags)
+        });
+        Ok(Accelerator {
+            cache: TagArray::new(geometry, lru.as_ref(), StreamRng::new(0, "lru")),
+            cache_free: 0,
+            entries: vec![Entry::default(); entries as usize],
+            free: (0..entries).rev().collect(),
+            leaving: Vec::with_capacity(entries as usize),
+            waiters: Vec::new(),
+            free_waiters: Vec::new(),
+            blocked: Vec::new(),
+            postponed: VecDeque::new(),
+            delayed: Vec::new(),
+            spinning: Vec::new(),
+            hmc: HmcStats::default(),
+            io: Io::new(params.dma.tags),
+            own,
+            roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
+            lane_wake: vec![u64::MAX; config.threads.len()],
+            lanes: Lanes::new(LanesConfig {
+                threads: config.threads,
+                phases: config.phases,
+                image: config.image,
+                cycle: params.cycle,
+                window: params.window,
+                number: config.number,
+                log: config.log,
+            }),
+            host: config.host,
+            port_id: config.port_id,
+            params,
+        })
+    }
+
+    fn cycles(&self, count: u32) -> Picos {
+        Picos(u64::from(count) * self.params.cycle.0)
+    }
+
+    /// What was measured of its threads' requests.
+    pub fn stats(&self) -> &RequesterStats {
+        &self.lanes.ledger.stats
+    }
+
+    /// What its cache and its engines kept about themselves.
+    pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
+        let hmc = &self.hmc;
+        let own = self.own.as_ref().map(|own| own.stats).unwrap_or_default();
+        let list = [
+            ("hmc_hits", hmc.hits),
+            ("hmc_misses", hmc.misses),
+            ("hmc_merged", hmc.merged),
+            ("hmc_upgrades", hmc.upgrades),
+            ("hmc_dirty_evictions", hmc.dirty_evictions),
+            ("hmc_clean_evictions", hmc.clean_evictions),
+            ("hmc_pushes", hmc.pushes),
+            ("hmc_snoops", hmc.snoops),
+            ("hmc_snooped_modified", hmc.snooped_modified),
+            ("dma_descriptors", self.io.descriptors_done),
+            ("dma_bytes_read", self.io.bytes_read),
+            ("dma_bytes_written", self.io.bytes_written),
+            ("dmc_hits", own.dmc_hits),
+            ("dmc_misses", own.dmc_misses),
+            ("bias_flips", own.bias_flips),
+            ("host_reads", own.host_reads),
+            ("host_writes", own.host_writes),
+        ];
+        let list = list.into_iter().map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value: value as f64,
+        });
+        let mut list: Vec<Statistic> = list.collect();
+        if let Some(own) = &self.own {
+            own.statistics(now, &mut list);
+        }
+        list
+    }
+
+    /// Its threads.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// Operations and transactions under way.
+    pub fn in_flight(&self) -> u64 {
+        self.lanes.in_flight()
+            + (self.entries.len() - self.free.len()) as u64
+            + self.io.in_flight()
+            + self.own.as_ref().map_or(0, OwnMemory::in_flight)
+    }
+
+    /// Requests in flight.
+    pub fn requests_in_flight(&self) -> u64 {
+        self.lanes.ledger.in_flight()
+    }
+
+    /// Summed age, at `now`, of the requests in flight.
+    pub fn age_ps(&self, now: SimTime) -> u128 {
+        self.lanes.ledger.age_ps(now)
+    }
+
+    /// Whether every thread has ended and nothing is under way.
+    pub fn is_done(&self) -> bool {
+        self.lanes.is_done() && self.in_flight() == 0
+    }
+
+    /// Its ports, for link statistics.
+    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
+        &mut self.roots.ports
+    }
+
+    /// Takes the rows logged since the last call.
+    pub fn take_rows(&mut self) -> Vec<RequestRow> {
+        self.lanes.ledger.take_rows()
+    }
+
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        self.lanes.ledger.begin_measurement(now);
+        self.roots.begin_measurement(now);
+        self.hmc = HmcStats::default();
+        self.io.begin_measurement();
+        if let Some(own) = &mut self.own {
+            own.begin_measurement(now);
+        }
+    }
+
+    /// The run begins.
+    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for lane in 0..self.lanes.len() {
+            self.run(ctx, lane);
+        }
+    }
+
+    /// A parcel arrives from a link.
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let link = &mut self.roots.ports[port as usize];
+        let credited = link.receive(parcel);
+        if let Some(mut message) = parcel.message {
+            message.hops += 1;
+            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            match message.channel() {
+                Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
+                    self.io_message(ctx, &message);
+                }
+                Channel::M2sRwd => self.host_message(ctx, &message),
+                Channel::M2sReq if message.opcode != Opcode::MemRdFwd => {
+                    self.host_message(ctx, &message);
+                }
+                _ => self.cache_message(ctx, &message),
+            }
+        }
+        if credited {
+            self.roots.pump(ctx, port);
+        }
+    }
+
+    /// A wake-up.
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        let value = token & VALUE;
+        match token & !VALUE {
+            OP => {
+                let lane = self.lanes.lane_of(value);
+                self.lanes.complete(ctx, value);
+                self.run(ctx, lane);
+            }
+            LANE => {
+                let lane = value as usize;
+                if self.lane_wake[lane] <= ctx.now().0 {
+                    self.lane_wake[lane] = u64::MAX;
+                }
+                self.run(ctx, lane);
+            }
+            SNOOP => self.take_delayed(ctx),
+            RETRY => self.take_postponed(ctx),
+            DMA => self.work(ctx),
+            MEDIUM => self.medium_wakes(ctx),
+            _ => self.roots.wake(ctx, token),
+        }
+    }
+
+    /// Asks for a lane to be looked at then.
+    fn wake_lane(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, at: SimTime) {
+        if at.0 < self.lane_wake[lane] {
+            self.lane_wake[lane] = at.0;
+            ctx.wake_at(at, LANE | lane as u32);
+        }
+    }
+
+    fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
+        loop {
+            match self.lanes.turn(ctx, lane) {
+                Turn::Access(access) => {
+                    if !self.access(ctx, &access) {
+                        return;
+                    }
+                }
+                Turn::Other(op, what) => self.io_op(ctx, op, what),
+                Turn::Completes(op, at) => ctx.wake_at(at, OP | op),
+                Turn::NotBefore(at) => {
+                    self.wake_lane(ctx, lane, at);
+                    return;
+                }
+                Turn::Waits | Turn::Ended => return,
+            }
+        }
+    }
+
+    /// Begins an access; false when it cannot.
+    fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
+        if access.addr < SCRATCH_BASE {
+            return self.cached(ctx, access);
+        }
+        let now = ctx.now();
+        let mut cycles = self.params.buffer_cycles;
+        if access.kind == AccessKind::Atomic {
+            cycles += self.params.atomic_cycles;
+        }
+        self.lanes.access_begun(access, now);
+        self.lanes.perform(access, Hpa(access.addr));
+        self.over(
+            ctx,
+            access,
+            Answer::by_cache(now, now + self.cycles(cycles)),
+        );
+        true
+    }
+
+    /// An access is over, now or later.
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
+        if let Some(at) = self.lanes.access_done(access.op, answer) {
+            ctx.wake_at(at.max(ctx.now()), OP | access.op);
+        }
+    }
+}

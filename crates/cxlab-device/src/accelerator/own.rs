@@ -1,0 +1,468 @@
+//! The memory of a Type 2 device: lines that the host may cache and those that it may not.
+//!
+//! The host keeps this memory coherent (HDM-D). For each line the device keeps its bias: while the
+//! host may hold a copy (host bias), the device must ask it to give that up before it accesses
+//! the line itself; after that (device bias) it goes to its own memory, and to a cache of that
+//! (DMC), without the host. The host's next read brings host bias back. The host's answer to such
+//! a request is a `MemRdFwd`: it comes in order with the host's reads of the same line, so the
+//! device knows which came first (CXL 3.1, section 3.3.3).
+
+use std::collections::VecDeque;
+
+use cxlab_agent::{Access, AccessKind, Answer, MEDIA, PROCESS, QUEUE};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
+use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
+use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_protocol::{Channel, Message, Opcode};
+
+use super::{Accelerator, MEDIUM};
+
+/// Lines of a region of the bias table.
+const REGION: u64 = 4096;
+
+/// A bit for each line, made as far as any is set.
+struct LineBits(Vec<Option<Box<[u64]>>>);
+
+impl LineBits {
+    fn new(lines: u64) -> LineBits {
+        LineBits((0..lines.div_ceil(REGION)).map(|_| None).collect())
+    }
+
+    fn get(&self, line: u64) -> bool {
+        let region = self.0[(line / REGION) as usize].as_ref();
+        region.is_some_and(|bits| bits[(line % REGION / 64) as usize] >> (line % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, line: u64, on: bool) {
+        let region = &mut self.0[(line / REGION) as usize];
+        if !on && region.is_none() {
+            return;
+        }
+        let bits = region.get_or_insert_with(|| vec![0; (REGION / 64) as usize].into());
+        let word = &mut bits[(line % REGION / 64) as usize];
+        *word = *word & !(1 << (line % 64)) | u64::from(on) << (line % 64);
+    }
+}
+
+/// A line in the cache of the device's own memory.
+#[derive(Clone, Copy, Default)]
+pub(super) struct DmcWay {
+    dirty: bool,
+    locked: u64,
+}
+
+/// What a request to the medium is for.
+#[derive(Clone, Copy)]
+enum Job {
+    Free,
+    /// The host's, to be answered.
+    Host(Message),
+    /// A line for the cache.
+    Fill(LineAddr),
+    /// A modified line from the cache.
+    WriteBack,
+}
+
+/// A request to the medium, or before it.
+#[derive(Clone, Copy)]
+struct Request {
+    job: Job,
+    line: LineAddr,
+    write: bool,
+    since: u64,
+    accepted: u64,
+}
+
+/// An access that waits for a line from the medium.
+#[derive(Clone, Copy)]
+struct Waiter {
+    line: LineAddr,
+    access: Access,
+    begun: u64,
+}
+
+/// What a Type 2 device's memory is built from.
+pub struct OwnMemoryConfig {
+    /// The medium.
+    pub backend: Box<dyn MemoryBackend>,
+    /// The window of host physical addresses that it lies in, and its number among the targets.
+    pub decoder: (InterleaveSet, u32),
+    /// Lines of its capacity.
+    pub lines: u64,
+}
+
+/// Counts since measurement began.
+#[derive(Clone, Copy, Default)]
+pub(super) struct OwnStats {
+    pub(super) dmc_hits: u64,
+    pub(super) dmc_misses: u64,
+    pub(super) bias_flips: u64,
+    pub(super) host_reads: u64,
+    pub(super) host_writes: u64,
+}
+
+/// The device's own memory.
+pub(super) struct OwnMemory {
+    backend: Box<dyn MemoryBackend>,
+    decoder: InterleaveSet,
+    target: u32,
+    /// Lines that the host may hold.
+    host_bias: LineBits,
+    dmc: TagArray<DmcWay>,
+    requests: Vec<Request>,
+    free: Vec<u32>,
+    /// Requests that the medium has not accepted.
+    waiting: VecDeque<u32>,
+    waiters: Vec<Waiter>,
+    /// Reads of the host that wait for an atomic operation.
+    delayed: Vec<(u64, Message)>,
+    wake: u64,
+    done: Vec<Completion>,
+    pub(super) stats: OwnStats,
+}
+
+impl OwnMemory {
+    pub(super) fn new(config: OwnMemoryConfig, dmc: TagArray<DmcWay>) -> OwnMemory {
+        let (decoder, target) = config.decoder;
+        OwnMemory {
+            backend: config.backend,
+            decoder,
+            target,
+            host_bias: LineBits::new(config.lines),
+            dmc,
+            requests: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+            waiters: Vec::new(),
+            delayed: Vec::new(),
+            wake: u64::MAX,
+            done: Vec::new(),
+            stats: OwnStats::default(),
+        }
+    }
+
+    /// The address of a line in this memory; `None` where it lies elsewhere.
+    fn dpa(&self, line: LineAddr) -> Option<Dpa> {
+        match self.decoder.decode(Hpa(line.0 * LINE_BYTES)) {
+            Some((target, dpa)) if target == self.target => Some(dpa),
+            _ => None,
+        }
+    }
+
+    fn number(&self, line: LineAddr) -> u64 {
+        self.dpa(line).map_or(0, |dpa| dpa.0 / LINE_BYTES)
+    }
+
+    pub(super) fn in_flight(&self) -> u64 {
+        (self.requests.len() - self.free.len() + self.delayed.len()) as u64
+    }
+
+    pub(super) fn begin_measurement(&mut self, now: SimTime) {
+        self.backend.begin_measurement(now);
+        self.stats = OwnStats::default();
+    }
+
+    pub(super) fn statistics(&self, now: SimTime, list: &mut Vec<Statistic>) {
+        let mut medium = Vec::new();
+        self.backend.statistics(now, &mut medium);
+        list.extend(medium.into_iter().map(|one| Statistic {
+            name: format!("memory.{}", one.name),
+            ..one
+        }));
+    }
+}
+
+impl Accelerator {
+    /// Whether a line lies in the device's own memory.
+    #[inline]
+    pub(super) fn owns_line(&self, line: LineAddr) -> bool {
+        self.own.as_ref().is_some_and(|own| own.dpa(line).is_some())
+    }
+
+    /// Whether the host may hold a line of the device's own memory.
+    pub(super) fn is_host_biased(&self, line: LineAddr) -> bool {
+        let own = self.own.as_ref();
+        own.is_some_and(|own| own.host_bias.get(own.number(line)))
+    }
+
+    /// The host holds a line no more.
+    pub(super) fn flipped(&mut self, line: LineAddr) {
+        if let Some(own) = &mut self.own {
+            let number = own.number(line);
+            own.host_bias.set(number, false);
+            own.stats.bias_flips += 1;
+        }
+    }
+
+    /// An access to a line of the device's own memory in device bias.
+    pub(super) fn local(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime) {
+        let now = ctx.now();
+        let line = access.line();
+        let hit = self.cycles(self.params.cache.hit_cycles);
+        let atomic = self.cycles(self.params.atomic_cycles);
+        let Some(own) = &mut self.own else { return };
+        let Some(slot) = own.dmc.access(line) else {
+            own.stats.dmc_misses += 1;
+            let asked = own.waiters.iter().any(|waiter| waiter.line == line);
+            own.waiters.push(Waiter {
+                line,
+                access: *access,
+                begun: begun.0,
+            });
+            if !asked {
+                self.ask_medium(ctx, Job::Fill(line), line, false);
+            }
+            return;
+        };
+        own.stats.dmc_hits += 1;
+        let way = &mut own.dmc[slot];
+        let mut at = SimTime(now.0.max(way.locked)) + hit;
+        way.dirty |= access.kind.writes();
+        if access.kind == AccessKind::Atomic {
+            at = at + atomic;
+            way.locked = at.0;
+        }
+        self.lanes.perform(access, Hpa(access.addr));
+        if self.lanes.waits_on(access) {
+            self.spinning.push((line, *access));
+            return;
+        }
+        self.over(ctx, access, Answer::by_cache(begun, at));
+        if access.kind.writes() {
+            self.changed(ctx, line);
+        }
+    }
+
+    fn ask_medium(&mut self, ctx: &mut Ctx<'_, Parcel>, job: Job, line: LineAddr, write: bool) {
+        let Some(own) = &mut self.own else { return };
+        let request = Request {
+            job,
+            line,
+            write,
+            since: ctx.now().0,
+            accepted: 0,
+        };
+        let id = match own.free.pop() {
+            Some(id) => {
+                own.requests[id as usize] = request;
+                id
+            }
+            None => {
+                own.requests.push(request);
+                own.requests.len() as u32 - 1
+            }
+        };
+        own.waiting.push_back(id);
+        self.feed_medium(ctx);
+    }
+
+    /// Moves requests into the medium, as far as it accepts them.
+    fn feed_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now();
+        loop {
+            let Some(own) = &mut self.own else { return };
+            let Some(id) = own.waiting.front().copied() else {
+                break;
+            };
+            let Request { line, write, .. } = own.requests[id as usize];
+            if !own.backend.can_accept(now, write) {
+                break;
+            }
+            own.waiting.pop_front();
+            own.requests[id as usize].accepted = now.0;
+            let dpa = own.dpa(line).unwrap_or(Dpa(0));
+            let request = MemoryRequest {
+                id,
+                dpa,
+                lines: 1,
+                write,
+            };
+            if let Some(at) = own.backend.enqueue(now, request) {
+                // It is known already: the wake-up says so then.
+                own.done.push(Completion { id, at });
+            }
+        }
+        self.wake_medium(ctx);
+    }
+
+    fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        let Some(own) = &mut self.own else { return };
+        let known = own.done.iter().map(|completion| completion.at.0).min();
+        let next = own.backend.next_event().map_or(u64::MAX, |at| at.0);
+        let at = next.min(known.unwrap_or(u64::MAX)).max(now);
+        if at < own.wake && at != u64::MAX {
+            own.wake = at;
+            ctx.wake_at(SimTime(at), MEDIUM);
+        }
+    }
+
+    /// Something happens at the medium.
+    pub(super) fn medium_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now();
+        let Some(own) = &mut self.own else { return };
+        if own.wake <= now.0 {
+            own.wake = u64::MAX;
+        }
+        if own.backend.next_event().is_some_and(|at| at <= now) {
+            own.backend.advance(now, &mut own.done);
+        }
+        let mut at = 0;
+        while let Some(own) = &mut self.own
+            && at < own.done.len()
+        {
+            if own.done[at].at > now {
+                at += 1;
+                continue;
+            }
+            let Completion { id, .. } = own.done.remove(at);
+            let request = own.requests[id as usize];
+            own.requests[id as usize].job = Job::Free;
+            own.free.push(id);
+            self.medium_done(ctx, &request);
+        }
+        self.take_delayed_reads(ctx);
+        self.feed_medium(ctx);
+    }
+
+    fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request) {
+        match request.job {
+            Job::Host(message) => {
+                let mut answer = message;
+                answer.stages.queue += request.accepted - request.since;
+                answer.stages.media += ctx.now().0 - request.accepted;
+                self.answer_host(ctx, &answer);
+            }
+            Job::Fill(line) => self.filled(ctx, line, request),
+            Job::WriteBack | Job::Free => {}
+        }
+    }
+
+    /// A line has come for the cache, unless the host has taken it meanwhile.
+    fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
+        let host = self.is_host_biased(line);
+        let mut out = None;
+        let Some(own) = &mut self.own else { return };
+        if !host {
+            if let Room::Evict(block) = own.dmc.room(line)
+                && let Some(slot) = own.dmc.find(block.victim)
+            {
+                out = Some(own.dmc.remove(slot));
+            }
+            own.dmc.insert(line, DmcWay::default());
+        }
+        let (ready, rest): (Vec<Waiter>, Vec<Waiter>) = own
+            .waiters
+            .drain(..)
+            .partition(|waiter| waiter.line == line);
+        own.waiters = rest;
+        if let Some((line, DmcWay { dirty: true, .. })) = out {
+            self.ask_medium(ctx, Job::WriteBack, line, true);
+        }
+        for (place, waiter) in ready.into_iter().enumerate() {
+            if host || place > 0 {
+                self.again(ctx, waiter.access, SimTime(waiter.begun));
+            } else {
+                self.first_filled(ctx, &waiter, request);
+            }
+        }
+    }
+
+    /// The access that asked for a line is answered by the medium.
+    fn first_filled(&mut self, ctx: &mut Ctx<'_, Parcel>, waiter: &Waiter, request: &Request) {
+        let access = waiter.access;
+        let line = access.line();
+        let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
+        if access.kind == AccessKind::Atomic {
+            at = at + self.cycles(self.params.atomic_cycles);
+        }
+        if let Some(own) = &mut self.own
+            && let Some(slot) = own.dmc.find(line)
+        {
+            let way = &mut own.dmc[slot];
+            way.dirty |= access.kind.writes();
+            if access.kind == AccessKind::Atomic {
+                way.locked = at.0;
+            }
+        }
+        self.lanes.perform(&access, Hpa(access.addr));
+        if self.lanes.waits_on(&access) {
+            self.spinning.push((line, access));
+            return;
+        }
+        let mut answer = Answer::by_cache(SimTime(waiter.begun), at);
+        answer.stages = Default::default();
+        answer.stages[MEDIA] = ctx.now().0 - request.accepted;
+        answer.stages[PROCESS] = at.0 - ctx.now().0;
+        let sum: u64 = answer.stages.iter().sum();
+        answer.stages[QUEUE] = at.0 - waiter.begun - sum;
+        answer.device = cxlab_agent::LOCAL;
+        self.over(ctx, &access, answer);
+        if access.kind.writes() {
+            self.changed(ctx, line);
+        }
+    }
+
+    /// The host reads or writes the device's memory.
+    pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let now = ctx.now();
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        let mut message = *message;
+        message.stages.device += self.params.ingress().0 as u32;
+        let write = message.channel() == Channel::M2sRwd;
+        let Some(own) = &mut self.own else {
+            panic!("{:?} to a device without memory", message.opcode)
+        };
+        let number = own.number(line);
+        if write {
+            own.stats.host_writes += 1;
+            let gone = message.meta.field == MetaField::Meta0State
+                && message.meta.value == MetaValue::Invalid;
+            own.host_bias.set(number, !gone);
+            self.ask_medium(ctx, Job::Host(message), line, true);
+            return;
+        }
+        let slot = own.dmc.find(line);
+        if let Some(slot) = slot
+            && own.dmc[slot].locked > now.0
+        {
+            let at = own.dmc[slot].locked;
+            own.delayed.push((at, message));
+            ctx.wake_at(SimTime(at), MEDIUM);
+            return;
+        }
+        own.stats.host_reads += 1;
+        own.host_bias.set(number, true);
+        let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
+        if dirty {
+            self.ask_medium(ctx, Job::WriteBack, line, true);
+        }
+        self.changed(ctx, line);
+        self.ask_medium(ctx, Job::Host(message), line, false);
+    }
+
+    fn take_delayed_reads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        let Some(own) = &mut self.own else { return };
+        let (ready, rest): (Vec<_>, Vec<_>) = own.delayed.drain(..).partition(|(at, _)| *at <= now);
+        own.delayed = rest;
+        for (_, message) in ready {
+            self.host_message(ctx, &message);
+        }
+    }
+
+    fn answer_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let mut answer = *message;
+        answer.opcode = match message.channel() {
+            Channel::M2sRwd => Opcode::Cmp,
+            _ => Opcode::MemData,
+        };
+        answer.stages.device += self.params.egress().0 as u32;
+        std::mem::swap(&mut answer.source, &mut answer.destination);
+        (answer.vc, answer.hops) = (0, 0);
+        self.roots.send(ctx, answer);
+    }
+}

@@ -1,0 +1,164 @@
+//! What a user says of an accelerator: the single home of the defaults. Times are in cycles of
+//! the device, so that its clock alone turns an FPGA into an ASIC (Cohet, section VI-A2).
+
+use cxlab_engine::units::{Bytes, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How an accelerator reaches the host's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcceleratorKind {
+    /// A CXL Type 1 device: a coherent cache of host memory over CXL.cache, and DMA over CXL.io.
+    #[default]
+    Type1,
+    /// A PCIe device: DMA only. Loads and stores reach its own buffers alone.
+    Pcie,
+}
+
+/// The cache of host memory of a Type 1 or Type 2 device (HMC).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct HmcParams {
+    /// Capacity: a multiple of `ways` lines of 64 B. Default 128 KiB (Cohet, Table I).
+    pub size: Bytes,
+    /// Lines of a set. 1 to 65536. Default 4 (Cohet, Table I).
+    #[schemars(range(min = 1, max = 65536))]
+    pub ways: u32,
+    /// Cycles from an element's access to its answer, when the cache has the line. Default 46:
+    /// 115 ns at 400 MHz (Cohet, section VI-B2).
+    pub hit_cycles: u32,
+    /// Requests to the host under way at once (CQIDs). 1 to 4096. Default 128 (*assumed*).
+    #[schemars(range(min = 1, max = 4096))]
+    pub misses: u32,
+    /// Cycles from an element's access to the link, when the cache does not have the line.
+    /// Default 100 (*assumed*).
+    pub request_cycles: u32,
+    /// Cycles from the link to the element. Default 100 (*assumed*).
+    pub response_cycles: u32,
+}
+
+impl Default for HmcParams {
+    fn default() -> Self {
+        HmcParams {
+            size: Bytes(128 << 10),
+            ways: 4,
+            hit_cycles: 46,
+            misses: 128,
+            request_cycles: 100,
+            response_cycles: 100,
+        }
+    }
+}
+
+/// The cache of a Type 2 device's own memory (DMC). Hits take as long as in the cache of host memory.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct DmcParams {
+    /// Capacity: a multiple of `ways` lines of 64 B. Default 32 KiB (*assumed*).
+    pub size: Bytes,
+    /// Lines of a set. 1 to 65536. Default 4 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub ways: u32,
+}
+
+impl Default for DmcParams {
+    fn default() -> Self {
+        DmcParams {
+            size: Bytes(32 << 10),
+            ways: 4,
+        }
+    }
+}
+
+/// An accelerator.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct AcceleratorParams {
+    /// How it reaches the host's memory. Default `type1`.
+    pub kind: AcceleratorKind,
+    /// Time of a cycle. At least 1 ps. Default 2.5 ns: 400 MHz (Cohet, section VI-A1).
+    pub cycle: Picos,
+    /// Processing elements. 1 to 1024. Default 1.
+    #[schemars(range(min = 1, max = 1024))]
+    pub elements: u32,
+    /// Operations of an element outstanding at once. 1 to 4096. Default 256 (*assumed*).
+    #[schemars(range(min = 1, max = 4096))]
+    pub window: u32,
+    /// Cycles that an element spends on an atomic operation beside its access: it reads the
+    /// request, computes, and answers. Default 20 (*assumed*).
+    pub atomic_cycles: u32,
+    /// The cache of host memory, unless `kind = "pcie"`.
+    pub cache: HmcParams,
+    /// The cache of its own memory, where it has any.
+    pub dmc: DmcParams,
+    /// Cycles from an access to the device's own buffers to its answer. Default 4 (*assumed*).
+    pub buffer_cycles: u32,
+    /// The DMA engine.
+    pub dma: DmaParams,
+}
+
+impl Default for AcceleratorParams {
+    fn default() -> Self {
+        AcceleratorParams {
+            kind: AcceleratorKind::Type1,
+            cycle: Picos(2_500),
+            elements: 1,
+            window: 256,
+            atomic_cycles: 20,
+            cache: HmcParams::default(),
+            dmc: DmcParams::default(),
+            buffer_cycles: 4,
+            dma: DmaParams::default(),
+        }
+    }
+}
+
+impl AcceleratorParams {
+    /// Constant time before its link.
+    pub fn egress(&self) -> Picos {
+        Picos(u64::from(self.cache.request_cycles) * self.cycle.0)
+    }
+
+    /// Constant time behind its link.
+    pub fn ingress(&self) -> Picos {
+        Picos(u64::from(self.cache.response_cycles) * self.cycle.0)
+    }
+}
+
+/// A DMA engine.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct DmaParams {
+    /// Cycles from a descriptor's arrival to its first transaction on the link. Default 600
+    /// (*assumed*).
+    pub setup_cycles: u32,
+    /// Cycles from the last byte's arrival to the descriptor's completion. Default 200
+    /// (*assumed*).
+    pub completion_cycles: u32,
+    /// Cycles between the beginnings of two descriptors. Default 28 (*assumed*).
+    pub descriptor_cycles: u32,
+    /// Bytes that the engine moves in a cycle. Default 64 B (512-bit datapath).
+    pub width: Bytes,
+    /// Read requests under way at once (tags). 1 to 1024. Default 256 (*assumed*).
+    #[schemars(range(min = 1, max = 1024))]
+    pub tags: u32,
+    /// Most bytes of a read request: 64 B to 4 KiB, a power of two. Default 512 B.
+    pub read_request: Bytes,
+    /// Most bytes of a transaction's payload: 64 B to 512 B, a power of two. Default 256 B.
+    pub payload: Bytes,
+}
+
+impl Default for DmaParams {
+    fn default() -> Self {
+        DmaParams {
+            setup_cycles: 600,
+            completion_cycles: 200,
+            descriptor_cycles: 28,
+            width: Bytes(64),
+            tags: 256,
+            read_request: Bytes(512),
+            payload: Bytes(256),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The private caches of a core: two levels, the second with the state of each line.
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, LineAddr};
+use cxlab_memory::{Geometry, GeometryError, Room, TagArray, victim};
+
+use crate::core::CacheLevel;
+
+/// How a core holds a line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Held {
+    /// Not.
+    #[default]
+    Invalid,
+    /// Others may hold it too.
+    Shared,
+    /// Alone, as memory has it.
+    Exclusive,
+    /// Alone, newer than memory.
+    Modified,
+}
+
+/// The level that answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The first.
+    L1,
+    /// The second.
+    L2,
+}
+
+/// Both private caches of one core. The second includes the first.
+pub struct CoreCaches {
+    l1: TagArray<()>,
+    l2: TagArray<Held>,
+}
+
+/// An array of least-recently-used sets.
+pub fn lru<T: Copy + Default>(size: Bytes, ways: u32) -> Result<TagArray<T>, GeometryError> {
+    let ways = u64::from(ways.max(1));
+    let sets = (size.0 / 64 / ways).max(1);
+    let geometry = Geometry::set_associative(sets * ways, ways)?;
+    let Some(policy) = victim::build("lru") else {
+        unreachable!("the catalog of victim policies has lru")
+    };
+    Ok(TagArray::new(
+        geometry,
+        policy.as_ref(),
+        StreamRng::new(0, "lru"),
+    ))
+}
+
+impl CoreCaches {
+    /// Empty caches.
+    ///
+    /// # Errors
+    /// More lines than a tag array holds.
+    pub fn new(l1: &CacheLevel, l2: &CacheLevel) -> Result<CoreCaches, GeometryError> {
+        Ok(CoreCaches {
+            l1: lru(l1.size, l1.ways)?,
+            l2: lru(l2.size, l2.ways)?,
+        })
+    }
+
+    /// How the core holds a line.
+    pub fn held(&self, line: LineAddr) -> Held {
+        self.l2
+            .find(line)
+            .map_or(Held::Invalid, |slot| self.l2[slot])
+    }
+
+    /// Uses a line that the core holds well enough, to store if `owns`; the level that had it.
+    #[inline]
+    pub fn access(&mut self, line: LineAddr, owns: bool) -> Option<Level> {
+        let slot = self.l2.find(line)?;
+        match (owns, self.l2[slot]) {
+            (false, Held::Invalid) | (true, Held::Invalid | Held::Shared) => return None,
+            (true, _) => self.l2[slot] = Held::Modified,
+            (false, _) => {}
+        }
+        self.l2.touch(slot);
+        if self.l1.access(line).is_some() {
+            return Some(Level::L1);
+        }
+        self.l1.fill(line, ());
+        Some(Level::L2)
+    }
+
+    /// Takes a line in, or changes how it is held. What has to make room is returned with how it
+    /// was held.
+    pub fn insert(&mut self, line: LineAddr, held: Held) -> Option<(LineAddr, Held)> {
+        if let Some(slot) = self.l2.find(line) {
+            self.l2[slot] = held;
+            return None;
+        }
+        let mut out = None;
+        if let Room::Evict(block) = self.l2.room(line)
+            && let Some(slot) = self.l2.find(block.victim)
+        {
+            out = Some(self.l2.remove(slot));
+            self.drop_l1(block.victim);
+        }
+        self.l2.insert(line, held);
+        self.l1.fill(line, ());
+        out
+    }
+
+    fn drop_l1(&mut self, line: LineAddr) {
+        if let Some(slot) = self.l1.find(line) {
+            self.l1.remove(slot);
+        }
+    }
+
+    /// Gives a line up; how it was held.
+    pub fn drop_line(&mut self, line: LineAddr) -> Held {
+        let Some(slot) = self.l2.find(line) else {
+            return Held::Invalid;
+        };
+        self.drop_l1(line);
+        self.l2.remove(slot).1
+    }
+
+    /// Keeps a line shared at most; how it was held.
+    pub fn share(&mut self, line: LineAddr) -> Held {
+        let Some(slot) = self.l2.find(line) else {
+            return Held::Invalid;
+        };
+        let was = self.l2[slot];
+        self.l2[slot] = was.min(Held::Shared);
+        was
+    }
+
+    /// Makes a line as memory has it; how it was held.
+    pub fn clean(&mut self, line: LineAddr) -> Held {
+        let Some(slot) = self.l2.find(line) else {
+            return Held::Invalid;
+        };
+        let was = self.l2[slot];
+        self.l2[slot] = was.min(Held::Exclusive);
+        was
+    }
+}

@@ -1,0 +1,155 @@
+//! CXL.cache: what devices ask of the home agent and how they answer its snoops.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::cache_home::{Event, Peer, Peers};
+use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
+use cxlab_protocol::coherence::fields::GoState;
+use cxlab_protocol::coherence::message::Snoop;
+use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode, PortId};
+
+use super::home::{Txn, What};
+use super::{ARRIVE, Processor};
+
+impl Processor {
+    /// The holder that a device is.
+    ///
+    /// # Panics
+    /// If it is none of the host's accelerators: the plan bound them.
+    pub(super) fn peer_of(&self, port: PortId) -> Peer {
+        let place = self.devices.iter().position(|device| *device == port);
+        let Some(peer) = place.and_then(Peer::new) else {
+            panic!("{port:?} is no accelerator of this host")
+        };
+        peer
+    }
+
+    /// A message of CXL.cache arrives.
+    pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        match message.channel() {
+            Channel::D2hReq => self.device_asks(ctx, message),
+            Channel::D2hRsp => self.device_answers(ctx, message),
+            _ => self.device_data(ctx, message),
+        }
+    }
+
+    /// A device asks for a line. The home agent takes such requests one after the other.
+    fn device_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let Some(request) = Request::from_opcode(message.opcode, message.cache.push) else {
+            panic!("{:?} is not modelled", message.opcode)
+        };
+        let now = ctx.now();
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        let mut txn = Txn::new(line, What::Device(request), 0);
+        txn.peer = self.peer_of(message.source);
+        txn.source = message.source;
+        txn.tag = message.tag;
+        txn.stages = message.stages;
+        txn.stages.device += self.params.root_port_time.0 as u32;
+        let start = now.0.max(self.home_free);
+        txn.stages.queue += start - now.0;
+        self.home_free = start + self.params.home_interval.0;
+        self.stats.device_requests += 1;
+        let id = self.open(txn);
+        if start == now.0 {
+            self.arrive(ctx, id);
+        } else {
+            ctx.wake_at(SimTime(start), ARRIVE | id);
+        }
+    }
+
+    fn device_answers(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let Some(answer) = Answer::from_opcode(message.opcode) else {
+            panic!("{:?} answers no snoop", message.opcode)
+        };
+        let peer = self.peer_of(message.source);
+        let id = u32::from(message.cache.uqid);
+        self.apply(ctx, id, Event::Answer(peer, answer));
+    }
+
+    fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let id = u32::from(message.cache.uqid);
+        let event = match self.is_snooping(id) {
+            true => Event::SnoopData,
+            false => Event::PulledData(message.cache.bogus),
+        };
+        self.apply(ctx, id, event);
+    }
+
+    /// Snoops the caches of devices.
+    pub(super) fn snoop_devices(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        snoop: Snoop,
+        peers: Peers,
+    ) {
+        for peer in peers.iter() {
+            self.stats.device_snoops += 1;
+            let device = self.devices[peer.index()];
+            let line = self.txns[id as usize].line;
+            let opcode = snoop.cache_opcode();
+            let stages = LatencyStages::default();
+            self.send_cache(ctx, device, line, opcode, 0, id, GoState::Invalid, stages);
+        }
+    }
+
+    /// Answers the device that a transaction is for.
+    pub(super) fn reply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, reply: Reply) {
+        let txn = self.txns[id as usize];
+        let mut stages = txn.stages;
+        stages.media += txn.media_ps;
+        stages.coherence += ctx.now().0 - txn.arrived - txn.media_ps;
+        stages.device += self.params.root_port_time.0 as u32;
+        let owner = self.map.locate(Hpa(txn.line.0 * LINE_BYTES));
+        let opcode = match reply {
+            // Of the device's own memory: in order with the reads of it that follow.
+            Reply::Go(_) if owner.is_some_and(|(device, _)| device == txn.source) => {
+                Opcode::MemRdFwd
+            }
+            reply => reply.opcode(),
+        };
+        let granted = reply.granted();
+        self.send_cache(
+            ctx, txn.source, txn.line, opcode, txn.tag, id, granted, stages,
+        );
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn send_cache(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        device: PortId,
+        line: LineAddr,
+        opcode: Opcode,
+        tag: u32,
+        uqid: u32,
+        granted: GoState,
+        stages: LatencyStages,
+    ) {
+        debug_assert!(uqid < u32::from(CacheMeta::IDS), "UQIDs have 12 bits");
+        self.roots.send(
+            ctx,
+            Message {
+                hpa: Hpa(line.0 * LINE_BYTES),
+                issued_ps: ctx.now().0,
+                stages,
+                tag,
+                source: self.port_id,
+                destination: device,
+                opcode,
+                vc: 0,
+                hops: 0,
+                meta: MemMeta::NONE,
+                cache: CacheMeta {
+                    uqid: uqid as u16,
+                    granted,
+                    ..CacheMeta::NONE
+                },
+                lines: 1,
+                data: 0,
+            },
+        );
+    }
+}

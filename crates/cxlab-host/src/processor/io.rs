@@ -1,0 +1,405 @@
+//! CXL.io at the host: DMA of devices to and from memory, which the caches of the host and of its
+//! devices are asked about, registers of devices, and interrupts.
+//!
+//! A write of a device waits for all earlier ones of the same device if it is ordered (the first
+//! of a descriptor, an interrupt), and so does a read; the others of a descriptor may pass one
+//! another (relaxed ordering). What is written is left in the last-level cache, as with DDIO.
+
+use std::collections::VecDeque;
+
+use cxlab_agent::{interrupt_at, register_address, staging};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::cache_home::Peer;
+use cxlab_protocol::coherence::cache_message::Request;
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_workload::thread::ThreadOp;
+
+use super::home::{Txn, What};
+use super::{COMING, GOING, OP, Processor};
+
+/// The root complex, as a holder of lines.
+pub(super) const IO: usize = 62;
+
+/// Tags of the host's own requests to registers.
+const TAGS: u32 = 1 << 12;
+
+/// What a device has under way.
+#[derive(Default)]
+pub(super) struct Source {
+    /// Lines that it writes.
+    open: u32,
+    /// What waits for those.
+    queue: VecDeque<Message>,
+}
+
+/// A read or write of a device.
+#[derive(Clone, Copy)]
+struct Open {
+    message: Message,
+    /// Lines of a read that have come: a bit each, from the first on.
+    come: u128,
+    /// Lines of a write that are not done.
+    lines: u32,
+    /// Bytes of a read that have been answered.
+    answered: u32,
+}
+
+/// The host's side of CXL.io.
+pub(super) struct Io {
+    sources: Vec<Source>,
+    under_way: Vec<Open>,
+    free: Vec<u32>,
+    next_tag: u32,
+    /// Operations that wait for registers, by tag.
+    waiting: Vec<(u32, u32)>,
+    /// In the root complex, in and out: when they have passed it.
+    coming: VecDeque<(u64, Message)>,
+    going: VecDeque<(u64, Message)>,
+    /// Interrupts that nobody has taken, and operations that wait for one.
+    raised: Vec<u16>,
+    handlers: Vec<(u16, u32)>,
+}
+
+impl Io {
+    pub(super) fn new(devices: usize) -> Io {
+        Io {
+            sources: (0..devices).map(|_| Source::default()).collect(),
+            under_way: Vec::new(),
+            free: Vec::new(),
+            next_tag: 0,
+            waiting: Vec::new(),
+            coming: VecDeque::new(),
+            going: VecDeque::new(),
+            raised: Vec::new(),
+            handlers: Vec::new(),
+        }
+    }
+
+    /// A place for a transaction of so many lines.
+    fn open(&mut self, message: &Message, lines: u32) -> u32 {
+        let open = Open {
+            message: *message,
+            come: 0,
+            lines,
+            answered: 0,
+        };
+        match self.free.pop() {
+            Some(number) => {
+                self.under_way[number as usize] = open;
+                number
+            }
+            None => {
+                self.under_way.push(open);
+                self.under_way.len() as u32 - 1
+            }
+        }
+    }
+}
+
+impl Processor {
+    /// A transaction of CXL.io arrives; it passes the root complex.
+    pub(super) fn io_arrives(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let at = ctx.now() + self.params.io_time;
+        self.io.coming.push_back((at.0, *message));
+        ctx.wake_at(at, COMING);
+    }
+
+    /// Transactions that have passed the root complex.
+    pub(super) fn io_come(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some((at, message)) = self.io.coming.front().copied()
+            && at <= ctx.now().0
+        {
+            self.io.coming.pop_front();
+            self.io_message(ctx, &message);
+        }
+    }
+
+    /// Answers that have passed the root complex.
+    pub(super) fn io_goes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some((at, message)) = self.io.going.front().copied()
+            && at <= ctx.now().0
+        {
+            self.io.going.pop_front();
+            self.roots.send(ctx, message);
+        }
+    }
+
+    /// A transaction of CXL.io is at the home agent.
+    fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        if message.opcode == Opcode::CplD {
+            self.register_read(ctx, message);
+            return;
+        }
+        let source = self.peer_of(message.source).index();
+        if self.must_wait(source, message) {
+            self.io.sources[source].queue.push_back(*message);
+        } else {
+            self.begin_io(ctx, source, message);
+        }
+    }
+
+    fn must_wait(&self, source: usize, message: &Message) -> bool {
+        let source = &self.io.sources[source];
+        let relaxed = message.opcode == Opcode::MWr && message.is_relaxed();
+        !source.queue.is_empty() || source.open > 0 && !relaxed
+    }
+
+    fn begin_io(&mut self, ctx: &mut Ctx<'_, Parcel>, source: usize, message: &Message) {
+        if message.opcode == Opcode::MRd {
+            self.begin_read(ctx, message);
+        } else if let Some(vector) = interrupt_at(message.hpa) {
+            self.interrupted(ctx, vector);
+        } else {
+            self.begin_write(ctx, source, message);
+        }
+    }
+
+    /// The lines of a transaction: the first, and how many.
+    fn lines_of(message: &Message) -> (u64, u64) {
+        let last = message.hpa.0 + u64::from(message.data.max(1)) - 1;
+        let first = message.hpa.0 / LINE_BYTES;
+        (first, last / LINE_BYTES - first + 1)
+    }
+
+    fn begin_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let (first, lines) = Self::lines_of(message);
+        let number = self.io.open(message, lines as u32);
+        if message.data == 0 {
+            // A read of nothing says that all earlier writes are done.
+            self.answer_read(ctx, number);
+            return;
+        }
+        for line in first..first + lines {
+            self.dma_line(ctx, line, What::DmaRead, number, message.source);
+        }
+    }
+
+    fn begin_write(&mut self, ctx: &mut Ctx<'_, Parcel>, source: usize, message: &Message) {
+        let (first, lines) = Self::lines_of(message);
+        self.io.sources[source].open += lines as u32;
+        let number = self.io.open(message, lines as u32);
+        for line in first..first + lines {
+            self.dma_line(ctx, line, What::DmaWrite, number, message.source);
+        }
+    }
+
+    fn dma_line(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        line: u64,
+        what: What,
+        number: u32,
+        source: PortId,
+    ) {
+        let mut txn = Txn::new(LineAddr(line), what, 0);
+        if let Some(peer) = Peer::new(IO) {
+            txn.peer = peer;
+        }
+        txn.source = source;
+        txn.tag = number;
+        self.stats.dma_lines += 1;
+        let id = self.open(txn);
+        self.arrive(ctx, id);
+    }
+
+    /// What the root complex asks the table for.
+    pub(super) fn dma_request(what: What) -> Request {
+        match what {
+            What::DmaRead => Request::RdCurr,
+            _ => Request::ItoMWr,
+        }
+    }
+
+    /// The bytes of a transaction that lie in a line: where they begin, how many, and where they
+    /// are on their way.
+    fn part(&self, txn: &Txn) -> (Hpa, u64, Hpa) {
+        let message = &self.io.under_way[txn.tag as usize].message;
+        let line = txn.line.0 * LINE_BYTES;
+        let start = line.max(message.hpa.0);
+        let end = (line + LINE_BYTES).min(message.hpa.0 + u64::from(message.data));
+        let mut there = staging(message.source, message.tag);
+        there.0 += start - message.hpa.0;
+        (Hpa(start), end - start, there)
+    }
+
+    /// A line of a read has its value.
+    pub(super) fn dma_read(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = self.txns[id as usize];
+        let (hpa, bytes, there) = self.part(&txn);
+        self.lanes.image().copy(hpa, there, bytes);
+        let read = &mut self.io.under_way[txn.tag as usize];
+        let first = read.message.hpa.0 / LINE_BYTES;
+        read.come |= 1 << (txn.line.0 - first);
+        self.answer_read(ctx, txn.tag);
+    }
+
+    /// Sends the completions of a read whose lines have come, in order.
+    fn answer_read(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {
+        loop {
+            let read = self.io.under_way[number as usize];
+            let total = u32::from(read.message.data);
+            let left = total - read.answered;
+            // A completion ends at a multiple of its size, but for the last.
+            let start = read.message.hpa.0 + u64::from(read.answered);
+            let most = u64::from(self.params.payload.0 as u32);
+            let bytes = u64::from(left).min(most - start % most) as u32;
+            let first = read.message.hpa.0 / LINE_BYTES;
+            let end = (start + u64::from(bytes).max(1) - 1) / LINE_BYTES - first + 1;
+            let all = (1u128 << end) - 1;
+            if total > 0 && read.come & all != all {
+                return;
+            }
+            let mut message = read.message;
+            message.opcode = Opcode::CplD;
+            message.data = bytes as u16;
+            message.hpa = Hpa(start);
+            self.send_io(ctx, read.message.source, message);
+            self.io.under_way[number as usize].answered += bytes;
+            if left == bytes {
+                self.io.free.push(number);
+                return;
+            }
+        }
+    }
+
+    /// A line of a write takes effect.
+    pub(super) fn dma_write(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = self.txns[id as usize];
+        let (hpa, bytes, there) = self.part(&txn);
+        self.lanes.image().copy(there, hpa, bytes);
+        self.changed(ctx, txn.line);
+    }
+
+    /// A line of a write is done: what waited for it may go on.
+    pub(super) fn dma_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        let read = &mut self.io.under_way[txn.tag as usize];
+        read.lines -= 1;
+        let last = read.lines == 0;
+        let source = self.peer_of(txn.source).index();
+        if last {
+            self.io.free.push(txn.tag);
+        }
+        self.io.sources[source].open -= 1;
+        while let Some(message) = self.io.sources[source].queue.front().copied() {
+            let relaxed = message.opcode == Opcode::MWr && message.is_relaxed();
+            if self.io.sources[source].open > 0 && !relaxed {
+                return;
+            }
+            self.io.sources[source].queue.pop_front();
+            self.begin_io(ctx, source, &message);
+        }
+    }
+
+    fn interrupted(&mut self, ctx: &mut Ctx<'_, Parcel>, vector: u16) {
+        self.stats.interrupts += 1;
+        let waits = self.io.handlers.iter().position(|(on, _)| *on == vector);
+        match waits {
+            Some(at) => {
+                let (_, op) = self.io.handlers.remove(at);
+                ctx.wake_at(ctx.now() + self.params.interrupt_time, OP | op);
+            }
+            None => self.io.raised.push(vector),
+        }
+    }
+
+    /// A core's operation on registers and interrupts begins.
+    pub(super) fn io_op(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, what: ThreadOp) {
+        self.lanes.begin(op, ctx.now());
+        match what {
+            ThreadOp::MmioWrite {
+                device,
+                register,
+                value,
+            } => {
+                let tag = self.next_tag();
+                let there = staging(self.port_id, tag);
+                self.lanes.image().write(there, 8, value);
+                self.send_register(ctx, device, register, Opcode::MWr, tag);
+                // It is posted: the core goes on when it has left for the root port.
+                ctx.wake_at(ctx.now() + self.params.mesh_time, OP | op);
+            }
+            ThreadOp::MmioRead { device, register } => {
+                let tag = self.next_tag();
+                self.io.waiting.push((tag, op));
+                self.send_register(ctx, device, register, Opcode::MRd, tag);
+            }
+            ThreadOp::WaitInterrupt { vector } => {
+                let raised = self.io.raised.iter().position(|one| *one == vector);
+                match raised {
+                    Some(at) => {
+                        self.io.raised.remove(at);
+                        ctx.wake_at(ctx.now() + self.params.interrupt_time, OP | op);
+                    }
+                    None => self.io.handlers.push((vector, op)),
+                }
+            }
+            _ => ctx.wake_at(ctx.now(), OP | op),
+        }
+    }
+
+    fn next_tag(&mut self) -> u32 {
+        let tag = self.io.next_tag;
+        self.io.next_tag = (tag + 1) % TAGS;
+        tag
+    }
+
+    /// A register's value has come.
+    fn register_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let waits = self.io.waiting.iter();
+        let Some(at) = waits.clone().position(|(tag, _)| *tag == message.tag) else {
+            panic!("a completion that nobody waits for")
+        };
+        let (_, op) = self.io.waiting.swap_remove(at);
+        let value = self
+            .lanes
+            .image()
+            .read(staging(self.port_id, message.tag), 8);
+        let lane = self.lanes.lane_of(op);
+        self.lanes.complete_with(ctx, op, value);
+        self.run(ctx, lane);
+    }
+
+    fn send_register(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        device: u16,
+        register: u32,
+        opcode: Opcode,
+        tag: u32,
+    ) {
+        let port = self.devices[usize::from(device)];
+        let message = Message {
+            hpa: register_address(register),
+            issued_ps: ctx.now().0,
+            stages: LatencyStages::default(),
+            tag,
+            source: self.port_id,
+            destination: port,
+            opcode,
+            vc: 0,
+            hops: 0,
+            meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
+            lines: 1,
+            data: 8,
+        };
+        self.roots.send(ctx, message);
+    }
+
+    /// Sends an answer; it passes the root complex.
+    fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
+        let at = ctx.now() + self.params.io_time;
+        let message = Message {
+            source: self.port_id,
+            destination: to,
+            stages: LatencyStages::default(),
+            vc: 0,
+            hops: 0,
+            ..message
+        };
+        self.io.going.push_back((at.0, message));
+        ctx.wake_at(at, GOING);
+    }
+}

@@ -1,0 +1,127 @@
+//! The processor's way to memory: its own, on NUMA nodes, and CXL memory behind the root ports.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::cache_home::Event;
+use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_workload::LOCAL_BASE;
+
+use super::home::{Txn, What};
+use super::{NODE, NONE, Processor};
+use cxlab_agent::LOCAL;
+
+/// No cache of the host holds the line any more.
+const GONE: MemMeta = MemMeta {
+    field: MetaField::Meta0State,
+    value: MetaValue::Invalid,
+    snoop: SnpType::NoOp,
+};
+
+impl Processor {
+    /// The node that a line of the host's own memory lies on.
+    fn node_of(&self, line: LineAddr) -> usize {
+        let hpa = Hpa(line.0 * LINE_BYTES);
+        self.nodes.partition_point(|node| node.base <= hpa) - 1
+    }
+
+    /// Asks for a line of a transaction, after `delay_ps` in the home agent.
+    pub(super) fn read_memory(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, delay_ps: u64) {
+        self.send(ctx, id, false, delay_ps);
+    }
+
+    /// A modified line goes back to memory; `parent` is the transaction that waits for it, or
+    /// `NONE`; `keeps` says whether a cache may hold the line still.
+    pub(super) fn write_memory(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        line: LineAddr,
+        parent: u32,
+        keeps: bool,
+    ) {
+        self.stats.memory_writes += 1;
+        let mut txn = Txn::new(line, What::Evict, 0);
+        txn.parent = parent;
+        txn.keeps = keeps;
+        let id = self.open(txn);
+        self.send(ctx, id, true, 0);
+    }
+
+    fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, write: bool, delay_ps: u64) {
+        let line = self.txns[id as usize].line;
+        let hpa = Hpa(line.0 * LINE_BYTES);
+        if hpa >= LOCAL_BASE {
+            let node = self.node_of(line);
+            let token = NODE | node as u32;
+            let node = &mut self.nodes[node];
+            node.send(ctx, token, id, line.0, write, delay_ps);
+            let txn = &mut self.txns[id as usize];
+            txn.way_ps = 2 * node.latency_ps;
+            txn.device = LOCAL;
+            return;
+        }
+        let Some((device, _)) = self.map.locate(hpa) else {
+            panic!("{hpa:?} lies outside the memory that the plan gave the threads");
+        };
+        self.roots.send(
+            ctx,
+            Message {
+                hpa,
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag: id,
+                source: self.port_id,
+                destination: device,
+                opcode: if write { Opcode::MemWr } else { Opcode::MemRd },
+                vc: 0,
+                hops: 0,
+                meta: match write && !self.txns[id as usize].keeps {
+                    true => GONE,
+                    false => MemMeta::NONE,
+                },
+                cache: CacheMeta::NONE,
+                lines: 1,
+                data: 0,
+            },
+        );
+    }
+
+    /// Something happens at a memory controller.
+    pub(super) fn wake_node(&mut self, ctx: &mut Ctx<'_, Parcel>, node: usize) {
+        let mut returned = std::mem::take(&mut self.returned);
+        self.nodes[node].wake(ctx, NODE | node as u32, &mut returned);
+        for one in returned.drain(..) {
+            self.txns[one.tag as usize].media_ps = one.media_ps;
+            self.memory_answered(ctx, one.tag);
+        }
+        self.returned = returned;
+    }
+
+    /// CXL memory has answered.
+    pub(super) fn fetched(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let txn = &mut self.txns[message.tag as usize];
+        let stages = &message.stages;
+        txn.media_ps = stages.media;
+        txn.way_ps = u64::from(stages.link)
+            + u64::from(stages.port)
+            + u64::from(stages.switch)
+            + u64::from(stages.device)
+            + 2 * self.params.root_port_time.0;
+        txn.device = message.source.0 - self.first_device;
+        txn.hops = message.hops;
+        self.memory_answered(ctx, message.tag);
+    }
+
+    fn memory_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Txn { what, parent, .. } = self.txns[id as usize];
+        if what != What::Evict {
+            self.apply(ctx, id, Event::ReadDone);
+            return;
+        }
+        self.close(id);
+        if parent != NONE {
+            self.apply(ctx, parent, Event::Written);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! A multi-core processor: threads on cores with private caches, a shared last-level cache, the
+//! home agent of the host's own memory, memory controllers on NUMA nodes, and root ports.
+//!
+//! # What is modelled, and how
+//! Requests of cores reach the home agent after their private caches and the mesh. The home agent
+//! takes one transaction of a line at a time; others wait in order of arrival. On the die it acts
+//! at once: when it serves a line it takes or shares the copies of other cores in that instant,
+//! and the time of the snoop, of the last-level cache and of memory lies before its answer. Cores
+//! see the answer one mesh crossing later. Devices are asked with messages (see `devices`).
+//!
+//! The last-level cache is inclusive; a line that makes room there leaves every private cache.
+//! Modified lines go back to memory off the critical path.
+//!
+//! # Left out
+//! Instruction fetch, speculation, hardware prefetchers, contention in the mesh, the order in
+//! which a core's stores become visible (each is done when it holds the line).
+
+mod caches;
+mod devices;
+mod home;
+mod io;
+mod memory;
+mod params;
+mod stats;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cxlab_agent::{
+    Access, AccessKind, AddressMap, Answer, Lanes, LanesConfig, RequestRow, RequesterStats,
+    RootPorts, Turn,
+};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LineAddr, SimTime};
+use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_memory::{GeometryError, Statistic, TagArray};
+use cxlab_protocol::{Channel, PortId};
+use cxlab_workload::{Image, Phase, thread::Thread};
+
+use crate::local::{LocalConfig, LocalMemory, Returned};
+use caches::{CoreCaches, Level};
+use home::{Behind, Txn, Way};
+use io::Io;
+
+pub use params::{Cluster, LlcParams, ProcessorParams};
+pub use stats::ProcessorStats;
+
+/// What a processor is built from.
+pub struct ProcessorConfig {
+    /// Its cores, caches and distances.
+    pub params: ProcessorParams,
+    /// Its number among the requesters.
+    pub number: u16,
+    /// Its edge port.
+    pub port_id: PortId,
+    /// Its links, one for each root port.
+    pub ports: Vec<LinkPort>,
+    /// The root port towards each edge port; empty when there is one root port.
+    pub port_to: Vec<u16>,
+    /// First edge port of a device: devices are numbered from there.
+    pub first_device: u16,
+    /// Which device owns an address.
+    pub map: Arc<AddressMap>,
+    /// Its own memory: a controller for each NUMA node, by ascending addresses.
+    pub nodes: Vec<LocalConfig>,
+    /// Edge ports of its accelerators.
+    pub devices: Vec<PortId>,
+    /// What it runs: threads, each with the core that it is bound to.
+    pub threads: Vec<(u16, Thread)>,
+    /// The phases of the threads' kernel.
+    pub phases: Vec<Phase>,
+    /// The memory of its coherence domain.
+    pub image: Image,
+    /// Whether to keep a row for each completed request.
+    pub log: bool,
+}
+
+/// Kinds of wake-up, in the upper bits of a token; ports use their number.
+const KIND_BITS: u32 = 26;
+const NODE: u32 = 1 << KIND_BITS;
+const OP: u32 = 2 << KIND_BITS;
+const LANE: u32 = 3 << KIND_BITS;
+const ARRIVE: u32 = 4 << KIND_BITS;
+const FINISH: u32 = 5 << KIND_BITS;
+const COMING: u32 = 6 << KIND_BITS;
+const GOING: u32 = 7 << KIND_BITS;
+const VALUE: u32 = (1 << KIND_BITS) - 1;
+
+const NONE: u32 = u32::MAX;
+
+/// A core's private part.
+struct Core {
+    caches: CoreCaches,
+    /// Lines that it has asked the home agent for, and the transactions.
+    asking: Vec<(LineAddr, u32)>,
+    /// Whether a lane of it waits for a place in `asking`.
+    full: bool,
+}
+
+/// The processor component.
+pub struct Processor {
+    params: ProcessorParams,
+    port_id: PortId,
+    first_device: u16,
+    roots: RootPorts,
+    map: Arc<AddressMap>,
+    lanes: Lanes,
+    core_of: Vec<u16>,
+    /// When each lane's wake-up comes, to ask for no second one.
+    lane_wake: Vec<u64>,
+    cores: Vec<Core>,
+    llc: TagArray<Way>,
+    nodes: Vec<LocalMemory>,
+    /// Its accelerators, by their number as holders of lines.
+    devices: Vec<PortId>,
+    io: Io,
+    /// When the home agent takes the next request of a device.
+    home_free: u64,
+    txns: Vec<Txn>,
+    free: Vec<u32>,
+    behind: Vec<Behind>,
+    free_behind: Vec<u32>,
+    /// Transactions that found every way of their set busy.
+    stalled: VecDeque<u32>,
+    returned: Vec<Returned>,
+    /// Spinning operations, and the line that each waits for a change of.
+    spinning: Vec<(LineAddr, Access)>,
+    stats: ProcessorStats,
+}
+
+impl Processor {
+    /// Builds the component.
+    ///
+    /// # Errors
+    /// A cache of more lines than a tag array holds.
+    pub fn new(config: ProcessorConfig) -> Result<Processor, GeometryError> {
+        let params = config.params;
+        let (core_of, threads): (Vec<u16>, Vec<Thread>) = config.threads.into_iter().unzip();
+        let core = || {
+            Ok(Core {
+                caches: CoreCaches::new(&params.l1, &params.l2)?,
+                asking: Vec::with_capacity(params.misses as usize),
+                full: false,
+            })
+        };
+        let cores: Result<Vec<Core>, GeometryError> = (0..params.cores).map(|_| core()).collect();
+        let most = (params.cores * params.misses) as usize;
+        Ok(Processor {
+            port_id: config.port_id,
+            first_device: config.first_device,
+            roots: RootPorts::new(config.ports, config.port_to, usize::MAX),
+            map: config.map,
+            lane_wake: vec![u64::MAX; core_of.len()],
+            core_of,
+            lanes: Lanes::new(LanesConfig {
+                threads,
+                phases: config.phases,
+                image: config.image,
+                cycle: params.cycle,
+                window: params.window,
+                number: config.number,
+                log: config.log,
+            }),
+            cores: cores?,
+            llc: caches::lru(params.llc.size, params.llc.ways)?,
+            nodes: config
+                .nodes
+                .into_iter()
+                .map(|node| LocalMemory::new(node, most))
+                .collect(),
+            io: Io::new(config.devices.len()),
+            devices: config.devices,
+            home_free: 0,
+            txns: Vec::with_capacity(most),
+            free: Vec::with_capacity(most),
+            behind: Vec::new(),
+            free_behind: Vec::new(),
+            stalled: VecDeque::new(),
+            returned: Vec::new(),
+            spinning: Vec::new(),
+            stats: ProcessorStats::default(),
+            params,
+        })
+    }
+
+    /// What was measured of its threads' requests.
+    pub fn stats(&self) -> &RequesterStats {
+        &self.lanes.ledger.stats
+    }
+
+    /// What its caches and home agent did.
+    pub fn processor_stats(&self) -> &ProcessorStats {
+        &self.stats
+    }
+
+    /// What its caches, its home agent and its memory kept about themselves.
+    pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
+        let mut list = self.stats.list();
+        for (number, node) in self.nodes.iter().enumerate() {
+            for one in node.statistics(now) {
+                let name = format!("node{number}.{}", one.name);
+                list.push(Statistic { name, ..one });
+            }
+        }
+        list
+    }
+
+    /// Its threads.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// Operations and transactions under way.
+    pub fn in_flight(&self) -> u64 {
+        self.lanes.in_flight() + (self.txns.len() - self.free.len()) as u64
+    }
+
+    /// Requests in flight.
+    pub fn requests_in_flight(&self) -> u64 {
+        self.lanes.ledger.in_flight()
+    }
+
+    /// Summed age, at `now`, of the requests in flight.
+    pub fn age_ps(&self, now: SimTime) -> u128 {
+        self.lanes.ledger.age_ps(now)
+    }
+
+    /// Whether every thread has ended and nothing is under way.
+    pub fn is_done(&self) -> bool {
+        self.lanes.is_done() && self.in_flight() == 0
+    }
+
+    /// Its ports, for link statistics.
+    pub fn ports_mut(&mut self) -> &mut [LinkPort] {
+        &mut self.roots.ports
+    }
+
+    /// Takes the rows logged since the last call.
+    pub fn take_rows(&mut self) -> Vec<RequestRow> {
+        self.lanes.ledger.take_rows()
+    }
+
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        self.lanes.ledger.begin_measurement(now);
+        self.roots.begin_measurement(now);
+        for node in &mut self.nodes {
+            node.begin_measurement(now);
+        }
+        self.stats = ProcessorStats::default();
+    }
+
+    /// The run begins.
+    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for lane in 0..self.lanes.len() {
+            self.run(ctx, lane);
+        }
+    }
+
+    /// A parcel arrives from a link.
+    #[inline]
+    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let link = &mut self.roots.ports[port as usize];
+        let credited = link.receive(parcel);
+        if let Some(mut message) = parcel.message {
+            message.hops += 1;
+            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            match message.channel() {
+                Channel::D2hReq | Channel::D2hRsp | Channel::D2hData => {
+                    self.cache_message(ctx, &message);
+                }
+                Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
+                    self.io_arrives(ctx, &message);
+                }
+                _ => self.fetched(ctx, &message),
+            }
+        }
+        if credited {
+            self.roots.pump(ctx, port);
+        }
+    }
+
+    /// A wake-up.
+    #[inline]
+    pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        let value = token & VALUE;
+        match token & !VALUE {
+            NODE => self.wake_node(ctx, value as usize),
+            OP => self.op_done(ctx, value),
+            LANE => {
+                let lane = value as usize;
+                if self.lane_wake[lane] <= ctx.now().0 {
+                    self.lane_wake[lane] = u64::MAX;
+                }
+                self.run(ctx, lane);
+            }
+            ARRIVE => self.arrive(ctx, value),
+            FINISH => self.proceed(ctx, value),
+            COMING => self.io_come(ctx),
+            GOING => self.io_goes(ctx),
+            _ => self.roots.wake(ctx, token),
+        }
+    }
+
+    /// Begins what a lane can begin.
+    fn run(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
+        loop {
+            match self.lanes.turn(ctx, lane) {
+                Turn::Access(access) => {
+                    if !self.access(ctx, lane, &access) {
+                        return;
+                    }
+                }
+                Turn::Other(op, what) => self.io_op(ctx, op, what),
+                Turn::Completes(op, at) => {
+                    ctx.wake_at(at, OP | op);
+                }
+                Turn::NotBefore(at) => {
+                    if at.0 < self.lane_wake[lane] {
+                        self.lane_wake[lane] = at.0;
+                        ctx.wake_at(at, LANE | lane as u32);
+                    }
+                    return;
+                }
+                Turn::Waits | Turn::Ended => return,
+            }
+        }
+    }
+
+    /// Begins an access; false when its core has asked for as many lines as it may.
+    fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, access: &Access) -> bool {
+        let now = ctx.now();
+        let number = self.core_of[lane];
+        let line = access.line();
+        let core = &mut self.cores[number as usize];
+        let kind = access.kind;
+        if matches!(
+            kind,
+            AccessKind::Flush | AccessKind::WriteBack | AccessKind::Demote
+        ) {
+            self.lanes.access_begun(access, now);
+            self.ask(ctx, number, access, now);
+            return true;
+        }
+        let owns = kind.writes();
+        if let Some(level) = core.caches.access(line, owns) {
+            self.lanes.access_begun(access, now);
+            self.hit(ctx, access, level);
+            return true;
+        }
+        let asked = core.asking.iter().find(|(other, _)| *other == line);
+        if let Some((_, txn)) = asked.copied() {
+            self.lanes.access_begun(access, now);
+            self.wait_behind(txn, *access, now);
+            self.stats.merged += 1;
+            return true;
+        }
+        if core.asking.len() == self.params.misses as usize {
+            core.full = true;
+            return false;
+        }
+        self.lanes.access_begun(access, now);
+        self.ask(ctx, number, access, now);
+        true
+    }
+
+    /// A private cache has the line.
+    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, level: Level) {
+        let now = ctx.now();
+        let time = match level {
+            Level::L1 => {
+                self.stats.l1_hits += 1;
+                self.params.l1.access_time
+            }
+            Level::L2 => {
+                self.stats.l2_hits += 1;
+                self.params.lookup()
+            }
+        };
+        self.take_effect(ctx, access, Answer::by_cache(now, now + time));
+    }
+
+    /// An access takes effect now, while its core holds the line, and is over then or later.
+    fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
+        self.lanes.perform(access, Hpa(access.addr));
+        if self.lanes.waits_on(access) {
+            self.spinning.push((access.line(), *access));
+            return;
+        }
+        if access.kind.writes() {
+            self.changed(ctx, access.line());
+        }
+        self.over(ctx, access.op, answer);
+    }
+
+    /// An access is over, now or later.
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, answer: Answer) {
+        if let Some(at) = self.lanes.access_done(op, answer) {
+            ctx.wake_at(at.max(ctx.now()), OP | op);
+        }
+    }
+
+    /// A line may have another value now: who spins on it looks again.
+    fn changed(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        if self.spinning.is_empty() {
+            return;
+        }
+        let (mut look, keep): (Vec<_>, Vec<_>) =
+            self.spinning.drain(..).partition(|(on, _)| *on == line);
+        self.spinning = keep;
+        for (_, access) in look.drain(..) {
+            let begun = self.lanes.issued(access.op);
+            let number = self.core_of[self.lanes.lane_of(access.op)];
+            match self.cores[number as usize].caches.access(line, false) {
+                Some(_) => {
+                    let at = ctx.now() + self.params.l1.access_time;
+                    self.take_effect(ctx, &access, Answer::by_cache(begun, at));
+                }
+                None => self.ask(ctx, number, &access, begun),
+            }
+        }
+    }
+
+    /// An operation is complete.
+    fn op_done(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32) {
+        let lane = self.lanes.lane_of(op);
+        self.lanes.complete(ctx, op);
+        self.run(ctx, lane);
+    }
+}

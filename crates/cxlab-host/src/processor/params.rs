@@ -1,0 +1,152 @@
+//! What a user says of a processor: the single home of the defaults.
+
+use cxlab_engine::units::{Bytes, Picos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::core::CacheLevel;
+
+/// The shared last-level cache. It is inclusive: a line of the host's own memory that any private
+/// cache or device holds has its place here, with the directory beside its tag.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct LlcParams {
+    /// Capacity: a multiple of `ways` lines of 64 B. Default 96 MiB (Cohet, Table I).
+    pub size: Bytes,
+    /// Lines of a set. 1 to 65536. Default 12 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub ways: u32,
+    /// Time of an access at the home agent, hit or miss: directory and data. Default 20 ns
+    /// (*assumed*).
+    pub access_time: Picos,
+}
+
+impl Default for LlcParams {
+    fn default() -> Self {
+        LlcParams {
+            size: Bytes(96 << 20),
+            ways: 12,
+            access_time: Picos::from_nanos(20),
+        }
+    }
+}
+
+/// A multi-core processor: cores with private caches, a shared last-level cache whose home agent
+/// keeps the host's own memory coherent with every core and every CXL.cache device, and memory
+/// controllers on NUMA nodes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProcessorParams {
+    /// Cores that run threads. 1 to 64. Default 1.
+    #[schemars(range(min = 1, max = 64))]
+    pub cores: u32,
+    /// Time of a core's cycle. At least 1 ps. Default 417 ps: 2.4 GHz (Cohet, section VI-A4).
+    pub cycle: Picos,
+    /// Operations of a thread outstanding at once. 1 to 4096. Default 64 (*assumed*).
+    #[schemars(range(min = 1, max = 4096))]
+    pub window: u32,
+    /// Lines that a core asks for at once. 1 to 4096. Default 48 (*assumed*: L2 fill buffers of a
+    /// current server core).
+    #[schemars(range(min = 1, max = 4096))]
+    pub misses: u32,
+    /// First private cache. Default 48 KiB, 12 ways, 5 cycles of 417 ps (Golden Cove).
+    pub l1: CacheLevel,
+    /// Second private cache, which includes the first. Default 2 MiB, 16 ways, 10 cycles more
+    /// (Golden Cove).
+    pub l2: CacheLevel,
+    /// The shared cache.
+    pub llc: LlcParams,
+    /// One way between a core's second cache and the home agent. Default 10 ns (*assumed*).
+    pub mesh_time: Picos,
+    /// Time in which the home agent snoops other cores. Default 20 ns (*assumed*).
+    pub snoop_time: Picos,
+    /// One way between a root port's link layer and the home agent: root complex and mesh.
+    /// Default 10 ns (*assumed*).
+    pub root_port_time: Picos,
+    /// One way of a transaction of CXL.io through the root complex: I/O memory management, ordering,
+    /// mesh. Default 100 ns (*assumed*: PCIe reads of Xeon memory take some 500 ns in all, Neugebauer
+    /// et al., SIGCOMM 2018).
+    pub io_time: Picos,
+    /// Least time between two requests of devices that the home agent takes. Default 2 ns
+    /// (*assumed*).
+    pub home_interval: Picos,
+    /// Distance between neighbouring clusters in a row, one way. Default 2 ns (*assumed*).
+    pub column_time: Picos,
+    /// Distance between neighbouring clusters in a column, one way. Default 7.5 ns (*assumed*).
+    pub row_time: Picos,
+    /// Distance between sockets, one way. Default 35 ns (*assumed*: a hop over UPI).
+    pub socket_time: Picos,
+    /// From an interrupt's arrival to the thread that waits for it. Default 1 us (*assumed*).
+    pub interrupt_time: Picos,
+    /// Most bytes of a completion that the root complex sends (Max_Payload_Size): 64 B to 512 B, a
+    /// power of two. Default 256 B.
+    pub payload: Bytes,
+    /// The cluster that cores, home agent and root ports belong to. Default socket 0, column 0,
+    /// row 0.
+    pub at: Cluster,
+}
+
+impl Default for ProcessorParams {
+    fn default() -> Self {
+        let level = |kib: u64, ways, cycles: u64| CacheLevel {
+            size: Bytes(kib << 10),
+            ways,
+            access_time: Picos(cycles * 417),
+        };
+        ProcessorParams {
+            cores: 1,
+            cycle: Picos(417),
+            window: 64,
+            misses: 48,
+            l1: level(48, 12, 5),
+            l2: level(2048, 16, 10),
+            llc: LlcParams::default(),
+            mesh_time: Picos::from_nanos(10),
+            snoop_time: Picos::from_nanos(20),
+            root_port_time: Picos::from_nanos(10),
+            io_time: Picos::from_nanos(100),
+            home_interval: Picos::from_nanos(2),
+            column_time: Picos::from_nanos(2),
+            row_time: Picos(7_500),
+            socket_time: Picos::from_nanos(35),
+            interrupt_time: Picos::from_nanos(1000),
+            payload: Bytes(256),
+            at: Cluster::default(),
+        }
+    }
+}
+
+/// Where a cluster lies (sub-NUMA clustering): its socket, and its place in the socket's grid.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cluster {
+    /// The socket. Default 0.
+    pub socket: u8,
+    /// The column in its grid. Default 0.
+    pub column: u8,
+    /// The row in its grid. Default 0.
+    pub row: u8,
+}
+
+impl ProcessorParams {
+    /// One way between the home agent and the memory controller of a cluster. Between sockets the
+    /// way begins at column 0 and row 0 of the other one.
+    pub fn distance(&self, to: Cluster) -> Picos {
+        let at = self.at;
+        let (columns, rows, sockets) = if to.socket == at.socket {
+            (to.column.abs_diff(at.column), to.row.abs_diff(at.row), 0)
+        } else {
+            (to.column, to.row, 1)
+        };
+        Picos(
+            u64::from(columns) * self.column_time.0
+                + u64::from(rows) * self.row_time.0
+                + sockets * self.socket_time.0,
+        )
+    }
+
+    /// Time of a look into both private caches.
+    pub fn lookup(&self) -> Picos {
+        self.l1.access_time + self.l2.access_time
+    }
+}

@@ -1,0 +1,61 @@
+//! What a processor measured of its caches and its home agent.
+
+use cxlab_memory::Statistic;
+
+/// Counts since measurement began.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ProcessorStats {
+    /// Accesses that the first private cache answered.
+    pub l1_hits: u64,
+    /// Accesses that the second private cache answered.
+    pub l2_hits: u64,
+    /// Accesses that found their line asked for by an earlier one.
+    pub merged: u64,
+    /// Transactions of cores at the home agent.
+    pub core_requests: u64,
+    /// Transactions that found their line in the last-level cache.
+    pub llc_hits: u64,
+    /// Lines read from memory.
+    pub memory_reads: u64,
+    /// Lines written to memory.
+    pub memory_writes: u64,
+    /// Lines that made room in the last-level cache.
+    pub llc_evictions: u64,
+    /// Transactions in which the home agent had to ask cores for their copies.
+    pub core_snoops: u64,
+    /// Requests of devices.
+    pub device_requests: u64,
+    /// Snoops of devices.
+    pub device_snoops: u64,
+    /// Lines that devices read or wrote by DMA.
+    pub dma_lines: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+}
+
+impl ProcessorStats {
+    /// By name.
+    pub fn list(&self) -> Vec<Statistic> {
+        let list = [
+            ("l1_hits", self.l1_hits),
+            ("l2_hits", self.l2_hits),
+            ("merged", self.merged),
+            ("core_requests", self.core_requests),
+            ("llc_hits", self.llc_hits),
+            ("memory_reads", self.memory_reads),
+            ("memory_writes", self.memory_writes),
+            ("llc_evictions", self.llc_evictions),
+            ("core_snoops", self.core_snoops),
+            ("device_requests", self.device_requests),
+            ("device_snoops", self.device_snoops),
+            ("dma_lines", self.dma_lines),
+            ("interrupts", self.interrupts),
+        ];
+        let list = list.into_iter();
+        list.map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value: value as f64,
+        })
+        .collect()
+    }
+}
