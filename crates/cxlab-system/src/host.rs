@@ -1,9 +1,12 @@
 //! A host as the system sees it: a requester of either kind, and what it completed over time.
 
+use cxlab_agent::Lanes;
+use cxlab_device::Accelerator;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
-    CachingRequester, CoherenceStats, Core, Observation, RequestRow, Requester, RequesterStats,
+    CachingRequester, CoherenceStats, Core, Observation, Processor, RequestRow, Requester,
+    RequesterStats,
 };
 use cxlab_link::{LinkPort, Parcel};
 
@@ -18,6 +21,10 @@ pub enum Agent {
     Caching(CachingRequester),
     /// It runs a program.
     Core(Core),
+    /// It runs threads on several cores.
+    Processor(Processor),
+    /// It is an accelerator, and runs threads on its elements.
+    Accelerator(Accelerator),
 }
 
 /// A requester and its time series.
@@ -32,6 +39,8 @@ macro_rules! of_agent {
             Agent::Plain($agent) => $what,
             Agent::Caching($agent) => $what,
             Agent::Core($agent) => $what,
+            Agent::Processor($agent) => $what,
+            Agent::Accelerator($agent) => $what,
         }
     };
 }
@@ -56,24 +65,49 @@ impl Host {
     /// What its cache and the devices that own the lines said to each other.
     pub fn coherence(&self) -> Option<&CoherenceStats> {
         match &self.agent {
-            Agent::Plain(_) | Agent::Core(_) => None,
             Agent::Caching(agent) => Some(agent.coherence()),
+            _ => None,
         }
     }
 
     /// The core that runs a program, where the host has one.
     pub fn core(&self) -> Option<&Core> {
         match &self.agent {
-            Agent::Plain(_) | Agent::Caching(_) => None,
             Agent::Core(core) => Some(core),
+            _ => None,
+        }
+    }
+
+    /// The threads that it runs, where it runs threads.
+    pub fn lanes(&self) -> Option<&Lanes> {
+        match &self.agent {
+            Agent::Processor(processor) => Some(processor.lanes()),
+            Agent::Accelerator(accelerator) => Some(accelerator.lanes()),
+            _ => None,
+        }
+    }
+
+    /// The processor, where it is one.
+    pub fn processor(&self) -> Option<&Processor> {
+        match &self.agent {
+            Agent::Processor(processor) => Some(processor),
+            _ => None,
+        }
+    }
+
+    /// The accelerator, where it is one.
+    pub fn accelerator(&self) -> Option<&Accelerator> {
+        match &self.agent {
+            Agent::Accelerator(accelerator) => Some(accelerator),
+            _ => None,
         }
     }
 
     /// The agent, if it keeps copies of memory that devices keep coherent.
     pub fn caching(&self) -> Option<&CachingRequester> {
         match &self.agent {
-            Agent::Plain(_) | Agent::Core(_) => None,
             Agent::Caching(agent) => Some(agent),
+            _ => None,
         }
     }
 
@@ -111,8 +145,8 @@ impl Host {
     /// nothing unless the system notes it, and nothing of a host without a coherent cache.
     pub fn take_observations(&mut self) -> Vec<Observation> {
         match &mut self.agent {
-            Agent::Plain(_) | Agent::Core(_) => Vec::new(),
             Agent::Caching(agent) => agent.take_observations(),
+            _ => Vec::new(),
         }
     }
 

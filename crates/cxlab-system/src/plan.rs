@@ -1,6 +1,7 @@
 //! The plan: the scenario resolved, numbered, checked, and hashed. Everything that can be wrong
 //! with a system is found here, before any component exists.
 
+mod accelerators;
 mod address;
 mod coherence;
 mod cores;
@@ -22,10 +23,11 @@ use cxlab_memory::Medium;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_workload::pattern::External;
+use cxlab_workload::thread::{ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 
-use crate::scenario::{FabricKind, Scenario, WorkloadChoice};
+use crate::scenario::{AcceleratorGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice};
 
 pub use links::{End, PlannedLink};
 
@@ -48,7 +50,12 @@ impl Problem {
 
     /// What an entry of a catalog refuses, below the entry's own path.
     pub(crate) fn of_param(path: &str, error: ParamError) -> Self {
-        let path = [path, error.field.as_str()].join(".");
+        let joint = if error.field.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
+        let path = [path, error.field.as_str()].join(joint);
         Problem::new(path.trim_end_matches('.'), error.message)
     }
 }
@@ -63,14 +70,33 @@ pub struct PlannedHost {
     pub map: Arc<AddressMap>,
 }
 
+/// What a device is, and its place in the scenario's list of such devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceKind {
+    /// A Type 3 device.
+    Memory(usize),
+    /// An accelerator.
+    Accelerator(usize),
+}
+
 /// A device, resolved.
 pub struct PlannedDevice {
     /// Its name.
     pub name: String,
-    /// Its place in the scenario's list of devices.
-    pub group: usize,
+    /// What it is.
+    pub group: DeviceKind,
     /// The window that it has a share of; `None` when no host reaches it.
     pub decoder: Option<(InterleaveSet, u32)>,
+}
+
+impl PlannedDevice {
+    /// Its place in the scenario's list of Type 3 devices; `None` for an accelerator.
+    pub fn memory(&self) -> Option<usize> {
+        match self.group {
+            DeviceKind::Memory(group) => Some(group),
+            DeviceKind::Accelerator(_) => None,
+        }
+    }
 }
 
 /// A system, ready to be built.
@@ -85,7 +111,7 @@ pub struct Plan {
     pub tables: Arc<RoutingTables>,
     /// Hosts, by number; also their edge ports' PIDs.
     pub hosts: Vec<PlannedHost>,
-    /// Devices, by number; their PIDs follow the hosts'.
+    /// Devices, by number: Type 3 devices, then accelerators. Their PIDs follow the hosts'.
     pub devices: Vec<PlannedDevice>,
     /// Links, by number.
     pub links: Vec<PlannedLink>,
@@ -97,6 +123,12 @@ pub struct Plan {
     pub(crate) local_media: Vec<Option<Box<dyn Medium>>>,
     /// Workloads, by host group.
     pub(crate) workloads: Vec<Box<dyn Workload>>,
+    /// Media of Type 2 devices, by accelerator group.
+    pub(crate) accelerator_media: Vec<Option<Box<dyn Medium>>>,
+    /// Media of the NUMA nodes, by host group.
+    pub(crate) node_media: Vec<Vec<Box<dyn Medium>>>,
+    /// By accelerator: the number of its host.
+    pub(crate) accelerator_hosts: Vec<usize>,
     /// By host: whether it reaches memory that devices keep coherent.
     pub(crate) caching: Vec<bool>,
     /// Where relative paths start, and a trace from the command line.
@@ -109,6 +141,8 @@ pub(crate) enum Source {
     Lines(Box<dyn OpSource>),
     /// A program, on a core.
     Program(Box<dyn Program>),
+    /// Threads, on a processor and its accelerators.
+    Threads(Box<dyn ThreadedKernel>),
 }
 
 /// Files that a plan refers to.
@@ -179,7 +213,36 @@ impl Plan {
             &scenario.hosts,
             |group| build_workload(&group.workload, externals),
         );
+        let node_media = build_choices(&mut problems, "hosts", "nodes", &scenario.hosts, |group| {
+            let mut media = Vec::new();
+            for (at, node) in group.nodes.iter().enumerate() {
+                let built = node.memory.build().and_then(|medium| {
+                    medium.check(node.capacity)?;
+                    Ok(medium)
+                });
+                media.push(built.map_err(|error| {
+                    let field = format!("[{at}].memory.{}", error.field);
+                    ParamError::new(field.trim_end_matches('.'), error.message)
+                })?);
+            }
+            Ok(media)
+        });
+        let accelerator_media = build_choices(
+            &mut problems,
+            "accelerators",
+            "memory.memory",
+            &scenario.accelerators,
+            |group| {
+                let Some(memory) = &group.memory else {
+                    return Ok(None);
+                };
+                let medium = memory.memory.build()?;
+                medium.check(memory.capacity)?;
+                Ok(Some(medium))
+            },
+        );
         cores::check(&scenario, &workloads, &mut problems);
+        accelerators::check(&scenario, &workloads, &mut problems);
         let topology = scenario
             .fabric
             .topology
@@ -209,6 +272,7 @@ impl Plan {
         coherence::check_policies(&scenario, &hosts, &caching)?;
         let hash = hash(&scenario, &workloads, &files);
         let notes = notes(&scenario, &graph, &devices);
+        let accelerator_hosts = accelerators::hosts(&scenario, &endpoints.names, &hosts)?;
         let plan = Plan {
             scenario,
             hash,
@@ -221,21 +285,24 @@ impl Plan {
             media,
             local_media,
             workloads,
+            accelerator_media,
+            node_media,
+            accelerator_hosts,
             caching,
             files,
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
-        plan.sources().map(drop)?;
+        plan.sources(plan.scenario.seed).map(drop)?;
         Ok(plan)
     }
 
     /// What every host runs, from its beginning.
-    pub(crate) fn sources(&self) -> Result<Vec<Source>, Vec<Problem>> {
+    pub(crate) fn sources(&self, seed: u64) -> Result<Vec<Source>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut sources = Vec::new();
         let mut failed = vec![false; self.workloads.len()];
         let mut made = vec![0; self.workloads.len()];
-        for host in &self.hosts {
+        for (number, host) in self.hosts.iter().enumerate() {
             let requester = made[host.group];
             made[host.group] += 1;
             let group = &self.scenario.hosts[host.group];
@@ -251,9 +318,12 @@ impl Plan {
                 trace_override: self.files.trace_override.as_deref(),
             };
             let workload = &self.workloads[host.group];
-            let source = match group.core {
-                Some(_) => workload.program(&context).map(Source::Program),
-                None => workload.source(&context).map(Source::Lines),
+            let source = match (&group.processor, &group.core) {
+                (Some(_), _) => workload
+                    .threads(&self.thread_context(number, seed))
+                    .map(Source::Threads),
+                (None, Some(_)) => workload.program(&context).map(Source::Program),
+                (None, None) => workload.source(&context).map(Source::Lines),
             };
             match source {
                 Ok(source) => sources.push(source),
@@ -269,6 +339,40 @@ impl Plan {
         } else {
             Err(problems)
         }
+    }
+
+    /// What a kernel of threads is told about the system of a host.
+    pub(crate) fn thread_context(&self, host: usize, seed: u64) -> ThreadContext {
+        let planned = &self.hosts[host];
+        let group = &self.scenario.hosts[planned.group];
+        let processor = group.processor.as_ref();
+        let elements = self
+            .accelerators_of(host)
+            .map(|(_, group)| group.device.elements);
+        ThreadContext {
+            seed,
+            span: planned.map.span(),
+            local: group.own_memory(),
+            cores: processor.map_or(0, |processor| processor.cores as usize),
+            accelerators: self.accelerators_of(host).count(),
+            elements: elements.min().unwrap_or(0) as usize,
+        }
+    }
+
+    /// The accelerators of a host: device numbers, and what the scenario says of them.
+    pub(crate) fn accelerators_of(
+        &self,
+        host: usize,
+    ) -> impl Iterator<Item = (usize, &AcceleratorGroup)> {
+        let all = self.devices.iter().enumerate();
+        let accelerators = all.filter_map(|(number, device)| match device.group {
+            DeviceKind::Accelerator(group) => Some((number, &self.scenario.accelerators[group])),
+            DeviceKind::Memory(_) => None,
+        });
+        let hosts = self.accelerator_hosts.iter();
+        accelerators
+            .zip(hosts)
+            .filter_map(move |(accelerator, of)| (*of == host).then_some(accelerator))
     }
 
     /// A workload that does not fit the system, at the field that says so.
@@ -303,19 +407,17 @@ impl Plan {
 
     /// Whether a host's workload ends by itself.
     pub(crate) fn is_finite(&self, host: &PlannedHost) -> bool {
-        self.workloads[host.group].is_finite()
+        let workload = &self.workloads[host.group];
+        workload.is_finite() || workload.needs_threads()
     }
 
     /// Who keeps the memory of each device coherent.
     pub(crate) fn classes(&self) -> Vec<CoherenceClass> {
         let devices = self.devices.iter();
         devices
-            .map(|device| {
-                if self.scenario.devices[device.group].is_hdm_db() {
-                    CoherenceClass::HdmDb
-                } else {
-                    CoherenceClass::HdmH
-                }
+            .map(|device| match self.memory_group(device) {
+                Some(group) if group.is_hdm_db() => CoherenceClass::HdmDb,
+                _ => CoherenceClass::HdmH,
             })
             .collect()
     }
@@ -327,12 +429,18 @@ impl Plan {
         workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())
     }
 
+    /// What the scenario says of a Type 3 device; `None` for an accelerator.
+    pub fn memory_group(&self, device: &PlannedDevice) -> Option<&DeviceGroup> {
+        device.memory().map(|group| &self.scenario.devices[group])
+    }
+
     /// The sum of the devices' capacities.
     pub fn capacity(&self) -> Bytes {
         let sizes = self
             .devices
             .iter()
-            .map(|device| self.scenario.devices[device.group].capacity.0);
+            .filter_map(|device| self.memory_group(device))
+            .map(|group| group.capacity.0);
         Bytes(sizes.sum())
     }
 

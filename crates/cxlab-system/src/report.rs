@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cxlab_agent::Lanes;
 use cxlab_device::DcohStats;
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
@@ -63,6 +64,9 @@ pub struct Report {
     pub littles_law: LittlesLaw,
     /// By host.
     pub hosts: Vec<HostReport>,
+    /// By accelerator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accelerators: Vec<HostReport>,
     /// By device.
     pub devices: Vec<DeviceReport>,
     /// By link and direction.
@@ -174,6 +178,61 @@ pub struct HostReport {
     /// What its core measured of the program it ran, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<HostCore>,
+    /// What its threads did, where it runs threads, by phase of their kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<ThreadPhaseReport>,
+    /// What its caches and its home agent did, where it has a processor: name and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub processor: Map<String, Value>,
+    /// What its cache and its engines did, where it is an accelerator: name and value.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub accelerator: Map<String, Value>,
+}
+
+/// What the threads of one component did in a phase of their kernel, from the beginning of the
+/// run.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct ThreadPhaseReport {
+    /// The phase's name.
+    pub name: String,
+    /// Operations of the kernel completed, by its own count.
+    pub operations: u64,
+    /// Operations of its threads completed: loads, stores, atomics, DMA and so on.
+    pub steps: u64,
+    /// From the first begin to the last completion.
+    pub time_ns: f64,
+    /// Operations of the kernel over that time.
+    pub operations_per_second: f64,
+    /// Bytes that the threads' operations moved.
+    pub bytes: u64,
+    /// Time in which such an operation was under way.
+    pub busy_ns: f64,
+    /// Bytes over that time.
+    pub bandwidth_gbps: f64,
+    /// From begin to completion of each such operation.
+    pub latency_ns: Latency,
+}
+
+impl ThreadPhaseReport {
+    fn all(lanes: &Lanes) -> Vec<ThreadPhaseReport> {
+        let used = lanes.phases().filter(|(_, stats)| stats.completed > 0);
+        used.map(|(phase, stats)| {
+            let time_ns = stats.time().0 as f64 / 1e3;
+            let per_ns = |count: f64| if time_ns > 0.0 { count / time_ns } else { 0.0 };
+            ThreadPhaseReport {
+                name: phase.name.clone(),
+                operations: stats.operations,
+                steps: stats.completed,
+                time_ns,
+                operations_per_second: 1e9 * per_ns(stats.operations as f64),
+                bytes: stats.bytes,
+                busy_ns: stats.busy.0 as f64 / 1e3,
+                bandwidth_gbps: stats.bytes as f64 * 1e3 / stats.busy.0.max(1) as f64,
+                latency_ns: latency(&stats.latency),
+            }
+        })
+        .collect()
+    }
 }
 
 /// What a core measured of its program, from the beginning of the run.
@@ -471,26 +530,27 @@ impl Totals {
 pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Report, String> {
     let mut totals = Totals::default();
     let mut hosts = Vec::with_capacity(system.hosts);
-    for number in 0..system.hosts {
+    let mut accelerators = Vec::new();
+    for number in 0..system.hosts + system.devices {
         let Node::Host(host) = &system.simulation.components()[number] else {
             continue;
         };
-        let stats = host.stats();
         let integral = check_host(host, context)?;
-        totals.add(stats, host.requests_in_flight(), integral);
-        hosts.push(HostReport {
-            name: context.plan.hosts[number].name.clone(),
-            issued: stats.issued,
-            completed: stats.reads + stats.writes,
-            reads: stats.reads,
-            writes: stats.writes,
-            cache_hits: stats.cache_hits,
-            bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
-            latency_ns: latency(&stats.latency()),
-            in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
-            coherence: host.coherence().map(HostCoherence::from),
-            core: host.core().map(|core| HostCore::of(core, context.end)),
-        });
+        totals.add(host.stats(), host.requests_in_flight(), integral);
+        match number.checked_sub(system.hosts) {
+            None => hosts.push(host_report(
+                &context.plan.hosts[number].name,
+                host,
+                integral,
+                context,
+            )),
+            Some(device) => accelerators.push(host_report(
+                &context.plan.devices[device].name,
+                host,
+                integral,
+                context,
+            )),
+        }
     }
     let devices = (0..system.devices).filter_map(|number| {
         match &system.simulation.components()[system.hosts + number] {
@@ -545,12 +605,40 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),
         },
         latency_histogram: totals.latency.bins(60),
-        time_series: series::sum(system.hosts().map(Host::series), context.end),
+        time_series: series::sum(system.issuers().map(Host::series), context.end),
         requests: totals.requests,
         hosts,
+        accelerators,
         devices,
         links,
     })
+}
+
+/// What a host or an accelerator measured.
+fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -> HostReport {
+    let stats = host.stats();
+    HostReport {
+        name: name.to_owned(),
+        issued: stats.issued,
+        completed: stats.reads + stats.writes,
+        reads: stats.reads,
+        writes: stats.writes,
+        cache_hits: stats.cache_hits,
+        bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+        latency_ns: latency(&stats.latency()),
+        in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
+        coherence: host.coherence().map(HostCoherence::from),
+        core: host.core().map(|core| HostCore::of(core, context.end)),
+        phases: host.lanes().map(ThreadPhaseReport::all).unwrap_or_default(),
+        processor: host
+            .processor()
+            .map(|processor| values(processor.counts(context.end)))
+            .unwrap_or_default(),
+        accelerator: host
+            .accelerator()
+            .map(|device| values(device.counts(context.end)))
+            .unwrap_or_default(),
+    }
 }
 
 /// The laws of a host: requests are conserved; its stages sum to its latency; and Little's law

@@ -166,6 +166,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     };
     if stop == Stop::Exhausted {
         check_drained(&runner.system)?;
+        check_kernels(&runner.system)?;
     }
     let context = report::Context {
         plan,
@@ -263,6 +264,17 @@ fn check_drained(system: &System) -> Result<(), RunError> {
         "requests never completed: {}",
         held.join(", ")
     )))
+}
+
+/// When their threads have all ended, kernels check what they have computed.
+fn check_kernels(system: &System) -> Result<(), RunError> {
+    for domain in system.domains.iter().flatten() {
+        domain
+            .kernel
+            .check(&domain.image)
+            .map_err(|wrong| RunError::Law(format!("the result of the kernel: {wrong}")))?;
+    }
+    Ok(())
 }
 
 /// Wall time as seconds, never zero.

@@ -2,26 +2,32 @@
 
 use std::sync::Arc;
 
-use cxlab_device::{CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice};
+use cxlab_device::{
+    Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
+    OwnMemoryConfig,
+};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Simulation, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
-    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Requester, RequesterConfig,
+    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Processor, ProcessorConfig,
+    Requester, RequesterConfig,
 };
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_memory::Site;
 use cxlab_protocol::PortId;
+use cxlab_workload::thread::{Place, ThreadedKernel};
+use cxlab_workload::{Image, LOCAL_BASE};
 
 use crate::host::{Agent, Host};
-use crate::plan::{End, Plan, PlannedLink, Problem, Source};
+use crate::plan::{DeviceKind, End, Plan, PlannedLink, Problem, Source};
 
 /// A component of a CXL system.
 #[allow(clippy::large_enum_variant)]
 pub enum Node {
-    /// A host or accelerator.
+    /// A host or accelerator: what issues.
     Host(Host),
     /// A Type 3 device whose memory the hosts keep coherent.
     Device(MemoryDevice),
@@ -135,8 +141,18 @@ pub struct System {
     pub directions: Vec<Directions>,
     /// How many hosts there are; devices follow.
     pub hosts: usize,
-    /// How many devices there are.
+    /// How many devices there are, accelerators included.
     pub devices: usize,
+    /// By host: the kernel whose threads run there and on its accelerators, and their memory.
+    pub domains: Vec<Option<Domain>>,
+}
+
+/// What threads of one host and its accelerators share.
+pub struct Domain {
+    /// Their kernel.
+    pub kernel: Box<dyn ThreadedKernel>,
+    /// Their memory.
+    pub image: Image,
 }
 
 /// Collects ports and wires while links are laid.
@@ -145,18 +161,21 @@ struct Builder<'a> {
     seed: u64,
     notes: Notes,
     vcs: u8,
+    domains: Vec<Option<Domain>>,
     /// By component: its ports in order, and their wires.
     ports: Vec<Vec<Option<(LinkPort, Wire)>>>,
 }
 
 impl System {
-    /// The hosts, in order.
-    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
-        let nodes = &self.simulation.components()[..self.hosts];
-        nodes.iter().filter_map(|node| match node {
-            Node::Host(host) => Some(host),
-            _ => None,
-        })
+    /// The hosts and the accelerators, in order.
+    pub fn issuers(&self) -> impl Iterator<Item = &Host> {
+        self.simulation
+            .components()
+            .iter()
+            .filter_map(|node| match node {
+                Node::Host(host) => Some(host),
+                _ => None,
+            })
     }
 
     /// Builds a plan's system.
@@ -164,7 +183,7 @@ impl System {
     /// # Errors
     /// Workloads whose files have become unusable since the plan was made.
     pub fn build(plan: &Plan, seed: u64, notes: Notes) -> Result<System, Vec<Problem>> {
-        let sources = plan.sources()?;
+        let sources = plan.sources(seed)?;
         let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
         let switches = plan.graph.switches.len();
         let mut builder = Builder {
@@ -172,6 +191,7 @@ impl System {
             seed,
             notes,
             vcs: plan.tables.virtual_channels(),
+            domains: Vec::new(),
             ports: (0..hosts + devices + switches)
                 .map(|_| Vec::new())
                 .collect(),
@@ -217,6 +237,7 @@ impl System {
             directions,
             hosts,
             devices,
+            domains: builder.domains,
         })
     }
 }
@@ -237,22 +258,34 @@ impl Builder<'_> {
             End::Host(number, _) => {
                 self.plan.scenario.hosts[self.plan.hosts[number].group].egress()
             }
-            End::Device(..) | End::Switch(..) => Picos::ZERO,
+            End::Device(number, _) => match self.plan.devices[number].group {
+                DeviceKind::Accelerator(group) => {
+                    self.plan.scenario.accelerators[group].device.egress()
+                }
+                DeviceKind::Memory(_) => Picos::ZERO,
+            },
+            End::Switch(..) => Picos::ZERO,
         }
     }
 
     /// Constant time behind a link that arrives at this end.
     fn ingress(&self, end: End) -> Picos {
         match end {
-            End::Host(..) => Picos::ZERO,
-            End::Device(number, _) => {
-                let group = &self.plan.scenario.devices[self.plan.devices[number].group];
-                if group.is_hdm_db() {
-                    group.coherence.filter.ingress(&group.controller)
-                } else {
-                    group.controller.process_time
-                }
+            End::Host(number, _) => {
+                self.plan.scenario.hosts[self.plan.hosts[number].group].ingress()
             }
+            End::Device(number, _) => match self.plan.devices[number].group {
+                DeviceKind::Accelerator(group) => {
+                    self.plan.scenario.accelerators[group].device.ingress()
+                }
+                DeviceKind::Memory(group) => {
+                    let group = &self.plan.scenario.devices[group];
+                    match group.is_hdm_db() {
+                        true => group.coherence.filter.ingress(&group.controller),
+                        false => group.controller.process_time,
+                    }
+                }
+            },
             End::Switch(..) => self.plan.scenario.fabric.switch.switching_time,
         }
     }
@@ -372,11 +405,13 @@ impl Builder<'_> {
         }
     }
 
-    fn host(&self, number: usize, ports: Vec<LinkPort>, source: Source) -> Node {
+    fn host(&mut self, number: usize, ports: Vec<LinkPort>, source: Source) -> Node {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
         let port_to = self.root_ports(number, ports.len());
+        self.domains.push(None);
         let source = match (source, &group.core) {
+            (Source::Threads(kernel), _) => return self.processor(number, ports, kernel),
             (Source::Program(program), Some(core)) => {
                 let core = CoreConfig {
                     params: core.clone(),
@@ -434,12 +469,128 @@ impl Builder<'_> {
         Node::Host(Host::new(agent))
     }
 
+    /// A processor with its kernel's threads; the memory that they share is as the kernel prepares
+    /// it.
+    fn processor(
+        &mut self,
+        number: usize,
+        ports: Vec<LinkPort>,
+        kernel: Box<dyn ThreadedKernel>,
+    ) -> Node {
+        let host = &self.plan.hosts[number];
+        let group = &self.plan.scenario.hosts[host.group];
+        let Some(params) = group.processor.clone() else {
+            unreachable!("threads are made for processors")
+        };
+        let image = Image::new();
+        kernel.prepare(&image);
+        let threads = (0..params.cores as usize).flat_map(|core| {
+            let threads = kernel.threads(Place::Core { core });
+            threads.into_iter().map(move |thread| (core as u16, thread))
+        });
+        let threads = threads.collect();
+        let mut base = LOCAL_BASE;
+        let media = self.plan.node_media[host.group].iter();
+        let nodes = group.nodes.iter().zip(media).enumerate();
+        let nodes = nodes.map(|(at, (node, medium))| {
+            let site = Site {
+                capacity: node.capacity,
+                rng: StreamRng::new(self.seed, &format!("{}/node{at}", host.name)),
+            };
+            let config = LocalConfig {
+                base,
+                backend: medium.backend(site),
+                capacity: node.capacity,
+                latency: node.latency + params.distance(node.at),
+            };
+            base.0 += node.capacity.0;
+            config
+        });
+        let nodes = nodes.collect();
+        let made = Processor::new(ProcessorConfig {
+            number: number as u16,
+            port_id: PortId(number as u16),
+            port_to: self.root_ports(number, ports.len()),
+            ports,
+            first_device: self.plan.hosts.len() as u16,
+            map: Arc::clone(&host.map),
+            nodes,
+            devices: self
+                .plan
+                .accelerators_of(number)
+                .map(|(device, _)| PortId((self.plan.hosts.len() + device) as u16))
+                .collect(),
+            threads,
+            phases: kernel.phases().to_vec(),
+            image: image.clone(),
+            log: self.notes.rows,
+            params,
+        });
+        self.domains[number] = Some(Domain { kernel, image });
+        match made {
+            Ok(processor) => Node::Host(Host::new(Agent::Processor(processor))),
+            Err(error) => unreachable!("the plan checked the caches: {error}"),
+        }
+    }
+
+    /// An accelerator with its threads of its host's kernel.
+    fn accelerator(&self, number: usize, group: usize, ports: Vec<LinkPort>) -> Node {
+        let (hosts, devices) = (self.plan.hosts.len(), self.plan.devices.len());
+        let first = devices - self.plan.accelerator_hosts.len();
+        let host = self.plan.accelerator_hosts[number - first];
+        let mut siblings = self.plan.accelerators_of(host);
+        let accelerator = siblings.position(|(device, _)| device == number);
+        let (Some(accelerator), Some(domain)) = (accelerator, &self.domains[host]) else {
+            unreachable!("the plan gave every accelerator a host that runs threads")
+        };
+        let params = self.plan.scenario.accelerators[group].device.clone();
+        let threads = (0..params.elements as usize).flat_map(|element| {
+            domain.kernel.threads(Place::Element {
+                accelerator,
+                element,
+            })
+        });
+        let made = Accelerator::new(AcceleratorConfig {
+            threads: threads.collect(),
+            number: (hosts + number) as u16,
+            port_id: PortId((hosts + number) as u16),
+            host: PortId(host as u16),
+            ports,
+            memory: self.own_memory(number, group),
+            phases: domain.kernel.phases().to_vec(),
+            image: domain.image.clone(),
+            log: self.notes.rows,
+            params,
+        });
+        match made {
+            Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(accelerator))),
+            Err(error) => unreachable!("the plan checked the cache: {error}"),
+        }
+    }
+
+    /// The memory of a Type 2 device.
+    fn own_memory(&self, number: usize, group: usize) -> Option<OwnMemoryConfig> {
+        let device = &self.plan.devices[number];
+        let params = self.plan.scenario.accelerators[group].memory.as_ref()?;
+        let medium = self.plan.accelerator_media[group].as_ref()?;
+        let backend = medium.backend(Site {
+            capacity: params.capacity,
+            rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
+        });
+        Some(OwnMemoryConfig {
+            backend,
+            decoder: device.decoder?,
+            lines: params.capacity.0 / 64,
+        })
+    }
+
     /// The memory of a host's own.
     fn local_memory(&self, number: usize) -> Option<LocalConfig> {
         let host = &self.plan.hosts[number];
         let local = self.plan.scenario.hosts[host.group].local.as_ref()?;
         let medium = self.plan.local_media[host.group].as_ref()?;
         Some(LocalConfig {
+            base: LOCAL_BASE,
             backend: medium.backend(Site {
                 capacity: local.capacity,
                 rng: StreamRng::new(self.seed, &format!("{}/memory", host.name)),
@@ -471,9 +622,13 @@ impl Builder<'_> {
             Some((decoder, target)) => (Some(decoder), target),
             None => (None, 0),
         };
-        let group = &self.plan.scenario.devices[device.group];
+        let at = match device.group {
+            DeviceKind::Memory(group) => group,
+            DeviceKind::Accelerator(group) => return self.accelerator(number, group, ports),
+        };
+        let group = &self.plan.scenario.devices[at];
         let params = group.controller.clone();
-        let backend = self.plan.media[device.group].backend(Site {
+        let backend = self.plan.media[at].backend(Site {
             capacity: group.capacity,
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
         });

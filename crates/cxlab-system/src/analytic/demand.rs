@@ -56,12 +56,12 @@ pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
     let hosts = plan.hosts.len();
     let count = (OPERATIONS / hosts).clamp(LEAST, MOST);
     let mut drawn = Vec::with_capacity(hosts);
-    for (host, source) in plan.hosts.iter().zip(plan.sources()?) {
+    for (host, source) in plan.hosts.iter().zip(plan.sources(seed)?) {
         let group = &plan.scenario.hosts[host.group];
         let Source::Lines(source) = source else {
             return Err(vec![Problem::new(
-                format!("hosts[{}].core", host.group),
-                "found a core; allowed in analytic mode: requesters of lines, with `issue`",
+                format!("hosts[{}]", host.group),
+                "found a core or a processor; allowed in analytic mode: requesters of lines, with `issue`",
             )]);
         };
         let cache = group.issue.cache.as_ref();

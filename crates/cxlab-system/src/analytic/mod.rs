@@ -66,13 +66,17 @@ fn network(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), 
     }
     for device in &plan.devices {
         // A device that nobody asks has a station that nobody visits.
-        let medium = media[device.group].unwrap_or(cxlab_analytic::Medium {
-            read_ps: 0,
-            write_ps: 0,
-            constant: true,
-            service_ps: 0.0,
-            half_wait_ps: 0.0,
-        });
+        let medium =
+            device
+                .memory()
+                .and_then(|group| media[group])
+                .unwrap_or(cxlab_analytic::Medium {
+                    read_ps: 0,
+                    write_ps: 0,
+                    constant: true,
+                    service_ps: 0.0,
+                    half_wait_ps: 0.0,
+                });
         network.stations.push(Station::Medium(medium));
     }
     let router = Router::new(plan);
@@ -101,8 +105,8 @@ fn wire(plan: &Plan, link: &PlannedLink, forward: bool) -> Wire {
     let ingress = |end| match end {
         End::Host(..) => 0,
         End::Device(device, _) => {
-            let group = plan.devices[device].group;
-            plan.scenario.devices[group].controller.process_time.0
+            let group = plan.memory_group(&plan.devices[device]);
+            group.map_or(0, |group| group.controller.process_time.0)
         }
         End::Switch(..) => plan.scenario.fabric.switch.switching_time.0,
     };
@@ -120,7 +124,8 @@ fn wire(plan: &Plan, link: &PlannedLink, forward: bool) -> Wire {
 fn media(plan: &Plan, demand: &Demand, seed: u64) -> Result<Media, Vec<Problem>> {
     let mut media = vec![None; plan.scenario.devices.len()];
     for (at, group) in plan.scenario.devices.iter().enumerate() {
-        let members = (0..plan.devices.len()).filter(|number| plan.devices[*number].group == at);
+        let members =
+            (0..plan.devices.len()).filter(|number| plan.devices[*number].memory() == Some(at));
         let busiest = members.max_by_key(|number| demand.accesses[*number].len());
         let Some(number) = busiest.filter(|number| demand.accesses[*number].len() > 3) else {
             continue;
@@ -201,7 +206,7 @@ fn pair(
     let (there, back) = (router.way(host, target)?, router.way(target, host)?);
     let (request, answer) = (Class::request(write), Class::answer(write));
     let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
-    let group = plan.devices[device].group;
+    let group = plan.devices[device].memory()?;
     let medium = media[group]?;
     let mut stages = Stages {
         process: issue.process_time.0,

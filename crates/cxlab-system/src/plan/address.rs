@@ -25,15 +25,22 @@ pub(super) struct Maps {
 
 /// Checks what does not depend on the fabric.
 pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
-    for (at, group) in scenario.devices.iter().enumerate() {
-        let capacity = group.capacity.0;
+    let devices = scenario.devices.iter().enumerate();
+    let devices = devices.map(|(at, group)| (format!("devices[{at}].capacity"), group.capacity));
+    let accelerators = scenario.accelerators.iter().enumerate();
+    let accelerators = accelerators.filter_map(|(at, group)| {
+        let memory = group.memory.as_ref()?;
+        Some((
+            format!("accelerators[{at}].memory.capacity"),
+            memory.capacity,
+        ))
+    });
+    for (path, found) in devices.chain(accelerators) {
+        let capacity = found.0;
         if capacity == 0 || !capacity.is_multiple_of(DECODER_UNIT) || capacity > 1 << 50 {
             problems.push(Problem::new(
-                format!("devices[{at}].capacity"),
-                format!(
-                    "found {}; allowed: multiples of 256 MiB up to 1024 TiB",
-                    group.capacity
-                ),
+                path,
+                format!("found {found}; allowed: multiples of 256 MiB up to 1024 TiB"),
             ));
         }
     }
@@ -64,10 +71,12 @@ pub(super) fn lay_out(
     reach: &[Vec<usize>],
 ) -> Result<Maps, Vec<Problem>> {
     let mut decoders = vec![None; named.names.devices.len()];
-    let mut known: BTreeMap<&[usize], Arc<AddressMap>> = BTreeMap::new();
+    let mut known: BTreeMap<Vec<usize>, Arc<AddressMap>> = BTreeMap::new();
     let mut host_maps = Vec::with_capacity(reach.len());
-    for (host, devices) in reach.iter().enumerate() {
-        if devices.is_empty() {
+    for (host, reached) in reach.iter().enumerate() {
+        let has_memory = |device: &usize| capacity_of(scenario, named, *device).0 > 0;
+        let devices: Vec<usize> = reached.iter().copied().filter(has_memory).collect();
+        if reached.is_empty() || devices.is_empty() && !has_own_memory(scenario, named, host) {
             return Err(vec![Problem::new(
                 format!("hosts[{}]", named.host_group[host]),
                 format!(
@@ -76,10 +85,10 @@ pub(super) fn lay_out(
                 ),
             )]);
         }
-        let map = match known.get(devices.as_slice()) {
+        let map = match known.get(&devices) {
             Some(map) => Arc::clone(map),
             None => {
-                let map = Arc::new(one_map(scenario, named, devices, &mut decoders)?);
+                let map = Arc::new(one_map(scenario, named, &devices, &mut decoders)?);
                 known.insert(devices, Arc::clone(&map));
                 map
             }
@@ -92,6 +101,22 @@ pub(super) fn lay_out(
     })
 }
 
+/// The capacity of a device; 0 where it has no memory.
+fn capacity_of(scenario: &Scenario, named: &Named, device: usize) -> Bytes {
+    let group = named.device_group[device];
+    if device < named.first_accelerator {
+        return scenario.devices[group].capacity;
+    }
+    let memory = scenario.accelerators[group].memory.as_ref();
+    memory.map_or(Bytes(0), |memory| memory.capacity)
+}
+
+/// Whether a host runs threads on memory of its own, and needs no other.
+fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
+    let group = &scenario.hosts[named.host_group[host]];
+    group.processor.is_some() && !group.nodes.is_empty()
+}
+
 fn one_map(
     scenario: &Scenario,
     named: &Named,
@@ -101,11 +126,13 @@ fn one_map(
     let mut windows = Vec::new();
     let mut base = 0;
     let same_capacity = |a: &usize, b: &usize| {
-        let capacity = |device: usize| scenario.devices[named.device_group[device]].capacity;
-        capacity(*a) == capacity(*b)
+        // A Type 2 device's memory is not interleaved with others'.
+        let plain = |device: usize| device < named.first_accelerator;
+        let capacity = |device: usize| capacity_of(scenario, named, device);
+        plain(*a) && plain(*b) && capacity(*a) == capacity(*b)
     };
     for run in devices.chunk_by(same_capacity) {
-        let capacity = scenario.devices[named.device_group[run[0]]].capacity.0;
+        let capacity = capacity_of(scenario, named, run[0]).0;
         let ways = ways(scenario, run.len())?;
         for members in run.chunks(ways) {
             let size = Bytes(capacity * members.len() as u64);

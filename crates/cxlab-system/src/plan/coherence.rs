@@ -5,7 +5,7 @@ use cxlab_link::Transmission;
 use cxlab_protocol::Channel;
 use cxlab_protocol::coherence::dcoh::Peer;
 
-use super::{PlannedDevice, PlannedHost, PlannedLink, Problem};
+use super::{DeviceKind, PlannedDevice, PlannedHost, PlannedLink, Problem};
 use crate::scenario::Scenario;
 
 /// Longest look into a snoop filter.
@@ -44,7 +44,10 @@ pub(super) fn check(
             }
         }
     }
-    let coherent = |device: &usize| scenario.devices[devices[*device].group].is_hdm_db();
+    let coherent = |device: &usize| match devices[*device].group {
+        DeviceKind::Memory(group) => scenario.devices[group].is_hdm_db(),
+        DeviceKind::Accelerator(_) => false,
+    };
     let Some(first) = (0..devices.len()).find(|device| coherent(device)) else {
         return if problems.is_empty() {
             Ok(vec![false; hosts.len()])
@@ -52,7 +55,10 @@ pub(super) fn check(
             Err(problems)
         };
     };
-    let class = format!("devices[{}].coherence.class", devices[first].group);
+    let DeviceKind::Memory(group) = devices[first].group else {
+        return Ok(vec![false; hosts.len()]);
+    };
+    let class = format!("devices[{group}].coherence.class");
     if hosts.len() > Peer::MAX_COUNT {
         problems.push(Problem::new(
             &class,

@@ -10,7 +10,7 @@ use cxlab_host::AddressMap;
 use cxlab_protocol::PortId;
 use cxlab_protocol::hdm::InterleaveSet;
 
-use super::{PlannedDevice, PlannedHost, Problem};
+use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
 use crate::diagnostics::nearest;
 use crate::scenario::{FabricKind, Scenario};
 
@@ -19,6 +19,8 @@ pub(super) struct Named {
     pub(super) names: Endpoints,
     pub(super) host_group: Vec<usize>,
     pub(super) device_group: Vec<usize>,
+    /// The first accelerator among the devices.
+    pub(super) first_accelerator: usize,
 }
 
 /// Gives every host and device its name.
@@ -55,6 +57,7 @@ pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
         names: Endpoints::default(),
         host_group: Vec::new(),
         device_group: Vec::new(),
+        first_accelerator: 0,
     };
     for (at, group) in scenario.hosts.iter().enumerate() {
         let names = expand("hosts", at, &group.name, group.count);
@@ -65,6 +68,18 @@ pub(super) fn name_all(scenario: &Scenario, problems: &mut Vec<Problem>) -> Name
         let names = expand("devices", at, &group.name, group.count);
         named.device_group.extend(names.iter().map(|_| at));
         named.names.devices.extend(names);
+    }
+    named.first_accelerator = named.names.devices.len();
+    for (at, group) in scenario.accelerators.iter().enumerate() {
+        let names = expand("accelerators", at, &group.name, group.count);
+        named.device_group.extend(names.iter().map(|_| at));
+        named.names.devices.extend(names);
+    }
+    if named.names.devices.is_empty() {
+        problems.push(Problem::new(
+            "devices",
+            "found no devices and no accelerators; allowed: at least one of either",
+        ));
     }
     if named.names.len() > PortId::MAX_COUNT {
         problems.push(Problem::new(
@@ -251,11 +266,15 @@ impl Named {
             .devices
             .iter()
             .zip(&self.device_group)
-            .zip(decoders);
+            .zip(decoders)
+            .enumerate();
         names
-            .map(|((name, group), decoder)| PlannedDevice {
+            .map(|(number, ((name, group), decoder))| PlannedDevice {
                 name: name.clone(),
-                group: *group,
+                group: match number < self.first_accelerator {
+                    true => DeviceKind::Memory(*group),
+                    false => DeviceKind::Accelerator(*group),
+                },
                 decoder,
             })
             .collect()

@@ -3,10 +3,10 @@
 
 mod choice;
 
-use cxlab_device::{DeviceParams, SnoopFilterParams};
+use cxlab_device::{AcceleratorParams, DeviceParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::switch::SwitchParams;
-use cxlab_host::{CoreParams, RequesterParams};
+use cxlab_host::{Cluster, CoreParams, ProcessorParams, RequesterParams};
 use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,9 +33,12 @@ pub struct Scenario {
     /// Requesters: hosts (or accelerators) that issue requests. At least one.
     #[schemars(length(min = 1))]
     pub hosts: Vec<HostGroup>,
-    /// Type 3 memory devices. At least one.
-    #[schemars(length(min = 1))]
+    /// Type 3 memory devices. At least one, unless there are accelerators.
+    #[serde(default)]
     pub devices: Vec<DeviceGroup>,
+    /// Accelerators: Type 1 and Type 2 devices, and PCIe devices without CXL.cache. Default: none.
+    #[serde(default)]
+    pub accelerators: Vec<AcceleratorGroup>,
     /// How devices share the address space.
     #[serde(default)]
     pub address_map: AddressMapParams,
@@ -137,6 +140,14 @@ pub struct HostGroup {
     /// Memory of the host's own, with `core`. Default: none.
     #[serde(default)]
     pub local: Option<LocalMemoryParams>,
+    /// A multi-core processor that runs the workload as threads and keeps its own memory coherent
+    /// with its accelerators, instead of `core`. Default: none.
+    #[serde(default)]
+    pub processor: Option<ProcessorParams>,
+    /// Memory of the host's own, with `processor`: a controller on each NUMA node. Their addresses
+    /// follow one another from 2^51 on, in this order.
+    #[serde(default)]
+    pub nodes: Vec<NodeGroup>,
     /// What they access.
     pub workload: WorkloadChoice,
     /// Requests that each host issues at most; steps of its program, where it has a core. Default: as many as the workload has.
@@ -152,10 +163,26 @@ fn one() -> u32 {
 impl HostGroup {
     /// Constant time before its links.
     pub fn egress(&self) -> Picos {
-        match &self.core {
-            Some(core) => core.egress(),
-            None => self.issue.egress(),
+        match (&self.processor, &self.core) {
+            (Some(processor), _) => processor.root_port_time,
+            (None, Some(core)) => core.egress(),
+            (None, None) => self.issue.egress(),
         }
+    }
+
+    /// Constant time behind its links.
+    pub fn ingress(&self) -> Picos {
+        match &self.processor {
+            Some(processor) => processor.root_port_time,
+            None => Picos::ZERO,
+        }
+    }
+
+    /// Memory of its own.
+    pub fn own_memory(&self) -> Bytes {
+        let nodes = self.nodes.iter().map(|node| node.capacity.0);
+        let local = self.local.as_ref().map_or(0, |local| local.capacity.0);
+        Bytes(nodes.fold(local, u64::saturating_add))
     }
 }
 
@@ -176,6 +203,57 @@ pub struct LocalMemoryParams {
 
 fn default_local_latency() -> Picos {
     Picos::from_nanos(5)
+}
+
+/// A NUMA node: a memory controller with its medium, in a cluster of the processor.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct NodeGroup {
+    /// Capacity: a multiple of 4 KiB.
+    pub capacity: Bytes,
+    /// Where it lies. Default socket 0, column 0, row 0.
+    #[serde(default)]
+    pub at: Cluster,
+    /// One way through the memory controller. Default 5 ns (*assumed*).
+    #[serde(default = "default_local_latency")]
+    pub latency: Picos,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
+}
+
+/// Some equal accelerators.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorGroup {
+    /// The accelerator's name; with `count` over 1 they are called name0, name1, ...
+    pub name: String,
+    /// How many. 1 to 4095. Default 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 4095))]
+    pub count: u32,
+    /// The host whose memory it works on, by name. Default: the first host.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Its elements, cache and engines.
+    #[serde(default)]
+    pub device: AcceleratorParams,
+    /// Memory of its own, which hosts reach over CXL.mem: a Type 2 device. Default: none.
+    #[serde(default)]
+    pub memory: Option<DeviceMemoryParams>,
+}
+
+/// The memory of a Type 2 device.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceMemoryParams {
+    /// Capacity: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section 8.2.4.20).
+    /// Default 16 GiB.
+    #[serde(default = "default_capacity")]
+    pub capacity: Bytes,
+    /// The medium. Default: `{ kind = "fixed" }`.
+    #[serde(default)]
+    pub memory: MediumChoice,
 }
 
 /// Some equal Type 3 devices.
