@@ -1,9 +1,8 @@
-//! CXL devices: Type 3 memory whose host keeps it coherent (HDM-H), and Type 3 memory that the
-//! device keeps coherent by back-invalidation (HDM-DB); and a DMA engine, which is passive.
+//! CXL devices: Type 3 memory whose host keeps it coherent (HDM-H), Type 3 memory that the device
+//! keeps coherent by back-invalidation (HDM-DB), and accelerators: Type 1 and Type 2.
 
 mod accelerator;
 mod coherent_device;
-pub mod dma;
 mod memory_device;
 
 pub use accelerator::{
