@@ -334,7 +334,7 @@ impl Accelerator {
         let start = ctx.now().0.max(self.cache[slot].locked);
         let mut at = SimTime(start) + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
-            at = at + self.cycles(self.params.atomic_cycles);
+            at += self.cycles(self.params.atomic_cycles);
             self.cache[slot].locked = at.0;
         }
         self.lanes.perform(access, Hpa(access.addr));
@@ -509,7 +509,7 @@ impl Accelerator {
         let now = ctx.now();
         let mut at = now;
         if access.kind == AccessKind::Atomic {
-            at = at + self.cycles(self.params.atomic_cycles);
+            at += self.cycles(self.params.atomic_cycles);
             if let Some(slot) = self.entries[id as usize].slot {
                 self.cache[slot].locked = at.0;
             }

@@ -222,7 +222,7 @@ impl Accelerator {
         let mut at = SimTime(now.0.max(way.locked)) + hit;
         way.dirty |= access.kind.writes();
         if access.kind == AccessKind::Atomic {
-            at = at + atomic;
+            at += atomic;
             way.locked = at.0;
         }
         self.lanes.perform(access, Hpa(access.addr));
@@ -377,7 +377,7 @@ impl Accelerator {
         let line = access.line();
         let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
-            at = at + self.cycles(self.params.atomic_cycles);
+            at += self.cycles(self.params.atomic_cycles);
         }
         if let Some(own) = &mut self.own
             && let Some(slot) = own.dmc.find(line)
