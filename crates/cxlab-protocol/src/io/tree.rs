@@ -5,6 +5,8 @@
 //! nobody answers reads as all ones, as a root complex makes of an unsupported request (PCIe 5.0,
 //! section 2.3.2). Left out: several host bridges, functions and segments, and peer-to-peer.
 
+use std::fmt;
+
 use cxlab_engine::units::{Dpa, Hpa};
 
 use super::component::{ComponentRegisters, Decodes};
@@ -34,6 +36,13 @@ pub struct Function {
     pub component: ComponentRegisters,
     /// What lies behind them in the first BAR: the MSI-X table.
     table: Registers,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Function");
+        text.field("spec", &self.spec).finish_non_exhaustive()
+    }
 }
 
 impl Function {
@@ -115,7 +124,7 @@ impl Function {
 }
 
 /// What hangs below a port.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Below {
     /// Nothing.
     Nothing,
@@ -126,7 +135,7 @@ pub enum Below {
 }
 
 /// A switch.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Switch {
     /// Its upstream port, which has its HDM decoders.
     pub up: Function,
@@ -135,7 +144,7 @@ pub struct Switch {
 }
 
 /// A port with what hangs below it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Port {
     /// Its function.
     pub function: Function,

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::io::space::{DeviceType, FunctionSpec, command, offset};
 use crate::io::tree::Below;
@@ -298,4 +300,62 @@ fn the_log_has_every_access_and_its_phases_in_order() {
         reset.decode(Hpa(16 * GIB + 5)),
         Some((0, cxlab_engine::units::Dpa(5)))
     );
+}
+
+/// What may hang below a port: nothing, a device of so many units of 256 MiB, or a switch.
+fn below() -> impl Strategy<Value = Below> {
+    let kinds = [DeviceType::Type1, DeviceType::Type2, DeviceType::Type3];
+    let endpoint = (proptest::sample::select(kinds.to_vec()), 1u64..9).prop_map(|(kind, units)| {
+        let bytes = if kind.has_mem() { units * 256 * MIB } else { 0 };
+        Below::endpoint(FunctionSpec::endpoint(kind, bytes))
+    });
+    let leaf = prop_oneof![1 => Just(()).prop_map(|()| Below::Nothing), 4 => endpoint];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        proptest::collection::vec(inner, 1..4).prop_map(Below::switch)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_hierarchy_is_found_whole_and_each_device_has_its_addresses(
+        below in proptest::collection::vec(below(), 1..4),
+    ) {
+        let mut bridge = bridge(below);
+        let specs: Vec<FunctionSpec> = bridge.endpoints().iter().map(|device| device.spec).collect();
+        let mut base = 4 * GIB;
+        let mut goal = goal(vec![]);
+        goal.mmio_bytes = GIB;
+        // Ports have four decoders, so four devices with memory get a region of their own.
+        let with_memory = specs.iter().enumerate().filter(|(_, spec)| spec.memory_bytes > 0);
+        for (device, spec) in with_memory.take(4) {
+            goal.regions.push(Region {
+                base: Hpa(base),
+                size: Bytes(spec.memory_bytes),
+                granularity: Bytes(256),
+                targets: vec![device],
+                host_only: true,
+                lock: true,
+            });
+            base += spec.memory_bytes;
+        }
+        let log = enumerate(&mut bridge, &goal).unwrap();
+        let devices: Vec<&Found> = log.functions.iter().filter(|found| !found.bridge).collect();
+        prop_assert_eq!(devices.len(), specs.len());
+        for (found, spec) in devices.iter().zip(&specs) {
+            prop_assert_eq!(found.memory.0, spec.memory_bytes);
+        }
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for bar in log.functions.iter().flat_map(|found| &found.bars) {
+            ranges.push((bar.base.0, bar.base.0 + bar.bytes));
+            let header = bridge.mmio_read(Hpa(bar.base.0 + 0x1000), 4).unwrap();
+            prop_assert_eq!(header & 0xffff, 1);
+        }
+        ranges.sort_unstable();
+        prop_assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        for region in 0..goal.regions.len() {
+            prop_assert_eq!(goal.mismatch(region, &bridge, 4), Ok(None));
+        }
+    }
 }
