@@ -357,35 +357,60 @@ fn strides_and_the_central_word_are_where_the_benchmark_has_them() {
     assert_eq!(addresses("central", 2, 1), [0; 20]);
 }
 
-#[test]
-fn an_operation_over_pcie_is_two_transfers_and_the_next_waits_for_the_second() {
-    let ctx = context(0, 1, 1);
-    let params = tent("central", json!({"interface": "pcie"}));
-    let kernel = kernel("circus-tent", &params, &ctx);
+/// DMA reads over PCIe that began while some write was under way, and while one to the same word
+/// was.
+fn reads_beside_writes(pattern: &str, posted: u64) -> (usize, usize) {
+    let params = tent(
+        pattern,
+        json!({"interface": "pcie", "posted_writes": posted}),
+    );
+    let kernel = kernel("circus-tent", &params, &context(0, 1, 1));
     let mut thread = kernel.threads(ELEMENT).pop().unwrap();
     let image = Image::new();
     kernel.prepare(&image);
+    let (mut beside, mut same) = (0, 0);
     let mut transfers = Vec::new();
-    let mut open: Vec<(_, ThreadOp)> = Vec::new();
+    let mut open: Vec<(Token, ThreadOp)> = Vec::new();
     loop {
         match thread.next_op() {
             Next::Op(token, op, _) => {
                 if let ThreadOp::Dma {
                     direction,
+                    host_addr,
                     bytes: 8,
                     ..
                 } = op
                 {
-                    assert!(open.is_empty(), "{op:?} beside {open:?}");
+                    let writes = |other: &&(Token, ThreadOp)| {
+                        matches!(
+                            other.1,
+                            ThreadOp::Dma {
+                                direction: Direction::ToHost,
+                                ..
+                            }
+                        )
+                    };
+                    let to_word = |other: &(Token, ThreadOp)| matches!(other.1, ThreadOp::Dma { host_addr: word, .. } if word == host_addr);
+                    let read = direction == Direction::ToDevice;
+                    beside += usize::from(read && open.iter().any(|other| writes(&other)));
+                    same += usize::from(open.iter().filter(writes).any(to_word));
                     transfers.push(direction);
                 }
-                match op {
-                    ThreadOp::Count { .. } | ThreadOp::Mark { .. } => thread.complete(token, 0),
-                    op => open.push((token, op)),
-                }
+                open.push((token, op));
             }
+            // The writes are the last to be done.
             Next::Blocked => {
-                let (token, op) = open.remove(0);
+                let other = |(_, op): &(Token, ThreadOp)| {
+                    !matches!(
+                        op,
+                        ThreadOp::Dma {
+                            direction: Direction::ToHost,
+                            ..
+                        }
+                    )
+                };
+                let at = open.iter().position(other).unwrap_or(0);
+                let (token, op) = open.remove(at);
                 thread.complete(token, perform(&image, op));
             }
             Next::Finished => break,
@@ -394,6 +419,15 @@ fn an_operation_over_pcie_is_two_transfers_and_the_next_waits_for_the_second() {
     let pair = [Direction::ToDevice, Direction::ToHost];
     assert_eq!(transfers, pair.repeat(20));
     kernel.check(&image).unwrap();
+    (beside, same)
+}
+
+#[test]
+fn an_operation_over_pcie_is_two_transfers_and_the_next_on_its_word_waits_for_the_second() {
+    assert_eq!(reads_beside_writes("stride1", 0), (0, 0));
+    assert_eq!(reads_beside_writes("central", 0), (0, 0));
+    assert_eq!(reads_beside_writes("stride1", 4), (19, 0));
+    assert_eq!(reads_beside_writes("central", 4), (0, 0));
 }
 
 #[test]
