@@ -159,8 +159,8 @@ fn rpcnic_sends_what_it_decoded_in_buffers_and_announces_each_message() {
     );
 }
 
-/// Pushes for a message: its header, a number each, a string's bytes and its address, a message's
-/// address, an array and its address.
+/// Pushes for a message: its header, a number each, a string's bytes by parts of 4 KiB and its
+/// address, a message's address, an array and its address.
 fn pushes(schema: &Schema, kind: usize, message: &Message) -> usize {
     let mut pushes = 1;
     let mut repeated = BTreeSet::new();
@@ -174,7 +174,7 @@ fn pushes(schema: &Schema, kind: usize, message: &Message) -> usize {
             (Value::Message(inner), Kind::Message(kind)) => {
                 alone + self::pushes(schema, kind, inner)
             }
-            (Value::Bytes(_), _) => alone + 1,
+            (Value::Bytes(bytes), _) => alone + bytes.len().div_ceil(4096),
             _ => alone,
         };
     }

@@ -53,11 +53,14 @@ fn entry(number: u64, root: u64) -> [u8; 16] {
     entry
 }
 
-/// Decodes the fields of which a piece consists.
-async fn decode(job: &Job, t: &Handle, piece: &Piece) {
-    let cycles = match piece.part {
-        Part::Data => job.cycles(piece.bytes.len() as u64),
-        _ => piece.numbers.saturating_mul(job.cycles(8)),
+/// Decodes the fields of a piece, or of a string the part of it from `offset` on: long ones are
+/// decoded and sent in parts.
+async fn decode(job: &Job, t: &Handle, piece: &Piece, offset: usize, bytes: usize) {
+    let cycles = match (piece.part, offset) {
+        (Part::Data, 0) => job.cycles(bytes as u64),
+        (Part::Data, _) => job.moving(bytes as u64),
+        (_, 0) => piece.numbers.saturating_mul(job.cycles(8)),
+        _ => 0,
     };
     if cycles > 0 {
         t.compute(cycles).await;
@@ -72,9 +75,12 @@ async fn by_push(job: &Job, t: &Handle, number: u64, message: &Message) {
         .scattered(schema, kind, message, job.object(number), LINE_BYTES);
     let mut window = Window::new(job.params.outstanding as usize);
     for piece in &object.pieces {
-        decode(job, t, piece).await;
-        window.room().await;
-        window.add(t.push(piece.addr, &piece.bytes));
+        for (turn, part) in piece.bytes.chunks(BUFFER as usize).enumerate() {
+            let offset = turn * BUFFER as usize;
+            decode(job, t, piece, offset, part.len()).await;
+            window.room().await;
+            window.add(t.push(piece.addr + offset as u64, part));
+        }
     }
     window.drain().await;
     t.write_range(job.entry(number), &entry(number, object.root))
@@ -100,7 +106,6 @@ async fn append(job: &Job, t: &Handle, object: &Object, first: u64) {
     let mut window = Window::new(job.params.buffers as usize);
     let (mut start, mut fill, mut turn) = (first, 0, 0);
     for piece in &object.pieces {
-        decode(job, t, piece).await;
         fill += piece.addr - (start + fill);
         let mut rest = &piece.bytes[..];
         while !rest.is_empty() || fill >= BUFFER {
@@ -113,6 +118,8 @@ async fn append(job: &Job, t: &Handle, object: &Object, first: u64) {
             }
             let part = rest.len().min((BUFFER - fill) as usize);
             if part > 0 {
+                let offset = piece.bytes.len() - rest.len();
+                decode(job, t, piece, offset, part).await;
                 t.write_range(scratch(0) + turn * BUFFER + fill, &rest[..part]);
             }
             fill += part as u64;

@@ -324,10 +324,14 @@ impl Job {
         self.prepared + message % self.places() * self.room
     }
 
+    /// Cycles to decode or encode so many bytes.
+    fn moving(&self, bytes: u64) -> u32 {
+        bytes.div_ceil(self.params.width) as u32
+    }
+
     /// Cycles to decode or encode a field of so many bytes.
     fn cycles(&self, bytes: u64) -> u32 {
-        let moving = bytes.div_ceil(self.params.width) as u32;
-        moving.saturating_add(self.params.field_cycles)
+        self.moving(bytes).saturating_add(self.params.field_cycles)
     }
 
     /// Waits until the place of a message is free, by the count in memory.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 
-use super::{ALIGN, Job};
+use super::{ALIGN, BUFFER, Job};
 use crate::rpc::layout::{PRESENT, element_size};
 use crate::rpc::message::number;
 use crate::rpc::{Field, Kind, Message, Value};
@@ -30,11 +30,12 @@ struct Slot<'t> {
     second: Option<thread::Value<'t>>,
 }
 
-/// The fields of a message as they come: strings later than others.
+/// The fields of a message as they come: strings later than others, long ones in parts.
 #[derive(Default)]
 struct Fields<'t> {
-    values: Vec<(usize, Option<Value>)>,
-    strings: VecDeque<(usize, Loaded<'t>)>,
+    values: Vec<(usize, Value)>,
+    /// Parts of strings on their way, and whose value they belong to.
+    parts: VecDeque<(usize, Loaded<'t>)>,
 }
 
 type Boxed<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
@@ -73,9 +74,9 @@ impl<'t> Reader<'t> {
         here
     }
 
-    async fn encode(&self, bytes: u64) {
-        if self.encodes {
-            self.t.compute(self.job.cycles(bytes)).await;
+    async fn encode(&self, cycles: u32) {
+        if self.encodes && cycles > 0 {
+            self.t.compute(cycles).await;
         }
     }
 
@@ -112,15 +113,11 @@ impl<'t> Reader<'t> {
                 self.field(&mut fields, place, types[place], (word, second))
                     .await;
             }
-            while !fields.strings.is_empty() {
-                self.string(&mut fields).await;
+            while !fields.parts.is_empty() {
+                self.part(&mut fields).await;
             }
-            let values = fields.values.into_iter();
-            Message {
-                fields: values
-                    .filter_map(|(place, value)| Some((place, value?)))
-                    .collect(),
-            }
+            let fields = fields.values;
+            Message { fields }
         })
     }
 
@@ -171,32 +168,50 @@ impl<'t> Reader<'t> {
         (word, length): (u64, u64),
     ) {
         let value = match kind {
-            Kind::Message(inner) => Some(Value::Message(self.read(inner, word).await)),
-            Kind::String | Kind::Bytes if length == 0 => Some(Value::Bytes(Vec::new())),
-            Kind::String | Kind::Bytes => {
-                let addr = self.resolve(word, length);
-                let string = self.t.read_range(addr, length);
-                fields.strings.push_back((fields.values.len(), string));
-                None
-            }
+            Kind::Message(inner) => Value::Message(self.read(inner, word).await),
+            Kind::String | Kind::Bytes => Value::Bytes(Vec::new()),
             _ => {
-                self.encode(element_size(kind)).await;
-                Some(Value::Number(word))
+                self.encode(self.job.cycles(element_size(kind))).await;
+                Value::Number(word)
             }
         };
+        let is_string = matches!(value, Value::Bytes(_));
         fields.values.push((place, value));
-        if fields.strings.len() >= self.ahead {
-            self.string(fields).await;
+        if is_string && length > 0 {
+            let addr = self.resolve(word, length);
+            self.string(fields, addr, length).await;
         }
     }
 
-    /// Waits for the oldest string.
-    async fn string(&mut self, fields: &mut Fields<'t>) {
-        let Some((at, string)) = fields.strings.pop_front() else {
+    /// Asks for a string part by part.
+    async fn string(&mut self, fields: &mut Fields<'t>, addr: u64, length: u64) {
+        let at = fields.values.len() - 1;
+        for offset in (0..length).step_by(BUFFER as usize) {
+            let part = BUFFER.min(length - offset);
+            fields
+                .parts
+                .push_back((at, self.t.read_range(addr + offset, part)));
+            if fields.parts.len() >= self.ahead {
+                self.part(fields).await;
+            }
+        }
+    }
+
+    /// Waits for the oldest part of a string.
+    async fn part(&mut self, fields: &mut Fields<'t>) {
+        let Some((at, part)) = fields.parts.pop_front() else {
             return;
         };
-        let bytes = string.await;
-        self.encode(bytes.len() as u64).await;
-        fields.values[at].1 = Some(Value::Bytes(bytes));
+        let bytes = part.await;
+        let Some((_, Value::Bytes(string))) = fields.values.get_mut(at) else {
+            return;
+        };
+        let length = bytes.len() as u64;
+        let cycles = match string.is_empty() {
+            true => self.job.cycles(length),
+            false => self.job.moving(length),
+        };
+        string.extend(bytes);
+        self.encode(cycles).await;
     }
 }
