@@ -5,6 +5,8 @@ pub mod backend;
 pub mod dram;
 mod finished;
 pub mod fixed;
+pub mod interleaved;
+mod nested;
 pub mod page_cache;
 pub mod plugin;
 pub mod pmem;
@@ -18,6 +20,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
 
 pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+pub use nested::NestedMedium;
 pub use tag_array::{Block, Filled, Geometry, GeometryError, Room, Slot, TagArray};
 pub use victim::VictimPolicy;
 
@@ -61,5 +64,6 @@ pub static CATALOG: &[Entry<Box<dyn Medium>>] = &[
     pmem::ENTRY,
     ssd::ENTRY,
     page_cache::ENTRY,
+    interleaved::ENTRY,
     plugin::ENTRY,
 ];

@@ -607,6 +607,33 @@ const SCENARIOS: &[Scenario] = &[
             "at most 1 s",
         ],
     ),
+    one(
+        &[(
+            "[devices.memory]\nkind = \"fixed\"\nlatency = \"46 ns\"",
+            "[devices.memory]\nkind = \"interleaved\"\nmedia = [{ kind = \"fixed\" }, { kind = \"fixed\", banks = 0 }]",
+        )],
+        "media = ",
+        &["devices[0].memory.media[1].banks", "between 1 and 65536"],
+    ),
+    one(
+        &[(
+            "[devices.memory]\nkind = \"fixed\"\nlatency = \"46 ns\"",
+            "[devices.memory]\nkind = \"interleaved\"\nmedia = [{ kind = \"dram\", chanels = 2 }]",
+        )],
+        "media = ",
+        &[
+            "in `devices[0].memory.media[0]`",
+            "did you mean `channels`?",
+        ],
+    ),
+    one(
+        &[(
+            "[devices.memory]\nkind = \"fixed\"\nlatency = \"46 ns\"",
+            "[devices.memory]\nkind = \"interleaved\"\ncopies = 3\nmedia = [{ kind = \"fixed\" }]",
+        )],
+        "interleaved",
+        &["devices[0].memory.granularity", "found 256 B", "16 GiB / 3"],
+    ),
     // Cores and hosts' own memory.
     one(
         &[(

@@ -8,11 +8,11 @@ use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
 
 use super::fetch::{Fetch, Leaving, NONE, Part, Piece, Request, Slab};
 use super::mask::{hull, runs, span};
-use super::nested::Nested;
 use super::observer::{Movement, Observer, Silent};
 use super::params::{DramCacheParams, Shape};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
+use crate::nested::Nested;
 use crate::prefetch::{Candidates, Outcome, Prefetcher};
 use crate::tag_array::{Room, Slot, TagArray};
 use crate::{Medium, Site};

@@ -19,7 +19,6 @@
 mod cache;
 mod fetch;
 mod mask;
-mod nested;
 mod observer;
 mod params;
 
@@ -34,7 +33,7 @@ use crate::backend::MemoryBackend;
 use crate::{Medium, Site};
 pub use cache::{DramCache, PowerFail};
 pub use observer::{Movement, Observer, Silent};
-pub use params::{DramCacheParams, FetchUnit, NestedMedium, PagePolicyChoice, PrefetchChoice};
+pub use params::{DramCacheParams, FetchUnit, PagePolicyChoice, PrefetchChoice};
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     name: "dram-cache",

@@ -7,17 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
+use crate::Medium;
+use crate::nested::{NestedMedium, within};
 use crate::prefetch::{self, PrefetchPolicy};
 use crate::tag_array::Geometry;
 use crate::victim::{self, VictimPolicy};
-use crate::{CATALOG, Medium};
 
-choice!(
-    /// A medium of the catalog.
-    NestedMedium,
-    CATALOG,
-    Box<dyn Medium>
-);
 choice!(
     /// A victim policy of the catalog.
     PagePolicyChoice,
@@ -155,15 +150,6 @@ pub(super) struct Resolved {
     pub(super) dram: Box<dyn Medium>,
     pub(super) behind: Box<dyn Medium>,
     pub(super) prefetch: Box<dyn PrefetchPolicy>,
-}
-
-/// A mistake in a part, with the part's name before the field's.
-pub(super) fn within(part: &str, error: ParamError) -> ParamError {
-    let field = match error.field.as_str() {
-        "" => part.to_owned(),
-        field => format!("{part}.{field}"),
-    };
-    ParamError::new(field, error.message)
 }
 
 impl DramCacheParams {

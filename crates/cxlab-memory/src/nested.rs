@@ -1,18 +1,37 @@
-//! A medium inside another, whose completions come by `advance` or are known at once.
+//! A medium inside another: how it is named, and driven whether its completions come by `advance`
+//! or are known at once.
 
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::choice;
 use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
+use crate::{CATALOG, Medium};
+
+choice!(
+    /// A medium of the catalog.
+    NestedMedium,
+    CATALOG,
+    Box<dyn Medium>
+);
+/// A mistake in a part, with the part's name before the field's.
+pub(crate) fn within(part: &str, error: ParamError) -> ParamError {
+    let field = match error.field.as_str() {
+        "" => part.to_owned(),
+        field => format!("{part}.{field}"),
+    };
+    ParamError::new(field, error.message)
+}
 
 /// A medium that is driven by the one around it.
-pub(super) struct Nested {
+pub(crate) struct Nested {
     backend: Box<dyn MemoryBackend>,
     known: Finished,
 }
 
 impl Nested {
-    pub(super) fn new(backend: Box<dyn MemoryBackend>) -> Self {
+    pub(crate) fn new(backend: Box<dyn MemoryBackend>) -> Self {
         Nested {
             backend,
             known: Finished::with_capacity(64),
@@ -21,7 +40,7 @@ impl Nested {
 
     /// Gives the medium a request, if it has room.
     #[inline]
-    pub(super) fn offer(&mut self, now: u64, request: MemoryRequest) -> bool {
+    pub(crate) fn offer(&mut self, now: u64, request: MemoryRequest) -> bool {
         let now = SimTime(now);
         if !self.backend.can_accept(now, request.write) {
             return false;
@@ -33,7 +52,7 @@ impl Nested {
     }
 
     #[inline]
-    pub(super) fn next_event(&self) -> Option<u64> {
+    pub(crate) fn next_event(&self) -> Option<u64> {
         let told = self.backend.next_event().map(|at| at.0);
         match (told, self.known.next()) {
             (Some(told), Some(known)) => Some(told.min(known)),
@@ -42,17 +61,17 @@ impl Nested {
     }
 
     #[inline]
-    pub(super) fn advance(&mut self, now: u64, done: &mut Vec<Completion>) {
+    pub(crate) fn advance(&mut self, now: u64, done: &mut Vec<Completion>) {
         self.backend.advance(SimTime(now), done);
         self.known.drain(now, done);
     }
 
-    pub(super) fn begin_measurement(&mut self, now: SimTime) {
+    pub(crate) fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
     }
 
     /// Its statistics, behind a prefix unless they have it by themselves, as those of `dram` do.
-    pub(super) fn statistics(&self, now: SimTime, prefix: &str, out: &mut Vec<Statistic>) {
+    pub(crate) fn statistics(&self, now: SimTime, prefix: &str, out: &mut Vec<Statistic>) {
         let first = out.len();
         self.backend.statistics(now, out);
         for one in &mut out[first..] {

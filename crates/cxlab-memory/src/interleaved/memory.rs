@@ -1,0 +1,244 @@
+//! The media at work.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::SimTime;
+
+use super::map::Map;
+use super::params::Resolved;
+use crate::Site;
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::finished::Finished;
+use crate::nested::Nested;
+
+/// Media side by side.
+pub(super) struct Interleaved {
+    map: Map,
+    channels: Vec<Channel>,
+    granule: u32,
+    /// Pieces that wait, and how many may before a request is refused.
+    waiting: usize,
+    most: usize,
+    open: Vec<Open>,
+    free: Vec<u32>,
+    finished: Finished,
+    now: u64,
+    done: Vec<Completion>,
+}
+
+/// A request with pieces that are not done.
+#[derive(Clone, Copy)]
+struct Open {
+    id: u32,
+    left: u32,
+    /// When the last of those done was done.
+    last: u64,
+}
+
+struct Channel {
+    medium: Nested,
+    /// Pieces that found no room, oldest first, and since when they wait.
+    input: VecDeque<(u64, MemoryRequest)>,
+    /// When something happens in the medium next.
+    next: u64,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    lines: u64,
+    waited_ps: u64,
+}
+
+impl Channel {
+    fn look(&mut self) {
+        self.next = self.medium.next_event().unwrap_or(u64::MAX);
+    }
+
+    /// Gives the medium what it has room for; answers with how many pieces it took.
+    fn offer(&mut self, now: u64) -> usize {
+        let before = self.input.len();
+        while let Some((since, piece)) = self.input.front()
+            && self.medium.offer(now, *piece)
+        {
+            let counts = &mut self.counts;
+            counts.reads += u64::from(!piece.write);
+            counts.writes += u64::from(piece.write);
+            counts.lines += u64::from(piece.lines);
+            counts.waited_ps += now - since;
+            self.input.pop_front();
+        }
+        before - self.input.len()
+    }
+}
+
+impl Interleaved {
+    pub(super) fn new(resolved: &Resolved, site: Site) -> Interleaved {
+        let Site { capacity, mut rng } = site;
+        let mut granule = 0;
+        let shares = resolved.shares(capacity);
+        let parts = resolved.media.iter().zip(shares);
+        let channels = parts.map(|(medium, capacity)| {
+            let rng = StreamRng::new(rng.next_u64(), "channel");
+            let backend = medium.backend(Site { capacity, rng });
+            granule = backend.granule().max(granule);
+            Channel {
+                medium: Nested::new(backend),
+                input: VecDeque::with_capacity(16),
+                next: u64::MAX,
+                counts: Counts::default(),
+            }
+        });
+        Interleaved {
+            map: resolved.map(capacity),
+            channels: channels.collect(),
+            granule,
+            waiting: 0,
+            most: resolved.queue,
+            open: Vec::with_capacity(64),
+            free: Vec::with_capacity(64),
+            finished: Finished::with_capacity(64),
+            now: 0,
+            done: Vec::with_capacity(64),
+        }
+    }
+
+    /// Brings all media up to `now`, event by event.
+    fn run(&mut self, now: u64) {
+        loop {
+            let next = self.channels.iter().map(|channel| channel.next).min();
+            let at = next.unwrap_or(u64::MAX).max(self.now);
+            if at > now {
+                break;
+            }
+            self.step(at);
+            if at == now {
+                break;
+            }
+        }
+        self.now = now;
+    }
+
+    /// What happens at one time.
+    fn step(&mut self, at: u64) {
+        self.now = at;
+        for number in 0..self.channels.len() {
+            if self.channels[number].next <= at {
+                self.serve(number, at);
+            }
+        }
+    }
+
+    /// Hears what a medium has done, and gives it what waits.
+    fn serve(&mut self, number: usize, now: u64) {
+        let channel = &mut self.channels[number];
+        channel.medium.advance(now, &mut self.done);
+        self.waiting -= channel.offer(now);
+        channel.look();
+        for piece in self.done.drain(..) {
+            let request = &mut self.open[piece.id as usize];
+            request.left -= 1;
+            request.last = request.last.max(piece.at.0);
+            if request.left == 0 {
+                self.finished.push(request.last, request.id);
+                self.free.push(piece.id);
+            }
+        }
+    }
+
+    fn admit(&mut self, id: u32) -> u32 {
+        let request = Open {
+            id,
+            left: 0,
+            last: 0,
+        };
+        match self.free.pop() {
+            Some(number) => {
+                self.open[number as usize] = request;
+                number
+            }
+            None => {
+                self.open.push(request);
+                self.open.len() as u32 - 1
+            }
+        }
+    }
+}
+
+impl MemoryBackend for Interleaved {
+    fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
+        self.run(now.0);
+        self.waiting < self.most
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        self.run(now.0);
+        let id = self.admit(request.id);
+        let (mut touched, mut pieces) = (0u64, 0);
+        let channels = &mut self.channels;
+        self.map.split(request.dpa, request.lines, |piece| {
+            let part = MemoryRequest {
+                id,
+                dpa: piece.dpa,
+                lines: piece.lines,
+                write: request.write,
+            };
+            channels[piece.medium].input.push_back((now.0, part));
+            touched |= 1 << piece.medium;
+            pieces += 1;
+        });
+        self.open[id as usize].left = pieces;
+        self.waiting += pieces as usize;
+        while touched != 0 {
+            self.serve(touched.trailing_zeros() as usize, now.0);
+            touched &= touched - 1;
+        }
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        let media = self.channels.iter().map(|channel| channel.next);
+        let next = media.chain(self.finished.next()).min();
+        next.filter(|at| *at != u64::MAX).map(SimTime)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        self.run(now.0);
+        self.finished.drain(now.0, done);
+    }
+
+    fn granule(&self) -> u32 {
+        self.granule
+    }
+
+    fn begin_measurement(&mut self, now: SimTime) {
+        self.run(now.0);
+        for channel in &mut self.channels {
+            channel.counts = Counts::default();
+            channel.medium.begin_measurement(now);
+            channel.look();
+        }
+    }
+
+    fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
+        for (number, channel) in self.channels.iter().enumerate() {
+            let prefix = format!("channel{number}.");
+            let counts = &channel.counts;
+            for (name, value) in [
+                ("reads", counts.reads as f64),
+                ("writes", counts.writes as f64),
+                ("lines", counts.lines as f64),
+                ("wait_ns", counts.waited_ps as f64 / 1e3),
+            ] {
+                out.push(Statistic {
+                    name: format!("{prefix}{name}"),
+                    value,
+                });
+            }
+            channel.medium.statistics(now, &prefix, out);
+        }
+    }
+}

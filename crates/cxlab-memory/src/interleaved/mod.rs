@@ -1,0 +1,51 @@
+//! Several media behind one controller: a device whose addresses are spread over channels.
+//!
+//! Modelled: any number and any kinds of media, an address map (interleaved, hashed, or one range
+//! after the other), requests that are split where they cross from one medium to another and are
+//! done with their last piece, and a bounded number of pieces that wait, in order, for a medium
+//! that has no room. The media work at the same time and know nothing of each other.
+//!
+//! Left out: the time to find the channel (a device's `process_time` has it) and any bus that the
+//! channels would share.
+
+mod map;
+mod memory;
+mod params;
+
+#[cfg(test)]
+mod tests;
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::units::Bytes;
+use schemars::JsonSchema;
+
+use crate::backend::MemoryBackend;
+use crate::{Medium, Site};
+use memory::Interleaved;
+pub use params::{InterleavedParams, Spread};
+
+pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
+    name: "interleaved",
+    summary: "several media side by side: a device's addresses spread over channels",
+    schema: <InterleavedParams as JsonSchema>::json_schema,
+    build: |params| {
+        let params: InterleavedParams = read_params(params)?;
+        Ok(Box::new(params.resolve()?))
+    },
+};
+
+impl Medium for params::Resolved {
+    fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
+        self.check_capacity(capacity)
+    }
+
+    fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
+        Box::new(Interleaved::new(self, site))
+    }
+
+    fn idle_read_ps(&self) -> Option<u64> {
+        let mut times = self.media.iter().map(|medium| medium.idle_read_ps());
+        let first = times.next()??;
+        times.all(|time| time == Some(first)).then_some(first)
+    }
+}

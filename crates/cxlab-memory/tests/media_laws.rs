@@ -1,0 +1,201 @@
+//! What holds for every medium of the catalog.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::catalog::find;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Dpa, SimTime};
+use cxlab_memory::{CATALOG, Completion, Medium, MemoryRequest, Site};
+
+const CAPACITY: u64 = 1 << 30;
+
+/// Parameters to try each medium with. A plug-in needs a library; it has tests of its own.
+fn samples(kind: &str) -> Vec<&'static str> {
+    match kind {
+        "fixed" => vec![
+            "{}",
+            r#"{"banks": 4, "bank_cycle": "50 ns", "bandwidth": "4 GB/s", "queue": 8}"#,
+        ],
+        "dram" => vec![
+            "{}",
+            r#"{"grade": "DDR4-3200AA", "channels": 1, "ranks": 2, "bank_queue": 4, "page": {"kind": "capped", "idle": "50 ns"}}"#,
+            r#"{"grade": "HBM3-6400", "channels": 4, "refresh": "per-bank", "write_done": "written"}"#,
+        ],
+        "pmem" => vec![
+            "{}",
+            r#"{"mode": "simple"}"#,
+            r#"{"mode": "simple", "write_done": "queued"}"#,
+        ],
+        "ssd" => vec!["{}"],
+        "dram-cache" => vec![
+            r#"{"size": "1 MiB", "behind": {"kind": "pmem"}, "prefetch": {"kind": "stride"}}"#,
+            r#"{"size": "1 MiB", "behind": {"kind": "fixed", "latency": "3 us"}, "dram": {"kind": "dram"}, "mshrs": 2}"#,
+        ],
+        "interleaved" => vec![
+            r#"{"media": [{"kind": "dram", "channels": 1}], "copies": 4, "spread": "xor"}"#,
+            r#"{"media": [{"kind": "pmem"}, {"kind": "fixed", "queue": 2}], "granularity": "4 KiB", "queue": 3}"#,
+        ],
+        _ => Vec::new(),
+    }
+}
+
+fn media() -> Vec<(String, Box<dyn Medium>)> {
+    let mut all = Vec::new();
+    for entry in CATALOG.iter().filter(|entry| entry.name != "plugin") {
+        let samples = samples(entry.name);
+        assert!(!samples.is_empty(), "no sample of `{}`", entry.name);
+        for sample in samples {
+            let params = serde_json::from_str(sample).unwrap();
+            let medium = (entry.build)(&params).unwrap_or_else(|e| panic!("{sample}: {e}"));
+            medium.check(Bytes(CAPACITY)).unwrap();
+            all.push((format!("{} {sample}", entry.name), medium));
+        }
+    }
+    all
+}
+
+/// Requests (time, line, lines, whether it writes): bursts, pauses, streams, a hot set.
+fn traffic(seed: u64, count: usize) -> Vec<(u64, u64, u16, bool)> {
+    let mut rng = StreamRng::new(seed, "traffic");
+    let mut list = Vec::new();
+    let (mut at, mut line) = (0, 0);
+    while list.len() < count {
+        let gap = [0, 2_000, 50_000, 3_000_000][rng.below(4) as usize];
+        let kind = rng.below(3);
+        let lines = [1, 1, 4, 64][rng.below(4) as usize];
+        let writes = [0.0, 0.3, 1.0][rng.below(3) as usize];
+        for _ in 0..1 + rng.below(60) {
+            line = match kind {
+                0 => line + u64::from(lines),
+                1 => rng.below(256) * 64,
+                _ => rng.below(CAPACITY / 64),
+            } % (CAPACITY / 64 - 64);
+            list.push((at, line, lines, rng.chance(writes)));
+            at += rng.below(2 * gap + 1);
+        }
+    }
+    list.truncate(count);
+    list
+}
+
+/// When each request was done, and how many events it took.
+fn run(medium: &dyn Medium, requests: &[(u64, u64, u16, bool)], step: Option<u64>) -> Vec<u64> {
+    let mut memory = medium.backend(Site::alone(Bytes(CAPACITY), 3));
+    let mut ends = vec![u64::MAX; requests.len()];
+    let (mut now, mut next, mut told) = (0, 0, 0);
+    let mut done: Vec<Completion> = Vec::new();
+    loop {
+        memory.advance(SimTime(now), &mut done);
+        for one in done.drain(..) {
+            assert!(one.at.0 >= told, "told out of order");
+            told = one.at.0;
+            assert!(told <= now, "told of what is not done");
+            assert_eq!(ends[one.id as usize], u64::MAX, "done twice");
+            ends[one.id as usize] = told;
+        }
+        while let Some((at, line, lines, write)) = requests.get(next).copied()
+            && at <= now
+            && memory.can_accept(SimTime(now), write)
+        {
+            let request = MemoryRequest {
+                id: next as u32,
+                dpa: Dpa(line * 64),
+                lines,
+                write,
+            };
+            if let Some(at) = memory.enqueue(SimTime(now), request) {
+                assert!(at.0 >= now, "done before it came");
+                ends[next] = at.0;
+            }
+            next += 1;
+        }
+        let wish = requests.get(next).map(|one| one.0).filter(|at| *at > now);
+        let event = memory.next_event().map(|at| at.0.max(now));
+        let idle = next == requests.len() && ends.iter().all(|end| *end != u64::MAX);
+        let Some(soonest) = wish.into_iter().chain(event).min().filter(|_| !idle) else {
+            break;
+        };
+        now = step.map_or(soonest, |step| soonest.min(now + step));
+    }
+    ends
+}
+
+#[test]
+fn every_request_is_done_once_in_order_and_not_before_it_came() {
+    for (name, medium) in media() {
+        let requests = traffic(11, 1_500);
+        let ends = run(medium.as_ref(), &requests, None);
+        for ((at, ..), end) in requests.iter().zip(&ends) {
+            assert_ne!(*end, u64::MAX, "{name}: a request was lost");
+            assert!(end >= at, "{name}: {end} is before {at}");
+        }
+    }
+}
+
+#[test]
+fn the_same_site_gives_the_same_times() {
+    for (name, medium) in media() {
+        let requests = traffic(12, 800);
+        let runs = [0, 1].map(|_| run(medium.as_ref(), &requests, None));
+        assert_eq!(runs[0], runs[1], "{name}");
+    }
+}
+
+#[test]
+fn looking_more_often_changes_nothing() {
+    for (name, medium) in media() {
+        let requests = traffic(13, 400);
+        let lazy = run(medium.as_ref(), &requests, None);
+        let eager = run(medium.as_ref(), &requests, Some(7_300));
+        assert_eq!(lazy, eager, "{name}");
+    }
+}
+
+#[test]
+fn a_constant_idle_read_is_what_an_idle_read_takes() {
+    for (name, medium) in media() {
+        let Some(expected) = medium.idle_read_ps() else {
+            continue;
+        };
+        let ends = run(medium.as_ref(), &[(5_000, 3, 1, false)], None);
+        assert_eq!(ends, [5_000 + expected], "{name}");
+    }
+}
+
+#[test]
+fn statistics_keep_their_names_and_none_comes_twice() {
+    for (name, medium) in media() {
+        let mut memory = medium.backend(Site::alone(Bytes(CAPACITY), 3));
+        let names = |memory: &dyn cxlab_memory::MemoryBackend, now: u64| {
+            let mut list = Vec::new();
+            memory.statistics(SimTime(now), &mut list);
+            assert!(list.iter().all(|one| one.value.is_finite()), "{name}");
+            list.into_iter().map(|one| one.name).collect::<Vec<_>>()
+        };
+        let before = names(memory.as_ref(), 0);
+        memory.begin_measurement(SimTime(1_000));
+        if memory.can_accept(SimTime(1_000), true) {
+            let request = MemoryRequest {
+                id: 0,
+                dpa: Dpa(64),
+                lines: 1,
+                write: true,
+            };
+            memory.enqueue(SimTime(1_000), request);
+        }
+        memory.advance(SimTime(2_000_000), &mut Vec::new());
+        let after = names(memory.as_ref(), 2_000_000);
+        assert_eq!(before, after, "{name}");
+        let mut unique = after.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), after.len(), "{name}: {after:?}");
+    }
+}
+
+#[test]
+fn every_medium_is_found_by_its_name() {
+    for entry in CATALOG {
+        let found = find(CATALOG, entry.name).map(|found| found.summary);
+        assert_eq!(found, Some(entry.summary));
+    }
+}
