@@ -1,19 +1,18 @@
 //! Feeds one stream of requests to the DRAM medium as fast as it takes them, for timing from
-//! outside: `dram_speed PARAMETERS PATTERN REQUESTS`.
+//! outside: `dram_speed PARAMETERS PATTERN REQUESTS [CAPACITY]`.
 //!
-//! `PARAMETERS` are those of the medium, as JSON; `PATTERN` is `random` or `stream`, after a colon
-//! followed by the clocks from one request to the next in picoseconds (`random:200000`; 0 without
-//! it: one more waits always). A third of the requests write. Addresses come from SplitMix64 seeded
-//! with 1, so that a driver for another simulator can send the same stream: each request draws once
-//! for its address, modulo the lines of 8 GiB, and once for its kind, modulo 3 (0: a write).
+//! `PARAMETERS` are those of the medium, as JSON; `PATTERN` is `random` or `stream`, then if wanted
+//! `:` and the picoseconds from one request to the next (0 without it: one more waits always), then
+//! `:` and how many of three requests write (1). Addresses come from SplitMix64 seeded with 1, so that
+//! a driver for another simulator can send the same stream: each request draws once for its address,
+//! modulo the lines of the capacity (in bytes; 8 GiB), and once for its kind, modulo 3 (a write if
+//! less than that number).
 
 use std::error::Error;
 
 use cxlab_engine::catalog::find;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_memory::{CATALOG, MemoryRequest, Site};
-
-const CAPACITY: u64 = 8 << 30;
 
 struct SplitMix(u64);
 
@@ -27,22 +26,31 @@ impl SplitMix {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let usage = "dram_speed PARAMETERS random|stream[:PICOSECONDS] REQUESTS";
+    let usage = "dram_speed PARAMETERS random|stream[:GAP[:WRITES]] REQUESTS [CAPACITY]";
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [params, pattern, requests] = &args[..] else {
-        return Err(usage.into());
+    let (params, pattern, requests, capacity) = match &args[..] {
+        [params, pattern, requests] => (params, pattern, requests, 8 << 30),
+        [params, pattern, requests, capacity] => (params, pattern, requests, capacity.parse()?),
+        _ => return Err(usage.into()),
     };
-    let (pattern, gap) = pattern.split_once(':').unwrap_or((pattern, "0"));
+    let parts: Vec<&str> = pattern.split(':').collect();
+    let (pattern, gap, writes) = match parts[..] {
+        [pattern] => (pattern, "0", "1"),
+        [pattern, gap] => (pattern, gap, "1"),
+        [pattern, gap, writes] => (pattern, gap, writes),
+        _ => return Err(usage.into()),
+    };
     let random = match pattern {
         "random" => true,
         "stream" => false,
         _ => return Err(usage.into()),
     };
-    let (gap, requests): (u64, u64) = (gap.parse()?, requests.parse()?);
+    let (gap, writes): (u64, u64) = (gap.parse()?, writes.parse()?);
+    let requests: u64 = requests.parse()?;
     let entry = find(CATALOG, "dram").ok_or("no DRAM in the catalog")?;
     let medium = (entry.build)(&serde_json::from_str(params)?)?;
-    medium.check(Bytes(CAPACITY))?;
-    let mut memory = medium.backend(Site::alone(Bytes(CAPACITY), 1));
+    medium.check(Bytes(capacity))?;
+    let mut memory = medium.backend(Site::alone(Bytes(capacity), 1));
 
     let mut draws = SplitMix(1);
     let mut sent: Vec<u64> = Vec::with_capacity(1024);
@@ -64,10 +72,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         while left > 0 && next <= now {
             let (at, write) = *wish.get_or_insert_with(|| {
                 line = match random {
-                    true => draws.next() % (CAPACITY / 64),
-                    false => (line + 1) % (CAPACITY / 64),
+                    true => draws.next() % (capacity / 64),
+                    false => (line + 1) % (capacity / 64),
                 };
-                (line, draws.next().is_multiple_of(3))
+                (line, draws.next() % 3 < writes)
             });
             if !memory.can_accept(SimTime(now), write) {
                 break;

@@ -613,7 +613,11 @@ const SCENARIOS: &[Scenario] = &[
             "[devices.memory]\nkind = \"interleaved\"\nmedia = [{ kind = \"fixed\" }, { kind = \"fixed\", banks = 0 }]",
         )],
         "media = ",
-        &["devices[0].memory.media[1].banks", "between 1 and 65536"],
+        &[
+            "devices[0].memory.media[1].banks",
+            "is 0",
+            "from 1 to 65536",
+        ],
     ),
     one(
         &[(
@@ -631,7 +635,7 @@ const SCENARIOS: &[Scenario] = &[
             "[devices.memory]\nkind = \"fixed\"\nlatency = \"46 ns\"",
             "[devices.memory]\nkind = \"interleaved\"\ncopies = 3\nmedia = [{ kind = \"fixed\" }]",
         )],
-        "interleaved",
+        "[devices.memory]",
         &["devices[0].memory.granularity", "found 256 B", "16 GiB / 3"],
     ),
     // Cores and hosts' own memory.

@@ -1,0 +1,200 @@
+//! Pages that leave: victims, the write-back buffer, power failure.
+
+use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr, SimTime};
+
+use super::{DramCache, LEAVING, Page, PowerFail};
+use crate::backend::MemoryRequest;
+use crate::finished::Finished;
+use crate::page_cache::fetch::{Fetch, Leaving, NONE, Piece};
+use crate::page_cache::mask::{runs, span};
+use crate::page_cache::observer::{Movement, Observer};
+use crate::tag_array::{Room, Slot};
+
+impl<O: Observer> DramCache<O> {
+    /// A frame for a page that has none; `None` if it must wait.
+    pub(super) fn allocate(&mut self, page: u64) -> Option<Slot> {
+        let mut reading = NONE;
+        match self.tags.room(LineAddr(page)) {
+            Room::Free => {}
+            Room::Pinned => return None,
+            Room::Evict(block) => {
+                let slot = self.tags.find(block.victim)?;
+                let victim = self.tags[slot];
+                if victim.dirty != 0 {
+                    if self.leaves == self.leaving.len() {
+                        return None;
+                    }
+                    reading = self.write_back(slot);
+                    self.counts.dirty += 1;
+                } else {
+                    // A page that came and went while its frame was still being read out.
+                    reading = victim.reading;
+                    self.counts.clean += 1;
+                }
+                self.counts.useless += u64::from(victim.prefetched);
+                self.tell(Movement::Dropped, block.victim.0, victim.valid);
+                self.tags.remove(slot);
+            }
+        }
+        let state = Page {
+            reading,
+            ..Page::default()
+        };
+        Some(self.tags.insert(LineAddr(page), state))
+    }
+
+    /// Puts a dirty page into the write-back buffer, which has room.
+    fn write_back(&mut self, slot: Slot) -> u32 {
+        let page = self.tags.line(slot).0;
+        let Page { valid, dirty, .. } = self.tags[slot];
+        let mut sectors = dirty;
+        // A granule of the slow medium that is here as a whole is written as a whole.
+        let granules = self.rounded(dirty);
+        for (first, count) in runs(granules) {
+            for granule in 0..count / self.granule_sectors {
+                let set = span(first + granule * self.granule_sectors, self.granule_sectors);
+                if set & !valid == 0 {
+                    sectors |= set;
+                }
+            }
+        }
+        let free = self.leaving.iter().position(|one| !one.used);
+        let at = free.expect("the write-back buffer has room");
+        self.leaves += 1;
+        self.leaving[at] = Leaving {
+            used: true,
+            page,
+            slot,
+            sectors,
+            reads: runs(sectors).count() as u32,
+            writes: 0,
+        };
+        self.tell(Movement::Buffered, page, sectors);
+        for run in runs(sectors) {
+            let (line, lines) = self.lines_of(page, run);
+            let request = self.in_dram(slot, line, lines, false, LEAVING | at as u32);
+            self.to_dram.push_back(request);
+        }
+        at as u32
+    }
+
+    /// Lines of a page were read out of the DRAM.
+    pub(super) fn read_out(&mut self, now: u64, number: u32) {
+        let leaving = &mut self.leaving[number as usize];
+        leaving.reads -= 1;
+        if leaving.reads > 0 {
+            return;
+        }
+        let Leaving {
+            page,
+            slot,
+            sectors,
+            ..
+        } = *leaving;
+        leaving.writes = runs(sectors).count() as u32;
+        for run in runs(sectors) {
+            let (line, lines) = self.lines_of(page, run);
+            self.counts.written += lines;
+            self.writes.push_back(MemoryRequest {
+                id: LEAVING | number,
+                dpa: Dpa(line * LINE_BYTES),
+                lines: lines as u16,
+                write: true,
+            });
+        }
+        self.tell(Movement::Writing, page, sectors);
+        if self.tags[slot].reading == number {
+            self.tags[slot].reading = NONE;
+            for fetch in 0..self.fetches.len() {
+                let Fetch {
+                    used,
+                    slot: frame,
+                    held,
+                    ..
+                } = self.fetches[fetch];
+                if used && frame == slot && held != 0 {
+                    self.fetches[fetch].held = 0;
+                    self.install(now, fetch as u32, held);
+                }
+            }
+        }
+    }
+
+    /// The slow medium has written lines of a page.
+    pub(super) fn written(&mut self, number: u32) {
+        let leaving = &mut self.leaving[number as usize];
+        leaving.writes -= 1;
+        if leaving.writes > 0 {
+            return;
+        }
+        leaving.used = false;
+        self.leaves -= 1;
+        let Leaving { page, sectors, .. } = *leaving;
+        self.tell(Movement::Written, page, sectors);
+        for fetch in 0..self.fetches.len() {
+            if self.fetches[fetch].used && self.fetches[fetch].after == number {
+                self.fetches[fetch].after = NONE;
+                self.ask(fetch as u32);
+            }
+        }
+    }
+
+    pub(super) fn in_write_buffer(&self, page: u64) -> Option<usize> {
+        if self.leaves == 0 {
+            return None;
+        }
+        let same = |one: &Leaving| one.used && one.page == page;
+        self.leaving.iter().position(same)
+    }
+
+    pub(super) fn serve_from_write_buffer(&mut self, now: u64, piece: Piece) {
+        self.counts.write_buffer_hits += 1;
+        let id = self.requests.get(piece.request).id;
+        let movement = Movement::ReadWriteBuffer { id };
+        self.observer.moved(movement, piece.line, piece.lines);
+        let number = self.add_piece(piece);
+        self.piece_done(number, now);
+    }
+
+    /// Power fails: what the owner was not answered is forgotten, and on stored energy everything
+    /// dirty goes to the slow medium. The cache takes no requests afterwards.
+    pub fn power_fail(&mut self, now: SimTime) -> PowerFail {
+        self.catch_up(now.0);
+        self.failed = true;
+        self.input.clear();
+        self.to_prefetch.clear();
+        self.demands.clear();
+        self.prefetches.clear();
+        self.finished = Finished::with_capacity(0);
+        let before = self.counts.written;
+        let pending: u64 = self.writes.iter().map(|one| u64::from(one.lines)).sum();
+        let dirty: Vec<Slot> = self.tags.iter().map(|(slot, _, _)| slot).collect();
+        let mut at = now.0;
+        for slot in dirty {
+            if self.tags[slot].dirty == 0 {
+                continue;
+            }
+            while self.leaves == self.leaving.len() {
+                at = self.wait(at);
+            }
+            self.write_back(slot);
+            self.tags[slot].dirty = 0;
+            self.drain(at);
+        }
+        while self.leaves > 0 {
+            at = self.wait(at);
+        }
+        PowerFail {
+            lines: self.counts.written - before + pending,
+            at: SimTime(at),
+        }
+    }
+
+    /// Goes on to the next event after a power failure.
+    fn wait(&mut self, now: u64) -> u64 {
+        let next = self.next_inside().expect("a page that leaves is under way");
+        let next = next.max(now);
+        self.step(next);
+        next
+    }
+}

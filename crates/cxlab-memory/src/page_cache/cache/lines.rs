@@ -1,0 +1,76 @@
+//! Sectors, lines and frames of pages.
+
+use cxlab_engine::units::{Dpa, LINE_BYTES};
+
+use super::DramCache;
+use crate::backend::MemoryRequest;
+use crate::page_cache::mask::{runs, span};
+use crate::page_cache::observer::{Movement, Observer};
+use crate::tag_array::Slot;
+
+impl<O: Observer> DramCache<O> {
+    /// The sectors of a page that lines touch, and those that they cover.
+    pub(super) fn sectors(&self, line: u64, lines: u64) -> (u64, u64) {
+        let size = self.shape.sector_lines;
+        let first = line % self.shape.page_lines;
+        let end = first + lines;
+        let (low, high) = (first / size, end.div_ceil(size));
+        let (inner, top) = (first.div_ceil(size), end / size);
+        let covered = top.saturating_sub(inner);
+        (span(low, high - low), span(inner.min(63), covered))
+    }
+
+    /// Every sector of a page.
+    pub(super) fn all(&self) -> u64 {
+        span(0, self.shape.page_lines / self.shape.sector_lines)
+    }
+
+    /// A set of sectors, rounded out to what the slow medium reads and writes as a whole.
+    pub(super) fn rounded(&self, set: u64) -> u64 {
+        let size = self.granule_sectors;
+        if size == 1 {
+            return set;
+        }
+        let mut out = 0;
+        let mut rest = set;
+        while rest != 0 {
+            let first = u64::from(rest.trailing_zeros()) / size * size;
+            let granule = span(first, size);
+            out |= granule;
+            rest &= !granule;
+        }
+        out
+    }
+
+    /// The first line and the number of lines of a run of sectors of a page.
+    pub(super) fn lines_of(&self, page: u64, (first, count): (u64, u64)) -> (u64, u64) {
+        let size = self.shape.sector_lines;
+        (page * self.shape.page_lines + first * size, count * size)
+    }
+
+    /// Lines of a page in the DRAM, as a request to it.
+    pub(super) fn in_dram(
+        &self,
+        slot: Slot,
+        line: u64,
+        lines: u64,
+        write: bool,
+        id: u32,
+    ) -> MemoryRequest {
+        let line = slot.index() as u64 * self.shape.page_lines + line % self.shape.page_lines;
+        MemoryRequest {
+            id,
+            dpa: Dpa(line * LINE_BYTES),
+            lines: lines as u16,
+            write,
+        }
+    }
+
+    /// Tells the observer of each run of a set of sectors.
+    pub(super) fn tell(&mut self, movement: Movement, page: u64, set: u64) {
+        for run in runs(set) {
+            let (line, lines) = self.lines_of(page, run);
+            self.observer.moved(movement, line, lines);
+        }
+    }
+}

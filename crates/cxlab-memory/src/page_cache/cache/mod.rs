@@ -1,0 +1,316 @@
+//! The cache at work.
+
+mod access;
+mod counts;
+mod fetches;
+mod leaves;
+mod lines;
+
+use std::collections::VecDeque;
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{LINE_BYTES, SimTime};
+
+use super::fetch::{Fetch, Leaving, NONE, Part, Piece, Request, Slab};
+use super::observer::{Observer, Silent};
+use super::params::{DramCacheParams, Shape};
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::finished::Finished;
+use crate::nested::Nested;
+use crate::prefetch::Prefetcher;
+use crate::tag_array::{Slot, TagArray};
+use crate::{Medium, Site};
+use counts::Counts;
+
+/// Pages that wait to be prefetched; more push the oldest out (*assumed*).
+const PREFETCH_QUEUE: usize = 32;
+/// Number of a write of the DRAM that nobody waits for.
+const FILL: u32 = u32::MAX;
+/// Bit of the numbers that mean a page of the write-back buffer.
+const LEAVING: u32 = 1 << 31;
+
+/// What is kept of a page in the cache.
+#[derive(Clone, Copy)]
+struct Page {
+    valid: u64,
+    dirty: u64,
+    /// The first of the fetches under way.
+    fetch: u32,
+    /// Fetches under way.
+    fetches: u32,
+    /// The page of the write-back buffer that is still being read out of this frame.
+    reading: u32,
+    /// Prefetched, and nobody has asked for it.
+    prefetched: bool,
+}
+
+impl Default for Page {
+    fn default() -> Self {
+        Page {
+            valid: 0,
+            dirty: 0,
+            fetch: NONE,
+            fetches: 0,
+            reading: NONE,
+            prefetched: false,
+        }
+    }
+}
+
+/// A request or the rest of one, waiting to be looked up.
+#[derive(Clone, Copy)]
+struct Waiting {
+    ready: u64,
+    request: u32,
+    line: u64,
+    lines: u64,
+    write: bool,
+}
+
+/// What a power failure left to do, and did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PowerFail {
+    /// Lines of 64 bytes written to the slow medium after the failure.
+    pub lines: u64,
+    /// When the last of them was written.
+    pub at: SimTime,
+}
+
+/// A DRAM cache in front of a slow medium.
+pub struct DramCache<O: Observer = Silent> {
+    shape: Shape,
+    /// Pages of the device.
+    pages: u64,
+    /// Sectors that the slow medium reads and writes as a whole.
+    granule_sectors: u64,
+    tags: TagArray<Page>,
+    dram: Nested,
+    behind: Nested,
+    prefetcher: Box<dyn Prefetcher>,
+    observer: O,
+    requests: Slab<Request>,
+    input: VecDeque<Waiting>,
+    pieces: Slab<Piece>,
+    fetches: Vec<Fetch>,
+    fetching: usize,
+    parts: Slab<Part>,
+    leaving: Vec<Leaving>,
+    leaves: usize,
+    to_prefetch: VecDeque<u64>,
+    to_dram: VecDeque<MemoryRequest>,
+    demands: VecDeque<MemoryRequest>,
+    prefetches: VecDeque<MemoryRequest>,
+    writes: VecDeque<MemoryRequest>,
+    finished: Finished,
+    held: usize,
+    /// Since when the first of the input cannot go on.
+    stalled: Option<u64>,
+    failed: bool,
+    done: Vec<Completion>,
+    counts: Counts,
+}
+
+impl<O: Observer> DramCache<O> {
+    /// An empty cache for a device.
+    ///
+    /// # Errors
+    /// The parameter that cannot be accepted, or does not go with the device's capacity.
+    pub fn new(params: &DramCacheParams, site: Site, observer: O) -> Result<Self, ParamError> {
+        let resolved = params.resolve()?;
+        resolved.check(site.capacity)?;
+        let Site { capacity, mut rng } = site;
+        let mut stream = |name| StreamRng::new(rng.next_u64(), name);
+        let part = |medium: &dyn Medium, capacity, rng| medium.backend(Site { capacity, rng });
+        let dram = part(resolved.dram.as_ref(), resolved.size, stream("dram"));
+        let behind = part(resolved.behind.as_ref(), capacity, stream("behind"));
+        let tags = TagArray::new(
+            resolved.shape.geometry,
+            resolved.policy.as_ref(),
+            stream("tags"),
+        );
+        let shape = resolved.shape;
+        let sector_bytes = shape.sector_lines * LINE_BYTES;
+        let page_sectors = shape.page_lines / shape.sector_lines;
+        let granule_sectors = u64::from(behind.granule()) / sector_bytes;
+        let fetch = Fetch {
+            used: false,
+            page: 0,
+            slot: Slot(0),
+            sectors: 0,
+            critical: 0,
+            reads: 0,
+            held: 0,
+            after: NONE,
+            prefetch: false,
+            first: NONE,
+            last: NONE,
+            targets: 0,
+        };
+        let leaving = Leaving {
+            used: false,
+            page: 0,
+            slot: Slot(0),
+            sectors: 0,
+            reads: 0,
+            writes: 0,
+        };
+        Ok(DramCache {
+            pages: capacity.0 / resolved.page.0,
+            granule_sectors: granule_sectors.clamp(1, page_sectors),
+            tags,
+            dram: Nested::new(dram),
+            behind: Nested::new(behind),
+            prefetcher: resolved.prefetch.state(),
+            observer,
+            requests: Slab::with_capacity(shape.queue),
+            input: VecDeque::with_capacity(shape.queue),
+            pieces: Slab::with_capacity(shape.queue),
+            fetches: vec![fetch; shape.mshrs],
+            fetching: 0,
+            parts: Slab::with_capacity(shape.mshrs),
+            leaving: vec![leaving; shape.write_buffer],
+            leaves: 0,
+            to_prefetch: VecDeque::with_capacity(PREFETCH_QUEUE),
+            to_dram: VecDeque::with_capacity(shape.queue),
+            demands: VecDeque::with_capacity(shape.mshrs),
+            prefetches: VecDeque::with_capacity(shape.mshrs),
+            writes: VecDeque::with_capacity(shape.write_buffer),
+            finished: Finished::with_capacity(shape.queue),
+            held: 0,
+            stalled: None,
+            failed: false,
+            done: Vec::with_capacity(shape.mshrs),
+            counts: Counts::default(),
+            shape,
+        })
+    }
+
+    /// What hears of movements.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// What hears of movements.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// When something happens inside.
+    fn next_inside(&self) -> Option<u64> {
+        let input = match (self.stalled, self.input.front()) {
+            (None, Some(first)) => Some(first.ready),
+            _ => None,
+        };
+        let parts = [input, self.dram.next_event(), self.behind.next_event()];
+        parts.into_iter().flatten().min()
+    }
+
+    fn catch_up(&mut self, now: u64) {
+        while let Some(next) = self.next_inside()
+            && next <= now
+        {
+            self.step(next);
+        }
+    }
+
+    /// Does what happens at `now`.
+    fn step(&mut self, now: u64) {
+        let mut done = std::mem::take(&mut self.done);
+        self.behind.advance(now, &mut done);
+        for one in done.drain(..) {
+            if one.id & LEAVING != 0 {
+                self.written(one.id & !LEAVING);
+            } else {
+                self.arrived(now, one.id);
+            }
+        }
+        self.dram.advance(now, &mut done);
+        for one in done.drain(..) {
+            match one.id {
+                FILL => {}
+                id if id & LEAVING != 0 => self.read_out(now, id & !LEAVING),
+                id => self.piece_done(id, now),
+            }
+        }
+        self.done = done;
+        self.look_up(now);
+        self.prefetch();
+        self.drain(now);
+    }
+
+    /// Gives the media what they accept.
+    fn drain(&mut self, now: u64) {
+        let offer = |medium: &mut Nested, queue: &mut VecDeque<MemoryRequest>| {
+            while let Some(first) = queue.front().copied()
+                && medium.offer(now, first)
+            {
+                queue.pop_front();
+            }
+        };
+        offer(&mut self.dram, &mut self.to_dram);
+        offer(&mut self.behind, &mut self.demands);
+        if self.demands.is_empty() {
+            offer(&mut self.behind, &mut self.prefetches);
+        }
+        offer(&mut self.behind, &mut self.writes);
+    }
+}
+
+impl<O: Observer> MemoryBackend for DramCache<O> {
+    fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
+        !self.failed && self.held < self.shape.queue
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        self.catch_up(now.0);
+        self.held += 1;
+        let number = self.requests.add(Request {
+            id: request.id,
+            pieces: 1,
+            at: now.0,
+        });
+        self.input.push_back(Waiting {
+            ready: now.0 + self.shape.lookup_ps,
+            request: number,
+            line: request.dpa.line().0,
+            lines: request.lines.into(),
+            write: request.write,
+        });
+        if self.shape.lookup_ps == 0 {
+            self.catch_up(now.0);
+        }
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        let next = match (self.next_inside(), self.finished.next()) {
+            (Some(inside), Some(finished)) => Some(inside.min(finished)),
+            (inside, finished) => inside.or(finished),
+        };
+        next.map(SimTime)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        self.catch_up(now.0);
+        let before = done.len();
+        self.finished.drain(now.0, done);
+        self.held -= done.len() - before;
+    }
+
+    fn begin_measurement(&mut self, now: SimTime) {
+        self.counts = Counts::default();
+        if self.stalled.is_some() {
+            self.stalled = Some(now.0);
+        }
+        self.dram.begin_measurement(now);
+        self.behind.begin_measurement(now);
+    }
+
+    fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
+        let stalled = self.stalled.map_or(0, |since| now.0 - since);
+        self.counts.tell(stalled, out);
+        self.dram.statistics(now, "dram.", out);
+        self.behind.statistics(now, "behind.", out);
+    }
+}
