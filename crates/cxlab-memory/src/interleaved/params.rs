@@ -31,7 +31,7 @@ pub enum Spread {
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterleavedParams {
-    /// The media, one for each channel, of any kinds. 1 to 64. Must be given.
+    /// The media, one for each channel, of any kinds but this one. 1 to 64. Must be given.
     pub media: Vec<NestedMedium>,
     /// How often the list is repeated: `copies = 4` with one medium makes four channels. 1 to 64,
     /// and at most 64 media in all. Default 1.
@@ -123,6 +123,14 @@ impl InterleavedParams {
             .is_some_and(|queue| !(1..=65536).contains(&queue))
         {
             return Err(wrong("queue", self.queue.unwrap_or(0), "1 to 65536"));
+        }
+        if let Some(at) = self.media.iter().position(|one| one.kind == "interleaved") {
+            let allowed = "media that are not interleaved themselves; list theirs here";
+            return Err(wrong(
+                &format!("media[{at}].kind"),
+                "`interleaved`",
+                allowed,
+            ));
         }
         let listed = self.media.len();
         let media = (0..count)

@@ -243,6 +243,10 @@ fn wrong_parameters_name_the_field_and_what_is_allowed() {
             json!({ "media": [fixed(), { "kind": "tape" }] }),
         ),
         (
+            "media[0].kind",
+            json!({ "media": [{ "kind": "interleaved", "media": [fixed()] }] }),
+        ),
+        (
             "media[0].banks",
             json!({ "media": [{ "kind": "fixed", "banks": 0 }], "copies": 2 }),
         ),
