@@ -77,7 +77,7 @@ impl Bus {
         self.ports[port as usize].receive(parcel);
         if let Some(message) = parcel.message {
             let out = 1 - port as usize;
-            self.waiting[out][message.channel().index()].push_back((message, ctx.now().0));
+            self.waiting[out][message.channel().queue().index()].push_back((message, ctx.now().0));
             self.count[out] += 1;
         }
         self.transmit(ctx);

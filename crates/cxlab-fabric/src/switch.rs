@@ -296,7 +296,7 @@ impl Switch {
         };
         let out = &mut self.outputs[output as usize];
         out.waiting += 1;
-        let buffer = Buffer::of(message.channel(), vc);
+        let buffer = Buffer::of(message.channel().queue(), vc);
         let place = buffer.place(self.vcs);
         let number = &mut out.queue_of[input as usize * Buffer::places(self.vcs) + place];
         if *number == 0 {

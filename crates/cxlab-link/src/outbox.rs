@@ -17,7 +17,8 @@ struct Waiting {
     ready: SimTime,
 }
 
-/// The outgoing queue of an endpoint's port: messages keep their order within a class, and of
+/// The outgoing queue of an endpoint's port: messages keep their order within a
+/// [queue](Channel::queue), and of
 /// several classes the head that was ready first goes first, among those that have a credit.
 ///
 /// A message whose time is known before it comes (the answer of a medium with a fixed latency)
@@ -77,7 +78,7 @@ impl Outbox {
     }
 
     fn keep(&mut self, message: Message, ready: SimTime) {
-        let class = message.channel().index();
+        let class = message.channel().queue().index();
         self.queues[class].push_back(Waiting { message, ready });
         self.occupied |= 1 << class;
         self.len += 1;

@@ -102,6 +102,20 @@ impl Channel {
         self as u8 >= Channel::IoPosted as u8
     }
 
+    /// The class in whose queue its messages wait. A snoop of CXL.cache may not pass an earlier
+    /// response to the same line ("snoop pushes GO", CXL 3.1, section 3.2.5.2), so both wait in one
+    /// queue; a device always takes both in the end. Reads and completions of CXL.io may not pass
+    /// earlier writes (PCIe 5.0, table 2-40), and as all of it is always taken, all waits in one
+    /// queue.
+    #[inline]
+    pub const fn queue(self) -> Channel {
+        match self {
+            Channel::H2dReq => Channel::H2dRsp,
+            Channel::IoNonPosted | Channel::IoCompletion => Channel::IoPosted,
+            other => other,
+        }
+    }
+
     /// Its number, for tables by class.
     #[inline]
     pub const fn index(self) -> usize {
