@@ -7,7 +7,7 @@ mod memory_device;
 
 pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
-    HmcParams, OwnMemoryConfig,
+    HmcParams, LinePrefetchChoice, OwnMemoryConfig,
 };
 pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,

@@ -557,6 +557,12 @@ impl Builder<'_> {
             host: PortId(host as u16),
             ports,
             memory: self.own_memory(number, group),
+            prefetch: params
+                .cache
+                .prefetch
+                .as_ref()
+                .and_then(|choice| choice.build().ok()),
+            reach: self.reach_of(host),
             phases: domain.kernel.phases().to_vec(),
             image: domain.image.clone(),
             log: self.notes.rows,
@@ -566,6 +572,14 @@ impl Builder<'_> {
             Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(accelerator))),
             Err(error) => unreachable!("the plan checked the cache: {error}"),
         }
+    }
+
+    /// The memory that accelerators of a host may ask it for: first lines, and those after the last.
+    fn reach_of(&self, host: usize) -> Vec<(u64, u64)> {
+        let planned = &self.plan.hosts[host];
+        let own = self.plan.scenario.hosts[planned.group].own_memory();
+        let first = LOCAL_BASE.0 / 64;
+        vec![(0, planned.map.span().0 / 64), (first, first + own.0 / 64)]
     }
 
     /// The memory of a Type 2 device.

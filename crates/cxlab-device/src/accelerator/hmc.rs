@@ -9,6 +9,7 @@ use cxlab_agent::{Access, AccessKind, Answer, PROCESS, QUEUE, stages_of};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
+use cxlab_memory::prefetch::{Candidates, Outcome};
 use cxlab_memory::{Room, Slot};
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
 use cxlab_protocol::coherence::cache_message::{Reply, Request};
@@ -101,6 +102,7 @@ pub(super) struct HmcStats {
     pub(super) dirty_evictions: u64,
     pub(super) clean_evictions: u64,
     pub(super) pushes: u64,
+    pub(super) prefetches: u64,
     pub(super) snoops: u64,
     pub(super) snooped_modified: u64,
 }
@@ -114,7 +116,13 @@ impl Accelerator {
             self.wake_lane(ctx, lane, SimTime(self.cache_free));
             return false;
         }
-        match self.look(ctx, access, now, true) {
+        let line = access.line();
+        let was = self.cache.find(line).is_some();
+        let found = self.look(ctx, access, now, true);
+        if found != Found::Blocked && !self.owns_line(line) {
+            self.fetch_ahead(ctx, line, was);
+        }
+        match found {
             Found::Blocked => {
                 self.blocked.push(lane as u32);
                 false
@@ -193,6 +201,43 @@ impl Accelerator {
             self.act(ctx, id, action, None);
         }
         Found::Waits
+    }
+
+    /// Tells the prefetcher of an access, and asks for the lines that it names.
+    fn fetch_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, hit: bool) {
+        let Some(prefetcher) = &mut self.prefetcher else {
+            return;
+        };
+        let mut wanted = Candidates::default();
+        let outcome = if hit { Outcome::Hit } else { Outcome::Miss };
+        prefetcher.accessed(line.0, outcome, &mut wanted);
+        for page in wanted.as_slice() {
+            self.prefetch(ctx, LineAddr(*page));
+        }
+    }
+
+    /// Asks for a line that nobody waits for, unless it is here, on its way, or there is no room.
+    fn prefetch(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        let known = self.cache.find(line).is_some() || self.leaving(line) != NONE;
+        let exists = |(first, end): &(u64, u64)| (*first..*end).contains(&line.0);
+        if known
+            || self.free.len() <= self.entries.len() / 2
+            || !self.memory.iter().any(exists)
+            || self.owns_line(line)
+        {
+            return;
+        }
+        let Some((next, actions)) = step(LineState::stable(Line::I), Event::Load) else {
+            return;
+        };
+        let Some(id) = self.make_room(ctx, line, None, next.line) else {
+            return;
+        };
+        self.hmc.prefetches += 1;
+        self.entries[id as usize].state = next;
+        for action in actions.iter() {
+            self.act(ctx, id, action, None);
+        }
     }
 
     fn begin(&mut self, access: &Access, now: SimTime, fresh: bool) {

@@ -19,6 +19,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
+use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
 use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
 use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::thread::{SCRATCH_BASE, Thread};
@@ -30,7 +31,9 @@ use hmc::{Entry, HmcStats, Waiter, Way};
 use own::OwnMemory;
 
 pub use own::OwnMemoryConfig;
-pub use params::{AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams};
+pub use params::{
+    AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams, LinePrefetchChoice,
+};
 
 /// What an accelerator is built from.
 pub struct AcceleratorConfig {
@@ -46,6 +49,10 @@ pub struct AcceleratorConfig {
     pub ports: Vec<LinkPort>,
     /// Memory of its own, of a Type 2 device.
     pub memory: Option<OwnMemoryConfig>,
+    /// What fetches lines ahead, if anything does.
+    pub prefetch: Option<Box<dyn PrefetchPolicy>>,
+    /// The memory that it may fetch ahead from: first lines, and those after the last.
+    pub reach: Vec<(u64, u64)>,
     /// What it runs.
     pub threads: Vec<Thread>,
     /// The phases of the threads' kernel.
@@ -93,6 +100,9 @@ pub struct Accelerator {
     hmc: HmcStats,
     io: Io,
     own: Option<OwnMemory>,
+    prefetcher: Option<Box<dyn Prefetcher>>,
+    /// Host memory and CXL memory that there is: first lines, and those after the last.
+    memory: Vec<(u64, u64)>,
 }
 
 impl Accelerator {
@@ -131,6 +141,8 @@ impl Accelerator {
             hmc: HmcStats::default(),
             io: Io::new(params.dma.tags),
             own,
+            prefetcher: config.prefetch.map(|policy| policy.state()),
+            memory: config.reach,
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
             lane_wake: vec![u64::MAX; config.threads.len()],
             lanes: Lanes::new(LanesConfig {
@@ -169,6 +181,7 @@ impl Accelerator {
             ("hmc_dirty_evictions", hmc.dirty_evictions),
             ("hmc_clean_evictions", hmc.clean_evictions),
             ("hmc_pushes", hmc.pushes),
+            ("hmc_prefetches", hmc.prefetches),
             ("hmc_snoops", hmc.snoops),
             ("hmc_snooped_modified", hmc.snooped_modified),
             ("dma_descriptors", self.io.descriptors_done),

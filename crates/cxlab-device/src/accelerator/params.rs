@@ -1,9 +1,20 @@
 //! What a user says of an accelerator: the single home of the defaults. Times are in cycles of
 //! the device, so that its clock alone turns an FPGA into an ASIC (Cohet, section VI-A2).
 
+use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, Picos};
+use cxlab_memory::prefetch::{self, PrefetchPolicy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+choice!(
+    /// A prefetcher of the catalog, for lines.
+    LinePrefetchChoice,
+    prefetch::CATALOG,
+    Box<dyn PrefetchPolicy>
+);
+
+impl Eq for LinePrefetchChoice {}
 
 /// How an accelerator reaches the host's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
@@ -36,6 +47,10 @@ pub struct HmcParams {
     pub request_cycles: u32,
     /// Cycles from the link to the element. Default 100 (*assumed*).
     pub response_cycles: u32,
+    /// What fetches lines of host memory ahead of the elements: `stride` is the multi-stride
+    /// prefetcher of Cohet, section V-B2. It takes at most half of the requests under way. Default
+    /// none.
+    pub prefetch: Option<LinePrefetchChoice>,
 }
 
 impl Default for HmcParams {
@@ -47,6 +62,7 @@ impl Default for HmcParams {
             misses: 128,
             request_cycles: 100,
             response_cycles: 100,
+            prefetch: None,
         }
     }
 }

@@ -22,6 +22,9 @@ use super::{COMING, GOING, OP, Processor};
 /// The root complex, as a holder of lines.
 pub(super) const IO: usize = 62;
 
+/// What memory is handed out in.
+const PAGE: u64 = 4096;
+
 /// Tags of the host's own requests to registers.
 const TAGS: u32 = 1 << 12;
 
@@ -334,6 +337,12 @@ impl Processor {
                     }
                     None => self.io.handlers.push((vector, op)),
                 }
+            }
+            ThreadOp::Map { bytes, .. } => {
+                let addr = self.mapped;
+                self.mapped += bytes.next_multiple_of(PAGE);
+                self.lanes.set_value(op, addr);
+                ctx.wake_at(ctx.now(), OP | op);
             }
             _ => ctx.wake_at(ctx.now(), OP | op),
         }

@@ -114,6 +114,8 @@ pub struct Processor {
     /// Its accelerators, by their number as holders of lines.
     devices: Vec<PortId>,
     io: Io,
+    /// The first address that no thread has been given.
+    mapped: u64,
     /// When the home agent takes the next request of a device.
     home_free: u64,
     txns: Vec<Txn>,
@@ -145,6 +147,7 @@ impl Processor {
         };
         let cores: Result<Vec<Core>, GeometryError> = (0..params.cores).map(|_| core()).collect();
         let most = (params.cores * params.misses) as usize;
+        let mapped = config.nodes.first().map_or(0, |node| node.base.0);
         Ok(Processor {
             port_id: config.port_id,
             first_device: config.first_device,
@@ -169,6 +172,7 @@ impl Processor {
                 .map(|node| LocalMemory::new(node, most))
                 .collect(),
             io: Io::new(config.devices.len()),
+            mapped,
             devices: config.devices,
             home_free: 0,
             txns: Vec::with_capacity(most),

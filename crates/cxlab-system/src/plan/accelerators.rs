@@ -128,6 +128,21 @@ pub(super) fn check(
     for (at, group) in scenario.accelerators.iter().enumerate() {
         let path = format!("accelerators[{at}].device");
         check_accelerator(&path, &group.device, problems);
+        if let Some(choice) = &group.device.cache.prefetch
+            && let Err(error) = choice.build()
+        {
+            problems.push(Problem::of_param(&format!("{path}.cache.prefetch"), error));
+        }
+    }
+    let routing = scenario.fabric.routing.name();
+    if !scenario.accelerators.is_empty() && routing != "shortest" {
+        problems.push(Problem::new(
+            "fabric.routing",
+            format!(
+                "found \"{routing}\" with accelerators; allowed: \"shortest\" (messages of CXL.cache \
+                 and CXL.io keep their order, which several paths would not)"
+            ),
+        ));
     }
 }
 
