@@ -1,0 +1,190 @@
+//! Random systems of processors and accelerators under threads that do everything at once: values
+//! are right, nothing is lost, nothing waits for ever, and threads of the machine change nothing.
+//!
+//! A failure names its seed: `CXLAB_SWARM_SEED=n cargo test -p cxlab-tests --test cohet_swarm one`
+//! runs that system again.
+#![allow(clippy::unwrap_used)]
+
+mod stress;
+
+use std::sync::Arc;
+
+use cxlab_engine::Monitor;
+use cxlab_engine::rng::StreamRng;
+use cxlab_system::diagnostics::{Document, validate};
+use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunOptions, run};
+use cxlab_system::scenario::{self, Scenario};
+use stress::Stress;
+
+/// Where the host's own memory begins.
+const LOCAL: u64 = 1 << 51;
+
+struct Drawn {
+    text: String,
+    stress: Stress,
+}
+
+fn pick<'a>(rng: &mut StreamRng, of: &[&'a str]) -> &'a str {
+    of[rng.below(of.len() as u64) as usize]
+}
+
+/// A system with caches so small that lines leave all the time.
+fn draw(seed: u64) -> Drawn {
+    let mut rng = StreamRng::new(seed, "cohet-swarm");
+    let cores = 1 + rng.below(3);
+    let devices = 1 + rng.below(3);
+    let elements = 1 + rng.below(2);
+    let pcie = rng.chance(0.15);
+    let type2 = !pcie && rng.chance(0.5);
+    let expander = rng.chance(0.5);
+    let topology = pick(
+        &mut rng,
+        &[
+            "{ kind = \"direct\" }",
+            "{ kind = \"chain\", switches = 1 }",
+            "{ kind = \"chain\", switches = 3 }",
+        ],
+    );
+    let link = pick(
+        &mut rng,
+        &[
+            "generation = \"5\"",
+            "generation = \"6\"",
+            "generation = \"6\", flit = \"256B-latency-optimized\"",
+            "transmission = \"packet\"",
+        ],
+    );
+    let credit = 1 + rng.below(8);
+    let credits: Vec<String> = [
+        "d2h_req",
+        "d2h_rsp",
+        "d2h_data",
+        "h2d_req",
+        "h2d_rsp",
+        "h2d_data",
+        "io_posted",
+        "io_non_posted",
+        "io_completion",
+        "m2s_req",
+        "m2s_rwd",
+        "s2m_ndr",
+        "s2m_drs",
+    ]
+    .iter()
+    .map(|class| format!("{class} = {}", credit + rng.below(4)))
+    .collect();
+    let policy = pick(&mut rng, &["1 KiB", "2 KiB", "4 KiB"]);
+    let llc = cores * 4096;
+    let memory = pick(&mut rng, &["{ kind = \"fixed\" }", "{ kind = \"dram\" }"]);
+    let prefetch = match rng.chance(0.3) {
+        true => "prefetch = { kind = \"stride\", degree = 4 }\n",
+        false => "",
+    };
+    let mut text = format!(
+        "name = \"swarm\"\n[fabric]\ntopology = {topology}\nlink = {{ {link}, credits = {{ {} }} }}\n\
+         [[hosts]]\nname = \"host\"\nworkload = {{ kind = \"external\", name = \"stress\" }}\n\
+         nodes = [{{ capacity = \"64 MiB\", memory = {memory} }}, {{ capacity = \"64 MiB\", at = {{ socket = 1 }} }}]\n\
+         [hosts.processor]\ncores = {cores}\nmisses = {}\nl1 = {{ size = \"512 B\", ways = 2, access_time = \"2 ns\" }}\n\
+         l2 = {{ size = \"2 KiB\", ways = 4, access_time = \"5 ns\" }}\nllc = {{ size = \"{llc} B\", ways = 4 }}\n\
+         snoop_time = \"{} ns\"\n",
+        credits.join(", "),
+        1 + rng.below(8),
+        rng.below(60),
+    );
+    if expander {
+        text += "[[devices]]\nname = \"memory\"\ncapacity = \"256 MiB\"\n";
+    }
+    for device in 0..devices {
+        let kind = if pcie { "pcie" } else { "type1" };
+        text += &format!(
+            "[[accelerators]]\nname = \"device{device}\"\n{}[accelerators.device]\nkind = \"{kind}\"\n\
+             cycle = \"{} ps\"\nelements = {elements}\nwindow = {}\n\
+             dma = {{ tags = {}, read_request = \"128 B\", payload = \"64 B\", setup_cycles = 20, completion_cycles = 5 }}\n\
+             [accelerators.device.cache]\nsize = \"{policy}\"\nmisses = {}\nhit_cycles = 4\nrequest_cycles = {}\n\
+             response_cycles = 6\n{prefetch}[accelerators.device.dmc]\nsize = \"1 KiB\"\n",
+            match type2 {
+                true => "memory = { capacity = \"256 MiB\" }\n",
+                false => "",
+            },
+            600 + 100 * rng.below(20),
+            1 + rng.below(8),
+            1 + rng.below(4),
+            2 + rng.below(8),
+            rng.below(12),
+        );
+    }
+    let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
+    if expander || type2 {
+        bases.push(0);
+    }
+    if type2 && expander {
+        bases.push(256 << 20);
+    }
+    Drawn {
+        text,
+        stress: Stress {
+            bases,
+            operations: 150,
+            coherent: !pcie,
+        },
+    }
+}
+
+fn simulate(seed: u64, threads: usize) -> Result<Report, String> {
+    let Drawn { text, stress } = draw(seed);
+    let document = Document::parse("swarm.toml", &text).map_err(|why| format!("{why:?}"))?;
+    let wrong = validate(&document, &scenario::schema());
+    if !wrong.is_empty() {
+        return Err(format!("{wrong:?}\n{text}"));
+    }
+    let scenario: Scenario =
+        serde_json::from_value(document.value().clone()).map_err(|why| why.to_string())?;
+    let mut externals = Externals::new();
+    externals.insert("stress".to_owned(), Arc::new(stress));
+    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+        .map_err(|problems| format!("{problems:?}\n{text}"))?;
+    let monitor = Monitor::default();
+    let options = RunOptions {
+        seed,
+        threads,
+        monitor: &monitor,
+        rows: None,
+    };
+    run(&plan, options).map_err(|why| format!("{why}\n{text}"))
+}
+
+fn check(seed: u64) {
+    let first = simulate(seed, 1).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    assert!(first.requests.completed > 100, "seed {seed} does something");
+    if seed.is_multiple_of(4) {
+        let other = simulate(seed, 2).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        assert_eq!(first.digest, other.digest, "seed {seed}: threads change it");
+    }
+}
+
+#[test]
+fn values_are_right_in_random_systems() {
+    for seed in 0..60 {
+        check(seed);
+    }
+}
+
+#[test]
+#[ignore = "slow: run by make test-all"]
+fn values_are_right_in_many_random_systems() {
+    for seed in 60..1500 {
+        check(seed);
+    }
+}
+
+#[test]
+fn one() {
+    if let Some(seed) = std::env::var("CXLAB_SWARM_SEED")
+        .ok()
+        .and_then(|s| s.parse().ok())
+    {
+        check(seed);
+    }
+}

@@ -1,0 +1,268 @@
+//! Threads that do everything to a few lines at once, and know what they must find there.
+//!
+//! A word of each shared line is a counter that all threads add to. Of the other words each thread
+//! owns one in every line, so lines bounce while words do not: what a thread loads from its word is
+//! what it stored last. Each thread has lines of its own besides, for what moves whole lines: pushes
+//! and DMA.
+
+use std::sync::{Arc, Mutex};
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Hpa;
+use cxlab_workload::op::{OpSource, SourceContext, Workload};
+use cxlab_workload::thread::{
+    Direction, Handle, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel, scratch,
+};
+use cxlab_workload::{Image, Phase, WorkloadError};
+
+/// Shared lines; small enough that every cache fights for them.
+const SHARED: u64 = 6;
+/// Words of a line that threads own; the first is the counter.
+const OWNERS: u64 = 7;
+/// Lines that each thread has for itself.
+const OWN: u64 = 4;
+
+/// The kernel: where its lines are, and how many operations each thread does.
+#[derive(Clone)]
+pub struct Stress {
+    /// First address of the shared lines, and of the threads' own.
+    pub bases: Vec<u64>,
+    /// Operations of each thread.
+    pub operations: u64,
+    /// Whether accelerators reach memory by loads and stores.
+    pub coherent: bool,
+}
+
+/// What a run did.
+#[derive(Default)]
+struct Tally {
+    /// Additions to each counter.
+    added: Vec<u64>,
+    /// The first thing found wrong.
+    wrong: Option<String>,
+}
+
+impl Workload for Stress {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(WorkloadError::Param(
+            cxlab_engine::catalog::ParamError::new("kind", "threads only"),
+        ))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        let tally = Tally {
+            added: vec![0; self.bases.len() * SHARED as usize],
+            wrong: None,
+        };
+        Ok(Box::new(Kernel {
+            stress: self.clone(),
+            context: *ctx,
+            phases: [Phase {
+                name: "stress".to_owned(),
+                bytes: cxlab_engine::units::Bytes(8),
+            }],
+            tally: Arc::new(Mutex::new(tally)),
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    stress: Stress,
+    context: ThreadContext,
+    phases: [Phase; 1],
+    tally: Arc<Mutex<Tally>>,
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let number = match place {
+            Place::Core { core } => core as u64,
+            Place::Element {
+                accelerator,
+                element,
+            } => (self.context.cores + accelerator * self.context.elements + element) as u64,
+        };
+        let device = match place {
+            Place::Core { .. } => None,
+            Place::Element { accelerator, .. } => Some(accelerator as u16),
+        };
+        let one = One {
+            stress: self.stress.clone(),
+            tally: Arc::clone(&self.tally),
+            rng: StreamRng::new(self.context.seed, &format!("stress{number}")),
+            number,
+            device,
+        };
+        vec![Thread::new(|t| one.run(t))]
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let tally = self.tally.lock().map_err(|_| "a thread panicked")?;
+        if let Some(wrong) = &tally.wrong {
+            return Err(wrong.clone());
+        }
+        for (at, added) in tally.added.iter().enumerate() {
+            let counter = self.stress.counter(at as u64);
+            let found = image.read(Hpa(counter), 8);
+            if found != *added {
+                return Err(format!("counter {at} holds {found}, not {added}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Stress {
+    /// The counter with that number: `SHARED` of them from each base.
+    fn counter(&self, number: u64) -> u64 {
+        self.bases[(number / SHARED) as usize] + number % SHARED * 64
+    }
+
+    fn counters(&self) -> u64 {
+        self.bases.len() as u64 * SHARED
+    }
+
+    /// A line of a thread's own.
+    fn own(&self, base: u64, thread: u64, line: u64) -> u64 {
+        self.bases[base as usize] + (SHARED + thread * OWN + line) * 64
+    }
+}
+
+struct One {
+    stress: Stress,
+    tally: Arc<Mutex<Tally>>,
+    rng: StreamRng,
+    number: u64,
+    device: Option<u16>,
+}
+
+impl One {
+    async fn run(mut self, t: Handle) {
+        // What the thread's own words hold, by counter line.
+        let mut words = vec![0; self.stress.counters() as usize];
+        for step in 0..self.stress.operations {
+            let at = self.rng.below(self.stress.counters());
+            let line = self.stress.counter(at);
+            let word = line + 8 * (1 + self.number % OWNERS);
+            let mine = self.number < OWNERS;
+            let loads = self.device.is_none() || self.stress.coherent;
+            match self.rng.below(12) {
+                0..3 if loads => {
+                    t.fetch_add(line, 1).await;
+                    self.added(at, 1);
+                }
+                3 if loads => {
+                    // Several under way at once.
+                    let values = (0..4).map(|more| {
+                        let at = (at + more) % self.stress.counters();
+                        (at, t.fetch_add(self.stress.counter(at), 1))
+                    });
+                    for (at, value) in values.collect::<Vec<_>>() {
+                        value.await;
+                        self.added(at, 1);
+                    }
+                }
+                4..6 if loads && mine => {
+                    let value = self.rng.next_u64();
+                    t.store(word, value).await;
+                    words[at as usize] = value;
+                }
+                6..8 if loads && mine => {
+                    let found = t.load(word).await;
+                    self.expect(step, word, found, words[at as usize]);
+                }
+                8 if loads => {
+                    let what = match self.rng.below(4) {
+                        0 => ThreadOp::Flush { addr: line },
+                        1 => ThreadOp::Demote { addr: line },
+                        2 => ThreadOp::WriteBack { addr: line },
+                        _ => ThreadOp::Prefetch { addr: line },
+                    };
+                    t.issue(what).await;
+                }
+                9 | 10 if loads => self.whole_lines(&t, step).await,
+                _ if self.device.is_some() => self.dma(&t, step, loads).await,
+                _ => {}
+            }
+        }
+    }
+
+    /// Stores or pushes lines of its own, and loads them again.
+    async fn whole_lines(&mut self, t: &Handle, step: u64) {
+        let base = self.rng.below(self.stress.bases.len() as u64);
+        let first = self.stress.own(base, self.number, 0);
+        let lines = 1 + self.rng.below(OWN);
+        let bytes: Vec<u8> = (0..lines * 64).map(|_| self.rng.next_u64() as u8).collect();
+        if self.rng.chance(0.5) {
+            t.push(first, &bytes).await;
+        } else {
+            t.write_range(first, &bytes).await;
+        }
+        let found = t.read_range(first, lines * 64).await;
+        if found != bytes {
+            self.wrong(format!(
+                "step {step}: lines at {first:#x} do not hold what was stored"
+            ));
+        }
+    }
+
+    /// Moves lines of its own by DMA to the host and back.
+    async fn dma(&mut self, t: &Handle, step: u64, loads: bool) {
+        let Some(device) = self.device else { return };
+        let base = self.rng.below(self.stress.bases.len() as u64);
+        let host = self.stress.own(base, self.number, 0);
+        let own = scratch(device) + self.number * 4096;
+        let offset = 8 * self.rng.below(8);
+        let bytes = (8 * (1 + self.rng.below(20))).min(OWN * 64 - offset);
+        let data: Vec<u8> = (0..bytes).map(|_| self.rng.next_u64() as u8).collect();
+        t.write_range(own, &data).await;
+        t.dma(Direction::ToHost, host + offset, own, bytes).await;
+        if loads {
+            let found = t.read_range(host + offset, bytes).await;
+            if found != data {
+                self.wrong(format!("step {step}: DMA to {host:#x} was not seen"));
+            }
+        }
+        t.dma(Direction::ToDevice, host + offset, own + 2048, bytes)
+            .await;
+        let found = t.read_range(own + 2048, bytes).await;
+        if found != data {
+            self.wrong(format!(
+                "step {step}: DMA from {host:#x} brought something else"
+            ));
+        }
+    }
+
+    fn added(&self, at: u64, count: u64) {
+        if let Ok(mut tally) = self.tally.lock() {
+            tally.added[at as usize] += count;
+        }
+    }
+
+    fn expect(&self, step: u64, addr: u64, found: u64, expected: u64) {
+        if found != expected {
+            self.wrong(format!(
+                "thread {}, step {step}: {addr:#x} holds {found:#x}, not {expected:#x}",
+                self.number
+            ));
+        }
+    }
+
+    fn wrong(&self, what: String) {
+        if let Ok(mut tally) = self.tally.lock() {
+            tally.wrong.get_or_insert(what);
+        }
+    }
+}
