@@ -113,6 +113,13 @@ fn small() -> Vec<(&'static str, Value)> {
         let params = json!({"direction": direction, "method": method, "ring": 1, "outstanding": 1, "buffers": 3, "copies": 1});
         all.push(("rpc", params));
     }
+    for way in ["read", "write"] {
+        for outstanding in [1, 4] {
+            let params =
+                json!({"way": way, "outstanding": outstanding, "messages": 40, "bytes": "200 B"});
+            all.push(("dma-transfers", params));
+        }
+    }
     for model in ["cohet", "explicit", "unified"] {
         all.push(("axpy", json!({"model": model, "elements": 5000})));
         all.push(("axpy", json!({"model": model, "elements": 1, "chunks": 1})));
