@@ -92,12 +92,14 @@
 //! - `CacheFlushed`: step [`cache_home::Event::CacheFlushed`] for every line that the device may hold;
 //!   lines that are busy wait. Then send `GO-I`.
 //!
-//! # What link and fabric must guarantee for CXL.cache
+//! # What link and fabric guarantee for CXL.cache
 //!
 //! Nothing is ordered, also within a channel, but for one rule: a message on H2D Req does not pass an
 //! earlier message on H2D Rsp to the same line and device ("snoop pushes GO", CXL 3.1, sections 3.2.5.2
-//! and 4.2.5). H2D Data may pass both. D2H Req may wait for anything; H2D Req may wait for D2H Rsp
-//! and D2H Data; the other four wait for credits alone.
+//! and 4.2.5). Outgoing queues, ports, switches and buses keep it for all lines of a pair of endpoints;
+//! routing that chooses among several paths (adaptive, random) does not. H2D Data may pass both. D2H
+//! Req may wait for anything; H2D Req may wait for H2D Rsp, D2H Rsp and D2H Data; the other four wait
+//! for credits alone.
 
 pub mod block;
 pub mod cache_agent;

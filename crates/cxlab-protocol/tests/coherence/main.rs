@@ -8,3 +8,4 @@ mod flows;
 mod model;
 mod mutation;
 mod search;
+mod together;

@@ -1,0 +1,195 @@
+//! CXL.cache and back-invalidation together: a device whose cache (HMC) holds a line of the host's
+//! memory and whose own memory, kept coherent by its DCOH with a snoop filter, is cached by the host
+//! and by the device itself (DMC).
+//!
+//! The two lines have nothing in common but who handles them, so a state is a state of each network,
+//! and what joins them is what may not happen: the host's cache has room for one line that its cores
+//! ask for, the device has one request of its own under way, and the host serves no request of the
+//! device while one of its own is under way. Such waiting is allowed; waiting the other way round is
+//! not, and deadlocks.
+
+use cxlab_protocol::coherence::cache_agent;
+use cxlab_protocol::coherence::requester::{Event, Line};
+
+use crate::cache::{self, exploration::ONE};
+use crate::exploration::TWO;
+use crate::model;
+use crate::search::{Found, System, search};
+
+const MEM: &[Event] = &[Event::Load, Event::Store, Event::Evict];
+
+/// The host's cache and the device's own, as requesters of the device's line.
+const HOST: usize = 0;
+const DMC: usize = 1;
+/// The device, as a requester of the host's line; and each line in its network.
+const HMC: usize = 0;
+const LINE: usize = 0;
+
+/// Who waits for whom, besides what is always allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Waiting {
+    Allowed,
+    /// The host takes no BISnp while a request of the device waits there.
+    BisnpForRequest,
+    /// The device takes no M2S Req while its own request is under way.
+    RequestForRequest,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Property {
+    Mem(model::Property),
+    Cache(cache::Property),
+    NoDeadlock,
+    Progress,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    Mem(model::Move),
+    Cache(cache::Move),
+}
+
+type World = (model::World, cache::World);
+
+struct Together {
+    mem: model::Model,
+    cache: cache::Model,
+    waiting: Waiting,
+}
+
+impl Together {
+    fn new(waiting: Waiting) -> Together {
+        let mem = model::Config {
+            name: "host cache and DMC",
+            operations: MEM,
+            local_agent: false,
+            dirty_medium: false,
+            reduced: false,
+            ..TWO
+        };
+        Together {
+            mem: model::Model::new(mem, model::Tables::unaltered()),
+            cache: cache::Model::new(ONE, cache::Tables::unaltered()),
+            waiting,
+        }
+    }
+
+    /// Whether what joins the networks lets this happen.
+    fn allows(&self, (mem, cache): &World, step: Move) -> bool {
+        let [host, dmc] = [HOST, DMC].map(|a| &mem.wires[LINE][a].state);
+        let hmc = &cache.wires[LINE][HMC];
+        let cores = &cache.cores[LINE];
+        match step {
+            Move::Mem(model::Move::Local(HOST, ..)) => {
+                let room = cores.line == cache_agent::Line::I;
+                let idle = cores.pending == cache::Pending::Nothing;
+                host.line != Line::I || room && idle
+            }
+            Move::Mem(model::Move::Local(..)) => hmc.state.is_settled(),
+            Move::Mem(model::Move::Snoop(HOST, _)) => {
+                self.waiting != Waiting::BisnpForRequest || hmc.request.is_none()
+            }
+            Move::Mem(model::Move::Request(HOST, _)) => {
+                self.waiting != Waiting::RequestForRequest || hmc.state.is_settled()
+            }
+            Move::Cache(cache::Move::Local(..)) => dmc.is_settled(),
+            Move::Cache(cache::Move::CoreLoad(_) | cache::Move::CoreStore(_)) => {
+                cores.line != cache_agent::Line::I || host.line == Line::I
+            }
+            Move::Cache(cache::Move::Request(..)) => host.is_settled(),
+            _ => true,
+        }
+    }
+}
+
+impl System for Together {
+    type World = World;
+    type Code = Vec<u64>;
+    type Move = Move;
+    type Property = Property;
+
+    const DEADLOCK: Property = Property::NoDeadlock;
+    const NO_PROGRESS: Property = Property::Progress;
+
+    fn words(&self) -> usize {
+        self.mem.words() + self.cache.words()
+    }
+
+    fn start(&self) -> World {
+        (self.mem.start(), self.cache.start())
+    }
+
+    fn encode(&self, (mem, cache): &World) -> Vec<u64> {
+        let mem = &self.mem.encode(mem)[..self.mem.words()];
+        [mem, &self.cache.encode(cache)[..self.cache.words()]].concat()
+    }
+
+    fn decode(&self, code: &[u64]) -> World {
+        let (mem, cache) = code.split_at(self.mem.words());
+        (self.mem.decode(mem), self.cache.decode(cache))
+    }
+
+    fn moves(&self, world: &World, out: &mut Vec<(Move, Result<World, Property>)>) {
+        out.clear();
+        let (mut mem, mut cache) = (Vec::new(), Vec::new());
+        self.mem.moves(&world.0, &mut mem);
+        self.cache.moves(&world.1, &mut cache);
+        let mem = mem.into_iter().map(|(step, to)| {
+            let to = to.map(|to| (to, world.1)).map_err(Property::Mem);
+            (Move::Mem(step), to)
+        });
+        let cache = cache.into_iter().map(|(step, to)| {
+            let to = to.map(|to| (world.0, to)).map_err(Property::Cache);
+            (Move::Cache(step), to)
+        });
+        out.extend(
+            mem.chain(cache)
+                .filter(|(step, _)| self.allows(world, *step)),
+        );
+    }
+
+    fn drains(&self, step: Move) -> bool {
+        match step {
+            Move::Mem(step) => self.mem.drains(step),
+            Move::Cache(step) => self.cache.drains(step),
+        }
+    }
+
+    fn is_quiet(&self, world: &World) -> bool {
+        self.mem.is_quiet(&world.0) && self.cache.is_quiet(&world.1)
+    }
+}
+
+fn explore(waiting: Waiting) -> Found<Together> {
+    let started = std::time::Instant::now();
+    let found = search(&Together::new(waiting));
+    println!(
+        "{waiting:?}: {} states, {} moves, {:.1} s",
+        found.states,
+        found.moves,
+        started.elapsed().as_secs_f64()
+    );
+    found
+}
+
+#[test]
+fn every_property_holds_for_a_device_that_caches_and_is_cached() {
+    let found = explore(Waiting::Allowed);
+    if let Some(broken) = &found.broken {
+        panic!("{:?} by {:#?}", broken.property, broken.way);
+    }
+    assert_eq!(found.states, 541754);
+}
+
+/// The device's request waits for the host's, which waits for the line's back-invalidation.
+#[test]
+fn back_invalidation_that_waits_for_a_request_of_the_device_deadlocks() {
+    let broken = explore(Waiting::BisnpForRequest).broken.unwrap();
+    assert_eq!(broken.property, Property::NoDeadlock, "{:#?}", broken.way);
+}
+
+#[test]
+fn requests_of_host_and_device_that_wait_for_each_other_deadlock() {
+    let broken = explore(Waiting::RequestForRequest).broken.unwrap();
+    assert_eq!(broken.property, Property::NoDeadlock, "{:#?}", broken.way);
+}
