@@ -337,3 +337,45 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
         }
     }
 }
+
+/// CXL 3.1, section 3.2.5.2: a snoop pushes the GO before it.
+#[test]
+fn a_snoop_does_not_pass_a_response_that_came_before_it() {
+    for arbitration in [Arbitration::RoundRobin, Arbitration::Age] {
+        // The device takes one response at a time, and any number of snoops.
+        let credits = |endpoint| CreditTable {
+            h2d_rsp: if endpoint == 2 { 1 } else { 64 },
+            ..CreditTable::default()
+        };
+        let mut fabric = Fabric::star(2, 1, arbitration, |endpoint| LinkParams {
+            credits: credits(endpoint),
+            ..link(2)
+        });
+        let mut rng = StreamRng::new(5, "traffic");
+        for host in 0..2_u16 {
+            for tag in 0..60 {
+                let opcode = if rng.chance(0.5) {
+                    Opcode::Go
+                } else {
+                    Opcode::SnpInv
+                };
+                // Younger than what follows, so that age tells snoops to go first.
+                let issued = 1_000 - u64::from(tag);
+                let one = message(opcode, host, 2, issued, tag);
+                fabric.stub(host as usize).script.push_back((0, one));
+            }
+        }
+        fabric.run();
+        let seen = &fabric.stub(2).seen;
+        assert_eq!(seen.len(), 120);
+        for (at, (_, snoop)) in seen.iter().enumerate() {
+            let late = seen[at..].iter().find(|(_, other)| {
+                snoop.opcode == Opcode::SnpInv
+                    && other.opcode == Opcode::Go
+                    && other.source == snoop.source
+                    && other.tag < snoop.tag
+            });
+            assert_eq!(late, None, "{arbitration:?}: passed by {snoop:?}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_protocol::Message;
+use cxlab_protocol::{Channel, Message};
 
 use crate::credit::{Buffer, FlowControl};
 use crate::params::LinkParams;
@@ -40,6 +40,8 @@ pub struct LinkPort {
     flow: FlowControl,
     /// What is sent when.
     pub transmitter: Transmitter,
+    /// When the last message on H2D Rsp arrives.
+    response_arrives: SimTime,
 }
 
 impl LinkPort {
@@ -52,6 +54,7 @@ impl LinkPort {
             ports: 2 * params.port_delay.0 as u32,
             port: config.port,
             flow: FlowControl::new(&params.credits.by_buffer(config.vcs)),
+            response_arrives: SimTime(0),
         }
     }
 
@@ -92,7 +95,12 @@ impl LinkPort {
             Err(time) => return Err(Blocked::Until(time)),
         };
         self.flow.spend(buffer);
-        let arrival = SimTime(departure.end.0 + self.fixed);
+        let mut arrival = SimTime(departure.end.0 + self.fixed);
+        let held = if channel.is_cache() {
+            self.in_order(channel, &mut arrival)
+        } else {
+            0
+        };
         let credits = if at == ctx.now() {
             self.flow.take()
         } else {
@@ -104,12 +112,25 @@ impl LinkPort {
         };
         if let Some(sent) = &mut ctx.send(self.port, arrival, parcel).message {
             sent.vc = vc;
-            sent.stages.queue += departure.start.0 - at.0;
+            sent.stages.queue += departure.start.0 - at.0 + held;
             sent.stages.link += (departure.end.0 - departure.start.0) as u32 + self.propagation;
             sent.stages.port += self.ports;
             note(sent);
         }
         Ok(departure.start)
+    }
+
+    /// "Snoop pushes GO": a snoop arrives no earlier than the responses that went before it (CXL 3.1,
+    /// section 3.2.5.2), also where these lie in the second half of a flit and it in the first.
+    /// Returns for how long it is held, in picoseconds.
+    fn in_order(&mut self, channel: Channel, arrival: &mut SimTime) -> u64 {
+        let before = *arrival;
+        match channel {
+            Channel::H2dRsp => self.response_arrives = self.response_arrives.max(before),
+            Channel::H2dReq => *arrival = before.max(self.response_arrives),
+            _ => {}
+        }
+        arrival.0 - before.0
     }
 
     /// Books a parcel's credits. True when there were any.

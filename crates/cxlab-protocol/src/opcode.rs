@@ -70,10 +70,12 @@ impl Channel {
     /// Whether its messages carry a 64-byte line. Those of CXL.io carry any number of bytes.
     #[inline]
     pub const fn carries_data(self) -> bool {
-        matches!(
-            self,
-            Channel::M2sRwd | Channel::S2mDrs | Channel::D2hData | Channel::H2dData
-        )
+        // A bit for each class: asked for every message, and cheaper than comparisons.
+        const DATA: u16 = 1 << Channel::M2sRwd as u16
+            | 1 << Channel::S2mDrs as u16
+            | 1 << Channel::D2hData as u16
+            | 1 << Channel::H2dData as u16;
+        DATA >> self as u16 & 1 != 0
     }
 
     /// Whether it flows from the host to the device: M2S of CXL.mem, H2D of CXL.cache.

@@ -1,6 +1,7 @@
 //! What the link promises, by subject.
 
 mod credits;
+mod order;
 mod retry;
 mod schedule;
 

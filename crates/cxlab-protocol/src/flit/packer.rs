@@ -132,12 +132,13 @@ impl FlitPacker {
     #[inline]
     pub fn place(&mut self, channel: Channel) -> Option<Placement> {
         let rules = self.format.rules();
+        let data = channel.carries_data();
         let slot = self
-            .first_legal(rules, self.room[channel.index()], channel)
-            .or_else(|| self.first_legal(rules, self.free, channel))?;
-        self.put_header(rules, slot, channel);
+            .first_legal(rules, self.room[channel.index()], channel, data)
+            .or_else(|| self.first_legal(rules, self.free, channel, data))?;
+        self.put_header(rules, slot, channel, data);
         self.counters.messages += 1;
-        if channel.carries_data() {
+        if data {
             Some(self.put_data(rules, slot))
         } else {
             Some(in_flit(rules, 0, slot))
@@ -163,12 +164,14 @@ impl FlitPacker {
         let carried = self.windows[WINDOWS - 1];
         self.windows = [carried, 0, 0, 0, 0];
         self.full = rules.never;
-        if carried != 0 {
-            for channel in Channel::ALL {
-                if count_of(carried, channel) >= count_of(rules.max_messages, channel) {
-                    self.full[channel.index()] |= rules.window_slots[0];
-                }
+        let mut counts = carried;
+        while counts != 0 {
+            let class = counts.trailing_zeros() / 4;
+            let count = |counts: Counts| counts >> (4 * class) & 0xf;
+            if count(counts) >= count(rules.max_messages) {
+                self.full[class as usize] |= rules.window_slots[0];
             }
+            counts &= !(0xf << (4 * class));
         }
         self.free = rules.all;
         self.data = 0;
@@ -184,9 +187,9 @@ impl FlitPacker {
 
     /// The lowest of `slots` that may take one more message of the class.
     #[inline]
-    fn first_legal(&self, rules: &Rules, slots: u16, channel: Channel) -> Option<u8> {
+    fn first_legal(&self, rules: &Rules, slots: u16, channel: Channel, data: bool) -> Option<u8> {
         let mut slots = slots & !self.full[channel.index()];
-        if channel.carries_data() {
+        if data {
             slots &= u16::MAX << self.order;
             if rules.one_data_header_slot
                 && let Some(taken) = self.data_header_slot
@@ -218,7 +221,7 @@ impl FlitPacker {
     }
 
     #[inline]
-    fn put_header(&mut self, rules: &Rules, slot: u8, channel: Channel) {
+    fn put_header(&mut self, rules: &Rules, slot: u8, channel: Channel, data: bool) {
         let bit = 1u16 << slot;
         let machine = &rules.states[rules.kind[slot as usize] as usize];
         let state = machine.next[self.state[slot as usize] as usize][channel.index()];
@@ -242,10 +245,10 @@ impl FlitPacker {
             }
             windows &= windows - 1;
         }
-        if channel.carries_data() {
+        if data {
             self.data_header_slot = Some(slot);
         }
-        if channel.carries_data() || rules.data & bit != 0 {
+        if data || rules.data & bit != 0 {
             self.order = self.order.max(slot);
         }
     }

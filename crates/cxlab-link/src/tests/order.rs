@@ -1,0 +1,153 @@
+//! "Snoop pushes GO" (CXL 3.1, section 3.2.5.2): in the outgoing queue and on the wire.
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Hpa;
+use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
+use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
+
+use super::*;
+use crate::credit::{Buffer, CreditTable};
+use crate::outbox::Outbox;
+use crate::parcel::Parcel;
+use crate::port::{LinkPort, PortConfig};
+
+/// An endpoint that offers eight messages at once, and again when they may have gone, and one that
+/// hears them.
+struct Node {
+    port: LinkPort,
+    outbox: Outbox,
+    script: Vec<Message>,
+    seen: Vec<Message>,
+}
+
+impl Node {
+    fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now();
+        for _ in 0..8 {
+            let Some(message) = self.script.pop() else {
+                return;
+            };
+            self.outbox
+                .offer(ctx, &mut self.port, 0, message, now, |_, _| {});
+        }
+        ctx.wake_at(SimTime(now.0 + 2_000), 1);
+    }
+}
+
+impl Component for Node {
+    type Payload = Parcel;
+    fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.go_on(ctx);
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, _port: u16, parcel: &Parcel) {
+        if let Some(message) = parcel.message {
+            self.seen.push(message);
+            let buffer = Buffer::of(message.channel(), message.vc);
+            self.port.release(ctx, buffer);
+        }
+        if self.port.receive(parcel) {
+            self.outbox.pump(ctx, &mut self.port, 0, |_, _| {});
+        }
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        match token {
+            0 => self.outbox.wake(ctx, &mut self.port, 0, |_, _| {}),
+            _ => self.go_on(ctx),
+        }
+    }
+}
+
+fn message(opcode: Opcode, tag: u32) -> Message {
+    Message {
+        hpa: Hpa(0),
+        issued_ps: 0,
+        stages: Default::default(),
+        tag,
+        source: PortId(0),
+        destination: PortId(1),
+        opcode,
+        meta: MemMeta::NONE,
+        cache: CacheMeta::NONE,
+        lines: 1,
+        data: 0,
+        vc: 0,
+        hops: 0,
+    }
+}
+
+/// What arrives of a random sequence over a link of this format; nine messages in ten are responses
+/// or, if `data`, three in ten.
+fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
+    let params = LinkParams {
+        flit: Some(format),
+        credits: CreditTable {
+            h2d_rsp: responses,
+            ..CreditTable::default()
+        },
+        flit_error_rate: FlitErrorRate(0.02),
+        ..LinkParams::default()
+    };
+    let mut rng = StreamRng::new(7, "order");
+    let script = (0..3_000).rev().map(|tag| {
+        let opcode = match rng.below(10) {
+            0 => Opcode::SnpInv,
+            1..=6 if data => Opcode::H2dData,
+            _ => Opcode::Go,
+        };
+        message(opcode, tag)
+    });
+    let node = |name, script| Node {
+        port: LinkPort::new(
+            &params,
+            &PortConfig {
+                port: 0,
+                egress: Picos::ZERO,
+                ingress: Picos::ZERO,
+                vcs: 1,
+                seed: 1,
+                name,
+            },
+        ),
+        outbox: Outbox::default(),
+        script,
+        seen: Vec::new(),
+    };
+    let nodes = vec![node("a", script.collect()), node("b", Vec::new())];
+    let min_latency = LinkPort::min_latency(&params, Picos::ZERO, Picos::ZERO);
+    let wire = |peer: usize| Wire {
+        peer: ComponentId::from(peer),
+        peer_port: 0,
+        min_latency,
+    };
+    let mut simulation = Simulation::new(nodes, vec![vec![wire(1)], vec![wire(0)]]);
+    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    std::mem::take(&mut simulation.component_mut(1).seen)
+}
+
+#[test]
+fn no_snoop_arrives_before_a_response_that_was_offered_before_it() {
+    for format in FlitFormat::ALL {
+        for (credits, data) in [(1, false), (1, true), (4, true), (128, true), (128, false)] {
+            let seen = sent(format, credits, data);
+            assert_eq!(seen.len(), 3_000);
+            let mut newest_snoop = None;
+            for message in &seen {
+                match message.opcode {
+                    Opcode::SnpInv => newest_snoop = newest_snoop.max(Some(message.tag)),
+                    Opcode::Go => assert!(
+                        Some(message.tag) > newest_snoop,
+                        "{format:?}, {credits} credits: {} after {newest_snoop:?}",
+                        message.tag
+                    ),
+                    _ => {}
+                }
+            }
+            let passes = |pair: &[Message]| pair[0].tag > pair[1].tag;
+            assert!(
+                !data || seen.windows(2).any(passes),
+                "nothing else is ordered"
+            );
+        }
+    }
+}
