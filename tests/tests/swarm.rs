@@ -214,7 +214,9 @@ impl Idle {
                 .collect()
         };
         let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
-        let group = &plan.scenario.devices[plan.devices[device].group];
+        let group = plan
+            .memory_group(&plan.devices[device])
+            .expect("a Type 3 device");
         let time = |key: &str| {
             let text = group.memory.params.get(key)?.as_str()?;
             Some(text.parse::<Picos>().unwrap().0)

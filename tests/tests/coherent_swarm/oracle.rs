@@ -122,7 +122,8 @@ impl<'a> Watched<'a> {
                 let hpa = Hpa(64 * line);
                 let (owner, _) = host.map.locate(hpa).expect("the line is mapped");
                 let device = usize::from(owner.0) - plan.hosts.len();
-                if plan.scenario.devices[plan.devices[device].group].is_hdm_db() {
+                let group = plan.memory_group(&plan.devices[device]);
+                if group.is_some_and(|group| group.is_hdm_db()) {
                     places.push(Place { device, hpa });
                 }
             }
@@ -251,8 +252,8 @@ impl<'a> Watched<'a> {
             if let Node::Coherent(device) =
                 &self.system.simulation.components()[self.system.hosts + number]
             {
-                let group = self.plan.devices[number].group;
-                let lines = self.plan.scenario.devices[group].coherence.filter.lines;
+                let group = self.plan.memory_group(&self.plan.devices[number]);
+                let lines = group.expect("a Type 3 device").coherence.filter.lines;
                 let entries = device.coherence_stats().entries;
                 assert!(entries <= lines, "{entries} entries in a filter of {lines}");
             }
