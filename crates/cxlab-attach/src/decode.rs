@@ -1,0 +1,210 @@
+//! What an x86-64 instruction is about to do: the addresses that it touches, and the registers
+//! that it reads and writes.
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
+};
+
+use crate::model::{REGISTERS, Step, Touch};
+use crate::sys::Registers;
+
+/// Longest instruction.
+pub(crate) const LONGEST: usize = 15;
+/// Bytes that one operand is taken to touch at most: a saved vector state is larger, and rare.
+const MOST_BYTES: u64 = 4096;
+
+/// Decodes instructions of one thread.
+pub(crate) struct Analyst {
+    factory: InstructionInfoFactory,
+    instruction: Instruction,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// An instruction that can be stepped over.
+    Plain,
+    /// One that enters the kernel or is not known: the window ends before it.
+    Stop,
+}
+
+impl Analyst {
+    pub(crate) fn new() -> Analyst {
+        Analyst {
+            factory: InstructionInfoFactory::new(),
+            instruction: Instruction::default(),
+        }
+    }
+
+    /// Analyses the instruction at the instruction pointer, whose bytes are `code`, into `step`.
+    pub(crate) fn look(&mut self, registers: &Registers, code: &[u8], step: &mut Step) -> Next {
+        step.touches.clear();
+        step.reads.clear();
+        step.writes.clear();
+        let mut decoder = Decoder::with_ip(64, code, registers.rip, DecoderOptions::NONE);
+        decoder.decode_out(&mut self.instruction);
+        let flow = self.instruction.flow_control();
+        if self.instruction.is_invalid()
+            || matches!(flow, FlowControl::Interrupt | FlowControl::Exception)
+            || self.enters_kernel()
+        {
+            return Next::Stop;
+        }
+        let info = self.factory.info(&self.instruction);
+        for used in info.used_registers() {
+            let number = used.register().full_register() as usize;
+            let Ok(number) = u8::try_from(number) else {
+                continue;
+            };
+            debug_assert!(usize::from(number) < REGISTERS);
+            let (reads, writes) = accesses(used.access());
+            if reads {
+                step.reads.push(number);
+            }
+            if writes {
+                step.writes.push(number);
+            }
+        }
+        for used in info.used_memory() {
+            let (reads, writes) = accesses(used.access());
+            if !reads && !writes {
+                continue;
+            }
+            let value = |register, _, _| Some(value_of(registers, register));
+            let Some(address) = used.virtual_address(0, value) else {
+                continue;
+            };
+            let bytes = (used.memory_size().size() as u64).clamp(1, MOST_BYTES);
+            let write = writes && !reads;
+            step.touches.push(Touch { address, write });
+            for line in address / 64 + 1..=(address + bytes - 1) / 64 {
+                let address = line * 64;
+                step.touches.push(Touch { address, write });
+            }
+        }
+        Next::Plain
+    }
+
+    fn enters_kernel(&self) -> bool {
+        use iced_x86::Mnemonic;
+        matches!(
+            self.instruction.mnemonic(),
+            Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Int | Mnemonic::Int3
+        )
+    }
+}
+
+/// Whether an access reads and writes; conditional ones are taken to happen.
+fn accesses(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write | OpAccess::CondWrite => (false, true),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+    }
+}
+
+/// The value of a register in an address; those that are in no address are 0.
+fn value_of(registers: &Registers, register: Register) -> u64 {
+    let whole = match register.full_register() {
+        Register::RAX => registers.rax,
+        Register::RBX => registers.rbx,
+        Register::RCX => registers.rcx,
+        Register::RDX => registers.rdx,
+        Register::RSI => registers.rsi,
+        Register::RDI => registers.rdi,
+        Register::RBP => registers.rbp,
+        Register::RSP => registers.rsp,
+        Register::R8 => registers.r8,
+        Register::R9 => registers.r9,
+        Register::R10 => registers.r10,
+        Register::R11 => registers.r11,
+        Register::R12 => registers.r12,
+        Register::R13 => registers.r13,
+        Register::R14 => registers.r14,
+        Register::R15 => registers.r15,
+        Register::RIP => registers.rip,
+        Register::FS => registers.fs_base,
+        Register::GS => registers.gs_base,
+        _ => 0,
+    };
+    match register.size() {
+        4 if register.is_gpr32() => whole & 0xffff_ffff,
+        _ => whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers() -> Registers {
+        let blank = crate::sys::registers_blank();
+        Registers {
+            rip: 0x1000,
+            rax: 0x7000_0040,
+            rcx: 3,
+            rsp: 0x9000_0000,
+            ..blank
+        }
+    }
+
+    fn look(code: &[u8]) -> (Next, Step) {
+        let mut step = Step::default();
+        let next = Analyst::new().look(&registers(), code, &mut step);
+        (next, step)
+    }
+
+    #[test]
+    fn a_chased_pointer_reads_and_writes_its_register() {
+        // mov rax, [rax]
+        let (next, step) = look(&[0x48, 0x8b, 0x00]);
+        assert_eq!(next, Next::Plain);
+        assert_eq!(
+            step.touches,
+            [Touch {
+                address: 0x7000_0040,
+                write: false
+            }]
+        );
+        assert_eq!(step.reads, step.writes);
+    }
+
+    #[test]
+    fn an_indexed_store_and_one_over_two_lines() {
+        // mov [rax+rcx*8], edx
+        let (_, step) = look(&[0x89, 0x14, 0xc8]);
+        assert_eq!(
+            step.touches,
+            [Touch {
+                address: 0x7000_0058,
+                write: true
+            }]
+        );
+        // movups xmm0, [rax+0x3c]
+        let (_, step) = look(&[0x0f, 0x10, 0x40, 0x3c]);
+        let lines: Vec<u64> = step
+            .touches
+            .iter()
+            .map(|touch| touch.address / 64)
+            .collect();
+        assert_eq!(lines, [0x7000_0040 / 64, 0x7000_0040 / 64 + 1]);
+    }
+
+    #[test]
+    fn a_push_writes_below_the_stack_and_an_address_alone_touches_nothing() {
+        // push rax
+        let (_, step) = look(&[0x50]);
+        assert_eq!(step.touches[0].address, 0x8fff_fff8);
+        assert!(step.touches[0].write);
+        // lea rax, [rax+8]; prefetcht0 is an access by nobody who waits
+        assert!(look(&[0x48, 0x8d, 0x40, 0x08]).1.touches.is_empty());
+    }
+
+    #[test]
+    fn windows_end_before_the_kernel_and_what_is_not_known() {
+        for code in [&[0x0f, 0x05][..], &[0xcc], &[0x06], &[]] {
+            assert_eq!(look(code).0, Next::Stop, "{code:x?}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What this machine can do, and why not more.
+
+use std::fs;
+use std::io;
+
+use crate::sys;
+
+/// A facility that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Check {
+    /// What it is.
+    pub name: &'static str,
+    /// Whether it is there.
+    pub works: bool,
+    /// What was found.
+    pub found: String,
+}
+
+/// One of the ways to find misses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TierCheck {
+    /// 1 (best) to 4.
+    pub number: u8,
+    /// What it is.
+    pub name: &'static str,
+    /// Whether `cxlab attach` can use it here.
+    pub usable: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+fn check(name: &'static str, result: io::Result<String>) -> Check {
+    match result {
+        Ok(found) => Check {
+            name,
+            works: true,
+            found,
+        },
+        Err(error) => Check {
+            name,
+            works: false,
+            found: error.to_string(),
+        },
+    }
+}
+
+/// Raw event and unit mask of lines that demand loads fetch from memory.
+fn demand_fills() -> Option<(&'static str, u64)> {
+    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let vendor = info.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == "vendor_id").then(|| value.trim().to_owned())
+    })?;
+    match vendor.as_str() {
+        // Processor Programming Reference, family 19h: LsDmndFillsFromSys, local memory.
+        "AuthenticAMD" => Some(("LsDmndFillsFromSys", 0x0843)),
+        // Intel SDM volume 3B: MEM_LOAD_RETIRED.L3_MISS.
+        "GenuineIntel" => Some(("MEM_LOAD_RETIRED.L3_MISS", 0x20d1)),
+        _ => None,
+    }
+}
+
+/// `PERF_TYPE_HARDWARE`, cycles; `PERF_TYPE_SOFTWARE`, page faults; `PERF_TYPE_RAW`.
+const CYCLES: (u32, u64) = (0, 0);
+const PAGE_FAULTS: (u32, u64) = (1, 2);
+const RAW: u32 = 4;
+
+fn count_fills() -> io::Result<String> {
+    let Some((name, event)) = demand_fills() else {
+        return Err(io::Error::other("no event is known for this processor"));
+    };
+    let counter = sys::open_counter(0, (RAW, event), None, false, false)?;
+    // A counter that opens may still count nothing in a guest: give it misses to count.
+    let before = sys::read_counter(&counter)?;
+    let latency = crate::calibrate::latency();
+    let counted = sys::read_counter(&counter)? - before;
+    match counted {
+        0..=1000 => Err(io::Error::other(format!(
+            "{name} opens, but counted {counted} of about a million misses"
+        ))),
+        _ => Ok(format!("{name}, {counted} counted ({latency:?})")),
+    }
+}
+
+fn setting(path: &str) -> io::Result<String> {
+    fs::read_to_string(path).map(|text| text.trim().to_owned())
+}
+
+fn freezer() -> io::Result<String> {
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let root = roots
+        .into_iter()
+        .find(|root| fs::metadata(format!("{root}/cgroup.controllers")).is_ok())
+        .ok_or_else(|| io::Error::other("cgroup v2 is not mounted"))?;
+    let writable = fs::OpenOptions::new()
+        .write(true)
+        .open(format!("{root}/cgroup.procs"));
+    writable.map(|_| format!("{root}, writable"))
+}
+
+fn opened(
+    kind: (u32, u64),
+    period: Option<u64>,
+    precise: bool,
+    sigtrap: bool,
+) -> io::Result<String> {
+    sys::open_counter(0, kind, period, precise, sigtrap).map(|_| "opens".to_owned())
+}
+
+fn traced() -> io::Result<String> {
+    let child = sys::fork(|| {
+        std::thread::sleep(std::time::Duration::from_secs(10));
+        0
+    })?;
+    let seized = sys::seize(child);
+    let _ = sys::kill(child, libc::SIGKILL);
+    while let Ok(Some((_, news))) = sys::wait(child, true) {
+        match news {
+            sys::Status::Exited(_) | sys::Status::Killed(_) => break,
+            _ => {
+                let _ = sys::resume(child, sys::Resume::Continue(0));
+            }
+        }
+    }
+    seized.map(|()| match setting("/proc/sys/kernel/yama/ptrace_scope") {
+        Ok(scope) => format!("own children; ptrace_scope {scope} for --pid"),
+        Err(_) => "own children, and with --pid what belongs to you".to_owned(),
+    })
+}
+
+/// Asks for everything. Call it only while the process has one thread.
+pub fn examine() -> Vec<Check> {
+    let root = if sys::is_root() { "yes" } else { "no" };
+    let fills = demand_fills().map_or(0, |(_, event)| event);
+    vec![
+        check("root", Ok(root.to_owned())),
+        check(
+            "perf_event_paranoid",
+            setting("/proc/sys/kernel/perf_event_paranoid"),
+        ),
+        check(
+            "hardware counters (cycles)",
+            opened(CYCLES, None, false, false),
+        ),
+        check("demand fills from memory", count_fills()),
+        check(
+            "precise addresses (PEBS, IBS)",
+            opened((RAW, fills), Some(10_007), true, false),
+        ),
+        check(
+            "signal at overflow (sigtrap), software event",
+            opened(PAGE_FAULTS, Some(1000), false, true),
+        ),
+        check(
+            "signal at overflow (sigtrap), demand fills",
+            opened((RAW, fills), Some(10_007), false, true),
+        ),
+        check("tracing (ptrace)", traced()),
+        check(
+            "touched pages (clear_refs)",
+            crate::maps::clear_referenced(sys::own()).map(|()| "can be cleared".to_owned()),
+        ),
+        check("cgroup v2 freezer", freezer()),
+        check(
+            "eBPF programs",
+            sys::may_load_ebpf().map(|()| "can be loaded".to_owned()),
+        ),
+        check("Valgrind", valgrind()),
+    ]
+}
+
+fn valgrind() -> io::Result<String> {
+    let output = std::process::Command::new("valgrind")
+        .arg("--version")
+        .output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// What follows for each tier.
+pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
+    let of = |name: &str| checks.iter().find(|check| check.name.starts_with(name));
+    let works = |name: &str| of(name).is_some_and(|check| check.works);
+    let found = |name: &str| of(name).map_or(String::new(), |check| check.found.clone());
+    let no_counters = |name: &str| match works(name) {
+        true => "the kernel offers it, but cxlab has no use of it yet".to_owned(),
+        false => format!("refused: {}", found(name)),
+    };
+    vec![
+        TierCheck {
+            number: 1,
+            name: "hardware address sampling",
+            usable: false,
+            why: no_counters("precise"),
+        },
+        TierCheck {
+            number: 2,
+            name: "counting events and windows",
+            usable: false,
+            why: no_counters("demand fills"),
+        },
+        TierCheck {
+            number: 3,
+            name: "no counters: exact windows and CPU time",
+            usable: works("tracing"),
+            why: format!(
+                "ptrace: {}; touched pages: {}",
+                found("tracing"),
+                match works("touched") {
+                    true => "marked by the kernel",
+                    false => "not known, all resident ones count as used",
+                }
+            ),
+        },
+        TierCheck {
+            number: 4,
+            name: "exact instrumentation (cxlab trace capture)",
+            usable: works("Valgrind"),
+            why: found("Valgrind"),
+        },
+    ]
+}
+
+/// One line for each tier that is better than the third: why it is not used.
+pub(crate) fn refused() -> Vec<String> {
+    let fills = demand_fills();
+    let counters = match fills {
+        None => "no event of demand fills is known for this processor".to_owned(),
+        Some((name, event)) => match sys::open_counter(0, (RAW, event), None, false, false) {
+            Ok(_) => format!("{name} can be counted, but cxlab has no use of it yet"),
+            Err(error) => format!("{name}: {error}"),
+        },
+    };
+    vec![
+        "tier 1, hardware address sampling: not built yet".to_owned(),
+        format!("tier 2, counting events: {counters}"),
+    ]
+}
+
+/// Why a process cannot be traced, and what would help.
+pub(crate) fn why_not_traced(error: &io::Error) -> String {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            "; it belongs to another user, is traced by another program, or \
+             /proc/sys/kernel/yama/ptrace_scope forbids it (start it with `cxlab attach ... -- COMMAND`, \
+             or be root)"
+        }
+        Some(libc::ESRCH) => "; there is no such process",
+        _ => "",
+    };
+    format!("cannot be traced: {error}{hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fake(works: &[&str]) -> Vec<TierCheck> {
+        let names = [
+            "hardware counters (cycles)",
+            "demand fills from memory",
+            "precise addresses (PEBS, IBS)",
+            "tracing (ptrace)",
+            "touched pages (clear_refs)",
+            "Valgrind",
+        ];
+        let checks: Vec<Check> = names
+            .into_iter()
+            .map(|name| Check {
+                name,
+                works: works.iter().any(|one| name.starts_with(one)),
+                found: "Permission denied".to_owned(),
+            })
+            .collect();
+        tiers(&checks)
+    }
+
+    #[test]
+    fn each_tier_says_why() {
+        for tiers in [
+            fake(&[]),
+            fake(&["tracing"]),
+            fake(&["tracing", "precise", "demand"]),
+        ] {
+            assert_eq!(tiers.len(), 4);
+            assert!(tiers.iter().all(|tier| !tier.why.is_empty()));
+        }
+        let usable = |works: &[&str]| -> Vec<u8> {
+            let tiers = fake(works);
+            let usable = tiers.iter().filter(|tier| tier.usable);
+            usable.map(|tier| tier.number).collect()
+        };
+        assert_eq!(usable(&[]), [0u8; 0]);
+        assert_eq!(usable(&["tracing"]), [3]);
+        assert_eq!(usable(&["tracing", "Valgrind"]), [3, 4]);
+        assert!(fake(&[])[0].why.contains("refused: Permission denied"));
+    }
+
+    #[test]
+    fn what_is_refused_comes_with_a_hint() {
+        let text = why_not_traced(&io::Error::from_raw_os_error(libc::EPERM));
+        assert!(text.contains("ptrace_scope"), "{text}");
+    }
+}

@@ -1,0 +1,353 @@
+//! Two processes: the command, which the user sees, and the guard, which traces.
+//!
+//! Only the guard touches the program. It ends when the command does, however that ends (a signal
+//! at the parent's death, and a look at who the parent is), and with the guard the kernel's tracing
+//! ends: nothing is left stopped. The command writes what the guard reports.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::calibrate;
+use crate::doctor;
+use crate::fabric::Fabric;
+use crate::placement::Placement;
+use crate::process::Facts;
+use crate::report::{AttachReport, PoolReport, Tier};
+use crate::sys::{self, Program, Tid};
+use crate::tracer::{Outcome, Tracer};
+use crate::{Target, maps};
+
+/// What attaching is told.
+pub struct Options {
+    /// What runs.
+    pub target: Target,
+    /// Where its memory lies.
+    pub placement: Placement,
+    /// Latency of this machine's memory in nanoseconds, instead of measuring it.
+    pub local_ns: Option<f64>,
+    /// Bytes of last level cache that the program is taken to have, instead of the machine's.
+    pub llc_bytes: Option<u64>,
+}
+
+/// Why there is no report.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub enum AttachError {
+    /// The command cannot be started.
+    Start(String),
+    /// The process cannot be traced, with a hint.
+    Trace(String),
+    /// The system refused something else.
+    System(String),
+}
+
+impl std::fmt::Display for AttachError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AttachError::Start(text) | AttachError::Trace(text) | AttachError::System(text) => {
+                f.write_str(text)
+            }
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+fn system(what: &str) -> impl Fn(io::Error) -> AttachError {
+    let what = what.to_owned();
+    move |error| AttachError::System(format!("{what}: {error}"))
+}
+
+/// Signals that the command takes one by one.
+const COMMAND_SIGNALS: [i32; 4] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// Signals that the guard takes, or (the terminal's) leaves to the program.
+const GUARD_SIGNALS: [i32; 6] = [
+    libc::SIGCHLD,
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGTSTP,
+];
+/// How often the command looks whether the guard has ended.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Attaches to a program and follows it to its end, or until a signal ends the attachment. Call it
+/// only while the process has one thread.
+///
+/// # Errors
+/// [`AttachError`]; the program then runs on, or was never started.
+pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport, AttachError> {
+    let (facts, notes) = facts(options)?;
+    let (reader, writer) = sys::pipe().map_err(system("no pipe"))?;
+    let command = sys::own();
+    sys::block_signals(&COMMAND_SIGNALS);
+    let guard = sys::fork(|| {
+        sys::block_signals(&GUARD_SIGNALS);
+        sys::become_guard();
+        sys::run_first();
+        let result = guard(options, fabric, &facts, notes, command);
+        hand_over(&writer, &result)
+    })
+    .map_err(system("no process for the guard"))?;
+    // What the guard writes ends when it does: no end to write to stays here.
+    drop(writer);
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        File::from(reader).read_to_string(&mut text).map(|_| text)
+    });
+    let pid_given = matches!(options.target, Target::Pid(_));
+    let mut asked = pid_given;
+    loop {
+        match sys::wait_signal(&COMMAND_SIGNALS, LOOK) {
+            // From the terminal the program has it too; a second one means us.
+            Some(libc::SIGINT) if !asked => asked = true,
+            Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) => {
+                let _ = sys::kill(guard, libc::SIGTERM);
+            }
+            _ => {}
+        }
+        if !matches!(sys::wait(guard, false), Ok(None)) {
+            break;
+        }
+    }
+    let text = match reader.join() {
+        Ok(Ok(text)) => text,
+        _ => String::new(),
+    };
+    match serde_json::from_str::<Result<AttachReport, AttachError>>(&text) {
+        Ok(result) => result,
+        Err(_) => Err(AttachError::System(
+            "the guard ended without a report; the program runs on".to_owned(),
+        )),
+    }
+}
+
+fn hand_over(writer: &OwnedFd, result: &Result<AttachReport, AttachError>) -> i32 {
+    let written = writer.try_clone().and_then(|writer| {
+        let text = serde_json::to_string(result).map_err(io::Error::other)?;
+        File::from(writer).write_all(text.as_bytes())
+    });
+    i32::from(written.is_err())
+}
+
+/// What is known of the machine, and what the user should know of that.
+fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
+    let mut notes = Vec::new();
+    let latency = calibrate::latency().ok_or_else(|| {
+        AttachError::System("no memory to measure this machine's latency with".to_owned())
+    })?;
+    notes.push(format!(
+        "this machine's memory: {:.0} ns in large pages, {:.0} ns in pages of 4 KiB, measured",
+        latency.large_ns, latency.small_ns
+    ));
+    if let Some(local_ns) = options.local_ns {
+        notes.push(format!(
+            "added latencies are those over {local_ns} ns (--local-latency)"
+        ));
+    }
+    let llc_bytes = match options.llc_bytes {
+        Some(bytes) => bytes,
+        None => {
+            let (bytes, text) = calibrate::last_level_cache();
+            notes.push(text);
+            bytes
+        }
+    };
+    let facts = Facts {
+        latency,
+        local_ns: options.local_ns.unwrap_or(latency.large_ns),
+        llc_bytes,
+    };
+    Ok((facts, notes))
+}
+
+fn guard(
+    options: &Options,
+    fabric: &mut dyn Fabric,
+    facts: &Facts,
+    notes: Vec<String>,
+    command: Tid,
+) -> Result<AttachReport, AttachError> {
+    let mut leave = || {
+        let told = sys::wait_signal(&[libc::SIGTERM], Duration::ZERO).is_some();
+        told || sys::parent() != command
+    };
+    let outcome = match &options.target {
+        Target::Command(words) => {
+            let (root, go) = start(words)?;
+            sys::seize(root).map_err(|error| {
+                // It waits for a byte that never comes, and ends when the pipe does.
+                AttachError::Trace(doctor::why_not_traced(&error))
+            })?;
+            let mut tracer = Tracer::new(fabric, options.placement, *facts, root);
+            tracer.add(root);
+            let go = File::from(go).write_all(&[1]);
+            go.map_err(system("the program was not let go"))?;
+            tracer.follow(&mut leave)
+        }
+        Target::Pid(pid) => {
+            let mut tracer = Tracer::new(fabric, options.placement, *facts, *pid);
+            seize_all(*pid, &mut tracer)?;
+            tracer.follow(&mut leave)
+        }
+    };
+    let outcome = outcome.map_err(system("following the program"))?;
+    Ok(report(options, facts, notes, outcome))
+}
+
+/// Starts a process that becomes its program when it is sent a byte. One that cannot ends with code
+/// 127.
+fn start(words: &[OsString]) -> Result<(Tid, OwnedFd), AttachError> {
+    let shown = words
+        .first()
+        .map_or_else(String::new, |word| word.to_string_lossy().into_owned());
+    let program = Program::new(words)
+        .map_err(|error| AttachError::Start(format!("{shown}: cannot be started: {error}")))?;
+    find(&shown)?;
+    let (read, write) = sys::pipe().map_err(system("no pipe"))?;
+    let root = sys::fork(|| {
+        let mut byte = [0];
+        let ready = read
+            .try_clone()
+            .and_then(|read| File::from(read).read_exact(&mut byte));
+        if ready.is_ok() {
+            let error = program.become_it();
+            let text = format!("cxlab: {shown}: {error}\n");
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+        127
+    })
+    .map_err(system("no process for the program"))?;
+    Ok((root, write))
+}
+
+/// Says before anything is started that a command is not there.
+fn find(word: &str) -> Result<(), AttachError> {
+    let there = if word.contains('/') {
+        std::path::Path::new(word).is_file()
+    } else {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&paths).any(|folder| folder.join(word).is_file())
+    };
+    match there {
+        true => Ok(()),
+        false => Err(AttachError::Start(format!(
+            "{word}: the command was not found"
+        ))),
+    }
+}
+
+/// Traces every thread of a running process. Threads that begin meanwhile are looked for again
+/// until there are none; that the number still means the same process is checked by when it began.
+fn seize_all(pid: Tid, tracer: &mut Tracer<'_>) -> Result<(), AttachError> {
+    let gone = |_| AttachError::Trace(format!("{pid}: there is no such process"));
+    let before = maps::stat(pid).map_err(gone)?;
+    let mut known = Vec::new();
+    loop {
+        let mut more = false;
+        for tid in maps::threads(pid).map_err(gone)? {
+            if known.contains(&tid) {
+                continue;
+            }
+            match sys::seize(tid) {
+                Ok(()) => {
+                    known.push(tid);
+                    tracer.add(tid);
+                    more = true;
+                }
+                // It ended, or its starter is traced and so is it.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(error) if known.is_empty() => {
+                    return Err(AttachError::Trace(format!(
+                        "{pid}: {}",
+                        doctor::why_not_traced(&error)
+                    )));
+                }
+                Err(_) => known.push(tid),
+            }
+        }
+        if !more {
+            break;
+        }
+    }
+    let after = maps::stat(pid).map_err(gone)?;
+    match after.began == before.began && !known.is_empty() {
+        true => Ok(()),
+        false => Err(AttachError::Trace(format!(
+            "{pid}: the process ended, and another has its number"
+        ))),
+    }
+}
+
+fn report(
+    options: &Options,
+    facts: &Facts,
+    mut notes: Vec<String>,
+    outcome: Outcome,
+) -> AttachReport {
+    let ledger = outcome.ledger;
+    if outcome.unpriced_ns > 0.0 {
+        notes.push(format!(
+            "{:.3} s of CPU time were charged nothing: no window was seen of the processes that used \
+             them (too short, or not 64-bit)",
+            outcome.unpriced_ns / 1e9
+        ));
+    }
+    if ledger.asked_ns == 0 {
+        notes.push(why_nothing(&outcome));
+    }
+    notes.push(
+        "waits are estimated from sampled windows and a model of overlap; no counter was read"
+            .to_owned(),
+    );
+    let real_s = outcome.real.as_secs_f64();
+    let asked = ledger.asked_ns as f64;
+    AttachReport {
+        mode: "attach".to_owned(),
+        tier: Tier {
+            number: 3,
+            name: "no counters: exact windows and CPU time".to_owned(),
+            error_class: "an estimate: delays within a factor of two (docs/attach.md)".to_owned(),
+            refused: doctor::refused(),
+        },
+        placement: options.placement.to_string(),
+        processes: outcome.processes,
+        threads: outcome.threads,
+        end: outcome.end,
+        real_s,
+        cpu_s: outcome.cpu_ns as f64 / 1e9,
+        delay_error_percent: match ledger.asked_ns {
+            0 => 0.0,
+            _ => 100.0 * (ledger.charged_ns as f64 / asked - 1.0),
+        },
+        undelayed_s: (real_s - outcome.longest_hold_ns as f64 / 1e9).max(0.0),
+        delay: ledger,
+        windows: outcome.windows,
+        window_instructions: outcome.window_instructions,
+        window_s: outcome.window_time.as_secs_f64(),
+        local_latency_ns: facts.local_ns,
+        llc_bytes: facts.llc_bytes,
+        pools: outcome.pools,
+        notes,
+    }
+}
+
+/// No delay is said with its reason.
+fn why_nothing(outcome: &Outcome) -> String {
+    let waits = |pools: &[PoolReport]| pools.iter().skip(1).map(|pool| pool.waits).sum::<f64>();
+    let reason = if outcome.windows == 0 {
+        "no window was seen of it"
+    } else if outcome.largest_chance == 0.0 {
+        "what it uses fits the last level cache that it is taken to have (--llc)"
+    } else if waits(&outcome.pools) == 0.0 {
+        "it was not seen to wait for CXL memory"
+    } else {
+        "the scenario's memory is not slower than this machine's"
+    };
+    format!("no delay was asked for: {reason}")
+}

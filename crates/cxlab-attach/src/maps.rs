@@ -1,0 +1,203 @@
+//! What the kernel tells of a process in `/proc`: mappings, working sets, CPU time, threads.
+
+use std::fs;
+use std::io::{self, Read, Write};
+
+use crate::placement::Region;
+use crate::sys::Tid;
+
+/// Largest of these files that is read: a process with many mappings has some MiB.
+const MOST_BYTES: u64 = 64 << 20;
+
+fn read(path: &str) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?
+        .take(MOST_BYTES)
+        .read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The mappings that hold memory: readable, and not the kernel's own.
+pub fn regions(pid: Tid) -> io::Result<Vec<Region>> {
+    read(&format!("/proc/{pid}/maps")).map(|text| parse_maps(&text))
+}
+
+fn parse_maps(text: &str) -> Vec<Region> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let region = parse_range(words.next()?)?;
+            let rights = words.next()?;
+            let name = words.nth(3).unwrap_or("");
+            let kernels = ["[vvar]", "[vvar_vclock]", "[vdso]", "[vsyscall]"].contains(&name);
+            let device = name.starts_with("/dev/") && !name.starts_with("/dev/shm/");
+            (rights.starts_with('r') && !kernels && !device).then_some(region)
+        })
+        .collect()
+}
+
+fn parse_range(text: &str) -> Option<Region> {
+    let (start, end) = text.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (number(start)?, number(end)?);
+    (start < end).then_some(Region { start, end })
+}
+
+/// A mapping's pages.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Resident {
+    /// Bytes touched since the marks were last cleared.
+    pub referenced: u64,
+    /// Bytes in large pages.
+    pub huge: u64,
+    /// Bytes in memory.
+    pub resident: u64,
+}
+
+/// Sums over all mappings.
+pub fn resident(pid: Tid) -> io::Result<Resident> {
+    read(&format!("/proc/{pid}/smaps")).map(|text| parse_smaps(&text))
+}
+
+fn parse_smaps(text: &str) -> Resident {
+    let mut sum = Resident::default();
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(':') else {
+            continue;
+        };
+        let kib = || {
+            let digits = rest.trim().trim_end_matches(" kB");
+            digits.parse::<u64>().unwrap_or(0)
+        };
+        match name {
+            "Referenced" => sum.referenced += kib() << 10,
+            "AnonHugePages" => sum.huge += kib() << 10,
+            "Rss" => sum.resident += kib() << 10,
+            _ => {}
+        }
+    }
+    sum
+}
+
+/// Clears the marks of touched pages.
+pub fn clear_referenced(pid: Tid) -> io::Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/{pid}/clear_refs"))?
+        .write_all(b"1")
+}
+
+/// CPU time of a thread, in nanoseconds.
+pub fn cpu_ns(tid: Tid) -> io::Result<u64> {
+    let text = read(&format!("/proc/{tid}/schedstat"))?;
+    let first = text.split_ascii_whitespace().next();
+    first
+        .and_then(|word| word.parse().ok())
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// What `/proc/PID/stat` says of a process or thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stat {
+    /// When it began, in clock ticks since boot: with the number, it names one process for ever.
+    pub began: u64,
+    /// Ticks in user space.
+    pub user: u64,
+    /// Ticks in the kernel.
+    pub system: u64,
+    /// R, S, D, T, t, Z or X.
+    pub state: char,
+}
+
+/// Reads it.
+pub fn stat(tid: Tid) -> io::Result<Stat> {
+    let text = read(&format!("/proc/{tid}/stat"))?;
+    parse_stat(&text).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The name in parentheses may hold anything, so fields are counted behind the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..]
+        .split_ascii_whitespace()
+        .collect();
+    let number = |at: usize| fields.get(at)?.parse().ok();
+    Some(Stat {
+        state: fields.first()?.chars().next()?,
+        user: number(11)?,
+        system: number(12)?,
+        began: number(19)?,
+    })
+}
+
+/// The process that a thread belongs to.
+pub fn process_of(tid: Tid) -> io::Result<Tid> {
+    let text = read(&format!("/proc/{tid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    line.and_then(|rest| rest.trim().parse().ok())
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The threads of a process.
+pub fn threads(pid: Tid) -> io::Result<Vec<Tid>> {
+    let mut threads: Vec<Tid> = fs::read_dir(format!("/proc/{pid}/task"))?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    threads.sort_unstable();
+    Ok(threads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_that_hold_memory_are_found() {
+        let text = "\
+55d0-55e0 r--p 00000000 08:01 12 /usr/bin/x y
+55e0-55f0 ---p 00000000 00:00 0
+7f00-7f10 rw-p 00000000 00:00 0
+7f20-7f30 rw-s 00000000 00:05 7 /dev/dri/card0
+7f30-7f40 rw-s 00000000 00:05 7 /dev/shm/a
+7ff0-7ff1 r-xp 00000000 00:00 0 [vdso]
+7ff2-7ff4 rw-p 00000000 00:00 0 [stack]
+garbage
+";
+        let starts: Vec<u64> = parse_maps(text).iter().map(|region| region.start).collect();
+        assert_eq!(starts, [0x55d0, 0x7f00, 0x7f30, 0x7ff2]);
+    }
+
+    #[test]
+    fn working_sets_are_summed() {
+        let text = "55d0-55e0 r--p 0 08:01 12 /x\nRss:  12 kB\nReferenced:   8 kB\nAnonHugePages: 0 kB\n\
+                    7f00-7f10 rw-p 0 00:00 0\nRss: 4096 kB\nReferenced: 4 kB\nAnonHugePages: 2048 kB\n";
+        let found = parse_smaps(text);
+        assert_eq!(found.referenced, 12 << 10);
+        assert_eq!(found.huge, 2 << 20);
+        assert_eq!(found.resident, (4096 + 12) << 10);
+    }
+
+    #[test]
+    fn a_name_cannot_hide_the_fields_behind_it() {
+        let text = "7 (a) b) R) R 1 7 7 0 -1 0 0 0 0 0 31 5 0 0 20 0 1 0 4711 0 0";
+        assert_eq!(
+            parse_stat(text),
+            Some(Stat {
+                began: 4711,
+                user: 31,
+                system: 5,
+                state: 'R'
+            })
+        );
+        assert_eq!(parse_stat("7 (x"), None);
+    }
+
+    #[test]
+    fn this_process_can_be_looked_at() {
+        let own = crate::sys::own();
+        assert!(!regions(own).unwrap().is_empty());
+        assert!(resident(own).unwrap().resident > 0);
+        assert!(threads(own).unwrap().contains(&own));
+        assert_eq!(process_of(own).unwrap(), own);
+        assert!(stat(own).unwrap().began > 0);
+    }
+}

@@ -1,0 +1,318 @@
+//! Where a program's memory lies: which addresses are the host's own memory, and which lie in CXL
+//! memory at what offset.
+//!
+//! A mapping gets its place when it is first seen, all of it at once, touched or not; it keeps it
+//! until it is unmapped. Left out: migration, first touch by page.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// The policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placement {
+    /// All memory lies in CXL memory.
+    Cxl,
+    /// The first so many bytes are the host's own, in the order of mapping; the rest is CXL.
+    LocalFirst(u64),
+    /// So many pages of the host's own, then so many of CXL, in turn.
+    Interleave(u32, u32),
+    /// Mappings of at least so many bytes are CXL, others the host's own.
+    Above(u64),
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Placement::Cxl => f.write_str("cxl"),
+            Placement::LocalFirst(bytes) => write!(f, "local-first:{bytes}"),
+            Placement::Interleave(local, cxl) => write!(f, "interleave:{local}:{cxl}"),
+            Placement::Above(bytes) => write!(f, "above:{bytes}"),
+        }
+    }
+}
+
+const ALLOWED: &str = "cxl, local-first:SIZE, interleave:LOCAL:CXL (pages, 1 to 65536 each) or \
+                       above:SIZE, with sizes such as 64MiB";
+
+impl FromStr for Placement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("found `{text}`; allowed: {ALLOWED}");
+        let pages = |text: &str| match text.parse() {
+            Ok(pages @ 1..=65536) => Ok(pages),
+            _ => Err(wrong()),
+        };
+        let mut parts = text.split(':');
+        let place = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some("cxl"), None, None, None) => Placement::Cxl,
+            (Some("local-first"), Some(size), None, None) => {
+                Placement::LocalFirst(bytes(size).ok_or_else(wrong)?)
+            }
+            (Some("above"), Some(size), None, None) => {
+                Placement::Above(bytes(size).ok_or_else(wrong)?)
+            }
+            (Some("interleave"), Some(local), Some(cxl), None) => {
+                Placement::Interleave(pages(local)?, pages(cxl)?)
+            }
+            _ => return Err(wrong()),
+        };
+        Ok(place)
+    }
+}
+
+/// A size such as `64MiB`, `64 MiB` or `4096`.
+pub fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A mapping of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+}
+
+/// Where an address lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In the host's own memory.
+    Local,
+    /// In CXL memory, so many bytes from its beginning.
+    Cxl(u64),
+}
+
+/// A part of a mapping with one place.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    end: u64,
+    place: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Local,
+    /// Begins at this offset.
+    Cxl(u64),
+    /// Pages in turn; offsets begin here.
+    Turns(u64),
+}
+
+/// The places of one program's mappings.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    placement: Placement,
+    extents: BTreeMap<u64, Extent>,
+    local_used: u64,
+    cxl_used: u64,
+}
+
+impl Layout {
+    /// Nothing is mapped yet.
+    pub fn new(placement: Placement) -> Layout {
+        Layout {
+            placement,
+            extents: BTreeMap::new(),
+            local_used: 0,
+            cxl_used: 0,
+        }
+    }
+
+    /// Takes over the program's mappings: what is new gets a place, what is gone gives it back.
+    /// `regions` are in order and do not overlap.
+    pub fn update(&mut self, regions: &[Region]) {
+        let old = std::mem::take(&mut self.extents);
+        let mut kept = BTreeMap::new();
+        let mut gaps = Vec::new();
+        for region in regions {
+            let mut at = region.start;
+            let first = old
+                .range(..region.start)
+                .next_back()
+                .filter(|(_, extent)| extent.end > region.start)
+                .map_or(region.start, |(start, _)| *start);
+            for (start, extent) in old.range(first..region.end) {
+                let (from, to) = ((*start).max(region.start), extent.end.min(region.end));
+                if from > at {
+                    gaps.push((at, from));
+                }
+                kept.insert(from, extent.cut(from - start, to));
+                at = to;
+            }
+            if at < region.end {
+                gaps.push((at, region.end));
+            }
+        }
+        self.local_used = kept
+            .iter()
+            .filter(|(_, extent)| matches!(extent.place, Kind::Local))
+            .map(|(start, extent)| extent.end - start)
+            .sum();
+        self.extents = kept;
+        for (start, end) in gaps {
+            self.add(start, end);
+        }
+    }
+
+    fn add(&mut self, start: u64, end: u64) {
+        let size = end - start;
+        match self.placement {
+            Placement::Cxl => self.add_cxl(start, end),
+            Placement::Above(least) if size >= least => self.add_cxl(start, end),
+            Placement::Above(_) => self.add_local(start, end),
+            Placement::LocalFirst(most) => {
+                let room = most.saturating_sub(self.local_used) / PAGE * PAGE;
+                let split = start + room.min(size);
+                if split > start {
+                    self.add_local(start, split);
+                }
+                if end > split {
+                    self.add_cxl(split, end);
+                }
+            }
+            Placement::Interleave(..) => {
+                let place = Kind::Turns(self.cxl_used);
+                self.cxl_used += size;
+                self.extents.insert(start, Extent { end, place });
+            }
+        }
+    }
+
+    fn add_local(&mut self, start: u64, end: u64) {
+        self.local_used += end - start;
+        let place = Kind::Local;
+        self.extents.insert(start, Extent { end, place });
+    }
+
+    fn add_cxl(&mut self, start: u64, end: u64) {
+        let place = Kind::Cxl(self.cxl_used);
+        self.cxl_used += end - start;
+        self.extents.insert(start, Extent { end, place });
+    }
+
+    /// Where an address lies; `None` where nothing was mapped when the mappings were last seen.
+    pub fn place(&self, address: u64) -> Option<Place> {
+        let (start, extent) = self.extents.range(..=address).next_back()?;
+        if address >= extent.end {
+            return None;
+        }
+        let offset = address - start;
+        Some(match extent.place {
+            Kind::Local => Place::Local,
+            Kind::Cxl(base) => Place::Cxl(base + offset),
+            Kind::Turns(base) => {
+                let Placement::Interleave(local, cxl) = self.placement else {
+                    return None;
+                };
+                let page = (base + offset) / PAGE;
+                match page % (u64::from(local) + u64::from(cxl)) < u64::from(local) {
+                    true => Place::Local,
+                    false => Place::Cxl(base + offset),
+                }
+            }
+        })
+    }
+}
+
+impl Extent {
+    /// The part from `skip` bytes on up to `end`.
+    fn cut(self, skip: u64, end: u64) -> Extent {
+        let place = match self.place {
+            Kind::Local => Kind::Local,
+            Kind::Cxl(base) => Kind::Cxl(base + skip),
+            Kind::Turns(base) => Kind::Turns(base + skip),
+        };
+        Extent { end, place }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: u64, end: u64) -> Region {
+        Region {
+            start: start * PAGE,
+            end: end * PAGE,
+        }
+    }
+
+    fn place(layout: &Layout, page: u64) -> Option<Place> {
+        layout.place(page * PAGE)
+    }
+
+    #[test]
+    fn policies_are_read_and_mistakes_say_what_is_allowed() {
+        for (text, policy) in [
+            ("cxl", Placement::Cxl),
+            ("local-first:64MiB", Placement::LocalFirst(64 << 20)),
+            ("interleave:1:3", Placement::Interleave(1, 3)),
+            ("above:1 GiB", Placement::Above(1 << 30)),
+        ] {
+            assert_eq!(text.parse(), Ok(policy));
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+        for text in [
+            "",
+            "local",
+            "interleave:0:1",
+            "above:x",
+            "cxl:1",
+            "above:99999999TiB",
+        ] {
+            let error = text.parse::<Placement>().expect_err(text);
+            assert!(error.contains("allowed"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_place_stays_while_its_mapping_does_and_comes_back_free() {
+        let mut layout = Layout::new(Placement::LocalFirst(4 * PAGE));
+        layout.update(&[region(10, 13)]);
+        assert_eq!(place(&layout, 12), Some(Place::Local));
+        // It grows over the limit: the last page there is the fourth of the host's own.
+        layout.update(&[region(10, 16)]);
+        assert_eq!(place(&layout, 13), Some(Place::Local));
+        assert_eq!(place(&layout, 14), Some(Place::Cxl(0)));
+        assert_eq!(place(&layout, 15), Some(Place::Cxl(PAGE)));
+        assert_eq!(place(&layout, 16), None);
+        // A hole: what is left keeps its place, and what comes new takes what was freed.
+        layout.update(&[region(12, 13), region(15, 16), region(20, 23)]);
+        assert_eq!(place(&layout, 10), None);
+        assert_eq!(place(&layout, 12), Some(Place::Local));
+        assert_eq!(place(&layout, 15), Some(Place::Cxl(PAGE)));
+        assert_eq!(place(&layout, 22), Some(Place::Local));
+    }
+
+    #[test]
+    fn large_mappings_and_turns_of_pages() {
+        let mut layout = Layout::new(Placement::Above(4 * PAGE));
+        layout.update(&[region(0, 3), region(4, 8)]);
+        assert_eq!(place(&layout, 2), Some(Place::Local));
+        assert_eq!(place(&layout, 5), Some(Place::Cxl(PAGE)));
+
+        let mut layout = Layout::new(Placement::Interleave(1, 2));
+        layout.update(&[region(3, 9)]);
+        let local: Vec<bool> = (3..9)
+            .map(|page| place(&layout, page) == Some(Place::Local))
+            .collect();
+        assert_eq!(local, [true, false, false, true, false, false]);
+    }
+}

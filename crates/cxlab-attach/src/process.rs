@@ -1,0 +1,159 @@
+//! What is known of a followed process: where its memory lies, what it asks of it, how much of it
+//! it uses.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::calibrate::Latency;
+use crate::estimate::{Estimator, Machine, Rate};
+use crate::maps;
+use crate::placement::{Layout, Placement};
+use crate::sys::Tid;
+
+/// Time between two looks at the working set, and how many of them count: the largest does.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: usize = 2;
+/// Part of the time that looking may take.
+const LOOK_COST: u32 = 50;
+/// Mappings are as old as this at most when a window begins.
+const MAPS_AGE: Duration = Duration::from_millis(20);
+/// Time of an instruction that waits for no memory (*assumed*: two a cycle at 2 GHz).
+const BASE_NS: f64 = 0.25;
+
+/// What a run is told of the machine, or measured of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    pub(crate) latency: Latency,
+    /// What a pool's latency is compared with.
+    pub(crate) local_ns: f64,
+    pub(crate) llc_bytes: u64,
+}
+
+pub(crate) struct Process {
+    pid: Tid,
+    pub(crate) layout: Layout,
+    placement: Placement,
+    pub(crate) estimator: Estimator,
+    pub(crate) rates: Option<Vec<Rate>>,
+    /// CPU time in user space, as a part of all.
+    pub(crate) user_share: f64,
+    ticks: (u64, u64),
+    /// Bytes used, as the last looks have them, and of how much cache.
+    used: VecDeque<u64>,
+    llc_bytes: u64,
+    huge_share: f64,
+    maps_read: Option<Instant>,
+    next_look: Instant,
+    /// Whether marks of touched pages were cleared at the last look.
+    marks: bool,
+}
+
+impl Process {
+    pub(crate) fn new(pid: Tid, placement: Placement) -> Process {
+        Process {
+            pid,
+            layout: Layout::new(placement),
+            placement,
+            estimator: Estimator::default(),
+            rates: None,
+            user_share: 1.0,
+            ticks: (0, 0),
+            used: VecDeque::new(),
+            llc_bytes: 0,
+            huge_share: 0.0,
+            maps_read: None,
+            next_look: Instant::now(),
+            marks: false,
+        }
+    }
+
+    /// It runs another program now: nothing of the old one's memory is left.
+    pub(crate) fn exec(&mut self) {
+        let pid = self.pid;
+        *self = Process::new(pid, self.placement);
+    }
+
+    pub(crate) fn machine(&self, facts: &Facts) -> Machine {
+        let Latency { small_ns, large_ns } = facts.latency;
+        Machine {
+            local_ns: facts.local_ns,
+            wait_ns: small_ns + (large_ns - small_ns) * self.huge_share,
+            base_ns: BASE_NS,
+        }
+    }
+
+    /// Mappings young enough for a window.
+    pub(crate) fn refresh_maps(&mut self) {
+        let young = self.maps_read.is_some_and(|at| at.elapsed() < MAPS_AGE);
+        if young {
+            return;
+        }
+        if let Ok(regions) = maps::regions(self.pid) {
+            self.layout.update(&regions);
+            self.maps_read = Some(Instant::now());
+        }
+    }
+
+    /// How much of its memory it uses, where that is due. Where the kernel does not mark touched
+    /// pages, all resident ones count as used.
+    pub(crate) fn look(&mut self, facts: &Facts) {
+        let began = Instant::now();
+        if began < self.next_look {
+            return;
+        }
+        if let Ok(found) = maps::resident(self.pid) {
+            let used = match self.marks {
+                true => found.referenced,
+                false => found.resident,
+            };
+            if self.used.len() == LOOKS {
+                self.used.pop_front();
+            }
+            self.used.push_back(used);
+            self.llc_bytes = facts.llc_bytes;
+            self.huge_share = found.huge as f64 / found.resident.max(1) as f64;
+        }
+        self.marks = maps::clear_referenced(self.pid).is_ok();
+        if let Ok(stat) = maps::stat(self.pid) {
+            let (user, system) = (stat.user - self.ticks.0, stat.system - self.ticks.1);
+            if user + system >= 5 {
+                self.user_share = user as f64 / (user + system) as f64;
+                self.ticks = (stat.user, stat.system);
+            }
+        }
+        self.estimate(facts);
+        self.next_look = Instant::now() + LOOK.max(began.elapsed() * LOOK_COST);
+    }
+
+    /// What follows from the windows and working sets seen.
+    pub(crate) fn estimate(&mut self, facts: &Facts) {
+        let machine = self.machine(facts);
+        self.rates = self.estimator.rates(&machine, self.chance());
+    }
+
+    /// The chance that a line not touched lately is not in the last level cache.
+    pub(crate) fn chance(&self) -> f64 {
+        let used = self.used.iter().max().copied().unwrap_or(0);
+        chance(used, self.llc_bytes)
+    }
+}
+
+/// The chance that a line of a working set is not in the cache, for uses without order.
+fn chance(used: u64, llc_bytes: u64) -> f64 {
+    if used <= llc_bytes {
+        return 0.0;
+    }
+    1.0 - llc_bytes as f64 / used as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_the_cache_never_misses() {
+        assert_eq!(chance(1 << 20, 4 << 20), 0.0);
+        assert_eq!(chance(4 << 20, 4 << 20), 0.0);
+        assert_eq!(chance(16 << 20, 4 << 20), 0.75);
+    }
+}

@@ -1,0 +1,513 @@
+//! Follows threads, prices their CPU time, and holds them for what they owe.
+//!
+//! Everything goes through ptrace, by which a thread is held without its parent, its debugger or
+//! its terminal seeing a stop signal, and which the kernel ends by itself: when this process ends,
+//! in whatever way, every thread runs on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::estimate::{delay, demand};
+use crate::fabric::{Answer, Demand, Fabric};
+use crate::ledger::Ledger;
+use crate::maps;
+use crate::placement::{Place, Placement};
+use crate::process::{Facts, Process};
+use crate::report::{End, PoolReport};
+use crate::sys::{self, Resume, Status, Tid};
+use crate::window::{self, After};
+
+/// Time between two looks at CPU times.
+const EPOCH: Duration = Duration::from_millis(10);
+/// A thread is held when it owes so much: short holds cost more than they charge.
+const LEAST_HOLD_NS: u64 = 5_000_000;
+/// Time between two questions to the fabric.
+const ASK: Duration = Duration::from_millis(100);
+/// Part of the real time that windows may take.
+const WINDOW_COST: u32 = 20;
+/// Windows that are taken at the beginning for more, and how much more.
+const FIRST_WINDOWS: u64 = 8;
+const FIRST_COST: u32 = 4;
+/// A thread is worth a window when it ran for this part of an epoch.
+const WORTH: f64 = 0.3;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Running,
+    /// It was asked to stop, to be held or for a window.
+    Asked {
+        window: bool,
+    },
+    /// It stands still since and until then, and goes on so.
+    Held {
+        since: Instant,
+        until: Instant,
+        then: Resume,
+    },
+    /// The program's own stop signals hold it.
+    Listening,
+}
+
+struct Thread {
+    pid: Tid,
+    state: State,
+    /// CPU time that is accounted for.
+    cpu_ns: u64,
+    /// User CPU time that has no price yet: no window was seen.
+    unpriced_ns: f64,
+    /// In this epoch.
+    ran_ns: u64,
+    ledger: Ledger,
+}
+
+/// What a pool was used for.
+#[derive(Clone, Copy, Default)]
+struct PoolSum {
+    waits: f64,
+    lines: f64,
+    /// Waits times their latency.
+    waited_ns: f64,
+}
+
+/// What was found.
+pub(crate) struct Outcome {
+    pub(crate) end: End,
+    pub(crate) real: Duration,
+    pub(crate) cpu_ns: u64,
+    pub(crate) ledger: Ledger,
+    /// The longest that one thread was held.
+    pub(crate) longest_hold_ns: u64,
+    pub(crate) processes: u64,
+    pub(crate) threads: u64,
+    pub(crate) windows: u64,
+    pub(crate) window_instructions: u64,
+    pub(crate) window_time: Duration,
+    pub(crate) pools: Vec<PoolReport>,
+    /// User CPU time that never got a price.
+    pub(crate) unpriced_ns: f64,
+    pub(crate) largest_chance: f64,
+}
+
+pub(crate) struct Tracer<'a> {
+    fabric: &'a mut dyn Fabric,
+    placement: Placement,
+    facts: Facts,
+    /// Which process ends the run, and how it ended.
+    root: Tid,
+    end: Option<End>,
+    threads: BTreeMap<Tid, Thread>,
+    processes: BTreeMap<Tid, Process>,
+    answers: Vec<Answer>,
+    /// Lines asked for since the last question, by pool.
+    asked: Vec<Demand>,
+    asked_at: Instant,
+    began: Instant,
+    pools: Vec<PoolSum>,
+    sum: Outcome,
+}
+
+impl<'a> Tracer<'a> {
+    pub(crate) fn new(
+        fabric: &'a mut dyn Fabric,
+        placement: Placement,
+        facts: Facts,
+        root: Tid,
+    ) -> Tracer<'a> {
+        let pools = fabric.pools().len();
+        let none = vec![Demand::default(); pools];
+        let answers = fabric.answer(&none);
+        let now = Instant::now();
+        Tracer {
+            fabric,
+            placement,
+            facts,
+            root,
+            end: None,
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            answers,
+            asked: none,
+            asked_at: now,
+            began: now,
+            pools: vec![PoolSum::default(); pools],
+            sum: Outcome {
+                end: End::Detached,
+                real: Duration::ZERO,
+                cpu_ns: 0,
+                ledger: Ledger::default(),
+                longest_hold_ns: 0,
+                processes: 0,
+                threads: 0,
+                windows: 0,
+                window_instructions: 0,
+                window_time: Duration::ZERO,
+                pools: Vec::new(),
+                unpriced_ns: 0.0,
+                largest_chance: 0.0,
+            },
+        }
+    }
+
+    /// A thread that is traced from now on.
+    pub(crate) fn add(&mut self, tid: Tid) {
+        let pid = maps::process_of(tid).unwrap_or(tid);
+        self.sum.threads += 1;
+        if !self.processes.contains_key(&pid) {
+            self.sum.processes += 1;
+            self.processes
+                .insert(pid, Process::new(pid, self.placement));
+        }
+        self.threads.insert(
+            tid,
+            Thread {
+                pid,
+                state: State::Running,
+                cpu_ns: maps::cpu_ns(tid).unwrap_or(0),
+                unpriced_ns: 0.0,
+                ran_ns: 0,
+                ledger: Ledger::default(),
+            },
+        );
+    }
+
+    /// Follows until the root has ended and nothing of it is left, or until `leave` says so.
+    pub(crate) fn follow(mut self, leave: &mut dyn FnMut() -> bool) -> io::Result<Outcome> {
+        let mut next_epoch = Instant::now() + EPOCH;
+        loop {
+            loop {
+                match sys::wait(-1, false) {
+                    Ok(Some((tid, status))) => self.news(tid, status),
+                    Ok(None) => break,
+                    // Nobody is left.
+                    Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                        return Ok(self.finish());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            if leave() {
+                self.let_go();
+                return Ok(self.finish());
+            }
+            self.release();
+            if Instant::now() >= next_epoch {
+                self.epoch();
+                next_epoch = Instant::now() + EPOCH;
+            }
+            let next = self
+                .next_release()
+                .map_or(next_epoch, |at| at.min(next_epoch));
+            let timeout = next.saturating_duration_since(Instant::now());
+            // What `leave` looks for is not taken here.
+            let _ = sys::wait_signal(&[libc::SIGCHLD], timeout);
+        }
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        let held = self
+            .threads
+            .values()
+            .filter_map(|thread| match thread.state {
+                State::Held { until, .. } => Some(until),
+                _ => None,
+            });
+        held.min()
+    }
+
+    /// Lets go on whoever has stood still for long enough.
+    fn release(&mut self) {
+        for (tid, thread) in &mut self.threads {
+            if let State::Held { since, until, then } = thread.state
+                && Instant::now() >= until
+            {
+                thread.ledger.charge(since.elapsed().as_nanos() as u64);
+                thread.state = State::Running;
+                let _ = sys::resume(*tid, then);
+            }
+        }
+    }
+
+    /// Everybody goes on; the kernel does the rest when we end.
+    fn let_go(&mut self) {
+        for (tid, thread) in &mut self.threads {
+            if let State::Held { since, then, .. } = thread.state {
+                thread.ledger.charge(since.elapsed().as_nanos() as u64);
+                thread.state = State::Running;
+                let _ = sys::resume(*tid, then);
+            }
+        }
+    }
+
+    fn news(&mut self, tid: Tid, status: Status) {
+        if let Status::Exited(_) | Status::Killed(_) = status {
+            self.gone(tid, status);
+            return;
+        }
+        if !self.threads.contains_key(&tid) {
+            self.add(tid);
+        }
+        match status {
+            Status::Event(libc::PTRACE_EVENT_STOP, signal) if signal != libc::SIGTRAP => {
+                self.set(tid, State::Listening);
+                let _ = sys::resume(tid, Resume::Listen);
+            }
+            Status::Event(libc::PTRACE_EVENT_EXEC, _) => {
+                self.exec(tid);
+                self.go_on(tid, 0, false);
+            }
+            Status::Event(libc::PTRACE_EVENT_EXIT, _) => self.settle(tid),
+            Status::Event(event, _) => self.go_on(tid, 0, event == libc::PTRACE_EVENT_STOP),
+            Status::Signal(signal) => self.go_on(tid, signal, false),
+            Status::Exited(_) | Status::Killed(_) => {}
+        }
+    }
+
+    fn set(&mut self, tid: Tid, state: State) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.state = state;
+        }
+    }
+
+    /// A stopped thread does what it was asked to stop for, and goes on with a signal. Any stop
+    /// serves, because it takes the place of the one asked for.
+    fn go_on(&mut self, tid: Tid, signal: i32, plain: bool) {
+        let since = Instant::now();
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let asked = std::mem::replace(&mut thread.state, State::Running);
+        if asked == (State::Asked { window: true }) && plain {
+            self.window(tid, since);
+            return;
+        }
+        let hold = matches!(asked, State::Asked { .. });
+        self.hold_or_resume(tid, since, Resume::Continue(signal), hold);
+    }
+
+    /// Lets a thread go on that was stepped, and holds it, if it owes anything, only when it has
+    /// stopped again. A thread that is left by its tracer behind a step would trap, and end.
+    fn leave_window(&mut self, tid: Tid, since: Instant) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        // What the window took is a part of what is owed.
+        let took = since.elapsed().as_nanos() as u64;
+        thread.ledger.charge(took.min(thread.ledger.debt_ns()));
+        if thread.ledger.debt_ns() >= LEAST_HOLD_NS && sys::interrupt(tid).is_ok() {
+            thread.state = State::Asked { window: false };
+        }
+        let _ = sys::resume(tid, Resume::Continue(0));
+    }
+
+    /// Holds a thread that stands still since then for what it owes, or lets it go on.
+    fn hold_or_resume(&mut self, tid: Tid, since: Instant, then: Resume, hold: bool) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let debt = thread.ledger.debt_ns();
+        if !hold || debt == 0 {
+            let _ = sys::resume(tid, then);
+            return;
+        }
+        let until = since + Duration::from_nanos(debt);
+        thread.state = State::Held { since, until, then };
+    }
+
+    /// A window of a thread that stands still since then; afterwards it goes on.
+    fn window(&mut self, tid: Tid, since: Instant) {
+        self.account(tid);
+        let pid = self.threads.get(&tid).map(|thread| thread.pid);
+        let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) else {
+            let _ = sys::resume(tid, Resume::Continue(0));
+            return;
+        };
+        process.look(&self.facts);
+        process.refresh_maps();
+        let (layout, fabric) = (&process.layout, &*self.fabric);
+        let mut find = |address| match layout.place(address) {
+            Some(Place::Cxl(offset)) => fabric.pool_of(offset),
+            Some(Place::Local) | None => 0,
+        };
+        let (used, after) = window::run(tid, self.pools.len(), &mut find);
+        self.sum.windows += 1;
+        self.sum.window_instructions += used.instructions;
+        self.sum.window_time += since.elapsed();
+        process.estimator.add(used);
+        process.estimate(&self.facts);
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            // The window's own CPU time is not the program's.
+            thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
+        }
+        match after {
+            After::Stopped => self.leave_window(tid, since),
+            After::News(status) => self.news(tid, status),
+            After::Gone => {}
+        }
+    }
+
+    /// The thread's process runs another program, in this thread alone.
+    fn exec(&mut self, tid: Tid) {
+        if let Ok(former) = sys::event_message(tid)
+            && former as Tid != tid
+        {
+            self.threads.remove(&(former as Tid));
+        }
+        if let Some(process) = self.processes.get_mut(&tid) {
+            process.exec();
+        }
+    }
+
+    /// A thread is about to end: it pays what it owes first.
+    fn settle(&mut self, tid: Tid) {
+        self.account(tid);
+        self.hold_or_resume(tid, Instant::now(), Resume::Continue(0), true);
+    }
+
+    fn gone(&mut self, tid: Tid, status: Status) {
+        if tid == self.root {
+            self.end = Some(match status {
+                Status::Killed(signal) => End::Killed(signal),
+                Status::Exited(code) => End::Exited(code),
+                Status::Signal(_) | Status::Event(..) => End::Detached,
+            });
+        }
+        if let Some(thread) = self.threads.remove(&tid) {
+            let pid = thread.pid;
+            self.close(&thread);
+            if !self.threads.values().any(|other| other.pid == pid) {
+                self.processes.remove(&pid);
+            }
+        }
+    }
+
+    fn close(&mut self, thread: &Thread) {
+        let mut ledger = thread.ledger;
+        if let State::Held { since, .. } = thread.state {
+            // Killed while it stood still.
+            ledger.charge(since.elapsed().as_nanos() as u64);
+        }
+        self.sum.ledger.add(&ledger);
+        self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.charged_ns);
+        self.sum.unpriced_ns += thread.unpriced_ns;
+    }
+
+    /// Prices the CPU time that a thread has used since the last time.
+    fn account(&mut self, tid: Tid) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let Ok(now) = maps::cpu_ns(tid) else { return };
+        let ran = now.saturating_sub(thread.cpu_ns);
+        thread.cpu_ns = now;
+        thread.ran_ns += ran;
+        self.sum.cpu_ns += ran;
+        let Some(process) = self.processes.get(&thread.pid) else {
+            return;
+        };
+        thread.unpriced_ns += ran as f64 * process.user_share;
+        let Some(rates) = &process.rates else { return };
+        let user = std::mem::take(&mut thread.unpriced_ns);
+        let machine = process.machine(&self.facts);
+        thread
+            .ledger
+            .ask(user * delay(rates, &self.answers, &machine));
+        for (pool, rate) in rates.iter().enumerate() {
+            let latency = match pool {
+                0 => machine.local_ns,
+                _ => self.answers[pool].latency_ns,
+            };
+            let sum = &mut self.pools[pool];
+            sum.waits += user * rate.waits;
+            sum.lines += user * (rate.reads + rate.writes);
+            sum.waited_ns += user * rate.waits * latency;
+        }
+        for (asked, more) in self.asked.iter_mut().zip(demand(rates, user, 1.0)) {
+            asked.reads_per_ns += more.reads_per_ns;
+            asked.writes_per_ns += more.writes_per_ns;
+        }
+    }
+
+    fn epoch(&mut self) {
+        let tids: Vec<Tid> = self.threads.keys().copied().collect();
+        for tid in &tids {
+            let state = self.threads.get(tid).map(|thread| thread.state);
+            if matches!(state, Some(State::Running | State::Asked { .. })) {
+                self.account(*tid);
+            }
+        }
+        for process in self.processes.values_mut() {
+            process.look(&self.facts);
+            self.sum.largest_chance = self.sum.largest_chance.max(process.chance());
+        }
+        self.ask_fabric();
+        let first = self.sum.windows < FIRST_WINDOWS;
+        let cost = if first { FIRST_COST } else { WINDOW_COST };
+        if self.began.elapsed() >= self.sum.window_time * cost {
+            self.choose_window();
+        }
+        for (tid, thread) in &mut self.threads {
+            thread.ran_ns = 0;
+            if thread.state == State::Running
+                && thread.ledger.debt_ns() >= LEAST_HOLD_NS
+                && sys::interrupt(*tid).is_ok()
+            {
+                thread.state = State::Asked { window: false };
+            }
+        }
+    }
+
+    /// Stops the thread that ran most, for a window.
+    fn choose_window(&mut self) {
+        let running = self.threads.iter_mut();
+        let worth = running.filter(|(_, thread)| {
+            let part = thread.ran_ns as f64 / EPOCH.as_nanos() as f64;
+            thread.state == State::Running && part >= WORTH
+        });
+        if let Some((tid, thread)) = worth.max_by_key(|(_, thread)| thread.ran_ns)
+            && sys::interrupt(*tid).is_ok()
+        {
+            thread.state = State::Asked { window: true };
+        }
+    }
+
+    /// Tells the fabric what was asked of it lately.
+    fn ask_fabric(&mut self) {
+        let passed = self.asked_at.elapsed();
+        if passed < ASK {
+            return;
+        }
+        let real = passed.as_nanos() as f64;
+        for asked in &mut self.asked {
+            asked.reads_per_ns /= real;
+            asked.writes_per_ns /= real;
+        }
+        self.answers = self.fabric.answer(&self.asked);
+        self.asked.fill(Demand::default());
+        self.asked_at = Instant::now();
+    }
+
+    fn finish(mut self) -> Outcome {
+        for (_, thread) in std::mem::take(&mut self.threads) {
+            self.close(&thread);
+        }
+        let all: f64 = self.pools.iter().map(|pool| pool.lines).sum();
+        let pools = self.fabric.pools().into_iter().zip(&self.pools);
+        self.sum.pools = pools
+            .map(|(name, sum)| PoolReport {
+                name,
+                share: if all > 0.0 { sum.lines / all } else { 0.0 },
+                lines: sum.lines,
+                waits: sum.waits,
+                latency_ns: if sum.waits > 0.0 {
+                    sum.waited_ns / sum.waits
+                } else {
+                    0.0
+                },
+            })
+            .collect();
+        self.sum.real = self.began.elapsed();
+        self.sum.end = self.end.unwrap_or(End::Detached);
+        self.sum
+    }
+}

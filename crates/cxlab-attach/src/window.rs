@@ -1,0 +1,125 @@
+//! Exact windows: a stopped thread is stepped over a few thousand instructions, each of which is
+//! decoded before it is executed.
+//!
+//! A window ends before the program enters the kernel, when a signal arrives, after so many
+//! instructions, or after so much time, whichever is first.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::decode::{Analyst, LONGEST, Next};
+use crate::model::{Step, Window, WindowUse};
+use crate::placement::PAGE;
+use crate::sys::{self, Registers, Resume, Status, Tid};
+
+/// Instructions of a window at most.
+const INSTRUCTIONS: u64 = 4096;
+/// Time of a window at most.
+const TIME: Duration = Duration::from_millis(10);
+/// The code segment of 64-bit programs.
+const CS_64: u64 = 0x33;
+
+/// How a window left its thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum After {
+    /// Stopped, as it was before; it may go on.
+    Stopped,
+    /// With this news, which is still to be answered.
+    News(Status),
+    /// Gone, and nothing can be known of it.
+    Gone,
+}
+
+/// Code of the program, by page.
+#[derive(Default)]
+struct Code {
+    pages: HashMap<u64, Option<Box<[u8; PAGE as usize]>>>,
+}
+
+impl Code {
+    /// The bytes at an address, up to the longest instruction; fewer before a hole.
+    fn at(&mut self, tid: Tid, address: u64, bytes: &mut [u8; LONGEST]) -> usize {
+        let mut count = 0;
+        while count < LONGEST {
+            let at = address.wrapping_add(count as u64);
+            let Some(page) = self.page(tid, at / PAGE) else {
+                break;
+            };
+            let from = (at % PAGE) as usize;
+            let part = (LONGEST - count).min(PAGE as usize - from);
+            bytes[count..count + part].copy_from_slice(&page[from..from + part]);
+            count += part;
+        }
+        count
+    }
+
+    fn page(&mut self, tid: Tid, number: u64) -> Option<&[u8; PAGE as usize]> {
+        let page = self.pages.entry(number).or_insert_with(|| {
+            let mut page = Box::new([0; PAGE as usize]);
+            let read = sys::read_memory(tid, number * PAGE, page.as_mut_slice());
+            read.is_ok_and(|count| count == PAGE as usize)
+                .then_some(page)
+        });
+        page.as_deref()
+    }
+}
+
+/// Steps a stopped thread through a window. `find` gives the pool of an address.
+pub(crate) fn run(
+    tid: Tid,
+    pools: usize,
+    find: &mut dyn FnMut(u64) -> usize,
+) -> (WindowUse, After) {
+    let mut window = Window::new(pools);
+    let mut analyst = Analyst::new();
+    let (mut code, mut step) = (Code::default(), Step::default());
+    let began = Instant::now();
+    let mut after = After::Stopped;
+    // Stopped inside of the kernel, it would begin by going on there, for as long as that takes.
+    let inside = |registers: Registers| registers.orig_rax as i64 >= 0;
+    if sys::registers(tid).is_ok_and(inside) {
+        return (window.finish(), after);
+    }
+    for number in 0..INSTRUCTIONS {
+        if number % 16 == 0 && began.elapsed() > TIME {
+            break;
+        }
+        let Ok(registers) = sys::registers(tid) else {
+            after = After::Gone;
+            break;
+        };
+        if !look(tid, &registers, &mut code, &mut analyst, &mut step) {
+            break;
+        }
+        after = advance(tid);
+        if after != After::Stopped {
+            break;
+        }
+        window.step(&step, find);
+    }
+    (window.finish(), after)
+}
+
+fn look(
+    tid: Tid,
+    registers: &Registers,
+    code: &mut Code,
+    analyst: &mut Analyst,
+    step: &mut Step,
+) -> bool {
+    let mut bytes = [0; LONGEST];
+    let count = code.at(tid, registers.rip, &mut bytes);
+    registers.cs == CS_64 && analyst.look(registers, &bytes[..count], step) == Next::Plain
+}
+
+/// One instruction further.
+fn advance(tid: Tid) -> After {
+    if sys::resume(tid, Resume::Step).is_err() {
+        return After::Gone;
+    }
+    match sys::wait(tid, true) {
+        Ok(Some((_, Status::Signal(libc::SIGTRAP)))) => After::Stopped,
+        Ok(Some((_, status))) => After::News(status),
+        Ok(None) | Err(_) => After::Gone,
+    }
+}
