@@ -3,6 +3,7 @@
 //! engine.
 
 mod demand;
+mod fabric;
 mod report;
 mod routes;
 
@@ -13,6 +14,7 @@ use cxlab_memory::Site;
 
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
+pub use fabric::PlanFabric;
 pub use report::summary;
 pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
 
@@ -27,7 +29,7 @@ use routes::Router;
 pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
     refuse(plan)?;
     let demand = demand::draw(plan, seed)?;
-    let (network, media) = network(plan, &demand, seed)?;
+    let (network, media) = network_of(plan, &demand, seed)?;
     let solution = solve(&network);
     Ok(report::assemble(plan, seed, &network, &media, &solution))
 }
@@ -54,7 +56,7 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
 /// How a medium was found: by device group.
 type Media = Vec<Option<cxlab_analytic::Medium>>;
 
-fn network(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), Vec<Problem>> {
+fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), Vec<Problem>> {
     let media = media(plan, demand, seed)?;
     let mut network = Network::default();
     for link in &plan.links {

@@ -2,6 +2,7 @@
 //!
 //! It is a library function so that the Python package can be the same command.
 
+mod attach;
 mod failure;
 mod list;
 mod load;
@@ -28,6 +29,8 @@ struct Cli {
 enum Command {
     /// Run a scenario; print a table and write DIR/report.json
     Run(RunArgs),
+    /// Run an unmodified program under a scenario: its threads are held for what CXL memory would add
+    Attach(attach::AttachArgs),
     /// Check a scenario and report every mistake in it
     Check(CheckArgs),
     /// Show the resolved system
@@ -156,6 +159,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let result = match cli.command {
         Command::Run(args) => run::run(args),
+        Command::Attach(args) => attach::attach(args),
         Command::Check(args) => plan::check(&args),
         Command::Plan(args) => plan::show(&args),
         Command::List { catalog } => list::list(catalog.as_deref()),

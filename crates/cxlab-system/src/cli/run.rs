@@ -187,7 +187,7 @@ fn written(dir: &Path, requests: bool) -> Vec<String> {
 }
 
 /// A scenario's name as a folder's.
-fn file_name(name: &str) -> PathBuf {
+pub(super) fn file_name(name: &str) -> PathBuf {
     let clean = name.chars().map(|c| {
         if c.is_ascii_alphanumeric() || "-_.".contains(c) {
             c

@@ -1,0 +1,120 @@
+//! The analytic form as what an attached program sees: pools of memory with latency and bandwidth.
+
+use cxlab_analytic::{Flow, Host, Network, solve};
+use cxlab_attach::fabric::{Answer, Demand, Fabric};
+use cxlab_engine::units::Hpa;
+
+use super::demand;
+use super::routes::Router;
+use super::{network_of, pair, refuse};
+use crate::plan::{Plan, Problem};
+
+/// A plan whose first host is a program. Its other hosts run their workloads beside it.
+pub struct PlanFabric<'a> {
+    plan: &'a Plan,
+    network: Network,
+    /// How the program's host is limited.
+    outstanding: f64,
+    /// By pool: the device; the host's own memory has none.
+    devices: Vec<Option<usize>>,
+    /// By device: its pool.
+    pool_of: Vec<usize>,
+    /// By pool: where its reads and writes are among the flows.
+    flows: Vec<Option<[usize; 2]>>,
+}
+
+impl<'a> PlanFabric<'a> {
+    /// The system of a plan. The workload of the first host gives the addresses that media are
+    /// measured with, and nothing else.
+    ///
+    /// # Errors
+    /// What the analytic form does not cover.
+    pub fn new(plan: &'a Plan, seed: u64) -> Result<PlanFabric<'a>, Vec<Problem>> {
+        refuse(plan)?;
+        let demand = demand::draw(plan, seed)?;
+        let (mut network, media) = network_of(plan, &demand, seed)?;
+        let outstanding = f64::from(plan.scenario.hosts[plan.hosts[0].group].issue.outstanding);
+        let router = Router::new(plan);
+        let mut fabric = PlanFabric {
+            plan,
+            network: Network::default(),
+            outstanding,
+            devices: vec![None],
+            pool_of: vec![0; plan.devices.len()],
+            flows: vec![None],
+        };
+        let mut own: Vec<Flow> = Vec::new();
+        for device in 0..plan.devices.len() {
+            let ways = [false, true].map(|write| pair(plan, &router, &media, (0, device), write));
+            let [Some(reads), Some(writes)] = ways else {
+                continue;
+            };
+            fabric.pool_of[device] = fabric.devices.len();
+            fabric.devices.push(Some(device));
+            fabric.flows.push(Some([own.len(), own.len() + 1]));
+            own.extend([reads, writes]);
+        }
+        own.extend(network.flows.into_iter().filter(|flow| flow.host != 0));
+        network.flows = own;
+        fabric.network = network;
+        Ok(fabric)
+    }
+
+    /// Latency of a read of each pool without load, in nanoseconds.
+    pub fn unloaded_ns(&self) -> Vec<f64> {
+        let latency = |flows: &Option<[usize; 2]>| match flows {
+            Some([read, _]) => self.network.flows[*read].stages.total() as f64 / 1e3,
+            None => 0.0,
+        };
+        self.flows.iter().map(latency).collect()
+    }
+}
+
+impl Fabric for PlanFabric<'_> {
+    fn pools(&self) -> Vec<String> {
+        let name = |device: &Option<usize>| match device {
+            Some(device) => self.plan.devices[*device].name.clone(),
+            None => "local".to_owned(),
+        };
+        self.devices.iter().map(name).collect()
+    }
+
+    fn pool_of(&self, offset: u64) -> usize {
+        let map = &self.plan.hosts[0].map;
+        let found = map.locate(Hpa(offset % map.span().0.max(1)));
+        let device = found.map(|(port, _)| port.0 as usize - self.plan.hosts.len());
+        device.map_or(0, |device| self.pool_of[device])
+    }
+
+    fn answer(&mut self, demand: &[Demand]) -> Vec<Answer> {
+        let pools = self.flows.iter().zip(demand);
+        let asked = pools.filter(|(flows, _)| flows.is_some());
+        let lines: f64 = asked
+            .map(|(_, demand)| demand.reads_per_ns + demand.writes_per_ns)
+            .sum();
+        // Nothing is asked for once in a millisecond.
+        let wanted = (lines / 1e3).max(1e-9);
+        for (flows, demand) in self.flows.iter().zip(demand) {
+            let Some([read, write]) = flows else { continue };
+            self.network.flows[*read].share = demand.reads_per_ns / 1e3 / wanted;
+            self.network.flows[*write].share = demand.writes_per_ns / 1e3 / wanted;
+        }
+        self.network.hosts[0] = Host {
+            outstanding: self.outstanding,
+            interval_ps: 1.0 / wanted,
+        };
+        let solution = solve(&self.network);
+        let stretch = (wanted / solution.rates[0].max(f64::MIN_POSITIVE)).max(1.0);
+        let latency = |flows: &Option<[usize; 2]>| match flows {
+            Some([read, _]) => solution.latency_ps[*read] / 1e3,
+            None => 0.0,
+        };
+        self.flows
+            .iter()
+            .map(|flows| Answer {
+                latency_ns: latency(flows),
+                stretch,
+            })
+            .collect()
+    }
+}

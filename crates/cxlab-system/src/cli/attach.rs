@@ -1,0 +1,316 @@
+//! `cxlab attach`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::Failure;
+
+#[derive(Args)]
+pub(super) struct AttachArgs {
+    /// Scenario file (TOML): its first host is the program, its other hosts run beside it
+    #[arg(required_unless_present = "doctor")]
+    scenario: Option<PathBuf>,
+    /// Change a value of the scenario, e.g. --set fabric.link.lanes=8 (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Which memory of the program is CXL memory: cxl (all), local-first:SIZE,
+    /// interleave:LOCAL:CXL (pages), above:SIZE (mappings of that size and more)
+    #[arg(long, default_value = "cxl", value_name = "POLICY")]
+    placement: String,
+    /// Attach to a process that runs already
+    #[arg(long, value_name = "PID", conflicts_with = "command", value_parser = clap::value_parser!(i32).range(1..))]
+    pid: Option<i32>,
+    /// Latency of this machine's memory, e.g. "90 ns", instead of measuring it
+    #[arg(long, value_name = "TIME")]
+    local_latency: Option<String>,
+    /// Last level cache that the program is taken to have, e.g. 32MiB
+    #[arg(long, value_name = "SIZE")]
+    llc: Option<String>,
+    /// Where report.json goes [default: out/NAME-attach]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+    /// Say what this machine can do, and why not more
+    #[arg(long, conflicts_with_all = ["pid", "command", "scenario"])]
+    doctor: bool,
+    /// The program and its arguments
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub(super) fn attach(_args: AttachArgs) -> Result<(), Failure> {
+    Err(Failure::mistake(
+        "`cxlab attach` is not supported on this system; it needs Linux on x86-64",
+    ))
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) use linux::attach;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod linux {
+    use std::fs::File;
+    use std::io::{self, Write};
+    use std::os::fd::AsRawFd;
+    use std::path::{Path, PathBuf};
+
+    use cxlab_attach::fabric::Fabric;
+    use cxlab_attach::placement::{Placement, bytes};
+    use cxlab_attach::report::{AttachReport, End};
+    use cxlab_attach::{AttachError, Options, Target, doctor};
+    use cxlab_engine::units::Picos;
+    use serde_json::{Value, json};
+
+    use super::super::load::load;
+    use super::super::run::file_name;
+    use super::super::{ScenarioArgs, print};
+    use super::{AttachArgs, Failure};
+    use crate::analytic::PlanFabric;
+    use crate::output::prepare_dir;
+    use crate::plan::Plan;
+    use crate::table::{cells, nanos, table};
+
+    /// Attaches to a program and writes what was found.
+    pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
+        if args.doctor {
+            return examine();
+        }
+        let options = options(&args)?;
+        let Some(scenario) = args.scenario else {
+            return Err(Failure::mistake("no scenario was given"));
+        };
+        let loaded = load(&ScenarioArgs {
+            scenario,
+            set: args.set,
+            trace_file: None,
+        })?
+        .map_err(Failure::from)?;
+        let plan = &loaded.plan;
+        let dir = args.out.unwrap_or_else(|| {
+            let mut name = file_name(&plan.scenario.name).into_os_string();
+            name.push("-attach");
+            Path::new("out").join(name)
+        });
+        let folder = Folder::open(&dir)?;
+        let seed = plan.scenario.seed;
+        let mut fabric =
+            PlanFabric::new(plan, seed).map_err(|problems| loaded.mistakes(problems))?;
+        let unloaded = fabric.unloaded_ns();
+        let pools: Vec<(String, f64)> = fabric.pools().into_iter().zip(unloaded).collect();
+        let report = cxlab_attach::attach(&options, &mut fabric).map_err(|error| match error {
+            AttachError::Start(_) | AttachError::Trace(_) => Failure::mistake(error),
+            AttachError::System(text) => Failure::Output(text),
+        })?;
+        folder.write("report.json", &whole(plan, &pools, &report)?)?;
+        if !args.quiet {
+            // The program may have used standard output; this is about it.
+            let text = summary(plan, &pools, &report);
+            let written = dir.join("report.json");
+            print(&format!("{text}\nwritten: {}\n", written.display()))?;
+        }
+        match report.end {
+            End::Exited(0) | End::Detached => Ok(()),
+            End::Exited(code) => Err(Failure::Program(u8::try_from(code).unwrap_or(1))),
+            End::Killed(signal) => Err(Failure::Program(
+                u8::try_from(128 + signal).unwrap_or(u8::MAX),
+            )),
+        }
+    }
+
+    fn options(args: &AttachArgs) -> Result<Options, Failure> {
+        let target = match (args.pid, args.command.is_empty()) {
+            (Some(pid), _) => Target::Pid(pid),
+            (None, false) => Target::Command(args.command.clone()),
+            (None, true) => {
+                return Err(Failure::mistake(
+                    "no program was given; allowed: -- COMMAND [ARGUMENTS], or --pid PID",
+                ));
+            }
+        };
+        let placement: Placement = args
+            .placement
+            .parse()
+            .map_err(|error| Failure::mistake(format!("--placement: {error}")))?;
+        let local_ns = args.local_latency.as_deref().map(|text| {
+            let picos: Result<Picos, _> = text.parse();
+            match picos {
+                Ok(picos) if picos.0 > 0 => Ok(picos.0 as f64 / 1e3),
+                _ => Err(Failure::mistake(format!(
+                    "--local-latency: found `{text}`; allowed: a time such as \"90 ns\""
+                ))),
+            }
+        });
+        let llc_bytes = args.llc.as_deref().map(|text| {
+            bytes(text).ok_or_else(|| {
+                Failure::mistake(format!(
+                    "--llc: found `{text}`; allowed: a size such as 32MiB"
+                ))
+            })
+        });
+        Ok(Options {
+            target,
+            placement,
+            local_ns: local_ns.transpose()?,
+            llc_bytes: llc_bytes.transpose()?,
+        })
+    }
+
+    /// A folder that stays the same whatever the program does to its name: files are made anew in
+    /// it, and nothing that lies there under their name is followed.
+    struct Folder {
+        open: File,
+        name: PathBuf,
+    }
+
+    impl Folder {
+        fn open(dir: &Path) -> Result<Folder, Failure> {
+            let failed = |error| {
+                Failure::Output(format!("{}: cannot be written to: {error}", dir.display()))
+            };
+            prepare_dir(dir).map_err(failed)?;
+            Ok(Folder {
+                open: File::open(dir).map_err(failed)?,
+                name: dir.to_path_buf(),
+            })
+        }
+
+        fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
+            let base = PathBuf::from(format!("/proc/self/fd/{}", self.open.as_raw_fd()));
+            let partial = base.join(format!("{name}.partial-{}", std::process::id()));
+            let written = fresh(&partial).and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                std::fs::rename(&partial, base.join(name))
+            });
+            written.map_err(|error| {
+                let _ = std::fs::remove_file(&partial);
+                Failure::Output(format!("{}: {error}", self.name.join(name).display()))
+            })
+        }
+    }
+
+    /// A file that was not there before, as a link may have been.
+    fn fresh(path: &Path) -> io::Result<File> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        File::options().write(true).create_new(true).open(path)
+    }
+
+    /// The report, with what it is a report of.
+    fn whole(
+        plan: &Plan,
+        pools: &[(String, f64)],
+        report: &AttachReport,
+    ) -> Result<String, Failure> {
+        let internal = |error| Failure::Internal(format!("the report: {error}"));
+        let mut value = serde_json::to_value(report).map_err(internal)?;
+        let unloaded: Vec<Value> = pools
+            .iter()
+            .skip(1)
+            .map(|(name, latency)| json!({ "name": name, "unloaded_ns": latency }))
+            .collect();
+        if let Some(object) = value.as_object_mut() {
+            object.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+            object.insert("scenario".to_owned(), plan.scenario.name.clone().into());
+            object.insert("plan_hash".to_owned(), plan.hash.clone().into());
+            object.insert("devices".to_owned(), unloaded.into());
+        }
+        serde_json::to_string_pretty(&value)
+            .map(|text| text + "\n")
+            .map_err(internal)
+    }
+
+    fn summary(plan: &Plan, pools: &[(String, f64)], report: &AttachReport) -> String {
+        let delay = &report.delay;
+        let mut text = format!(
+            "\n{} (attach): tier {}, {}; {}\n",
+            plan.scenario.name, report.tier.number, report.tier.name, report.tier.error_class
+        );
+        for line in &report.tier.refused {
+            text.push_str(&format!("  not {line}\n"));
+        }
+        text.push_str(&format!(
+            "  {:.3} s, {:.3} s of them CPU time; {} windows of {} instructions took {:.3} s\n",
+            report.real_s,
+            report.cpu_s,
+            report.windows,
+            report.window_instructions,
+            report.window_s
+        ));
+        text.push_str(&format!(
+            "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %)\n\n",
+            delay.asked_ns as f64 / 1e9,
+            delay.charged_ns as f64 / 1e9,
+            report.delay_error_percent
+        ));
+        let mut rows = vec![cells([
+            "pool",
+            "without load, ns",
+            "latency, ns",
+            "share of misses",
+            "misses",
+        ])];
+        for (pool, (_, unloaded)) in report.pools.iter().zip(pools).take(crate::table::SHOWN) {
+            rows.push(vec![
+                pool.name.clone(),
+                nanos(*unloaded),
+                nanos(pool.latency_ns),
+                format!("{:.1} %", pool.share * 100.0),
+                format!("{:.0}", pool.lines),
+            ]);
+        }
+        rows[1][1] = nanos(report.local_latency_ns);
+        text.push_str(&table(&rows));
+        for note in &report.notes {
+            text.push_str(&format!("  note: {note}\n"));
+        }
+        text
+    }
+
+    fn examine() -> Result<(), Failure> {
+        let checks = doctor::examine();
+        let mut rows = vec![cells(["facility", "works", "found"])];
+        for check in &checks {
+            let works = if check.works { "yes" } else { "no" };
+            rows.push(vec![
+                check.name.to_owned(),
+                works.to_owned(),
+                check.found.clone(),
+            ]);
+        }
+        let mut text = left(&rows);
+        text.push('\n');
+        let mut rows = vec![cells(["tier", "usable", "why"])];
+        for tier in doctor::tiers(&checks) {
+            let usable = if tier.usable { "yes" } else { "no" };
+            rows.push(vec![
+                format!("{} {}", tier.number, tier.name),
+                usable.to_owned(),
+                tier.why,
+            ]);
+        }
+        text.push_str(&left(&rows));
+        print(&text)
+    }
+
+    /// A table of words: all columns are left-aligned.
+    fn left(rows: &[Vec<String>]) -> String {
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0)
+        };
+        let widths = [width(0), width(1)];
+        let lines = rows.iter().map(|row| {
+            let [first, second] = widths;
+            format!("  {:<first$}  {:<second$}  {}\n", row[0], row[1], row[2])
+        });
+        lines.collect()
+    }
+}

@@ -1,0 +1,459 @@
+//! `cxlab attach` on real programs: this test program, run again as one. Where the system refuses
+//! tracing, each test says so and ends.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+mod common;
+
+use std::hint::black_box;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Folder, Output, command, cxlab, finish};
+use serde_json::Value;
+
+/// One device, 202 ns away.
+const SCENARIO: &str = r#"
+name = "one"
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "host"
+workload = { kind = "uniform" }
+[[devices]]
+name = "mem"
+"#;
+
+/// What this program does when it is the one that is attached to.
+const ROLE: &str = "CXLAB_ATTACH_ROLE";
+
+/// A walk through 64 MiB in an order that no prefetcher knows.
+fn walk(lines: &[u64], mut at: usize, steps: usize) -> usize {
+    for _ in 0..steps {
+        at = lines[at] as usize;
+    }
+    at
+}
+
+fn lines() -> Vec<u64> {
+    let count = (64 << 20) / 64;
+    let mut words = vec![0; count * 8];
+    for at in 0..count {
+        let next = (at * 1_664_525 + 1_013_904_223) % count;
+        words[at * 8] = next as u64 * 8;
+    }
+    words
+}
+
+/// Not a test: the programs that are attached to.
+#[test]
+#[ignore = "a part of the other tests, which run it"]
+fn program() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("walk") => {
+            black_box(walk(&lines(), 0, 2_000_000));
+            println!("walked");
+        }
+        Ok("forever") => {
+            let lines = lines();
+            println!("pid {}", std::process::id());
+            let mut at = 0;
+            loop {
+                at = black_box(walk(&lines, at, 1_000_000));
+            }
+        }
+        Ok("threads") => {
+            let lines = lines();
+            std::thread::scope(|scope| {
+                for start in 0..3 {
+                    let lines = &lines;
+                    scope.spawn(move || black_box(walk(lines, start * 8, 300_000)));
+                }
+            });
+        }
+        // With the slow tests it is run for itself, and there is nothing to do.
+        _ => {}
+    }
+}
+
+fn role(command: &mut Command, role: &str) {
+    command.env(ROLE, role).stdin(Stdio::null());
+}
+
+/// The words that run this program as one to attach to.
+fn words() -> Vec<String> {
+    let own = std::env::current_exe().unwrap();
+    let own = own.to_str().unwrap().to_owned();
+    let rest = ["--exact", "program", "--ignored", "--nocapture"];
+    std::iter::once(own)
+        .chain(rest.map(str::to_owned))
+        .collect()
+}
+
+/// `cxlab attach` with memory that is so much slower (or faster) than this machine's.
+fn attach(folder: &Folder, added_ns: i64, more: &[&str]) -> Command {
+    let scenario = folder.file("one.toml", SCENARIO.as_bytes());
+    let set = format!(
+        "--set=devices[0].memory={{ kind = \"fixed\", latency = \"{} ns\" }}",
+        46 + added_ns
+    );
+    let out = folder.path("out");
+    let mut command = command(&[
+        &"attach",
+        &scenario,
+        &set,
+        &"--out",
+        &out,
+        &"--llc=1MiB",
+        &"--local-latency=202 ns",
+    ]);
+    command
+        .args(more)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn report(folder: &Folder) -> Value {
+    let path = folder.path("out").join("report.json");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Says so where the system refuses tracing.
+fn refused(output: &Output) -> bool {
+    let refused = output.stderr.contains("cannot be traced");
+    if refused {
+        println!("skipped: this system refuses tracing: {}", output.stderr);
+    }
+    refused
+}
+
+/// Runs the walk with so much added latency.
+fn walked(name: &str, added_ns: i64) -> Option<Value> {
+    let folder = Folder::new(name);
+    let mut command = attach(&folder, added_ns, &["--"]);
+    role(command.args(words()), "walk");
+    let output = finish(&mut command);
+    if refused(&output) {
+        return None;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.contains("walked"), "{}", output.stdout);
+    Some(report(&folder))
+}
+
+fn number(report: &Value, pointer: &str) -> f64 {
+    let value = report.pointer(pointer).and_then(Value::as_f64);
+    value.unwrap_or_else(|| panic!("{pointer} in {report:#}"))
+}
+
+#[test]
+fn memory_that_is_not_slower_adds_nothing_and_the_report_says_why() {
+    let Some(report) = walked("attach-zero", -10) else {
+        return;
+    };
+    assert_eq!(number(&report, "/delay/asked_ns"), 0.0);
+    assert_eq!(number(&report, "/delay/charged_ns"), 0.0);
+    assert!(number(&report, "/windows") >= 1.0, "{report:#}");
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("no delay was asked for"), "{notes}");
+    assert_eq!(report["tier"]["number"], 3);
+    assert!(report["tier"]["refused"].to_string().contains("tier 2"));
+    // The walk is all in CXL memory, and is seen to wait for it.
+    assert!(number(&report, "/pools/1/share") > 0.99, "{report:#}");
+    assert!(number(&report, "/pools/1/lines") > 500_000.0, "{report:#}");
+}
+
+#[test]
+fn charged_is_asked_within_one_per_cent_and_more_latency_asks_for_more() {
+    let mut last = 0.0;
+    for added in [100, 400, 2000] {
+        let Some(report) = walked(&format!("attach-{added}"), added) else {
+            return;
+        };
+        let (asked, charged) = (
+            number(&report, "/delay/asked_ns"),
+            number(&report, "/delay/charged_ns"),
+        );
+        let user = number(&report, "/cpu_s");
+        assert!(asked / user > last, "{added}: {asked} after {last}");
+        last = asked / user;
+        assert!(number(&report, "/real_s") * 1e9 > charged);
+        // Holds are ended by a timer: the last one may be a scheduling delay too long.
+        if added == 2000 {
+            assert!(asked > 5e8, "{report:#}");
+            assert!((charged / asked - 1.0).abs() < 0.01, "{asked} {charged}");
+        }
+    }
+}
+
+#[test]
+fn threads_and_children_are_followed_and_codes_passed_on() {
+    let folder = Folder::new("attach-tree");
+    let mut command = attach(&folder, 400, &["--", "sh", "-c"]);
+    let script = format!("'{}' && (exit 3) ; exit 7", words().join("' '"));
+    role(command.arg(script), "threads");
+    let output = finish(&mut command);
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(7), "{}{}", output.stdout, output.stderr);
+    let report = report(&folder);
+    // The shell, its subshell, and the program with the test's own thread and three more.
+    assert!(number(&report, "/processes") >= 2.0, "{report:#}");
+    assert!(number(&report, "/threads") >= 5.0, "{report:#}");
+    assert!(number(&report, "/delay/asked_ns") > 0.0, "{report:#}");
+    assert_eq!(report["end"]["exited"], 7);
+}
+
+struct Running {
+    cxlab: Child,
+    program: u32,
+    folder: Folder,
+}
+
+impl Running {
+    /// A program without end under memory that is so slow that it is nearly always held.
+    fn start(name: &str) -> Option<Running> {
+        let folder = Folder::new(name);
+        let mut command = attach(&folder, 20_000, &["--quiet", "--"]);
+        role(command.args(words()), "forever");
+        let mut cxlab = command.spawn().unwrap();
+        let stdout = BufReader::new(cxlab.stdout.take().unwrap());
+        let found = stdout
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("pid ")?.parse().ok());
+        let Some(program) = found else {
+            let output = cxlab.wait_with_output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            let output = Output {
+                code: None,
+                stdout: String::new(),
+                stderr,
+            };
+            assert!(
+                refused(&output),
+                "the program never began: {}",
+                output.stderr
+            );
+            return None;
+        };
+        Some(Running {
+            cxlab,
+            program,
+            folder,
+        })
+    }
+
+    /// Of each of its threads.
+    fn fields(&self, name: &str) -> Vec<String> {
+        fields(self.program, name)
+    }
+
+    /// Waits until nobody traces the program, and sees it run.
+    fn assert_runs_on(&self) {
+        let free = within(|| self.fields("TracerPid").iter().all(|tracer| tracer == "0"));
+        assert!(free, "the program is still traced");
+        let states = self.fields("State");
+        let wrong = |state: &String| state.starts_with(['T', 't', 'Z', 'X']);
+        assert!(
+            !states.is_empty() && !states.iter().any(wrong),
+            "{states:?}"
+        );
+        let before = cpu(self.program);
+        assert!(within(|| cpu(self.program) > before + 2), "it stands still");
+    }
+
+    fn guard(&self) -> u32 {
+        self.fields("TracerPid")[0].parse().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        signal(self.program, "-KILL");
+        let _ = self.cxlab.kill();
+        let _ = self.cxlab.wait();
+    }
+}
+
+/// A field of the status of each thread.
+fn fields(pid: u32, name: &str) -> Vec<String> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let of = |folder: std::io::Result<std::fs::DirEntry>| {
+        let text = std::fs::read_to_string(folder.ok()?.path().join("status")).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    threads.filter_map(of).collect()
+}
+
+/// Ticks of CPU time.
+fn cpu(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = text.rsplit(')').next().unwrap_or("").to_owned();
+    let word = rest.split_ascii_whitespace().nth(11);
+    word.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+fn within(mut done: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(30) {
+        if done() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+fn signal(pid: u32, name: &str) {
+    let _ = Command::new("kill").arg(name).arg(pid.to_string()).status();
+}
+
+#[test]
+fn killing_cxlab_at_any_moment_leaves_the_program_running_and_unheld() {
+    for moment in 0..5 {
+        let Some(mut running) = Running::start(&format!("attach-orphan-{moment}")) else {
+            return;
+        };
+        std::thread::sleep(Duration::from_millis(300 + 67 * moment));
+        running.cxlab.kill().unwrap();
+        running.cxlab.wait().unwrap();
+        running.assert_runs_on();
+    }
+}
+
+#[test]
+fn killing_the_guard_leaves_nothing_stopped() {
+    let Some(mut running) = Running::start("attach-guard") else {
+        return;
+    };
+    // Nearly always it holds the program, which the kernel then lets go.
+    let stopped = |state: &String| state.starts_with('t');
+    let stops = || running.fields("State").iter().any(stopped);
+    // Longer than a window takes, so it is held. Behind a step it would trap (docs/attach.md).
+    let held = within(|| {
+        (0..10).all(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            stops()
+        })
+    });
+    assert!(held, "the program is never held");
+    signal(running.guard(), "-KILL");
+    running.assert_runs_on();
+    assert_eq!(running.cxlab.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn killing_the_program_ends_cxlab_with_a_report() {
+    let Some(mut running) = Running::start("attach-killed") else {
+        return;
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    signal(running.program, "-KILL");
+    assert_eq!(running.cxlab.wait().unwrap().code(), Some(137));
+    let report = report(&running.folder);
+    assert_eq!(report["end"]["killed"], 9);
+    assert!(number(&report, "/delay/asked_ns") > 0.0);
+}
+
+#[test]
+fn a_running_process_is_attached_to_and_let_go() {
+    let folder = Folder::new("attach-pid");
+    let words = words();
+    let mut command = Command::new(&words[0]);
+    role(command.args(&words[1..]), "forever");
+    let mut program = command.stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = program.id().to_string();
+    let cxlab = attach(&folder, 2000, &["--quiet", "--pid", &pid])
+        .spawn()
+        .unwrap();
+    let is_traced = |tracer: &String| tracer != "0";
+    let traced = within(|| fields(program.id(), "TracerPid").iter().any(is_traced));
+    std::thread::sleep(Duration::from_millis(1500));
+    signal(cxlab.id(), "-INT");
+    let output = cxlab.wait_with_output().unwrap();
+    let states = fields(program.id(), "State");
+    let tracers = fields(program.id(), "TracerPid");
+    let before = cpu(program.id());
+    let runs = within(|| cpu(program.id()) > before + 2);
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if !traced && stderr.contains("cannot be traced") {
+        println!("skipped: this system refuses tracing: {stderr}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(
+        !states.iter().any(|state| state.starts_with(['T', 't'])),
+        "{states:?}"
+    );
+    assert!(!tracers.iter().any(is_traced), "{tracers:?}");
+    assert!(runs, "it stands still");
+    let report = report(&folder);
+    assert_eq!(report["end"], "detached");
+    assert!(number(&report, "/delay/charged_ns") > 0.0, "{report:#}");
+}
+
+/// Links that the program lays where the report will be are not followed.
+#[test]
+fn a_program_cannot_lead_the_report_elsewhere() {
+    let folder = Folder::new("attach-hostile");
+    let victim = folder.file("victim", b"untouched");
+    let out = folder.path("out");
+    let script = format!(
+        "for name in report.json $(ls -d /proc/[0-9]* | sed 's#/proc/#report.json.partial-#'); do \
+         ln -sf '{}' '{}'/$name; done",
+        victim.display(),
+        out.display()
+    );
+    let output = finish(attach(&folder, 100, &["--", "sh", "-c", &script]).stdin(Stdio::null()));
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    assert_eq!(std::fs::read(&victim).unwrap(), b"untouched");
+    let file: PathBuf = out.join("report.json");
+    assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
+    assert_eq!(report(&folder)["mode"], "attach");
+}
+
+#[test]
+fn mistakes_are_said_before_anything_runs() {
+    let folder = Folder::new("attach-mistakes");
+    for (more, said) in [
+        (&["--", "no-such-command-at-all"][..], "was not found"),
+        (&[], "-- COMMAND"),
+        (&["--placement=elsewhere", "--", "true"], "--placement"),
+        (&["--llc=much", "--", "true"], "--llc"),
+        (&["--pid", "2147483647"], "no such process"),
+    ] {
+        let output = finish(&mut attach(&folder, 0, more));
+        assert_eq!(output.code, Some(2), "{more:?}: {}", output.stderr);
+        assert!(output.stderr.contains(said), "{more:?}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn the_doctor_says_of_each_tier_why() {
+    let output = cxlab(&[&"attach", &"--doctor"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    for line in [
+        "ptrace",
+        "1 hardware",
+        "2 counting",
+        "3 no counters",
+        "4 exact",
+    ] {
+        assert!(output.stdout.contains(line), "{line} in {}", output.stdout);
+    }
+}
