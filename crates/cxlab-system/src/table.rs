@@ -115,6 +115,42 @@ fn programs(report: &Report) -> String {
     table(&rows) + "\n"
 }
 
+/// What the threads of processors and accelerators did.
+fn threads(report: &Report) -> String {
+    let all = || report.hosts.iter().chain(&report.accelerators);
+    let running = all().filter(|one| !one.phases.is_empty());
+    let mut rows = vec![cells([
+        "threads",
+        "phase",
+        "operations",
+        "time, us",
+        "op/s",
+        "GB/s",
+        "p50, ns",
+        "p99, ns",
+    ])];
+    for one in running.clone().take(SHOWN) {
+        for phase in &one.phases {
+            rows.push(vec![
+                one.name.clone(),
+                phase.name.clone(),
+                count(phase.operations),
+                format!("{:.3}", phase.time_ns / 1e3),
+                format!("{:.0}", phase.operations_per_second),
+                format!("{:.3}", phase.bandwidth_gbps),
+                nanos(phase.latency_ns.p50),
+                nanos(phase.latency_ns.p99),
+            ]);
+        }
+    }
+    let components = running.count();
+    if components == 0 {
+        return String::new();
+    }
+    rows.extend(more(components));
+    table(&rows) + "\n"
+}
+
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
@@ -148,6 +184,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         bandwidth.total, bandwidth.read, bandwidth.write, report.littles_law.in_flight
     ));
     text.push_str(&programs(report));
+    text.push_str(&threads(report));
     let mut rows = vec![cells([
         "latency, ns",
         "mean",
@@ -162,11 +199,14 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     if report.requests.reads > 0 && report.requests.writes > 0 {
         rows.push(latency_row("reads", &report.read_latency_ns));
     }
-    if report.hosts.len() > 1 {
-        for host in report.hosts.iter().take(SHOWN) {
-            rows.push(latency_row(&host.name, &host.latency_ns));
+    let issuers = || report.hosts.iter().chain(&report.accelerators);
+    let busy = issuers().filter(|one| one.completed > 0);
+    let components = busy.clone().count();
+    if components > 1 {
+        for one in busy.take(SHOWN) {
+            rows.push(latency_row(&one.name, &one.latency_ns));
         }
-        rows.extend(more(report.hosts.len()));
+        rows.extend(more(components));
     }
     text.push_str(&table(&rows));
     text.push('\n');

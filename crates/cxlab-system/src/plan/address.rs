@@ -74,7 +74,11 @@ pub(super) fn lay_out(
     let mut known: BTreeMap<Vec<usize>, Arc<AddressMap>> = BTreeMap::new();
     let mut host_maps = Vec::with_capacity(reach.len());
     for (host, reached) in reach.iter().enumerate() {
-        let has_memory = |device: &usize| capacity_of(scenario, named, *device).0 > 0;
+        let name = &named.names.requesters[host];
+        let has_memory = |device: &usize| {
+            capacity_of(scenario, named, *device).0 > 0
+                && owner_of(scenario, named, *device).is_none_or(|owner| owner == name)
+        };
         let devices: Vec<usize> = reached.iter().copied().filter(has_memory).collect();
         if reached.is_empty() || devices.is_empty() && !has_own_memory(scenario, named, host) {
             return Err(vec![Problem::new(
@@ -99,6 +103,15 @@ pub(super) fn lay_out(
         host_maps,
         decoders,
     })
+}
+
+/// The host of a Type 2 device, which alone reaches its memory; `None` for a Type 3 device.
+fn owner_of<'a>(scenario: &'a Scenario, named: &'a Named, device: usize) -> Option<&'a String> {
+    if device < named.first_accelerator {
+        return None;
+    }
+    let group = &scenario.accelerators[named.device_group[device]];
+    group.host.as_ref().or(named.names.requesters.first())
 }
 
 /// The capacity of a device; 0 where it has no memory.
@@ -140,7 +153,11 @@ fn one_map(
             let set = InterleaveSet::new(Hpa(base), size, granularity, members.len() as u32)
                 .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
             for (target, device) in members.iter().enumerate() {
-                if decoders[*device].replace((set, target as u32)).is_some() {
+                let decoder = (set, target as u32);
+                if decoders[*device]
+                    .replace(decoder)
+                    .is_some_and(|other| other != decoder)
+                {
                     return Err(vec![Problem::new(
                         "fabric.topology",
                         format!(

@@ -1,0 +1,219 @@
+//! Broken scenarios with processors and accelerators: each is one report with file, line, key, value and
+//! what is allowed, and exit code 2.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Folder, cxlab};
+
+/// A scenario without a mistake, one value a line.
+const BASE: &str = r#"name = "accelerators"
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "host"
+[hosts.workload]
+kind = "circus-tent"
+memory = "1 MiB"
+[hosts.processor]
+cores = 2
+misses = 8
+[[hosts.nodes]]
+capacity = "1 GiB"
+[[accelerators]]
+name = "nic"
+host = "host"
+[accelerators.device]
+cycle = "2.5 ns"
+elements = 2
+[accelerators.device.cache]
+size = "128 KiB"
+"#;
+
+/// What stands in the base, what stands there instead, the text on the line of the report, and what
+/// it says.
+type Case = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+const CASES: &[Case] = &[
+    (
+        "host = \"host\"",
+        "host = \"hots\"",
+        "host = \"hots\"",
+        &["accelerators[0].host", "hots", "did you mean `host`?"],
+    ),
+    (
+        "cores = 2",
+        "cores = 65",
+        "cores = 65",
+        &["hosts[0].processor.cores", "65", "64"],
+    ),
+    (
+        "cores = 2",
+        "cores = 0",
+        "cores = 0",
+        &["hosts[0].processor.cores", "0"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\ncycle = \"0 ps\"",
+        "cycle = \"0 ps\"",
+        &["hosts[0].processor.cycle", "1 ps"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nllc = { size = \"1 MiB\", ways = 16 }",
+        "llc = ",
+        &["hosts[0].processor.llc.size", "at least 4 MiB"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nl2 = { size = \"16 KiB\", ways = 16, access_time = \"1 ns\" }",
+        "l2 = ",
+        &["hosts[0].processor.l2.size", "at least 48 KiB"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\npayload = \"100 B\"",
+        "payload",
+        &["hosts[0].processor.payload", "powers of two"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nsokcet_time = \"1 ns\"",
+        "sokcet",
+        &["did you mean `socket_time`?"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1000 B\"",
+        "capacity",
+        &["hosts[0].nodes[0].capacity", "multiples of 4 KiB"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"64 KiB\"",
+        "memory = \"1 MiB\"",
+        &["hosts[0].workload.memory", "64 KiB"],
+    ),
+    (
+        "[[hosts.nodes]]\ncapacity = \"1 GiB\"\n",
+        "",
+        "[[hosts]]",
+        &["hosts[0].nodes", "at least one"],
+    ),
+    (
+        "[hosts.processor]",
+        "[hosts.issue]\noutstanding = 4\n[hosts.processor]",
+        "[hosts.issue]",
+        &["hosts[0].issue", "one of them"],
+    ),
+    (
+        "kind = \"circus-tent\"\nmemory = \"1 MiB\"",
+        "kind = \"uniform\"",
+        "kind = \"uniform\"",
+        &["hosts[0].workload.kind", "threads"],
+    ),
+    (
+        "[hosts.processor]\ncores = 2\nmisses = 8\n[[hosts.nodes]]\ncapacity = \"1 GiB\"\n",
+        "",
+        "kind = \"circus-tent\"",
+        &["hosts[0].workload.kind", "processor = {}"],
+    ),
+    (
+        "cycle = \"2.5 ns\"",
+        "cycle = \"2 us\"",
+        "cycle = \"2 us\"",
+        &["accelerators[0].device.cycle", "1 us"],
+    ),
+    (
+        "elements = 2",
+        "elements = 0",
+        "elements = 0",
+        &["accelerators[0].device.elements"],
+    ),
+    (
+        "size = \"128 KiB\"",
+        "size = \"100 B\"",
+        "size = \"100 B\"",
+        &["accelerators[0].device.cache.size", "multiples of 256 B"],
+    ),
+    (
+        "size = \"128 KiB\"",
+        "prefetch = { kind = \"strid\" }",
+        "prefetch",
+        &[
+            "accelerators[0].device.cache.prefetch.kind",
+            "did you mean `stride`?",
+        ],
+    ),
+    (
+        "elements = 2",
+        "elements = 2\ndma = { tags = 0 }",
+        "dma = ",
+        &["accelerators[0].device.dma.tags"],
+    ),
+    (
+        "elements = 2",
+        "elements = 2\ndma = { read_request = \"96 B\" }",
+        "dma = ",
+        &["accelerators[0].device.dma.read_request", "powers of two"],
+    ),
+    (
+        "host = \"host\"",
+        "memory = { capacity = \"1 MiB\" }",
+        "memory = { cap",
+        &["accelerators[0].memory.capacity", "256 MiB"],
+    ),
+    (
+        "topology = { kind = \"direct\" }",
+        "topology = { kind = \"chain\" }\nrouting = \"adaptive\"",
+        "routing",
+        &["fabric.routing", "\"shortest\""],
+    ),
+    (
+        "name = \"nic\"",
+        "name = \"host\"",
+        "name = \"host\"\nhost",
+        &["accelerators[0].name", "already"],
+    ),
+];
+
+#[test]
+fn the_base_has_no_mistake() {
+    let folder = Folder::new("bad-accelerators-base");
+    let path = folder.file("base.toml", BASE.as_bytes());
+    let output = cxlab(&[&"check", &path]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_broken_system_is_one_report_with_file_line_key_value_and_what_is_allowed() {
+    let folder = Folder::new("bad-accelerators");
+    for (number, (from, to, at, says)) in CASES.iter().enumerate() {
+        assert!(BASE.contains(from), "the base has {from:?}");
+        let text = BASE.replacen(from, to, 1);
+        let place = text.find(at).unwrap_or_else(|| panic!("{at:?} is there"));
+        let line = text[..place].matches('\n').count() + 1;
+        let file = format!("bad{number}.toml");
+        let path = folder.file(&file, text.as_bytes());
+        let out = folder.path(&format!("out{number}"));
+        let output = cxlab(&[&"run", &path, &"--out", &out]);
+        let told = &output.stderr;
+        assert_eq!(output.code, Some(2), "{to:?}: {told}");
+        let reports = told.lines().filter(|line| line.starts_with("error"));
+        assert_eq!(reports.count(), 1, "{to:?}: {told}");
+        for part in says
+            .iter()
+            .copied()
+            .chain([format!("{file}:{line}:").as_str()])
+        {
+            assert!(told.contains(part), "{to:?} says {part:?}: {told}");
+        }
+        assert!(!out.exists(), "{to:?} leaves something");
+    }
+}
