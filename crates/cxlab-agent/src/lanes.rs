@@ -200,6 +200,8 @@ struct Lane {
     held: Option<u32>,
     /// Operations that have begun and are not complete, oldest first.
     outstanding: Vec<u32>,
+    /// Those of them that do more than load.
+    changing: u32,
     /// The next cycle in which an access can begin.
     free_at: u64,
     ended: bool,
@@ -253,6 +255,7 @@ impl Lanes {
             thread,
             held: None,
             outstanding: Vec::with_capacity(window.min(4096) as usize),
+            changing: 0,
             free_at: 0,
             ended: false,
         };
@@ -411,7 +414,14 @@ impl Lanes {
     }
 
     fn must_wait(&self, lane: usize, op: ThreadOp) -> bool {
-        let outstanding = &self.lanes[lane].outstanding;
+        let Lane {
+            outstanding,
+            changing,
+            ..
+        } = &self.lanes[lane];
+        if is_load(op) && *changing == 0 {
+            return false;
+        }
         outstanding
             .iter()
             .any(|earlier| op.follows(self.ops[*earlier as usize].op))
@@ -459,6 +469,7 @@ impl Lanes {
         let lane = &mut self.lanes[usize::from(op.lane)];
         lane.held = None;
         lane.outstanding.push(id);
+        lane.changing += u32::from(!is_load(op.op));
         self.outstanding += 1;
     }
 
@@ -510,6 +521,7 @@ impl Lanes {
         if let Some(at) = lane.outstanding.iter().position(|other| *other == id) {
             lane.outstanding.remove(at);
         }
+        lane.changing -= u32::from(!is_load(op.op));
         self.outstanding -= 1;
         self.free.push(id);
         let phase = &mut self.phases[usize::from(op.phase)];
@@ -565,6 +577,11 @@ impl Lanes {
         };
         self.ledger.complete(ctx, row, hit);
     }
+}
+
+/// Whether an operation only loads: such operations need not wait for one another.
+fn is_load(op: ThreadOp) -> bool {
+    matches!(op, ThreadOp::Load { .. } | ThreadOp::ReadRange { .. })
 }
 
 /// Whether an operation is on memory, by accesses to lines.

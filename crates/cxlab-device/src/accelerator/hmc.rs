@@ -625,6 +625,9 @@ impl Accelerator {
 
     /// An access that waited looks again.
     pub(super) fn again(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime) {
+        if access.addr >= cxlab_workload::thread::SCRATCH_BASE {
+            return self.buffered(ctx, &access, begun);
+        }
         if self.look(ctx, &access, begun, false) == Found::Blocked {
             self.postponed.push_back((access, begun.0));
         }

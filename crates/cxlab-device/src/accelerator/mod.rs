@@ -339,19 +339,27 @@ impl Accelerator {
         if access.addr < SCRATCH_BASE {
             return self.cached(ctx, access);
         }
-        let now = ctx.now();
+        self.lanes.access_begun(access, ctx.now());
+        self.buffered(ctx, access, ctx.now());
+        true
+    }
+
+    /// An access to the accelerator's own buffers.
+    fn buffered(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime) {
         let mut cycles = self.params.buffer_cycles;
         if access.kind == AccessKind::Atomic {
             cycles += self.params.atomic_cycles;
         }
-        self.lanes.access_begun(access, now);
         self.lanes.perform(access, Hpa(access.addr));
-        self.over(
-            ctx,
-            access,
-            Answer::by_cache(now, now + self.cycles(cycles)),
-        );
-        true
+        if self.lanes.waits_on(access) {
+            self.spinning.push((access.line(), *access));
+            return;
+        }
+        let at = ctx.now() + self.cycles(cycles);
+        self.over(ctx, access, Answer::by_cache(begun, at));
+        if access.kind.writes() {
+            self.changed(ctx, access.line());
+        }
     }
 
     /// An access is over, now or later.
