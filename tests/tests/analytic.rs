@@ -282,6 +282,7 @@ fn what_has_no_analytic_form_is_refused_where_it_stands() {
     for (scenario, path) in [
         ("device-coherent", "devices[0].coherence.class"),
         ("core-stream", "hosts[0].core"),
+        ("cohet-fpga", "accelerators[0]"),
     ] {
         let plan = plan(&shipped(scenario), &[]);
         let problems = analyze(&plan, 1).expect_err("not covered");

@@ -60,7 +60,10 @@ pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
         let group = &plan.scenario.hosts[host.group];
         let Source::Lines(source) = source else {
             return Err(vec![Problem::new(
-                format!("hosts[{}]", host.group),
+                match group.core {
+                    Some(_) => format!("hosts[{}].core", host.group),
+                    None => format!("hosts[{}].processor", host.group),
+                },
                 "found a core or a processor; allowed in analytic mode: requesters of lines, with `issue`",
             )]);
         };

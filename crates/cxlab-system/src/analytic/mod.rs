@@ -36,7 +36,7 @@ pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
 
 /// Mistakes are in what is used, not in what is there.
 fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
-    let problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
+    let mut problems: Vec<Problem> = (plan.scenario.devices.iter().enumerate())
         .filter(|(_, group)| group.is_hdm_db())
         .map(|(at, _)| {
             Problem::new(
@@ -46,6 +46,13 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
             )
         })
         .collect();
+    if !plan.scenario.accelerators.is_empty() {
+        problems.push(Problem::new(
+            "accelerators[0]",
+            "found an accelerator; allowed in analytic mode: none (caches that take lines from one \
+             another have no closed form)",
+        ));
+    }
     if problems.is_empty() {
         Ok(())
     } else {
