@@ -215,6 +215,23 @@ fn rpcnic_fetches_an_object_that_was_copied_together_by_one_transfer() {
 }
 
 #[test]
+fn a_batch_is_built_whole_before_the_first_of_it_is_handed_over() {
+    let halves = |batch: u64| {
+        let more = json!({"batch": batch, "ring": 10});
+        let (host, _) = operations(&*kernel("serialize", "rpc-nic", 1, more));
+        let is_copy = |op: &ThreadOp| matches!(op, ThreadOp::Compute { .. });
+        let is_store = |op: &ThreadOp| matches!(op, ThreadOp::Store { .. });
+        let first = host.iter().position(is_copy).unwrap();
+        let (before, after) = host.split_at(first);
+        (count(before, is_store), count(after, is_store))
+    };
+    let (before, after) = halves(10);
+    assert!(before > 100, "{before}");
+    assert_eq!(after, 0);
+    assert!(halves(1).1 > 0);
+}
+
+#[test]
 fn objects_lie_in_the_memory_that_the_method_says() {
     let touched = |method| {
         let (_, card) = operations(kernel("serialize", method, 1, json!({})).as_ref());

@@ -107,7 +107,7 @@ fn small() -> Vec<(&'static str, Value)> {
     }
     for (direction, method) in PIPELINES {
         for bench in [1, 2] {
-            let params = json!({"direction": direction, "method": method, "bench": bench, "repeats": 2, "ring": 3});
+            let params = json!({"direction": direction, "method": method, "bench": bench, "repeats": 2, "ring": 3, "batch": 2});
             all.push(("rpc", params));
         }
         let params = json!({"direction": direction, "method": method, "ring": 1, "outstanding": 1, "buffers": 3, "copies": 1});

@@ -81,8 +81,8 @@ pub enum Method {
 
 /// Messages shaped as those of HyperProtoBench, decoded or encoded by the first processing element
 /// of the first accelerator, for a thread on the first core. Phases: `deserialize` and `access` (the host
-/// reads what was decoded), or `build` (the host makes objects), `prepare` (it copies them, RpcNIC) and
-/// `serialize`. An operation is a message.
+/// reads what was decoded), or `build` (the host makes objects), `prepare` (it copies them, RpcNIC, and
+/// announces them) and `serialize`. An operation is a message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rpc {
@@ -96,6 +96,9 @@ pub struct Rpc {
     pub repeats: u64,
     /// Places of the ring, which bound the messages under way, 1 to 4096.
     pub ring: u64,
+    /// `serialize`: messages that the host builds before it hands over the first of them, 1 to `ring`.
+    /// HyperProtoBench: all ten.
+    pub batch: u64,
     /// Cycles of the card for a field, to decode or encode it.
     pub field_cycles: u32,
     /// Bytes that it decodes or encodes in a cycle, 1 to 4096.
@@ -124,6 +127,7 @@ impl Default for Rpc {
             method: Method::RpcNic,
             repeats: 1,
             ring: 16,
+            batch: 1,
             field_cycles: 1,
             width: 64,
             outstanding: 8,
@@ -145,6 +149,7 @@ impl Rpc {
         within("bench", self.bench, 0, 5)?;
         within("repeats", self.repeats, 1, 1_000_000)?;
         within("ring", self.ring, 1, 4096)?;
+        within("batch", self.batch, 1, self.ring)?;
         within("width", self.width, 1, 4096)?;
         within("outstanding", self.outstanding, 1, 1024)?;
         within("buffers", self.buffers, 1, 64)?;

@@ -23,36 +23,51 @@ const STORES: usize = 32;
 /// the sequence number.
 const LENGTH_BITS: u32 = 40;
 
-/// The host's thread: builds each object when there is a place for it, and announces it.
+/// The host's thread: builds `batch` objects when there are places for them, then hands them over.
 pub(super) async fn host(job: Arc<Job>, t: Handle) {
     let mut free = 0;
-    for number in 0..job.count() {
+    let mut first = 0;
+    while first < job.count() {
+        let end = job.count().min(first + job.params.batch);
         t.mark(BUILD);
-        job.wait_for_room(&t, &mut free, number).await;
-        let kind = job.kind(number);
-        let (schema, message) = (&job.bench.schema, &job.messages[kind]);
-        let object = job
-            .layout
-            .scattered(schema, kind, message, job.object(number), ALIGN);
-        build(&t, &object).await;
-        t.count(1);
-        match job.params.method {
-            Method::RpcNic => {
-                t.mark(PREPARE);
-                let bytes = gather(&job, &t, &object, job.prepared(number)).await;
-                t.count(1);
-                let register = (number % job.places()) as u32;
-                let value = (number + 1) << LENGTH_BITS | bytes;
-                t.mmio_write(0, register, value).await;
-            }
-            Method::CxlMem => {
+        job.wait_for_room(&t, &mut free, end - 1).await;
+        let mut objects = Vec::new();
+        for number in first..end {
+            let kind = job.kind(number);
+            let (schema, message) = (&job.bench.schema, &job.messages[kind]);
+            let at = job.object(number);
+            let object = job.layout.scattered(schema, kind, message, at, ALIGN);
+            build(&t, &object).await;
+            if job.params.method == Method::CxlMem {
                 // Objects leave the host's caches, so that the card finds them in its memory.
                 flush(&t, &object).await;
-                announce(&job, &t, number, object.root).await;
-                t.flush(job.entry(number)).await;
             }
-            _ => announce(&job, &t, number, object.root).await,
+            objects.push(object);
+            t.count(1);
         }
+        t.mark(PREPARE);
+        for (number, object) in (first..).zip(&objects) {
+            hand_over(&job, &t, number, object).await;
+            t.count(1);
+        }
+        first = end;
+    }
+}
+
+/// Announces an object; RpcNIC's is copied together before.
+async fn hand_over(job: &Job, t: &Handle, number: u64, object: &Object) {
+    match job.params.method {
+        Method::RpcNic => {
+            let bytes = gather(job, t, object, job.prepared(number)).await;
+            let register = (number % job.places()) as u32;
+            let value = (number + 1) << LENGTH_BITS | bytes;
+            t.mmio_write(0, register, value).await;
+        }
+        Method::CxlMem => {
+            announce(job, t, number, object.root).await;
+            t.flush(job.entry(number)).await;
+        }
+        _ => announce(job, t, number, object.root).await,
     }
 }
 
