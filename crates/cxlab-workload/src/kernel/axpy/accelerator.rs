@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{COMPUTE, Job, Model, doubles, own, register, vector};
-use crate::thread::{Direction, Handle, Loaded, ThreadOp, Window};
+use crate::thread::{Direction, Handle, Loaded, Window};
 
 /// A chunk whose operands are being loaded.
 struct Chunk<'t> {
@@ -72,25 +72,23 @@ async fn compute<'t>(
 /// Waits until the page at an offset into the vectors is here; whoever comes first has it brought.
 async fn fetch(job: &Job, t: &Handle, offset: u64) {
     let page = offset / job.params.page.0;
-    let state = own::PAGES + page * 8;
-    if t.load(state).await == 2 {
+    let here = register::PAGES + page as u32;
+    if t.mmio_read(0, here).await == 1 {
         return;
     }
-    if t.compare_exchange(state, 0, 1).await == 0 {
+    if t.compare_exchange(own::PAGES + page * 8, 0, 1).await == 0 {
+        let mut turn = t.mmio_read(0, register::TURN).await;
         while t.compare_exchange(own::ASKING, 0, 1).await != 0 {
-            t.issue(ThreadOp::Await {
-                addr: own::ASKING,
-                size: 8,
-                value: 1,
-            })
-            .await;
+            turn = t.mmio_await(0, register::TURN, turn).await;
         }
         t.mmio_write(0, register::FAULT, page + 1).await;
         t.interrupt(vector::ATTENTION).await;
-        t.await_change(state, 1).await;
+        t.mmio_await(0, here, 0).await;
         t.store(own::ASKING, 0).await;
+        let turn = t.mmio_read(0, register::TURN).await;
+        t.mmio_write(0, register::TURN, turn + 1).await;
     } else {
-        t.await_change(state, 1).await;
+        t.mmio_await(0, here, 0).await;
     }
 }
 
@@ -109,8 +107,8 @@ pub(super) async fn copy(job: Arc<Job>, t: Handle) {
         t.dma(direction, host, device, bytes).await;
         t.interrupt(vector::COPIED).await;
         if job.params.model == Model::Unified && direction == Direction::ToDevice {
-            t.store(own::PAGES + (device - own::VECTORS) / page * 8, 2)
-                .await;
+            let page = (device - own::VECTORS) / page;
+            t.mmio_write(0, register::PAGES + page as u32, 1).await;
         }
     }
 }

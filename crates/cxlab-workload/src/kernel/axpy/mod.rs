@@ -182,6 +182,10 @@ mod register {
     pub const A: u32 = 9;
     /// The page that is missing plus one, or 0 when the result is there.
     pub const FAULT: u32 = 10;
+    /// Counts how often the right to ask for a page has been given back.
+    pub const TURN: u32 = 11;
+    /// One for each page: 1 when it is there.
+    pub const PAGES: u32 = 12;
 }
 
 /// Interrupts of the accelerator.
@@ -192,7 +196,7 @@ mod vector {
     pub const COPIED: u16 = 1;
 }
 
-/// The accelerator's own memory: words of state, then the pages that it has (1 asked for, 2 there), then vectors.
+/// The accelerator's own memory: words of state, then the pages that were asked for, then vectors.
 mod own {
     use super::scratch;
     /// Processing elements that have finished.
