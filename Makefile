@@ -84,6 +84,7 @@ figures: need-rust .venv/.installed ## Simulate and draw the figures that are co
 	VIRTUAL_ENV="$(abspath .venv)" .venv/bin/maturin develop --quiet --release
 	.venv/bin/cxlab reproduce esf --out figures/esf
 	.venv/bin/cxlab reproduce cxl-ssd-sim --out figures/cxl-ssd-sim
+	.venv/bin/cxlab reproduce cohet --out figures/cohet
 
 .venv/.installed: python/requirements-test.txt pyproject.toml
 	@$(MAKE) need-python

@@ -84,6 +84,22 @@ class CoreReport(TypedDict):
     memory: NotRequired[dict[str, float]]
 
 
+class ThreadPhaseReport(TypedDict):
+    """What the threads of a component did in a phase of their kernel."""
+
+    name: str
+    operations: int
+    steps: int
+    time_ns: float
+    operations_per_second: float
+    bytes: int
+    #: Time with an operation on memory under way.
+    busy_ns: float
+    bandwidth_gbps: float
+    #: Of such operations.
+    latency_ns: Latency
+
+
 class HostReport(TypedDict):
     """What a host measured."""
 
@@ -98,6 +114,25 @@ class HostReport(TypedDict):
     in_flight: float
     #: What its program did, where it has a core.
     core: NotRequired[CoreReport]
+    #: What its threads did, and what its caches counted, where it has a processor.
+    phases: NotRequired[list[ThreadPhaseReport]]
+    processor: NotRequired[dict[str, float]]
+
+
+class AcceleratorReport(TypedDict):
+    """What an accelerator measured."""
+
+    name: str
+    issued: int
+    completed: int
+    reads: int
+    writes: int
+    cache_hits: int
+    bandwidth_gbps: Bandwidth
+    latency_ns: Latency
+    in_flight: float
+    phases: list[ThreadPhaseReport]
+    accelerator: dict[str, float]
 
 
 class DeviceReport(TypedDict):
@@ -159,6 +194,7 @@ class Report(TypedDict):
     by_hops: list[ByHops]
     littles_law: LittlesLaw
     hosts: list[HostReport]
+    accelerators: NotRequired[list[AcceleratorReport]]
     devices: list[DeviceReport]
     links: list[LinkReport]
     latency_histogram: list[tuple[float, int]]

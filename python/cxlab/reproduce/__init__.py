@@ -131,6 +131,12 @@ def _esf() -> Sequence[Figure]:
     return FIGURES
 
 
+def _cohet() -> Sequence[Figure]:
+    from cxlab.reproduce.cohet import FIGURES
+
+    return FIGURES
+
+
 def _cxl_ssd_sim() -> Sequence[Figure]:
     from cxlab.reproduce.cxl_ssd_sim import FIGURES
 
@@ -139,6 +145,7 @@ def _cxl_ssd_sim() -> Sequence[Figure]:
 
 #: Papers, by the name users type.
 PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
+    "cohet": _cohet,
     "cxl-ssd-sim": _cxl_ssd_sim,
     "esf": _esf,
 }

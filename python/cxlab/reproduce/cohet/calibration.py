@@ -1,0 +1,97 @@
+"""All values of latency, bandwidth and NUMA that the paper measured on hardware, at once."""
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab._scenario import Scenario
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.cohet import common, fig12, fig13, fig15, fig16
+from cxlab.reproduce.cohet.common import BLUE, FPGA, GREEN, MEMORY, ORANGE, TIERS
+
+#: The paper's own mean error of its simulator, which is what ours is held to, %.
+PAPER = 3.0
+_COLOURS = {"latency, ns": BLUE, "NUMA, ns": ORANGE, "bandwidth, GB/s": GREEN}
+
+
+def _cases() -> list[tuple[str, str, float, Scenario]]:
+    """Kind, name, the paper's value, and what measures it.
+
+    Each value once: the memory hit of Fig. 13 and that of node 7 in Fig. 12 were measured apart,
+    DMA at 64 B of Figs. 15 and 16 is one.
+    """
+    found = [("latency, ns", tier, fig13.PAPER[tier], common.latency(FPGA, tier)) for tier in TIERS]
+    found.append(("latency, ns", fig13.DMA, fig13.PAPER[fig13.DMA], common.dma_latency(FPGA, 64)))
+    found += [
+        ("NUMA, ns", f"node {node}", value, common.latency(FPGA, MEMORY, node=node))
+        for node, value in fig12.PAPER.items()
+    ]
+    found += [
+        ("bandwidth, GB/s", tier, fig15.PAPER[tier], common.bandwidth(FPGA, tier)) for tier in TIERS
+    ]
+    found += [
+        (
+            "bandwidth, GB/s",
+            f"DMA, {common.size_label(size)}",
+            value,
+            common.dma_bandwidth(FPGA, size),
+        )
+        for size, value in fig16.PAPER.items()
+    ]
+    return found
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """A row for each value."""
+    cases = _cases()
+    measured = common.collect(
+        settings, "calibration", [({"name": name}, run) for _, name, _, run in cases]
+    )
+    table = pd.DataFrame(
+        [{"kind": kind, "name": name, "paper": paper} for kind, name, paper, _ in cases]
+    )
+    is_bandwidth = table.kind == "bandwidth, GB/s"
+    table["cxlab"] = measured.p50_ns.where(~is_bandwidth, measured.bandwidth_gbps)
+    table["error_percent"] = 100 * (table.cxlab / table.paper - 1)
+    return table
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """The mean absolute percentage error of all, and the largest."""
+    errors = table.error_percent.abs()
+    return [
+        Claim(
+            f"mean absolute error of {len(table)} values, % (the paper's simulator: 3)",
+            (0.0, PAPER),
+            float(errors.mean()),
+            0.0,
+        ),
+        Claim(
+            "mean absolute error without the nodes, %",
+            "not stated",
+            float(errors[table.kind != "NUMA, ns"].mean()),
+            None,
+        ),
+        Claim("largest absolute error, %", "not stated", float(errors.max()), None),
+    ]
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """A bar for each value."""
+    figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
+    for kind, colour in _COLOURS.items():
+        part = table[table.kind == kind]
+        bars = axes.bar(part.index, part.error_percent, color=colour, label=kind)
+        axes.bar_label(bars, fmt="%.1f", padding=2, fontsize=7)
+    axes.axhspan(-PAPER, PAPER, color="#eeeeee", zorder=0, label="within 3 %")
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(table)), list(table.name), rotation=45, ha="right")
+    axes.set(ylabel="cxlab less paper (%)")
+    axes.legend(fontsize=8, ncols=2)
+    axes.grid(axis="x", visible=False)
+    mean = table.error_percent.abs().mean()
+    axes.set_title(f"Calibration to Cohet's testbed: mean absolute error {mean:.2f} %")
+    return figure
+
+
+FIGURE = Figure("calibration", "all values of the testbed at once", collect, claims, draw)

@@ -1,0 +1,129 @@
+"""What the figures share: the testbed and its ASIC, the measurements, the paper's values."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from cxlab._scenario import Scenario
+from cxlab._types import Value
+from cxlab.reproduce import Settings
+from cxlab.reproduce.common import BLACK as BLACK
+from cxlab.reproduce.common import BLUE as BLUE
+from cxlab.reproduce.common import GREEN as GREEN
+from cxlab.reproduce.common import ORANGE as ORANGE
+from cxlab.reproduce.common import PURPLE as PURPLE
+from cxlab.reproduce.common import SKY as SKY
+
+DATA = Path(__file__).parent / "data"
+
+FPGA, ASIC = "FPGA, 400 MHz", "ASIC, 1.5 GHz"
+#: The ASIC is the FPGA with another clock and the same cycles (Cohet, section VI-A2).
+CLOCKS: dict[str, dict[str, Value]] = {
+    FPGA: {},
+    ASIC: {"accelerators[0].device.cycle": "667 ps"},
+}
+#: The clock of most figures' comparison with hardware, and its ASIC.
+CLOCK_COLOURS = {FPGA: BLUE, ASIC: ORANGE}
+
+HMC, LLC, MEMORY = "HMC hit", "LLC hit", "memory hit"
+#: Where the load/store unit finds its lines, and what the kernel calls it.
+TIERS = {HMC: "hmc", LLC: "llc", MEMORY: "memory"}
+
+#: NUMA nodes in the order of the scenario, which is that of their distance.
+NODES = (7, 6, 5, 4, 0, 1, 2, 3)
+
+#: Loads of a repeat for latency and for bandwidth, and repeats (Cohet, sections VI-B and VI-C). The
+#: paper repeats 1,000 times; runs here have no noise but refresh, and fewer say the same.
+LATENCY_LINES, LATENCY_REPEATS = 32, 200
+BANDWIDTH_LINES, BANDWIDTH_REPEATS = 2048, 10
+
+#: Sizes of messages, bytes (Figs. 14 and 16).
+SIZES = tuple(64 << (2 * step) for step in range(7))
+
+#: Messages of a run for latency; for bandwidth as many as move so many bytes, within bounds.
+DMA_MESSAGES = 100
+DMA_BYTES = 16 << 20
+DMA_BOUNDS = (64, 5000)
+
+
+def scenario(clock: str, workload: Mapping[str, Value], changes: Mapping[str, Value]) -> Scenario:
+    """The testbed at a clock with a workload and changes."""
+    values = {**CLOCKS[clock], "hosts[0].workload": dict(workload), **changes}
+    return Scenario.from_file(DATA / "cohet-fpga.toml").update(values)
+
+
+def loads(clock: str, tier: str, lines: int, *, outstanding: int = 1, node: int = 7) -> Scenario:
+    """The load/store unit on lines of a node, in the tier where it is to find them."""
+    repeats = LATENCY_REPEATS if outstanding == 1 else BANDWIDTH_REPEATS
+    workload: dict[str, Value] = {
+        "kind": "load-store-unit",
+        "tier": TIERS[tier],
+        "lines": lines,
+        "outstanding": outstanding,
+        "repeats": repeats,
+        "base": f"{NODES.index(node)} GiB",
+    }
+    return scenario(clock, workload, {})
+
+
+def latency(clock: str, tier: str, *, node: int = 7) -> Scenario:
+    """The measurement of latency: loads one by one."""
+    return loads(clock, tier, LATENCY_LINES, node=node)
+
+
+def bandwidth(clock: str, tier: str, *, node: int = 7) -> Scenario:
+    """The measurement of bandwidth: all loads under way at once."""
+    return loads(clock, tier, BANDWIDTH_LINES, outstanding=BANDWIDTH_LINES, node=node)
+
+
+def dma_latency(clock: str, size: int) -> Scenario:
+    """DMA reads of the host's memory one by one."""
+    return scenario(
+        clock, {"kind": "dma-transfers", "bytes": f"{size} B", "messages": DMA_MESSAGES}, {}
+    )
+
+
+def dma_bandwidth(clock: str, size: int) -> Scenario:
+    """DMA reads with as many descriptors under way as the engine takes."""
+    messages = min(max(DMA_BYTES // size, DMA_BOUNDS[0]), DMA_BOUNDS[1])
+    workload: dict[str, Value] = {
+        "kind": "dma-transfers",
+        "bytes": f"{size} B",
+        "messages": messages,
+        "outstanding": min(messages, 1000),
+        "distinct": min(messages, 2000),
+    }
+    return scenario(clock, workload, {})
+
+
+#: Whose phases hold a measurement, and the phase.
+MEASURED = ("measure", "transfer", "atomics")
+
+
+def collect(
+    settings: Settings, figure: str, cases: Sequence[tuple[Mapping[str, object], Scenario]]
+) -> pd.DataFrame:
+    """Runs cases; a row for each with its own columns and what the accelerator measured."""
+    results = settings.run(figure, [scenario for _, scenario in cases])
+    rows = []
+    for (columns, _), result in zip(cases, results, strict=True):
+        phases = result.report["accelerators"][0]["phases"]
+        [phase] = [phase for phase in phases if phase["name"] in MEASURED]
+        rows.append(
+            {
+                **columns,
+                "p50_ns": phase["latency_ns"]["p50"],
+                "mean_ns": phase["latency_ns"]["mean"],
+                "min_ns": phase["latency_ns"]["min"],
+                "max_ns": phase["latency_ns"]["max"],
+                "bandwidth_gbps": phase["bandwidth_gbps"],
+                "operations_per_second": phase["operations_per_second"],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def size_label(size: int) -> str:
+    """A size as the paper writes it."""
+    return f"{size} B" if size < 1024 else f"{size >> 10} KB"

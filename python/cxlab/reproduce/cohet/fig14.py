@@ -1,0 +1,90 @@
+"""Latency of DMA reads by size of message."""
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.cohet import common
+from cxlab.reproduce.cohet.common import (
+    CLOCK_COLOURS,
+    CLOCKS,
+    FPGA,
+    GREEN,
+    MEMORY,
+    SIZES,
+    size_label,
+)
+
+#: "roughly constant at ~2.5 us for message sizes below 8 KB" (section VI-B3), ns.
+PAPER = 2500.0
+KNEE = 8 << 10
+CXL = "CXL.cache, memory hit"
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Median latency by size and clock, and that of a load."""
+    sizes = sorted({*SIZES, KNEE})
+    cases = [
+        ({"clock": clock, "path": "DMA", "bytes": size}, common.dma_latency(clock, size))
+        for clock in CLOCKS
+        for size in sizes
+    ]
+    cases.append(({"clock": FPGA, "path": CXL, "bytes": 64}, common.latency(FPGA, MEMORY)))
+    table = common.collect(settings, "fig14", cases)
+    return table[["clock", "path", "bytes", "p50_ns"]]
+
+
+def _curve(table: pd.DataFrame, clock: str) -> "pd.Series[float]":
+    part = table[(table.clock == clock) & (table.path == "DMA")]
+    return part.set_index("bytes").p50_ns
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Flat below 8 KiB, and then by the bytes."""
+    curve = _curve(table, FPGA)
+    found = [
+        Claim(
+            f"DMA read of {size_label(size)}: median latency, ns (about 2.5 us)",
+            PAPER,
+            float(curve[size]),
+            0.1,
+        )
+        for size in sorted(int(size) for size in table["bytes"].unique())
+        if size < KNEE
+    ]
+    last = int(curve.index.max())
+    found += [
+        Claim("8 KB over 64 B: the knee", "begins to rise", float(curve[KNEE] / curve[64]), None),
+        Claim(
+            f"{size_label(last)} over 64 B",
+            "transfer dominates",
+            float(curve[last] / curve[64]),
+            None,
+        ),
+    ]
+    return found
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Curves by clock."""
+    figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
+    for clock, colour in CLOCK_COLOURS.items():
+        curve = _curve(table, clock)
+        axes.plot(curve.index, curve / 1000, "o-", color=colour, label=f"DMA, {clock}")
+    cxl = float(table[table.path == CXL].p50_ns.iloc[0])
+    axes.plot([64], [cxl / 1000], "^", color=GREEN, label=f"{CXL}, 64 B")
+    axes.plot([64, KNEE], [PAPER / 1000] * 2, "k--", linewidth=1, label="paper: about 2.5 us")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    sizes = sorted({int(size) for size in table["bytes"]})
+    axes.set_xticks(sizes, [size_label(size) for size in sizes], fontsize=8)
+    axes.set_yticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
+    axes.minorticks_off()
+    axes.set(xlabel="message", ylabel="median latency (us)")
+    axes.legend(loc="upper left", fontsize=8)
+    axes.set_title("DMA reads of host memory (Cohet Fig. 14)")
+    return figure
+
+
+FIGURE = Figure("fig14", "latency of DMA reads by size", collect, claims, draw)

@@ -1,0 +1,278 @@
+"""Remote procedure calls: messages of HyperProtoBench decoded and encoded by CXL-NIC and RpcNIC.
+
+Time of decoding: from the first field until the last of ten messages is announced to the host,
+which reads along. Time of encoding: as the benchmark does it, all ten messages are built first, and
+the time runs from then until the last is encoded; it includes what RpcNIC's host copies together,
+and how either card is told. Building is not in it. Both are divided by ten.
+
+The card's parameters are the same for all benches and methods (docs/cohet.md has the reasons). What
+is assumed of RpcNIC decides much: other assumptions are shown beside, and not judged. Benches 2 and
+5 have the published schemas with drawn sizes, for their contents are not public.
+"""
+
+import statistics
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab._result import Result
+from cxlab._scenario import Scenario
+from cxlab._types import Value
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.cohet import common
+from cxlab.reproduce.cohet.common import ASIC, BLACK, BLUE, GREEN, ORANGE, PURPLE
+
+RPC_NIC, PUSH, CXL_MEM, CXL_CACHE, PREFETCH = (
+    "RpcNIC",
+    "NC-P",
+    "CXL.mem",
+    "CXL.cache",
+    "CXL.cache, prefetch",
+)
+METHODS: dict[str, dict[str, tuple[str, str]]] = {
+    "deserialize": {RPC_NIC: ("rpc-nic", BLACK), PUSH: ("nc-p", BLUE)},
+    "serialize": {
+        RPC_NIC: ("rpc-nic", BLACK),
+        CXL_MEM: ("cxl-mem", GREEN),
+        CXL_CACHE: ("cxl-cache", ORANGE),
+        PREFETCH: ("cxl-cache", PURPLE),
+    },
+}
+BENCHES = (0, 1, 2, 3, 4, 5)
+#: Messages of a bench, all of which pass once.
+MESSAGES = 10
+#: The decoder and encoder: those of protoAcc, whose circuit is public (ucb-bar/protoacc, commit
+#: 1b5b569): 16 B in a cycle; a number takes four states of its field handlers, the last of which
+#: moves it. RpcNIC's buffer is one of 4 KiB, as stated.
+CARD: dict[str, Value] = {"field_cycles": 3, "width": 16, "buffers": 1}
+#: Fields under way, of the same source: 64 writes of the decoder, six handlers of the encoder.
+OUTSTANDING = {"deserialize": 64, "serialize": 6}
+
+#: RpcNIC otherwise: with a second buffer, so that decoding goes on while one is sent; and with one
+#: copy at a time, each of 500 ns (*assumed*: submission, engine and completion) besides its data.
+VARIANTS: dict[str, dict[str, dict[str, Value]]] = {
+    "deserialize": {"RpcNIC, two buffers": {"buffers": 2}},
+    "serialize": {"RpcNIC, a copy at a time": {"copies": 1, "copy_cycles": 1200}},
+}
+#: And the home agent's interval between requests of devices, 4.335 ns, as if it were cycles of the
+#: device: then it scales with the clock.
+FAST = "CXL.cache, prefetch, interval scaled"
+FAST_INTERVAL = "1.156 ns"
+
+#: Speed-ups that the text states (section VI-E), by bench.
+PAPER = {
+    PUSH: {1: 2.05, 5: 1.33},
+    CXL_MEM: {1: 4.06, 5: 2.0},
+    PREFETCH: {1: 1.65, 2: 1.34},
+}
+#: And from where to where all six lie.
+RANGES = {PUSH: (1.33, 2.05), CXL_MEM: (2.0, 4.06), PREFETCH: (1.34, 1.65)}
+#: Of what is not said: "accelerating (de)serialization by an average of 1.86x".
+MEAN = 1.86
+#: What the prefetcher gains: the mean of six benches, and the least, %.
+GAIN = 12.0
+LEAST_GAIN = {2: 3.6}
+
+
+def _kind(direction: str, method: str) -> str:
+    """The kernel's name of a method, or of what it is a variant of."""
+    base = PREFETCH if method == FAST else RPC_NIC
+    kind, _ = METHODS[direction].get(method) or METHODS[direction][base]
+    return kind
+
+
+def _scenario(bench: int, direction: str, method: str) -> Scenario:
+    workload: dict[str, Value] = {
+        "kind": "rpc",
+        "bench": bench,
+        "direction": direction,
+        "method": _kind(direction, method),
+        "ring": MESSAGES,
+        "batch": MESSAGES if direction == "serialize" else 1,
+        "outstanding": OUTSTANDING[direction],
+        **CARD,
+        **VARIANTS[direction].get(method, {}),
+    }
+    changes: dict[str, Value] = {}
+    if method == FAST:
+        changes["hosts[0].processor.home_interval"] = FAST_INTERVAL
+    if method in (PREFETCH, FAST):
+        changes["accelerators[0].device.cache.prefetch"] = {"kind": "stride"}
+    if method == CXL_MEM:
+        changes["accelerators[0].memory.capacity"] = "1 GiB"
+    return common.scenario(ASIC, workload, changes)
+
+
+def _time(direction: str, result: Result) -> float:
+    """Time of a message, ns."""
+    report = result.report
+    if direction == "deserialize":
+        [phase] = report["accelerators"][0]["phases"]
+        return phase["time_ns"] / MESSAGES
+    phases = {phase["name"]: phase for phase in report["hosts"][0]["phases"]}
+    return (report["window_ns"] - phases["build"]["time_ns"]) / MESSAGES
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """Time of a message by direction, bench and method; the speed-up over RpcNIC."""
+    cases = [
+        (direction, bench, method)
+        for direction, methods in METHODS.items()
+        for bench in BENCHES
+        for method in (*methods, *VARIANTS[direction], *((FAST,) if PREFETCH in methods else ()))
+    ]
+    scenarios = [_scenario(bench, direction, method) for direction, bench, method in cases]
+    rows: list[dict[str, object]] = []
+    base = {}
+    for (direction, bench, method), result in zip(
+        cases, settings.run("fig18", scenarios), strict=True
+    ):
+        time = _time(direction, result)
+        if method == RPC_NIC:
+            base[direction, bench] = time
+        rows.append(
+            {
+                "direction": direction,
+                "bench": bench,
+                "method": method,
+                "time_ns": time,
+                "speedup": base[direction, bench] / time,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _speedups(table: pd.DataFrame, method: str) -> dict[int, float]:
+    part = table[table.method == method]
+    return {int(bench): float(of) for bench, of in zip(part.bench, part.speedup, strict=True)}
+
+
+#: Benches whose contents are not public.
+SYNTHETIC = (2, 5)
+
+
+def _name(bench: int) -> str:
+    return f"Bench{bench}{' (synthetic)' if bench in SYNTHETIC else ''}"
+
+
+def _ranged(method: str, speedups: dict[int, float]) -> list[Claim]:
+    """The benches that the text names, and the others between them."""
+    stated = PAPER[method]
+    found = [
+        Claim(f"{method}: {_name(bench)}", stated.get(bench, RANGES[method]), speedups[bench], 0.1)
+        for bench in speedups
+    ]
+    most = max(speedups, key=lambda bench: speedups[bench])
+    least = min(speedups, key=lambda bench: speedups[bench])
+    return [
+        *found,
+        Claim(
+            f"{method}: bench of the highest",
+            max(stated, key=lambda bench: stated[bench]),
+            most,
+            0.0,
+        ),
+        Claim(
+            f"{method}: bench of the lowest",
+            min(stated, key=lambda bench: stated[bench]),
+            least,
+            0.0,
+        ),
+    ]
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Every bench of every method, and means."""
+    found = []
+    for method in RANGES:
+        found += _ranged(method, _speedups(table, method))
+    found += [
+        Claim(f"{CXL_CACHE}, no prefetch: {_name(bench)}", "bars only", value, None)
+        for bench, value in _speedups(table, CXL_CACHE).items()
+    ]
+    found += _gains(table)
+    found += _variants(table)
+    others = table[table.method.isin([PUSH, CXL_MEM, CXL_CACHE, PREFETCH])]
+    mean = f"mean of all {len(others)} (the paper does not say of which)"
+    found.append(Claim(mean, MEAN, float(others.speedup.mean()), None))
+    found += [
+        Claim(
+            f"mean, {method}",
+            "not stated",
+            statistics.fmean(_speedups(table, method).values()),
+            None,
+        )
+        for method in others.method.unique()
+    ]
+    return found
+
+
+def _variants(table: pd.DataFrame) -> list[Claim]:
+    """Speed-ups over RpcNIC as it is otherwise assumed."""
+    found = []
+    for direction, variants in VARIANTS.items():
+        times = table[table.direction == direction].set_index(["method", "bench"]).time_ns
+        for variant in variants:
+            for method in RANGES:
+                if method not in METHODS[direction]:
+                    continue
+                for bench in sorted(table.bench.unique()):
+                    ours = float(times[variant, bench] / times[method, bench])
+                    paper = PAPER[method].get(bench, RANGES[method])
+                    found.append(
+                        Claim(f"{method} over {variant}: {_name(bench)}", paper, ours, None)
+                    )
+    for bench, ours in _speedups(table, FAST).items():
+        paper = PAPER[PREFETCH].get(bench, RANGES[PREFETCH])
+        found.append(Claim(f"{FAST}: {_name(bench)}", paper, ours, None))
+    return found
+
+
+def _gains(table: pd.DataFrame) -> list[Claim]:
+    """What the prefetcher gains over CXL.cache without, by bench."""
+    without, ahead = (_speedups(table, method) for method in (CXL_CACHE, PREFETCH))
+    gains = {bench: 100 * (ahead[bench] / without[bench] - 1) for bench in ahead}
+    mean = Claim("prefetch gains, mean, %", GAIN, statistics.fmean(gains.values()), 0.1)
+    return [
+        mean,
+        *(
+            Claim(
+                f"prefetch gains, {_name(bench)}, %", LEAST_GAIN.get(bench, "bars only"), gain, None
+            )
+            for bench, gain in gains.items()
+        ),
+    ]
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Time over RpcNIC's, and above the bars how much faster that is."""
+    figure, panels = plt.subplots(2, 1, figsize=(10, 6), sharex=True, layout="constrained")
+    for axes, (direction, methods) in zip(panels, METHODS.items(), strict=True):
+        width = 0.8 / len(methods)
+        for place, (method, (_, colour)) in enumerate(methods.items()):
+            part = table[(table.direction == direction) & (table.method == method)]
+            at = [bench + (place - (len(methods) - 1) / 2) * width for bench in part.bench]
+            bars = axes.bar(at, 1 / part.speedup, width, color=colour, label=method)
+            if method != RPC_NIC:
+                labels = [f"{speedup:.2f}×" for speedup in part.speedup]
+                axes.bar_label(bars, labels, fontsize=6, padding=2)
+            stated = PAPER.get(method, {})
+            marks = [
+                (x, 1 / stated[bench])
+                for x, bench in zip(at, part.bench, strict=True)
+                if bench in stated
+            ]
+            if marks:
+                axes.plot(*zip(*marks, strict=True), "_", color="red", markersize=18)
+        axes.plot([], [], "_", color="red", label="paper")
+        axes.set(ylabel="time over RpcNIC's", title=direction)
+        axes.margins(y=0.12)
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
+        axes.grid(axis="x", visible=False)
+    panels[1].set_xticks(BENCHES, [_name(bench) for bench in BENCHES])
+    figure.suptitle("Messages of HyperProtoBench, 1.5 GHz (Cohet Fig. 18)")
+    return figure
+
+
+FIGURE = Figure("fig18", "remote procedure calls by bench and method", collect, claims, draw)
