@@ -19,6 +19,7 @@ use cxlab_link::Parcel;
 use cxlab_workload::thread::{Next, Thread, ThreadOp, Token};
 use cxlab_workload::{Image, Phase};
 
+use crate::audit::{Audit, Versions};
 use crate::ledger::Ledger;
 use crate::stats::{QUEUE, RequestRow, STAGE_NAMES, Stages};
 
@@ -220,6 +221,8 @@ pub struct Lanes {
     outstanding: u64,
     /// The books of operations on memory.
     pub ledger: Ledger,
+    /// What checks that nobody uses a copy that it should have lost.
+    audit: Option<Audit>,
 }
 
 /// What lanes are made from.
@@ -238,6 +241,8 @@ pub struct LanesConfig {
     pub number: u16,
     /// Whether to keep a row for each request.
     pub log: bool,
+    /// The versions of the lines of the coherence domain, where they are checked.
+    pub versions: Option<Versions>,
 }
 
 impl Lanes {
@@ -270,6 +275,7 @@ impl Lanes {
             names: phases,
             outstanding: 0,
             ledger: Ledger::new(config.number, config.log),
+            audit: config.versions.map(Audit::new),
         }
     }
 
@@ -471,6 +477,30 @@ impl Lanes {
         lane.outstanding.push(id);
         lane.changing += u32::from(!is_load(op.op));
         self.outstanding += 1;
+    }
+
+    /// The protocol gives a holder (a core, or a device's cache) the line.
+    #[inline]
+    pub fn filled(&mut self, holder: u16, line: LineAddr) {
+        if let Some(audit) = &mut self.audit {
+            audit.filled(holder, line);
+        }
+    }
+
+    /// A holder uses the copy that it has.
+    #[inline]
+    pub fn used(&mut self, holder: u16, line: LineAddr) {
+        if let Some(audit) = &mut self.audit {
+            audit.used(holder, line);
+        }
+    }
+
+    /// A holder writes the line; `None` is a device, by DMA or into the host's cache.
+    #[inline]
+    pub fn written(&mut self, holder: Option<u16>, line: LineAddr) {
+        if let Some(audit) = &mut self.audit {
+            audit.written(holder, line);
+        }
     }
 
     /// Does to memory what an access says, at its physical address. The owner holds the right.

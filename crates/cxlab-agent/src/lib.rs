@@ -2,6 +2,7 @@
 //! books of its requests, its links, and its view of the address space. Passive.
 
 mod address_map;
+mod audit;
 mod io;
 mod lanes;
 mod ledger;
@@ -9,6 +10,7 @@ mod root_ports;
 mod stats;
 
 pub use address_map::{AddressMap, Window};
+pub use audit::{Audit, Versions};
 pub use io::{interrupt_address, interrupt_at, register_address, register_at, staging};
 pub use lanes::{Access, AccessKind, Answer, Lanes, LanesConfig, ThreadPhase, Turn};
 pub use ledger::Ledger;

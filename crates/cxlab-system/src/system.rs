@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cxlab_agent::Versions;
 use cxlab_device::{
     Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
     OwnMemoryConfig,
@@ -153,6 +154,9 @@ pub struct Domain {
     pub kernel: Box<dyn ThreadedKernel>,
     /// Their memory.
     pub image: Image,
+    /// The versions of its lines, by which builds with debug assertions check that nobody uses a
+    /// copy that it should have lost.
+    versions: Option<Versions>,
 }
 
 /// Collects ports and wires while links are laid.
@@ -484,6 +488,7 @@ impl Builder<'_> {
         };
         let image = Image::new();
         kernel.prepare(&image);
+        let versions = cfg!(debug_assertions).then(Versions::default);
         let threads = (0..params.cores as usize).flat_map(|core| {
             let threads = kernel.threads(Place::Core { core });
             threads.into_iter().map(move |thread| (core as u16, thread))
@@ -524,9 +529,14 @@ impl Builder<'_> {
             phases: kernel.phases().to_vec(),
             image: image.clone(),
             log: self.notes.rows,
+            versions: versions.clone(),
             params,
         });
-        self.domains[number] = Some(Domain { kernel, image });
+        self.domains[number] = Some(Domain {
+            kernel,
+            image,
+            versions,
+        });
         match made {
             Ok(processor) => Node::Host(Host::new(Agent::Processor(processor))),
             Err(error) => unreachable!("the plan checked the caches: {error}"),
@@ -566,6 +576,7 @@ impl Builder<'_> {
             phases: domain.kernel.phases().to_vec(),
             image: domain.image.clone(),
             log: self.notes.rows,
+            versions: domain.versions.clone(),
             params,
         });
         match made {

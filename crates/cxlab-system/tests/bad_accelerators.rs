@@ -147,7 +147,7 @@ const CASES: &[Case] = &[
         "prefetch = { kind = \"strid\" }",
         "prefetch",
         &[
-            "accelerators[0].device.cache.prefetch.kind",
+            "accelerators[0].device.cache.prefetch",
             "did you mean `stride`?",
         ],
     ),

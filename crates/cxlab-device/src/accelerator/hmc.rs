@@ -54,6 +54,8 @@ pub(super) struct Entry {
     /// The UQID of a snoop whose data are owed.
     snoop: u16,
     used: bool,
+    /// The first access that waits is the one that it was made for; a prefetch is made for none.
+    asked: bool,
     /// It asks for a line of the device's own memory to be left by the host.
     flip: bool,
 }
@@ -69,6 +71,7 @@ impl Default for Entry {
             snoop: 0,
             used: false,
             flip: false,
+            asked: false,
         }
     }
 }
@@ -196,6 +199,7 @@ impl Accelerator {
             self.over(ctx, access, answer);
         } else {
             self.wait_for(id, *access, begun);
+            self.entries[id as usize].asked = true;
         }
         for action in actions.iter() {
             self.act(ctx, id, action, None);
@@ -286,6 +290,7 @@ impl Accelerator {
             snoop: 0,
             used: true,
             flip: false,
+            asked: false,
         };
         match slot {
             Some(slot) => {
@@ -319,6 +324,7 @@ impl Accelerator {
             snoop: 0,
             used: true,
             flip: false,
+            asked: false,
         };
         self.leaving.push(id);
         for action in actions.iter() {
@@ -357,11 +363,11 @@ impl Accelerator {
         entry.last = place;
     }
 
-    /// The access that an entry was made for.
+    /// The access that an entry was made for, if it was made for one that still waits.
     fn take_first(&mut self, id: u32) -> Option<Waiter> {
         let entry = &mut self.entries[id as usize];
         let place = entry.first;
-        if place == NONE {
+        if place == NONE || !std::mem::take(&mut entry.asked) {
             return None;
         }
         let waiter = self.waiters[place as usize];
@@ -382,7 +388,8 @@ impl Accelerator {
             at += self.cycles(self.params.atomic_cycles);
             self.cache[slot].locked = at.0;
         }
-        self.lanes.perform(access, Hpa(access.addr));
+        self.lanes.used(0, access.line());
+        self.perform(access, true);
         if self.lanes.waits_on(access) {
             self.spinning.push((access.line(), *access));
             return;
@@ -390,6 +397,14 @@ impl Accelerator {
         self.over(ctx, access, Answer::by_cache(begun, at));
         if access.kind.writes() {
             self.changed(ctx, access.line());
+        }
+    }
+
+    /// An access takes effect. `holds`: the line is in the cache, and not on its way to the host.
+    pub(super) fn perform(&mut self, access: &Access, holds: bool) {
+        self.lanes.perform(access, Hpa(access.addr));
+        if access.kind.writes() {
+            self.lanes.written(holds.then_some(0), access.line());
         }
     }
 
@@ -516,7 +531,7 @@ impl Accelerator {
                 let first = self.entries[id as usize].first;
                 if first != NONE {
                     let access = self.waiters[first as usize].access;
-                    self.lanes.perform(&access, Hpa(access.addr));
+                    self.perform(&access, false);
                 }
                 self.send(ctx, line, Opcode::D2hData, id, message, false);
             }
@@ -529,14 +544,16 @@ impl Accelerator {
             (Action::CompleteStore, None) => {
                 // A push of a line that the cache owns: it is stored here, and given up.
                 if let Some(waiter) = self.take_first(id) {
-                    self.lanes.perform(&waiter.access, Hpa(waiter.access.addr));
+                    self.lanes.used(0, line);
+                    self.perform(&waiter.access, true);
                     let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
                     let answer = Answer::by_cache(SimTime(waiter.begun), at);
                     self.over(ctx, &waiter.access, answer);
                 }
             }
-            (Action::CompleteLoad | Action::CompleteLoadOnce, Some(message))
-            | (Action::CompleteStore, Some(message)) => self.complete(ctx, id, message, true),
+            (Action::CompleteLoad | Action::CompleteStore, Some(message)) => {
+                self.complete(ctx, id, message, true);
+            }
             (Action::CompleteFlush, _) if self.entries[id as usize].flip => self.flipped(line),
             (Action::CompleteWrite | Action::CompleteFlush, Some(message)) => {
                 self.complete(ctx, id, message, false);
@@ -560,7 +577,8 @@ impl Accelerator {
             }
         }
         if performs {
-            self.lanes.perform(&access, Hpa(access.addr));
+            self.lanes.filled(0, access.line());
+            self.perform(&access, true);
             if self.lanes.waits_on(&access) {
                 self.spinning.push((access.line(), access));
                 return;
@@ -594,12 +612,19 @@ impl Accelerator {
     /// Nothing is under way for a line any more.
     fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Entry {
-            state, slot, first, ..
+            line,
+            state,
+            slot,
+            first,
+            ..
         } = self.entries[id as usize];
         match slot {
             Some(slot) => {
                 self.cache[slot].entry = NONE;
                 self.cache[slot].line = state.line;
+                if state.line != Line::I {
+                    self.lanes.filled(0, line);
+                }
                 self.cache.unpin(slot);
                 if state.line == Line::I {
                     self.cache.remove(slot);

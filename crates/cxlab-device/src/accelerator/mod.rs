@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use cxlab_agent::{
     Access, AccessKind, Answer, Lanes, LanesConfig, RequestRow, RequesterStats, RootPorts, Turn,
+    Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
@@ -61,6 +62,8 @@ pub struct AcceleratorConfig {
     pub image: Image,
     /// Whether to keep a row for each completed request.
     pub log: bool,
+    /// The versions of the lines of its coherence domain, where they are checked.
+    pub versions: Option<Versions>,
 }
 
 /// Kinds of wake-up, in the upper bits of a token; ports use their number.
@@ -153,6 +156,7 @@ impl Accelerator {
                 window: params.window,
                 number: config.number,
                 log: config.log,
+                versions: config.versions,
             }),
             host: config.host,
             port_id: config.port_id,

@@ -225,7 +225,8 @@ impl Accelerator {
             at += atomic;
             way.locked = at.0;
         }
-        self.lanes.perform(access, Hpa(access.addr));
+        self.lanes.used(0, line);
+        self.perform(access, true);
         if self.lanes.waits_on(access) {
             self.spinning.push((line, *access));
             return;
@@ -353,6 +354,7 @@ impl Accelerator {
                 out = Some(own.dmc.remove(slot));
             }
             own.dmc.insert(line, DmcWay::default());
+            self.lanes.filled(0, line);
         }
         let (ready, rest): (Vec<Waiter>, Vec<Waiter>) = own
             .waiters
@@ -388,7 +390,7 @@ impl Accelerator {
                 way.locked = at.0;
             }
         }
-        self.lanes.perform(&access, Hpa(access.addr));
+        self.perform(&access, true);
         if self.lanes.waits_on(&access) {
             self.spinning.push((line, access));
             return;
@@ -441,7 +443,12 @@ impl Accelerator {
             self.ask_medium(ctx, Job::WriteBack, line, true);
         }
         self.changed(ctx, line);
-        self.ask_medium(ctx, Job::Host(message), line, false);
+        if message.opcode == Opcode::MemInv {
+            // The host takes the line without its data.
+            self.answer_host(ctx, &message);
+        } else {
+            self.ask_medium(ctx, Job::Host(message), line, false);
+        }
     }
 
     fn take_delayed_reads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
@@ -458,6 +465,7 @@ impl Accelerator {
         let mut answer = *message;
         answer.opcode = match message.channel() {
             Channel::M2sRwd => Opcode::Cmp,
+            _ if message.opcode == Opcode::MemInv => Opcode::Cmp,
             _ => Opcode::MemData,
         };
         answer.stages.device += self.params.egress().0 as u32;

@@ -98,6 +98,10 @@ pub(super) struct Txn {
     pub(super) parent: u32,
     /// Of a write: whether a cache may hold the line still.
     pub(super) keeps: bool,
+    /// Whether the device that owns the line is being told that the host takes it.
+    pub(super) claiming: bool,
+    /// Whether it has been told.
+    pub(super) claimed: bool,
     /// When it reached the home agent.
     pub(super) arrived: u64,
     /// How long memory took.
@@ -127,6 +131,8 @@ impl Txn {
             next: NONE,
             parent: NONE,
             keeps: false,
+            claiming: false,
+            claimed: false,
             arrived: 0,
             media_ps: 0,
             way_ps: 0,
@@ -396,6 +402,7 @@ impl Processor {
                 }
                 self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
             }
+            What::Device(_) | What::DmaWrite if self.must_claim(&txn) => self.claim(ctx, id),
             What::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
             What::DmaRead | What::DmaWrite => {
                 let request = Self::dma_request(txn.what);
@@ -404,6 +411,28 @@ impl Processor {
             What::Recall => self.apply(ctx, id, Event::EvictEntry),
             What::Evict | What::Free => {}
         }
+    }
+
+    /// Whether a transaction takes, without its data, a line of a Type 2 device that nobody here
+    /// holds: the device must hear of it, as it would of a read.
+    fn must_claim(&self, txn: &Txn) -> bool {
+        let request = match txn.what {
+            What::Device(request) => request,
+            what => Self::dma_request(what),
+        };
+        let without_data = matches!(
+            request,
+            Request::RdOwnNoData
+                | Request::ItoMWr
+                | Request::WrCur
+                | Request::WrInv
+                | Request::WoWrInv
+                | Request::WoWrInvF
+        );
+        without_data
+            && txn.state.filter == Filter::Invalid
+            && !txn.claimed
+            && self.is_device_biased(txn.line)
     }
 
     /// The cores settle it among themselves; `snooped` says whether one had to be asked.
@@ -523,6 +552,11 @@ impl Processor {
             unreachable!("a transaction that is over had its line")
         };
         self.llc[slot].filter = txn.state.filter;
+        if txn.what == What::Own {
+            // The table asks devices; the other cores are asked here.
+            let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
+            self.llc[slot].dirty |= dirty;
+        }
         if txn.is_miss() {
             self.grant(&txn, slot);
         }
@@ -546,6 +580,7 @@ impl Processor {
             _ => Held::Shared,
         };
         self.llc[slot].cores |= me;
+        self.lanes.filled(txn.core, txn.line);
         let core = &mut self.cores[txn.core as usize];
         let held = held.max(core.caches.held(txn.line));
         if let Some((line, was)) = core.caches.insert(txn.line, held) {

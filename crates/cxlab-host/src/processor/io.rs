@@ -272,6 +272,7 @@ impl Processor {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
         self.lanes.image().copy(there, hpa, bytes);
+        self.lanes.written(None, txn.line);
         self.changed(ctx, txn.line);
     }
 

@@ -26,9 +26,28 @@ impl Processor {
         self.nodes.partition_point(|node| node.base <= hpa) - 1
     }
 
-    /// Asks for a line of a transaction, after `delay_ps` in the home agent.
+    /// Whether a line lies in the memory of a Type 2 device, which keeps its bias.
+    pub(super) fn is_device_biased(&self, line: LineAddr) -> bool {
+        let owner = self.map.locate(Hpa(line.0 * LINE_BYTES));
+        owner.is_some_and(|(device, _)| self.devices.contains(&device))
+    }
+
+    /// Tells the device that owns a line that the host takes it.
+    pub(super) fn claim(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        self.txns[id as usize].claiming = true;
+        self.read_memory(ctx, id, 0);
+    }
+
+    /// Asks for a line of a transaction, after `delay_ps` in the home agent. A line of CXL memory
+    /// that is being written is asked for when that is done: requests and writes travel in classes
+    /// of their own and may pass one another.
     pub(super) fn read_memory(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, delay_ps: u64) {
-        self.send(ctx, id, false, delay_ps);
+        let line = self.txns[id as usize].line;
+        if self.writing.contains(&line) {
+            self.held_reads.push((line, id));
+        } else {
+            self.send(ctx, id, false, delay_ps);
+        }
     }
 
     /// A modified line goes back to memory; `parent` is the transaction that waits for it, or
@@ -45,6 +64,9 @@ impl Processor {
         txn.parent = parent;
         txn.keeps = keeps;
         let id = self.open(txn);
+        if Hpa(line.0 * LINE_BYTES) < LOCAL_BASE {
+            self.writing.push(line);
+        }
         self.send(ctx, id, true, 0);
     }
 
@@ -73,7 +95,11 @@ impl Processor {
                 tag: id,
                 source: self.port_id,
                 destination: device,
-                opcode: if write { Opcode::MemWr } else { Opcode::MemRd },
+                opcode: match (write, self.txns[id as usize].claiming) {
+                    (true, _) => Opcode::MemWr,
+                    (false, true) => Opcode::MemInv,
+                    (false, false) => Opcode::MemRd,
+                },
                 vc: 0,
                 hops: 0,
                 meta: match write && !self.txns[id as usize].keeps {
@@ -114,14 +140,40 @@ impl Processor {
     }
 
     fn memory_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let Txn { what, parent, .. } = self.txns[id as usize];
+        let Txn {
+            line, what, parent, ..
+        } = self.txns[id as usize];
+        let txn = &mut self.txns[id as usize];
+        if txn.claiming {
+            (txn.claiming, txn.claimed) = (false, true);
+            self.proceed(ctx, id);
+            return;
+        }
         if what != What::Evict {
             self.apply(ctx, id, Event::ReadDone);
             return;
         }
         self.close(id);
+        self.written(ctx, line);
         if parent != NONE {
             self.apply(ctx, parent, Event::Written);
+        }
+    }
+
+    /// A line of CXL memory has been written: who waits to read it may, unless it is being written
+    /// again.
+    fn written(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        let Some(at) = self.writing.iter().position(|one| *one == line) else {
+            return;
+        };
+        self.writing.swap_remove(at);
+        if self.writing.contains(&line) {
+            return;
+        }
+        let held = self.held_reads.iter().position(|(one, _)| *one == line);
+        if let Some(at) = held {
+            let (_, id) = self.held_reads.swap_remove(at);
+            self.send(ctx, id, false, 0);
         }
     }
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use cxlab_agent::{
     Access, AccessKind, AddressMap, Answer, Lanes, LanesConfig, RequestRow, RequesterStats,
-    RootPorts, Turn,
+    RootPorts, Turn, Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
@@ -73,6 +73,8 @@ pub struct ProcessorConfig {
     pub image: Image,
     /// Whether to keep a row for each completed request.
     pub log: bool,
+    /// The versions of the lines of its coherence domain, where they are checked.
+    pub versions: Option<Versions>,
 }
 
 /// Kinds of wake-up, in the upper bits of a token; ports use their number.
@@ -125,6 +127,9 @@ pub struct Processor {
     /// Transactions that found every way of their set busy.
     stalled: VecDeque<u32>,
     returned: Vec<Returned>,
+    /// Lines of CXL memory that are being written, and reads that wait for that.
+    writing: Vec<LineAddr>,
+    held_reads: Vec<(LineAddr, u32)>,
     /// Spinning operations, and the line that each waits for a change of.
     spinning: Vec<(LineAddr, Access)>,
     stats: ProcessorStats,
@@ -163,6 +168,7 @@ impl Processor {
                 window: params.window,
                 number: config.number,
                 log: config.log,
+                versions: config.versions,
             }),
             cores: cores?,
             llc: caches::lru(params.llc.size, params.llc.ways)?,
@@ -181,6 +187,8 @@ impl Processor {
             free_behind: Vec::new(),
             stalled: VecDeque::new(),
             returned: Vec::new(),
+            writing: Vec::new(),
+            held_reads: Vec::new(),
             spinning: Vec::new(),
             stats: ProcessorStats::default(),
             params,
@@ -381,12 +389,23 @@ impl Processor {
                 self.params.lookup()
             }
         };
+        let holder = self.holder_of(access);
+        self.lanes.used(holder, access.line());
         self.take_effect(ctx, access, Answer::by_cache(now, now + time));
+    }
+
+    /// The core that an access is of.
+    fn holder_of(&self, access: &Access) -> u16 {
+        self.core_of[self.lanes.lane_of(access.op)]
     }
 
     /// An access takes effect now, while its core holds the line, and is over then or later.
     fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
         self.lanes.perform(access, Hpa(access.addr));
+        if access.kind.writes() {
+            let holder = self.holder_of(access);
+            self.lanes.written(Some(holder), access.line());
+        }
         if self.lanes.waits_on(access) {
             self.spinning.push((access.line(), *access));
             return;
@@ -418,6 +437,7 @@ impl Processor {
             match self.cores[number as usize].caches.access(line, false) {
                 Some(_) => {
                     let at = ctx.now() + self.params.l1.access_time;
+                    self.lanes.used(number, line);
                     self.take_effect(ctx, &access, Answer::by_cache(begun, at));
                 }
                 None => self.ask(ctx, number, &access, begun),
