@@ -270,10 +270,15 @@ impl Accelerator {
                 Room::Free => Some(self.cache.insert(line, Way::default())),
                 Room::Pinned => return None,
                 Room::Evict(block) => {
-                    if self.free.len() < 2 {
+                    let victim = self.cache.find(block.victim)?;
+                    let silent =
+                        self.cache[victim].line != Line::M && !self.params.cache.clean_evict;
+                    if !silent && self.free.len() < 2 {
                         return None;
                     }
-                    if let Some(victim) = self.cache.find(block.victim) {
+                    if silent {
+                        self.drop_clean(victim);
+                    } else {
                         self.evict(ctx, victim);
                     }
                     Some(self.cache.insert(line, Way::default()))
@@ -300,6 +305,13 @@ impl Accelerator {
             None => self.leaving.push(id),
         }
         Some(id)
+    }
+
+    /// A clean line makes room, and nobody hears of it.
+    fn drop_clean(&mut self, slot: Slot) {
+        let (_, way) = self.cache.remove(slot);
+        debug_assert!(step(LineState::stable(way.line), Event::EvictSilently).is_some());
+        self.hmc.clean_evictions += 1;
     }
 
     /// A line makes room.

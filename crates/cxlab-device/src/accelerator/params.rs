@@ -47,6 +47,9 @@ pub struct HmcParams {
     pub request_cycles: u32,
     /// Cycles from the link to the element. Default 100 (*assumed*).
     pub response_cycles: u32,
+    /// Whether a clean line that makes room is announced (`CleanEvictNoData`), which keeps the host's
+    /// directory exact and takes a request, or dropped silently. Default true.
+    pub clean_evict: bool,
     /// What fetches lines of host memory ahead of the elements: `stride` is the multi-stride
     /// prefetcher of Cohet, section V-B2. It takes at most half of the requests under way. Default
     /// none.
@@ -62,6 +65,7 @@ impl Default for HmcParams {
             misses: 128,
             request_cycles: 100,
             response_cycles: 100,
+            clean_evict: true,
             prefetch: None,
         }
     }
