@@ -1,6 +1,7 @@
 //! What every component that issues requests shares, on the host's side and on the device's: the
 //! books of its requests, its links, and its view of the address space. Passive.
 
+mod access;
 mod address_map;
 mod audit;
 mod io;
@@ -9,10 +10,11 @@ mod ledger;
 mod root_ports;
 mod stats;
 
+pub use access::{Access, AccessKind, Answer, Turn};
 pub use address_map::{AddressMap, Window};
 pub use audit::{Audit, Versions};
 pub use io::{interrupt_address, interrupt_at, register_address, register_at, staging};
-pub use lanes::{Access, AccessKind, Answer, Lanes, LanesConfig, ThreadPhase, Turn};
+pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;
 pub use root_ports::RootPorts;
 pub use stats::{

@@ -9,6 +9,7 @@ mod hmc;
 mod io;
 mod own;
 mod params;
+mod replies;
 
 use std::collections::VecDeque;
 

@@ -21,6 +21,7 @@ mod home;
 mod io;
 mod memory;
 mod params;
+mod serve;
 mod stats;
 
 use std::collections::VecDeque;

@@ -1,0 +1,363 @@
+//! What the host says to the host-memory cache: answers to its requests, and snoops; and what the
+//! cache says.
+
+use cxlab_agent::{Access, AccessKind, Answer, PROCESS, QUEUE, stages_of};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
+use cxlab_protocol::coherence::cache_message::{Reply, Request};
+use cxlab_protocol::coherence::fields::GoState;
+use cxlab_protocol::coherence::message::Snoop;
+use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
+
+use super::hmc::{Entry, Found, NONE, Waiter};
+use super::{Accelerator, RETRY, SNOOP};
+
+impl Accelerator {
+    /// A message of CXL.cache arrives.
+    pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        if message.channel() == Channel::H2dReq {
+            self.snooped(ctx, message);
+            return;
+        }
+        let reply = match message.opcode {
+            // The host's answer to a request for the device's own memory.
+            Opcode::MemRdFwd => Some(Reply::Go(GoState::Invalid)),
+            opcode => Reply::from_opcode(opcode, message.cache.granted),
+        };
+        let Some(reply) = reply else {
+            panic!("{:?} is not modelled", message.opcode)
+        };
+        self.apply(ctx, message.tag, Event::Reply(reply), message);
+    }
+
+    /// A snoop arrives. While an atomic operation keeps the line, it waits.
+    fn snooped(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let Some(snoop) = Snoop::from_cache_opcode(message.opcode) else {
+            panic!("{:?} is no snoop", message.opcode)
+        };
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        let slot = self.cache.find(line);
+        if let Some(slot) = slot
+            && self.cache[slot].locked > ctx.now().0
+        {
+            let at = SimTime(self.cache[slot].locked);
+            self.delayed.push((at.0, *message));
+            ctx.wake_at(at, SNOOP);
+            return;
+        }
+        self.hmc.snoops += 1;
+        let busy = match slot {
+            Some(slot) => self.cache[slot].entry,
+            None => self.leaving(line),
+        };
+        if busy != NONE {
+            self.apply(ctx, busy, Event::Snp(snoop), message);
+            return;
+        }
+        let held = slot.map_or(Line::I, |slot| self.cache[slot].line);
+        let Some((next, actions)) = step(LineState::stable(held), Event::Snp(snoop)) else {
+            panic!("a snoop in {held:?} breaks CXL.cache")
+        };
+        self.hmc.snooped_modified += u64::from(held == Line::M);
+        for action in actions.iter() {
+            match action {
+                Action::Answer(answer) => self.send(ctx, line, answer.opcode(), 0, message, false),
+                Action::SnoopData => self.send(ctx, line, Opcode::D2hData, 0, message, false),
+                _ => {}
+            }
+        }
+        if let Some(slot) = slot {
+            self.cache[slot].line = next.line;
+            if next.line == Line::I {
+                self.cache.remove(slot);
+                self.changed(ctx, line);
+            }
+        }
+    }
+
+    /// Snoops that waited for atomic operations.
+    pub(super) fn take_delayed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        let mut at = 0;
+        while at < self.delayed.len() {
+            if self.delayed[at].0 <= now {
+                let (_, message) = self.delayed.remove(at);
+                self.snooped(ctx, &message);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// A message has come for an entry.
+    ///
+    /// # Panics
+    /// If the table says nothing: it broke the protocol, which is our own mistake.
+    fn apply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event, message: &Message) {
+        let entry = &mut self.entries[id as usize];
+        assert!(entry.used, "a message for a CQID that is free");
+        let Some((next, actions)) = step(entry.state, event) else {
+            panic!("{event:?} in {:?} breaks CXL.cache", entry.state)
+        };
+        entry.state = next;
+        if matches!(event, Event::Snp(_)) {
+            entry.snoop = message.cache.uqid;
+        }
+        for action in actions.iter() {
+            self.act(ctx, id, action, Some(message));
+        }
+        if next.is_settled() {
+            self.settle(ctx, id);
+        }
+    }
+
+    /// Does what the table says of an entry.
+    pub(super) fn act(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        action: Action,
+        message: Option<&Message>,
+    ) {
+        let Entry {
+            line, slot, snoop, ..
+        } = self.entries[id as usize];
+        match (action, message) {
+            (Action::Send(request), _) => self.ask(ctx, id, line, request),
+            (Action::Answer(answer), Some(message)) => {
+                self.send(ctx, line, answer.opcode(), id, message, false);
+            }
+            (Action::SnoopData, Some(message)) => {
+                let mut to = *message;
+                to.cache.uqid = snoop;
+                self.send(ctx, line, Opcode::D2hData, id, &to, false);
+            }
+            (Action::WriteData, Some(message)) => {
+                let first = self.entries[id as usize].first;
+                if first != NONE {
+                    let access = self.waiters[first as usize].access;
+                    self.perform(&access, false);
+                }
+                self.send(ctx, line, Opcode::D2hData, id, message, false);
+            }
+            (Action::EvictData, Some(message)) => {
+                self.send(ctx, line, Opcode::D2hData, id, message, false);
+            }
+            (Action::BogusData, Some(message)) => {
+                self.send(ctx, line, Opcode::D2hData, id, message, true);
+            }
+            (Action::CompleteStore, None) => {
+                // A push of a line that the cache owns: it is stored here, and given up.
+                if let Some(waiter) = self.take_first(id) {
+                    self.lanes.used(0, line);
+                    self.perform(&waiter.access, true);
+                    let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
+                    let answer = Answer::by_cache(SimTime(waiter.begun), at);
+                    self.over(ctx, &waiter.access, answer);
+                }
+            }
+            (Action::CompleteLoad | Action::CompleteStore, Some(message)) => {
+                self.complete(ctx, id, message, true);
+            }
+            (Action::CompleteFlush, _) if self.entries[id as usize].flip => self.flipped(line),
+            (Action::CompleteWrite | Action::CompleteFlush, Some(message)) => {
+                self.complete(ctx, id, message, false);
+            }
+            (Action::Drop, _) if slot.is_some() => self.changed(ctx, line),
+            _ => {}
+        }
+    }
+
+    /// The access that an entry was made for is answered by a message.
+    fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, performs: bool) {
+        let Some(Waiter { access, begun, .. }) = self.take_first(id) else {
+            return;
+        };
+        let now = ctx.now();
+        let mut at = now;
+        if access.kind == AccessKind::Atomic {
+            at += self.cycles(self.params.atomic_cycles);
+            if let Some(slot) = self.entries[id as usize].slot {
+                self.cache[slot].locked = at.0;
+            }
+        }
+        if performs {
+            self.lanes.filled(0, access.line());
+            self.perform(&access, true);
+            if self.lanes.waits_on(&access) {
+                self.spinning.push((access.line(), access));
+                return;
+            }
+        }
+        let total = at.0 - begun;
+        let ends = (self.params.egress() + self.params.ingress()).0 + (at - now).0;
+        let mut stages = stages_of(&message.stages, ends.min(total), 0);
+        let sum: u64 = stages.iter().sum();
+        if sum <= total {
+            stages[QUEUE] += total - sum;
+        } else {
+            // It waited for an earlier access's request, which had begun before.
+            stages = Default::default();
+            stages[QUEUE] = total;
+        }
+        debug_assert!(stages[PROCESS] <= total);
+        let answer = Answer {
+            begun: SimTime(begun),
+            at,
+            device: cxlab_agent::LOCAL,
+            hops: message.hops,
+            stages,
+        };
+        self.over(ctx, &access, answer);
+        if access.kind.writes() {
+            self.changed(ctx, access.line());
+        }
+    }
+
+    /// Nothing is under way for a line any more.
+    fn settle(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Entry {
+            line,
+            state,
+            slot,
+            first,
+            ..
+        } = self.entries[id as usize];
+        match slot {
+            Some(slot) => {
+                self.cache[slot].entry = NONE;
+                self.cache[slot].line = state.line;
+                if state.line != Line::I {
+                    self.lanes.filled(0, line);
+                }
+                self.cache.unpin(slot);
+                if state.line == Line::I {
+                    self.cache.remove(slot);
+                }
+            }
+            None => self.leaving.retain(|other| *other != id),
+        }
+        self.entries[id as usize].used = false;
+        self.free.push(id);
+        let mut place = first;
+        while place != NONE {
+            let Waiter {
+                access,
+                begun,
+                next,
+            } = self.waiters[place as usize];
+            self.free_waiters.push(place);
+            place = next;
+            self.again(ctx, access, SimTime(begun));
+        }
+        self.retry(ctx);
+    }
+
+    /// An access that waited looks again.
+    pub(super) fn again(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime) {
+        if access.addr >= cxlab_workload::thread::SCRATCH_BASE {
+            return self.buffered(ctx, &access, begun);
+        }
+        if self.look(ctx, &access, begun, false) == Found::Blocked {
+            self.postponed.push_back((access, begun.0));
+        }
+    }
+
+    /// A CQID or a way has become free.
+    fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for _ in 0..self.postponed.len() {
+            if let Some((access, begun)) = self.postponed.pop_front() {
+                self.again(ctx, access, SimTime(begun));
+            }
+        }
+        let mut blocked = std::mem::take(&mut self.blocked);
+        for lane in blocked.drain(..) {
+            self.wake_lane(ctx, lane as usize, ctx.now());
+        }
+        if self.blocked.is_empty() {
+            self.blocked = blocked;
+        }
+    }
+
+    /// A line may have another value now: who spins on it looks again.
+    pub(super) fn changed(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        if self.spinning.is_empty() {
+            return;
+        }
+        let (look, keep): (Vec<_>, Vec<_>) =
+            self.spinning.drain(..).partition(|(on, _)| *on == line);
+        self.spinning = keep;
+        for (_, access) in look {
+            self.postponed
+                .push_back((access, self.lanes.issued(access.op).0));
+        }
+        ctx.wake_at(ctx.now(), RETRY);
+    }
+
+    /// Accesses that could not go on try again.
+    pub(super) fn take_postponed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.retry(ctx);
+    }
+
+    fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, line: LineAddr, request: Request) {
+        let push = request == Request::DirtyEvictPush;
+        self.hmc.pushes += u64::from(push || request == Request::ItoMWr);
+        self.roots.send(
+            ctx,
+            Message {
+                hpa: Hpa(line.0 * LINE_BYTES),
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag: id,
+                source: self.port_id,
+                destination: self.host,
+                opcode: request.opcode(),
+                vc: 0,
+                hops: 0,
+                meta: MemMeta::NONE,
+                cache: CacheMeta {
+                    push,
+                    ..CacheMeta::NONE
+                },
+                lines: 1,
+                data: 0,
+            },
+        );
+    }
+
+    /// Answers a message of the host, to the UQID that it names.
+    fn send(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        line: LineAddr,
+        opcode: Opcode,
+        tag: u32,
+        to: &Message,
+        bogus: bool,
+    ) {
+        self.roots.send(
+            ctx,
+            Message {
+                hpa: Hpa(line.0 * LINE_BYTES),
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag,
+                source: self.port_id,
+                destination: to.source,
+                opcode,
+                vc: 0,
+                hops: 0,
+                meta: MemMeta::NONE,
+                cache: CacheMeta {
+                    uqid: to.cache.uqid,
+                    bogus,
+                    ..CacheMeta::NONE
+                },
+                lines: 1,
+                data: 0,
+            },
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! How the home agent serves a transaction that has its line: what the cores settle among themselves,
+//! what the table says of devices, and what is answered.
+
+use cxlab_agent::{Answer, CACHE, MEDIA, PROCESS, QUEUE, STAGE_NAMES};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_memory::Slot;
+use cxlab_protocol::coherence::cache_home::{Action, CORES, Event, Filter, Found, Phase, step};
+use cxlab_protocol::coherence::cache_message::Request;
+use cxlab_protocol::coherence::fields::GoState;
+use cxlab_protocol::coherence::message::Snoop;
+
+use super::caches::Held;
+use super::home::{Behind, Txn, What};
+use super::{FINISH, NONE, Processor};
+
+/// Position of `coherence` in the stages.
+const COHERENCE: usize = 7;
+
+impl Processor {
+    /// A time that a transaction waited for has come.
+    pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = self.txns[id as usize];
+        if let Some(found) = self.txns[id as usize].found.take() {
+            match txn.state.is_busy() {
+                true => self.apply(ctx, id, Event::CoresAnswered(found)),
+                false => self.conclude(ctx, id),
+            }
+            return;
+        }
+        let Some(slot) = txn.slot else {
+            unreachable!("a transaction that waits has its line")
+        };
+        let cores = txn.state.filter.holders().contains(CORES);
+        let alone = txn.state.filter == Filter::Any(CORES);
+        match txn.what {
+            What::Read if cores => {
+                let (dirty, alone) = self.share_copies(slot, u32::from(txn.core), false);
+                self.on_die(ctx, id, dirty, alone);
+            }
+            What::Own if alone => {
+                let (dirty, any) = self.drop_copies(ctx, slot, u32::from(txn.core));
+                self.on_die(ctx, id, dirty, any);
+            }
+            What::WriteBack => {
+                let (dirty, _) = self.share_copies(slot, NONE, true);
+                let way = &mut self.llc[slot];
+                if dirty | std::mem::take(&mut way.dirty) {
+                    self.write_memory(ctx, txn.line, NONE, true);
+                }
+                self.conclude(ctx, id);
+            }
+            What::Demote => {
+                let was = self.cores[txn.core as usize].caches.drop_line(txn.line);
+                let way = &mut self.llc[slot];
+                way.cores &= !(1 << txn.core);
+                way.dirty |= was == Held::Modified;
+                self.conclude(ctx, id);
+            }
+            What::Read => self.apply(ctx, id, Event::CoreRead),
+            What::Own => self.apply(ctx, id, Event::CoreOwn),
+            What::Flush => {
+                let (dirty, _) = self.drop_copies(ctx, slot, NONE);
+                let way = &mut self.llc[slot];
+                way.data = false;
+                if dirty | std::mem::take(&mut way.dirty) {
+                    let keeps = !txn.state.filter.holders().without(CORES).is_empty();
+                    self.write_memory(ctx, txn.line, NONE, keeps);
+                }
+                self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
+            }
+            What::Device(_) | What::DmaWrite if self.must_claim(&txn) => self.claim(ctx, id),
+            What::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
+            What::DmaRead | What::DmaWrite => {
+                let request = Self::dma_request(txn.what);
+                self.apply(ctx, id, Event::Request(txn.peer, request));
+            }
+            What::Recall => self.apply(ctx, id, Event::EvictEntry),
+            What::Evict | What::Free => {}
+        }
+    }
+
+    /// Whether a transaction takes, without its data, a line of a Type 2 device that nobody here
+    /// holds: the device must hear of it, as it would of a read.
+    fn must_claim(&self, txn: &Txn) -> bool {
+        let request = match txn.what {
+            What::Device(request) => request,
+            what => Self::dma_request(what),
+        };
+        let without_data = matches!(
+            request,
+            Request::RdOwnNoData
+                | Request::ItoMWr
+                | Request::WrCur
+                | Request::WrInv
+                | Request::WoWrInv
+                | Request::WoWrInvF
+        );
+        without_data
+            && txn.state.filter == Filter::Invalid
+            && !txn.claimed
+            && self.is_device_biased(txn.line)
+    }
+
+    /// The cores settle it among themselves; `snooped` says whether one had to be asked.
+    fn on_die(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, dirty: bool, snooped: bool) {
+        let txn = &mut self.txns[id as usize];
+        if let Some(slot) = txn.slot {
+            self.llc[slot].dirty |= dirty;
+        }
+        if snooped {
+            txn.found = Some(Found::Clean);
+            ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
+        } else {
+            self.conclude(ctx, id);
+        }
+    }
+
+    /// Something has happened to a line: the table says what follows.
+    ///
+    /// # Panics
+    /// If it says nothing: a message broke the protocol, which is our own mistake.
+    pub(super) fn apply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
+        let mut event = Some(event);
+        while let Some(what) = event.take() {
+            let before = self.txns[id as usize].state;
+            let Some((next, actions)) = step(before, what) else {
+                panic!("{what:?} in {before:?} breaks CXL.cache")
+            };
+            self.txns[id as usize].state = next;
+            for action in actions.iter() {
+                event = self.act(ctx, id, action).or(event);
+            }
+        }
+        if !self.txns[id as usize].state.is_busy() {
+            self.conclude(ctx, id);
+        }
+    }
+
+    /// Does what the table says; what follows at once is returned.
+    fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, action: Action) -> Option<Event> {
+        let txn = self.txns[id as usize];
+        let slot = txn.slot?;
+        match action {
+            Action::Snoop(snoop, peers) => self.snoop_devices(ctx, id, snoop, peers),
+            Action::SnoopCores(snoop) => return self.snoop_cores(ctx, id, slot, snoop),
+            Action::ReadLlc if self.llc[slot].data => return Some(Event::ReadDone),
+            Action::ReadMemory | Action::ReadLlc => {
+                self.stats.memory_reads += 1;
+                self.read_memory(ctx, id, 0);
+            }
+            Action::WriteMemory => {
+                let waits = matches!(txn.state.phase, Phase::Writing(_));
+                self.llc[slot].dirty = false;
+                let keeps = txn.state.filter != Filter::Invalid;
+                self.write_memory(ctx, txn.line, if waits { id } else { NONE }, keeps);
+            }
+            Action::WriteLlc => {
+                let way = &mut self.llc[slot];
+                (way.data, way.dirty) = (true, true);
+            }
+            Action::FillLlc => self.llc[slot].data = true,
+            Action::Reply(..) if txn.what == What::DmaRead => self.dma_read(ctx, id),
+            Action::Reply(..) if txn.what == What::DmaWrite => {
+                self.dma_write(ctx, id);
+                return Some(Event::PulledData(false));
+            }
+            Action::Reply(_, reply) => self.reply(ctx, id, reply),
+            Action::GrantCores(GoState::Invalid) => {}
+            Action::GrantCores(state) => {
+                let way = &mut self.llc[slot];
+                way.data = true;
+                way.dirty |= state == GoState::Modified;
+            }
+        }
+        None
+    }
+
+    /// The cores do what a snoop says, and the last-level cache with them.
+    fn snoop_cores(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        slot: Slot,
+        snoop: Snoop,
+    ) -> Option<Event> {
+        let (dirty, asked) = match snoop {
+            Snoop::Inv => self.drop_copies(ctx, slot, NONE),
+            Snoop::Data => self.share_copies(slot, NONE, false),
+            Snoop::Cur => self.share_copies(slot, NONE, true),
+        };
+        let way = &mut self.llc[slot];
+        let dirty = dirty | way.dirty;
+        let found = match (way.data, dirty) {
+            (_, true) => Found::Dirty,
+            (true, false) => Found::Clean,
+            (false, false) => Found::Nothing,
+        };
+        // A current value leaves the line as it is; the others hand it over, or have it written.
+        way.dirty = dirty && snoop == Snoop::Cur;
+        way.data &= snoop != Snoop::Inv;
+        if !asked {
+            return Some(Event::CoresAnswered(found));
+        }
+        self.txns[id as usize].found = Some(found);
+        ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
+        None
+    }
+
+    /// Whether a transaction waits for snooped devices.
+    pub(super) fn is_snooping(&self, id: u32) -> bool {
+        matches!(self.txns[id as usize].state.phase, Phase::Snooping(_))
+    }
+
+    /// A transaction is over: its accesses take effect, and the line is free for the next.
+    fn conclude(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = self.txns[id as usize];
+        let Some(slot) = txn.slot else {
+            unreachable!("a transaction that is over had its line")
+        };
+        self.llc[slot].filter = txn.state.filter;
+        if txn.what == What::Own {
+            // The table asks devices; the other cores are asked here.
+            let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
+            self.llc[slot].dirty |= dirty;
+        }
+        if txn.is_miss() {
+            self.grant(&txn, slot);
+        }
+        self.answer(ctx, id);
+        self.release(ctx, &txn, slot);
+        self.close(id);
+        if txn.what == What::DmaWrite {
+            self.dma_written(ctx, &txn);
+        }
+        self.retry(ctx, &txn);
+    }
+
+    /// The core that asked takes the line in.
+    fn grant(&mut self, txn: &Txn, slot: Slot) {
+        let me = 1 << txn.core;
+        let others = self.llc[slot].cores & !me;
+        let alone = txn.state.filter == Filter::Any(CORES);
+        let held = match txn.what {
+            What::Own => Held::Modified,
+            _ if others == 0 && alone => Held::Exclusive,
+            _ => Held::Shared,
+        };
+        self.llc[slot].cores |= me;
+        self.lanes.filled(txn.core, txn.line);
+        let core = &mut self.cores[txn.core as usize];
+        let held = held.max(core.caches.held(txn.line));
+        if let Some((line, was)) = core.caches.insert(txn.line, held) {
+            self.left_core(line, was, txn.core);
+        }
+        let core = &mut self.cores[txn.core as usize];
+        if let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line) {
+            core.asking.swap_remove(at);
+        }
+    }
+
+    /// A line has left a core's caches to make room.
+    fn left_core(&mut self, line: LineAddr, was: Held, core: u16) {
+        let Some(slot) = self.llc.find(line) else {
+            unreachable!("the last-level cache includes the private ones")
+        };
+        let way = &mut self.llc[slot];
+        way.cores &= !(1 << core);
+        way.dirty |= was == Held::Modified;
+    }
+
+    /// The accesses of a transaction take effect, each in turn, as far as the line is held well
+    /// enough; the others ask again.
+    fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = self.txns[id as usize];
+        let now = ctx.now();
+        let at = now + self.params.mesh_time;
+        let mut place = txn.first;
+        while place != NONE {
+            let Behind {
+                access,
+                begun,
+                next,
+            } = self.behind[place as usize];
+            self.free_behind.push(place);
+            place = next;
+            let answer = self.answered(&txn, now.0, begun, at);
+            if !txn.is_miss() {
+                self.over(ctx, access.op, answer);
+                continue;
+            }
+            let caches = &mut self.cores[txn.core as usize].caches;
+            match caches.access(txn.line, access.kind.writes()) {
+                Some(_) => self.take_effect(ctx, &access, answer),
+                None => self.ask(ctx, txn.core, &access, SimTime(begun)),
+            }
+        }
+    }
+
+    /// Where the time of an access went; `queue` is what is left.
+    fn answered(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> Answer {
+        let total = at.0 - begun;
+        let mut stages = [0; STAGE_NAMES.len()];
+        let parts = [
+            (CACHE, self.params.lookup().0),
+            (PROCESS, 2 * self.params.mesh_time.0 + txn.way_ps),
+            (MEDIA, txn.media_ps),
+            (COHERENCE, now - txn.arrived - txn.media_ps - txn.way_ps),
+        ];
+        let mut left = total;
+        for (stage, time) in parts {
+            let part = time.min(left);
+            stages[stage] = part;
+            left -= part;
+        }
+        stages[QUEUE] += left;
+        Answer {
+            begun: SimTime(begun),
+            at,
+            device: txn.device,
+            hops: txn.hops,
+            stages,
+        }
+    }
+
+    /// The line of a transaction is free: the next one has it, or it may leave.
+    fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
+        self.llc[slot].txn = NONE;
+        self.llc.unpin(slot);
+        if self.llc[slot].filter == Filter::Invalid {
+            self.llc.remove(slot);
+        }
+        let mut next = txn.next;
+        while next != NONE {
+            let after = std::mem::replace(&mut self.txns[next as usize].next, NONE);
+            self.admit(ctx, next);
+            next = after;
+        }
+    }
+
+    /// What waited for a place tries again.
+    fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        for _ in 0..self.stalled.len() {
+            if let Some(id) = self.stalled.pop_front() {
+                self.admit(ctx, id);
+            }
+        }
+        if txn.is_miss() && std::mem::take(&mut self.cores[txn.core as usize].full) {
+            for lane in 0..self.core_of.len() {
+                if self.core_of[lane] == txn.core {
+                    self.run(ctx, lane);
+                }
+            }
+        }
+    }
+}
