@@ -73,10 +73,10 @@ impl Access {
 /// What a lane does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// This access; the owner says when it has [begun](Lanes::begun).
+    /// This access; the owner says when it has [begun](crate::Lanes::access_begun).
     Access(Access),
     /// This operation, which is no access to memory; the owner says when it has
-    /// [begun](Lanes::begun) and when it is [complete](Lanes::complete).
+    /// [begun](crate::Lanes::begin) and when it is [complete](crate::Lanes::complete).
     Other(u32, ThreadOp),
     /// An operation that has begun completes at this time by itself.
     Completes(u32, SimTime),
