@@ -305,7 +305,7 @@ impl Accelerator {
                 self.run(ctx, lane);
             }
             SNOOP => self.take_delayed(ctx),
-            RETRY => self.take_postponed(ctx),
+            RETRY => self.retry(ctx),
             DMA => self.work(ctx),
             MEDIUM => self.medium_wakes(ctx),
             _ => self.roots.wake(ctx, token),

@@ -23,7 +23,8 @@ pub enum AcceleratorKind {
     /// A CXL Type 1 device: a coherent cache of host memory over CXL.cache, and DMA over CXL.io.
     #[default]
     Type1,
-    /// A PCIe device: DMA only. Loads and stores reach its own buffers alone.
+    /// A PCIe device, for threads that use DMA only. Not enforced: its accesses still reach host
+    /// memory as those of `type1` do.
     Pcie,
 }
 
@@ -108,7 +109,7 @@ pub struct AcceleratorParams {
     /// Cycles that an element spends on an atomic operation beside its access: it reads the
     /// request, computes, and answers. Default 20 (*assumed*).
     pub atomic_cycles: u32,
-    /// The cache of host memory, unless `kind = "pcie"`.
+    /// The cache of host memory.
     pub cache: HmcParams,
     /// The cache of its own memory, where it has any.
     pub dmc: DmcParams,

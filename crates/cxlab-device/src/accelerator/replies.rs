@@ -266,7 +266,7 @@ impl Accelerator {
     }
 
     /// A CQID or a way has become free.
-    fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+    pub(super) fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for _ in 0..self.postponed.len() {
             if let Some((access, begun)) = self.postponed.pop_front() {
                 self.again(ctx, access, SimTime(begun));
@@ -294,11 +294,6 @@ impl Accelerator {
                 .push_back((access, self.lanes.issued(access.op).0));
         }
         ctx.wake_at(ctx.now(), RETRY);
-    }
-
-    /// Accesses that could not go on try again.
-    pub(super) fn take_postponed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.retry(ctx);
     }
 
     fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, line: LineAddr, request: Request) {
