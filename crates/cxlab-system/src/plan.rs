@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cxlab_agent::Access;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_fabric::graph::FabricGraph;
@@ -273,6 +274,7 @@ impl Plan {
         let hash = hash(&scenario, &workloads, &files);
         let notes = notes(&scenario, &graph, &devices);
         let accelerator_hosts = accelerators::hosts(&scenario, &endpoints.names, &hosts)?;
+        accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
         let plan = Plan {
             scenario,
             hash,
@@ -373,6 +375,27 @@ impl Plan {
         accelerators
             .zip(hosts)
             .filter_map(move |(accelerator, of)| (*of == host).then_some(accelerator))
+    }
+
+    /// What a run says of an access to host memory by a thread of a device without CXL.cache;
+    /// `number` is the device's among the accelerators.
+    pub(crate) fn refused_access(&self, number: usize, access: &Access) -> Problem {
+        let accelerators = self.devices.iter().filter_map(|device| match device.group {
+            DeviceKind::Accelerator(group) => Some((group, device)),
+            DeviceKind::Memory(_) => None,
+        });
+        let (group, name) = accelerators
+            .map(|(group, device)| (group, device.name.as_str()))
+            .nth(number)
+            .unwrap_or_default();
+        Problem::new(
+            format!("accelerators[{group}].device.kind"),
+            format!(
+                "found \"pcie\", and a thread on `{name}` asks for {:?} at {:#x} of host memory, which \
+                 needs CXL.cache; allowed: \"type1\", or threads that use DMA",
+                access.kind, access.addr
+            ),
+        )
     }
 
     /// A workload that does not fit the system, at the field that says so.

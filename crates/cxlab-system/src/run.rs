@@ -110,7 +110,8 @@ pub fn expected_requests(plan: &Plan) -> Option<u64> {
     }
 }
 
-struct Runner<'a> {
+struct Runner<'p, 'a> {
+    plan: &'p Plan,
     system: System,
     options: RunOptions<'a>,
     outcome: Option<Outcome>,
@@ -131,6 +132,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     let system = System::build(plan, options.seed, notes).map_err(RunError::Problems)?;
     let seed = options.seed;
     let mut runner = Runner {
+        plan,
         system,
         options,
         outcome: None,
@@ -180,7 +182,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     report::assemble(&mut runner.system, &context).map_err(RunError::Law)
 }
 
-impl Runner<'_> {
+impl Runner<'_, '_> {
     /// Runs to the end of a window that begins now.
     fn until(&mut self, window: Until) -> Result<Stop, RunError> {
         let limit = match window {
@@ -196,6 +198,7 @@ impl Runner<'_> {
             self.now = outcome.end;
             self.outcome = Some(outcome);
             self.hand_over_rows()?;
+            self.check_access()?;
             if outcome.stop != Stop::TimeLimit {
                 return Ok(outcome.stop);
             }
@@ -207,6 +210,24 @@ impl Runner<'_> {
             if enough {
                 return Ok(Stop::TimeLimit);
             }
+        }
+    }
+
+    /// Threads of a PCIe device may not load or store host memory.
+    fn check_access(&self) -> Result<(), RunError> {
+        let nodes = self.system.simulation.components().iter();
+        let accelerators = nodes.filter_map(|node| match node {
+            Node::Host(host) => host.accelerator(),
+            _ => None,
+        });
+        let wrong = accelerators
+            .enumerate()
+            .find_map(|(number, accelerator)| accelerator.refused().map(|access| (number, access)));
+        match wrong {
+            Some((number, access)) => Err(RunError::Problems(vec![
+                self.plan.refused_access(number, &access),
+            ])),
+            None => Ok(()),
         }
     }
 

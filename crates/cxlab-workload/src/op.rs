@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
 
@@ -99,6 +100,14 @@ pub trait Workload: Send + Sync {
         false
     }
 
+    /// Why an accelerator of its host, by number from 0, must have CXL.cache: the parameter that
+    /// makes its threads load, store or push host memory. `None` where they use DMA, registers and
+    /// their own buffers at most, or where that is not known before they run.
+    fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
+        let _ = accelerator;
+        None
+    }
+
     /// Whether its sources end by themselves.
     fn is_finite(&self) -> bool {
         false
@@ -131,6 +140,10 @@ impl<W: Workload + ?Sized> Workload for Arc<W> {
 
     fn needs_core(&self) -> bool {
         self.as_ref().needs_core()
+    }
+
+    fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
+        self.as_ref().needs_cxl_cache(accelerator)
     }
 
     fn is_finite(&self) -> bool {

@@ -36,8 +36,11 @@ fn draw(seed: u64) -> Drawn {
     let cores = 1 + rng.below(3);
     let devices = 1 + rng.below(3);
     let elements = 1 + rng.below(2);
-    let pcie = rng.chance(0.15);
-    let type2 = !pcie && rng.chance(0.5);
+    let mixed = rng.chance(0.15);
+    let pcie: Vec<bool> = (0..devices)
+        .map(|_| rng.chance(if mixed { 0.5 } else { 0.1 }))
+        .collect();
+    let type2 = rng.chance(0.5);
     let expander = rng.chance(0.5);
     let topology = pick(
         &mut rng,
@@ -97,14 +100,16 @@ fn draw(seed: u64) -> Drawn {
         text += "[[devices]]\nname = \"memory\"\ncapacity = \"256 MiB\"\n";
     }
     for device in 0..devices {
+        let pcie = pcie[device as usize];
         let kind = if pcie { "pcie" } else { "type1" };
+        let prefetch = if pcie { "" } else { prefetch };
         text += &format!(
             "[[accelerators]]\nname = \"device{device}\"\n{}[accelerators.device]\nkind = \"{kind}\"\n\
              cycle = \"{} ps\"\nelements = {elements}\nwindow = {}\n\
              dma = {{ tags = {}, read_request = \"128 B\", payload = \"64 B\", setup_cycles = 20, completion_cycles = 5 }}\n\
              [accelerators.device.cache]\nsize = \"{policy}\"\nmisses = {}\nhit_cycles = 4\nrequest_cycles = {}\n\
              response_cycles = 6\n{prefetch}[accelerators.device.dmc]\nsize = \"1 KiB\"\n",
-            match type2 {
+            match type2 && !pcie {
                 true => "memory = { capacity = \"256 MiB\" }\n",
                 false => "",
             },
@@ -120,10 +125,11 @@ fn draw(seed: u64) -> Drawn {
         text = text.replace("hit_cycles = 4", "hit_cycles = 4\nclean_evict = false");
     }
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
-    if expander || type2 {
+    let own = type2 && pcie.contains(&false);
+    if expander || own {
         bases.push(0);
     }
-    if type2 && expander {
+    if own && expander {
         bases.push(256 << 20);
     }
     Drawn {
@@ -131,7 +137,7 @@ fn draw(seed: u64) -> Drawn {
         stress: Stress {
             bases,
             operations: 150,
-            coherent: !pcie,
+            coherent: pcie.iter().map(|pcie| !pcie).collect(),
         },
     }
 }

@@ -29,8 +29,8 @@ pub struct Stress {
     pub bases: Vec<u64>,
     /// Operations of each thread.
     pub operations: u64,
-    /// Whether accelerators reach memory by loads and stores.
-    pub coherent: bool,
+    /// Which accelerators reach memory by loads and stores.
+    pub coherent: Vec<bool>,
 }
 
 /// What a run did.
@@ -157,7 +157,8 @@ impl One {
             let line = self.stress.counter(at);
             let word = line + 8 * (1 + self.number % OWNERS);
             let mine = self.number < OWNERS;
-            let loads = self.device.is_none() || self.stress.coherent;
+            let coherent = |device: u16| self.stress.coherent[usize::from(device)];
+            let loads = self.device.is_none_or(coherent);
             match self.rng.below(12) {
                 0..3 if loads => {
                     t.fetch_add(line, 1).await;

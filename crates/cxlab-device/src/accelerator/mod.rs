@@ -105,6 +105,8 @@ pub struct Accelerator {
     io: Io,
     own: Option<OwnMemory>,
     prefetcher: Option<Box<dyn Prefetcher>>,
+    /// The first access to host memory that it cannot make, as it has no CXL.cache.
+    refused: Option<Access>,
     /// Host memory and CXL memory that there is: first lines, and those after the last.
     memory: Vec<(u64, u64)>,
 }
@@ -146,6 +148,7 @@ impl Accelerator {
             io: Io::new(params.dma.tags),
             own,
             prefetcher: config.prefetch.map(|policy| policy.state()),
+            refused: None,
             memory: config.reach,
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
             lane_wake: vec![u64::MAX; config.threads.len()],
@@ -220,6 +223,12 @@ impl Accelerator {
             + (self.entries.len() - self.free.len()) as u64
             + self.io.in_flight()
             + self.own.as_ref().map_or(0, OwnMemory::in_flight)
+    }
+
+    /// The first access to host memory that a thread of a device without CXL.cache asked for. That
+    /// thread goes no further.
+    pub fn refused(&self) -> Option<Access> {
+        self.refused
     }
 
     /// Requests in flight.
@@ -342,6 +351,11 @@ impl Accelerator {
     /// Begins an access; false when it cannot.
     fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         if access.addr < SCRATCH_BASE {
+            if self.params.kind == AcceleratorKind::Pcie {
+                // The thread goes no further: whoever runs the system asks and ends the run.
+                self.refused.get_or_insert(*access);
+                return false;
+            }
             return self.cached(ctx, access);
         }
         self.lanes.access_begun(access, ctx.now());

@@ -23,8 +23,12 @@ pub enum AcceleratorKind {
     /// A CXL Type 1 device: a coherent cache of host memory over CXL.cache, and DMA over CXL.io.
     #[default]
     Type1,
-    /// A PCIe device, for threads that use DMA only. Not enforced: its accesses still reach host
-    /// memory as those of `type1` do.
+    /// A PCIe device: CXL.io alone, so no cache of host memory and no memory that the host reaches
+    /// over CXL.mem. Its threads have DMA, registers, interrupts, and the device's own buffers;
+    /// workloads that would load or store host memory are refused, and a run whose threads do so
+    /// all the same ends with an error. Of `cache` only `request_cycles` and `response_cycles` mean anything: the
+    /// pipelines between link and engine. `dmc` and the other parameters of `cache` have no effect;
+    /// `prefetch` is refused.
     Pcie,
 }
 
@@ -109,7 +113,8 @@ pub struct AcceleratorParams {
     /// Cycles that an element spends on an atomic operation beside its access: it reads the
     /// request, computes, and answers. Default 20 (*assumed*).
     pub atomic_cycles: u32,
-    /// The cache of host memory.
+    /// The cache of host memory, and the pipelines before and behind the link, which DMA and
+    /// registers pass too.
     pub cache: HmcParams,
     /// The cache of its own memory, where it has any.
     pub dmc: DmcParams,

@@ -1,6 +1,6 @@
 //! What processors and accelerators need.
 
-use cxlab_device::AcceleratorParams;
+use cxlab_device::{AcceleratorKind, AcceleratorParams};
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_fabric::graph::Endpoints;
 use cxlab_host::{CacheLevel, ProcessorParams, RequesterParams};
@@ -9,7 +9,7 @@ use cxlab_workload::Workload;
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{PlannedHost, Problem};
 use crate::diagnostics::nearest;
-use crate::scenario::{HostGroup, Scenario};
+use crate::scenario::{AcceleratorGroup, HostGroup, Scenario};
 
 /// Most cores of a processor: the directory has a bit for each.
 const MOST_CORES: u32 = 64;
@@ -128,6 +128,7 @@ pub(super) fn check(
     for (at, group) in scenario.accelerators.iter().enumerate() {
         let path = format!("accelerators[{at}].device");
         check_accelerator(&path, &group.device, problems);
+        check_pcie(at, group, problems);
         if let Some(choice) = &group.device.cache.prefetch
             && let Err(error) = choice.build()
         {
@@ -268,6 +269,61 @@ fn check_accelerator(path: &str, params: &AcceleratorParams, problems: &mut Vec<
     check.power_of_two("dma.width", params.dma.width, 1, 4096);
     check.power_of_two("dma.read_request", params.dma.read_request, 64, 4096);
     check.power_of_two("dma.payload", params.dma.payload, 64, 512);
+}
+
+/// A PCIe device has no memory that the host reaches over CXL.mem, and no cache to fetch into.
+fn check_pcie(at: usize, group: &AcceleratorGroup, problems: &mut Vec<Problem>) {
+    if group.device.kind != AcceleratorKind::Pcie {
+        return;
+    }
+    if let Some(memory) = &group.memory {
+        problems.push(Problem::new(
+            format!("accelerators[{at}].memory"),
+            format!(
+                "found memory of {} on a device with kind = \"pcie\"; allowed: none (the host would \
+                 reach it over CXL.mem; the device's own buffers need no parameter)",
+                memory.capacity
+            ),
+        ));
+    }
+    if group.device.cache.prefetch.is_some() {
+        problems.push(Problem::new(
+            format!("accelerators[{at}].device.cache.prefetch"),
+            "found a prefetcher on a device with kind = \"pcie\"; allowed: none (it has no cache of \
+             host memory)",
+        ));
+    }
+}
+
+/// Refuses workloads whose threads on a PCIe device would have to load or store host memory.
+pub(super) fn check_access(
+    scenario: &Scenario,
+    workloads: &[Box<dyn Workload>],
+    hosts: &[PlannedHost],
+    of: &[usize],
+) -> Result<(), Vec<Problem>> {
+    let groups = scenario.accelerators.iter();
+    let kinds = groups.flat_map(|group| (0..group.count).map(|_| group.device.kind));
+    let mut problems = Vec::new();
+    let mut before = vec![0; hosts.len()];
+    for (kind, host) in kinds.zip(of) {
+        let number = before[*host];
+        before[*host] += 1;
+        let group = hosts[*host].group;
+        let path = format!("hosts[{group}].workload");
+        if kind == AcceleratorKind::Pcie
+            && let Some(error) = workloads[group].needs_cxl_cache(number)
+        {
+            let problem = Problem::of_param(&path, error);
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
+    }
 }
 
 /// The host of each accelerator, by number among the accelerators.

@@ -100,6 +100,14 @@ pub(super) fn needs_threads(kind: &str) -> WorkloadError {
     ParamError::new("kind", message).into()
 }
 
+/// The answer of a kernel whose accelerator would load or store host memory and has no CXL.cache.
+pub(super) fn without_cxl_cache(field: &str, found: &str, allowed: &str) -> ParamError {
+    let message = format!(
+        "found `{found}` on an accelerator with kind = \"pcie\", which has no CXL.cache; allowed: {allowed}"
+    );
+    ParamError::new(field, message)
+}
+
 /// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a number that looks random.
 pub(super) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -12,7 +12,9 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, mix, needs_threads, phase, whole_lines, within};
+use super::common::{
+    Memory, Need, mix, needs_threads, phase, whole_lines, within, without_cxl_cache,
+};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::op::{OpSource, SourceContext, Workload};
@@ -171,6 +173,11 @@ impl Workload for LoadStoreUnit {
 
     fn needs_threads(&self) -> bool {
         true
+    }
+
+    fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
+        let allowed = "kernels that use DMA, such as `dma-transfers`";
+        (accelerator == 0).then(|| without_cxl_cache("kind", Self::KIND, allowed))
     }
 
     fn is_finite(&self) -> bool {

@@ -23,6 +23,8 @@ CLOCKS: dict[str, dict[str, Value]] = {
     FPGA: {},
     ASIC: {"accelerators[0].device.cycle": "667 ps"},
 }
+#: The same board as a PCIe device, which has no CXL.cache and does what it does by DMA.
+PCIE: dict[str, Value] = {"accelerators[0].device.kind": "pcie"}
 #: The clock of most figures' comparison with hardware, and its ASIC.
 CLOCK_COLOURS = {FPGA: BLUE, ASIC: ORANGE}
 
@@ -80,7 +82,7 @@ def bandwidth(clock: str, tier: str, *, node: int = 7) -> Scenario:
 def dma_latency(clock: str, size: int) -> Scenario:
     """DMA reads of the host's memory one by one."""
     return scenario(
-        clock, {"kind": "dma-transfers", "bytes": f"{size} B", "messages": DMA_MESSAGES}, {}
+        clock, {"kind": "dma-transfers", "bytes": f"{size} B", "messages": DMA_MESSAGES}, PCIE
     )
 
 
@@ -94,7 +96,7 @@ def dma_bandwidth(clock: str, size: int) -> Scenario:
         "outstanding": min(messages, 1000),
         "distinct": min(messages, 2000),
     }
-    return scenario(clock, workload, {})
+    return scenario(clock, workload, PCIE)
 
 
 #: Whose phases hold a measurement, and the phase.

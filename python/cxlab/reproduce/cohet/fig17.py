@@ -37,7 +37,10 @@ def _scenario(pattern: str, interface: str, elements: int, mebibytes: int) -> Sc
             "iterations": ITERATIONS,
             "memory": f"{mebibytes} MiB",
         },
-        {"accelerators[0].device.elements": elements},
+        {
+            "accelerators[0].device.elements": elements,
+            **(common.PCIE if interface == "pcie" else {}),
+        },
     )
 
 

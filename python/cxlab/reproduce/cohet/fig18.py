@@ -95,6 +95,8 @@ def _scenario(bench: int, direction: str, method: str) -> Scenario:
         **VARIANTS[direction].get(method, {}),
     }
     changes: dict[str, Value] = {}
+    if workload["method"] == "rpc-nic":
+        changes.update(common.PCIE)
     if method == FAST:
         changes["hosts[0].processor.home_interval"] = FAST_INTERVAL
     if method in (PREFETCH, FAST):

@@ -14,7 +14,7 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::common::{aligned, mix, needs_threads, phase, within};
+use super::common::{aligned, mix, needs_threads, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::op::{OpSource, SourceContext, Workload};
@@ -145,6 +145,12 @@ impl Workload for Axpy {
 
     fn needs_threads(&self) -> bool {
         true
+    }
+
+    fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
+        let reaches = accelerator == 0 && self.model == Model::Cohet;
+        let allowed = "`explicit`, `unified`, which use DMA";
+        reaches.then(|| without_cxl_cache("model", "cohet", allowed))
     }
 
     fn is_finite(&self) -> bool {

@@ -17,7 +17,7 @@ use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, needs_threads, whole_lines, within};
+use super::common::{Memory, Need, needs_threads, whole_lines, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::op::{OpSource, SourceContext, Workload};
 use crate::pattern::common::read;
@@ -277,6 +277,12 @@ impl Workload for CircusTent {
 
     fn needs_threads(&self) -> bool {
         true
+    }
+
+    fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
+        let _ = accelerator;
+        let reaches = self.run_on == RunOn::Accelerators && self.interface == Interface::Cxl;
+        reaches.then(|| without_cxl_cache("interface", "cxl", "`pcie`, which uses DMA"))
     }
 
     fn is_finite(&self) -> bool {

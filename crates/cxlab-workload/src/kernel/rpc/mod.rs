@@ -20,7 +20,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
-use super::common::{Memory, Need, aligned, needs_threads, phase, within};
+use super::common::{Memory, Need, aligned, needs_threads, phase, within, without_cxl_cache};
 use crate::error::WorkloadError;
 use crate::image::Image;
 use crate::op::{OpSource, SourceContext, Workload};
@@ -219,6 +219,16 @@ impl Workload for Rpc {
 
     fn needs_threads(&self) -> bool {
         true
+    }
+
+    fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {
+        let found = match self.method {
+            Method::RpcNic => return None,
+            Method::NcP => "nc-p",
+            Method::CxlMem => "cxl-mem",
+            Method::CxlCache => "cxl-cache",
+        };
+        (accelerator == 0).then(|| without_cxl_cache("method", found, "`rpc-nic`, which uses DMA"))
     }
 
     fn is_finite(&self) -> bool {

@@ -1,0 +1,177 @@
+//! A PCIe device has no CXL.cache: what would need it is refused, and DMA works as before.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::Bytes;
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{Externals, Files, Plan, Problem};
+use cxlab_system::run::RunError;
+use cxlab_system::scenario::Scenario;
+use cxlab_tests::{report, shipped, try_run};
+use cxlab_workload::op::{OpSource, SourceContext, Workload};
+use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadOp, ThreadedKernel};
+use cxlab_workload::{Image, LOCAL_BASE, Phase, WorkloadError};
+
+const PCIE: &str = "accelerators[0].device.kind=\"pcie\"";
+
+fn plan_of(set: &[&str], externals: &Externals) -> Result<Plan, Vec<Problem>> {
+    let mut document = Document::parse("cohet-fpga.toml", &shipped("cohet-fpga")).unwrap();
+    for assignment in set {
+        document.set(assignment).unwrap();
+    }
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    Plan::with_externals(scenario, Files::default(), externals)
+}
+
+/// Paths and messages of what is refused.
+fn refused(set: &[&str]) -> Vec<(String, String)> {
+    let all: Vec<&str> = set.iter().copied().chain([PCIE]).collect();
+    match plan_of(&all, &Externals::new()) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems
+            .into_iter()
+            .map(|problem| (problem.path, problem.message))
+            .collect(),
+    }
+}
+
+#[test]
+fn workloads_that_load_host_memory_are_refused_on_a_pcie_device() {
+    for (workload, field) in [
+        ("kind = \"load-store-unit\"", "kind"),
+        ("kind = \"circus-tent\"", "interface"),
+        ("kind = \"axpy\"", "model"),
+        ("kind = \"rpc\", method = \"nc-p\"", "method"),
+        (
+            "kind = \"rpc\", direction = \"serialize\", method = \"cxl-cache\"",
+            "method",
+        ),
+    ] {
+        let set = format!("hosts[0].workload={{ {workload} }}");
+        let found = refused(&[&set]);
+        assert_eq!(found.len(), 1, "{workload}: {found:?}");
+        assert_eq!(found[0].0, format!("hosts[0].workload.{field}"));
+        assert!(found[0].1.contains("allowed"), "{}", found[0].1);
+        assert!(
+            plan_of(&[&set], &Externals::new()).is_ok(),
+            "{workload}: type1"
+        );
+    }
+}
+
+#[test]
+fn parameters_that_mean_nothing_to_a_pcie_device_are_refused() {
+    let dma = "hosts[0].workload={ kind = \"dma-transfers\" }";
+    assert_eq!(refused(&[dma]), []);
+    let memory = refused(&[dma, "accelerators[0].memory.capacity=\"1 GiB\""]);
+    assert_eq!(memory[0].0, "accelerators[0].memory");
+    let prefetch = "accelerators[0].device.cache.prefetch={ kind = \"stride\" }";
+    assert_eq!(
+        refused(&[dma, prefetch])[0].0,
+        "accelerators[0].device.cache.prefetch"
+    );
+}
+
+#[test]
+fn what_uses_dma_runs_on_a_pcie_device_as_on_one_of_type_1() {
+    for workload in [
+        "kind = \"dma-transfers\", messages = 100",
+        "kind = \"circus-tent\", interface = \"pcie\", iterations = 200",
+        "kind = \"rpc\"",
+        "kind = \"rpc\", direction = \"serialize\"",
+        "kind = \"axpy\", model = \"explicit\", elements = 4096",
+        "kind = \"axpy\", model = \"unified\", elements = 4096",
+    ] {
+        let set = format!("hosts[0].workload={{ {workload} }}");
+        let text = shipped("cohet-fpga");
+        let [type1, pcie] = [vec![&set[..]], vec![&set[..], PCIE]].map(|set| report(&text, &set));
+        assert_eq!(type1.digest, pcie.digest, "{workload}");
+    }
+}
+
+/// A kernel that does one operation on the accelerator, and what it is is not known before.
+struct One(ThreadOp);
+
+impl Workload for One {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(WorkloadError::Param(ParamError::new(
+            "kind",
+            "threads only",
+        )))
+    }
+
+    fn threads(&self, _: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        Ok(Box::new(Kernel {
+            op: self.0,
+            phases: [Phase {
+                name: "one".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    op: ThreadOp,
+    phases: [Phase; 1],
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let op = self.op;
+        match place {
+            Place::Element { .. } => vec![Thread::new(move |t| async move {
+                t.issue(op).await;
+            })],
+            Place::Core { .. } => Vec::new(),
+        }
+    }
+
+    fn check(&self, _: &Image) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_kernel_that_loads_all_the_same_ends_the_run_with_an_error() {
+    let addr = LOCAL_BASE.0 + 128;
+    for op in [
+        ThreadOp::Load { addr, size: 8 },
+        ThreadOp::Await {
+            addr,
+            size: 8,
+            value: 0,
+        },
+        ThreadOp::Push { addr, bytes: 64 },
+        ThreadOp::Flush { addr },
+        ThreadOp::Prefetch { addr },
+    ] {
+        let mut externals = Externals::new();
+        externals.insert("one".to_owned(), Arc::new(One(op)));
+        let workload = "hosts[0].workload={ kind = \"external\", name = \"one\" }";
+        let plan = plan_of(&[workload, PCIE], &externals).unwrap();
+        let Err(RunError::Problems(problems)) = try_run(&plan, 1) else {
+            panic!("{op:?} was done")
+        };
+        assert_eq!(problems[0].path, "accelerators[0].device.kind");
+        let says = &problems[0].message;
+        assert!(
+            says.contains("`fpga`") && says.contains("needs CXL.cache"),
+            "{says}"
+        );
+    }
+}
