@@ -39,6 +39,10 @@ struct Times {
 
 /// The memory and what is on its way to it and back. The way takes a constant time, so neither
 /// direction changes the order.
+///
+/// Nobody sees what happens in the medium before the way back has passed. So the medium is looked at
+/// that much later than things happen in it, and is told each with its own time: a request that the
+/// medium serves within the time of the way back costs one look and not three.
 pub(crate) struct LocalMemory {
     backend: Box<dyn MemoryBackend>,
     pub(crate) base: Hpa,
@@ -50,6 +54,12 @@ pub(crate) struct LocalMemory {
     going: VecDeque<(u64, u32)>,
     times: Vec<Times>,
     done: Vec<Completion>,
+    /// Up to when the medium has been told of all.
+    told: SimTime,
+    /// What the medium said last of its next event.
+    event: Option<SimTime>,
+    /// The first of those coming has arrived and was not accepted.
+    refused: bool,
     wake: u64,
 }
 
@@ -64,6 +74,9 @@ impl LocalMemory {
             going: VecDeque::with_capacity(requests),
             times: vec![Times::default(); requests],
             done: Vec::new(),
+            told: SimTime::ZERO,
+            event: None,
+            refused: false,
             wake: u64::MAX,
         }
     }
@@ -76,7 +89,9 @@ impl LocalMemory {
     }
 
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {
+        self.catch_up(now);
         self.backend.begin_measurement(now);
+        self.event = self.backend.next_event();
     }
 
     /// A request leaves the last private cache in `delay_ps`, which never grows shorter.
@@ -109,24 +124,7 @@ impl LocalMemory {
         if self.wake <= now.0 {
             self.wake = u64::MAX;
         }
-        if self.backend.next_event().is_some_and(|at| at <= now) {
-            self.backend.advance(now, &mut self.done);
-            for completion in self.done.drain(..) {
-                self.going
-                    .push_back((completion.at.0 + self.latency_ps, completion.id));
-            }
-        }
-        while let Some((at, request)) = self.coming.front()
-            && *at <= now.0
-            && self.backend.can_accept(now, request.write)
-        {
-            let times = &mut self.times[request.id as usize];
-            (times.arrived, times.accepted) = (*at, now.0);
-            if let Some(done) = self.backend.enqueue(now, *request) {
-                self.going.push_back((done.0 + self.latency_ps, request.id));
-            }
-            self.coming.pop_front();
-        }
+        self.catch_up(now);
         while let Some((at, tag)) = self.going.front()
             && *at <= now.0
         {
@@ -141,17 +139,74 @@ impl LocalMemory {
         self.ask(ctx, token);
     }
 
-    /// Asks to be woken when something happens next.
+    /// Brings the medium up to `now`: what reached it and what happened in it, each at its time.
+    pub(crate) fn catch_up(&mut self, now: SimTime) {
+        while let Some(at) = self.next_inside()
+            && at <= now
+        {
+            self.told = self.told.max(at);
+            self.step(self.told);
+        }
+    }
+
+    /// When something happens next in the medium, or reaches it.
+    fn next_inside(&self) -> Option<SimTime> {
+        match self.coming.front() {
+            // One that was not accepted waits for the medium's next event.
+            Some((at, _)) if !self.refused => {
+                let event = self.event.unwrap_or(SimTime::NEVER);
+                Some(event.min(SimTime(*at)))
+            }
+            _ => self.event,
+        }
+    }
+
+    /// Something happens in the medium at `now`.
+    fn step(&mut self, now: SimTime) {
+        if self.event.is_some_and(|at| at <= now) {
+            self.backend.advance(now, &mut self.done);
+            for completion in self.done.drain(..) {
+                self.going
+                    .push_back((completion.at.0 + self.latency_ps, completion.id));
+            }
+        }
+        self.accept(now);
+        self.event = self.backend.next_event();
+    }
+
+    /// The medium takes what has reached it, as far as it has room.
+    fn accept(&mut self, now: SimTime) {
+        self.refused = false;
+        while let Some((at, request)) = self.coming.front()
+            && *at <= now.0
+        {
+            if !self.backend.can_accept(now, request.write) {
+                self.refused = true;
+                return;
+            }
+            let times = &mut self.times[request.id as usize];
+            (times.arrived, times.accepted) = (*at, now.0);
+            if let Some(done) = self.backend.enqueue(now, *request) {
+                self.going.push_back((done.0 + self.latency_ps, request.id));
+            }
+            self.coming.pop_front();
+        }
+    }
+
+    /// Asks to be woken when something comes back next, or may.
     fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let now = ctx.now().0;
-        let mut next = self.backend.next_event().map_or(u64::MAX, |at| at.0);
-        if let Some((at, _)) = self.going.front() {
-            next = next.min(*at);
+        let mut next = u64::MAX;
+        if let Some(at) = self.event {
+            next = at.0 + self.latency_ps;
         }
-        // One that has arrived and was not accepted waits for the medium's next event.
         if let Some((at, _)) = self.coming.front()
-            && *at > now
+            && !self.refused
         {
+            let done = self.backend.soonest(SimTime(*at));
+            next = next.min(done.0 + self.latency_ps);
+        }
+        if let Some((at, _)) = self.going.front() {
             next = next.min(*at);
         }
         let next = next.max(now);

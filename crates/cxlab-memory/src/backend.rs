@@ -50,6 +50,11 @@ pub trait MemoryBackend: Send {
     /// When something happens next: a completion to tell of, work inside, or room after there
     /// was none. `None` when there is nothing to be woken for.
     fn next_event(&self) -> Option<SimTime>;
+    /// A time before which no request is done that is accepted at `at`: an owner that looks only
+    /// then misses nothing.
+    fn soonest(&self, at: SimTime) -> SimTime {
+        at
+    }
     /// Brings the medium up to `now` and appends what is done, in order of time.
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>);
     /// Bytes that the medium reads and writes as a whole; a shorter request costs as much, and a

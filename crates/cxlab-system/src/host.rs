@@ -155,6 +155,14 @@ impl Host {
         self.series = Series::new(now);
     }
 
+    pub(crate) fn end_measurement(&mut self, now: SimTime) {
+        match &mut self.agent {
+            Agent::Core(core) => core.end_measurement(now),
+            Agent::Processor(processor) => processor.end_measurement(now),
+            Agent::Plain(_) | Agent::Caching(_) | Agent::Accelerator(_) => {}
+        }
+    }
+
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         of_agent!(&mut self.agent, agent => agent.start(ctx));
     }

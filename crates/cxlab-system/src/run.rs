@@ -162,6 +162,11 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         stop = runner.until(window)?;
     }
     let end = runner.now;
+    runner.system.simulation.for_each_mut(|node| {
+        if let Node::Host(host) = node {
+            host.end_measurement(end);
+        }
+    });
     let outcome = match runner.outcome {
         Some(outcome) => outcome,
         None => return Err(RunError::Law("nothing was run".to_owned())),

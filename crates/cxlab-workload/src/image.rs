@@ -29,6 +29,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
+use cxlab_engine::prefetch;
 use cxlab_engine::units::Hpa;
 
 const PAGE_BITS: u32 = 12;
@@ -148,6 +149,14 @@ impl Image {
         if inside + bits > 64 {
             let over = 64 - inside;
             self.set_word(hpa.0.wrapping_add(8), mask >> over, value >> over);
+        }
+    }
+
+    /// Begins to fetch the line that holds a byte into the machine's caches; changes nothing.
+    #[inline]
+    pub fn prefetch(&self, hpa: Hpa) {
+        if let Some(page) = self.page(hpa.0) {
+            prefetch(&page[(hpa.0 % PAGE_BYTES / 8) as usize]);
         }
     }
 

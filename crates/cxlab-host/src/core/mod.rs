@@ -302,6 +302,13 @@ impl Core {
         self.ledger.take_rows()
     }
 
+    /// Measurement ends: its own memory has done what it does up to then.
+    pub fn end_measurement(&mut self, now: SimTime) {
+        if let Some(local) = &mut self.local {
+            local.catch_up(now);
+        }
+    }
+
     /// Measurement begins. The program's phases are measured from the beginning of the run.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.ledger.begin_measurement(now);

@@ -41,6 +41,7 @@ impl Processor {
         };
         let now = ctx.now();
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        self.llc.prefetch(line);
         let mut txn = Txn::new(line, What::Device(request), 0);
         txn.peer = self.peer_of(message.source);
         txn.source = message.source;

@@ -263,6 +263,13 @@ impl Processor {
         self.stats = ProcessorStats::default();
     }
 
+    /// Measurement ends: the memory controllers have done what they do up to then.
+    pub fn end_measurement(&mut self, now: SimTime) {
+        for node in &mut self.nodes {
+            node.catch_up(now);
+        }
+    }
+
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for lane in 0..self.lanes.len() {

@@ -237,6 +237,12 @@ impl<O: Observer> MemoryBackend for Dram<O> {
         }
     }
 
+    fn soonest(&self, at: SimTime) -> SimTime {
+        // A write is done, and a read answered by a queued write, at the next tick.
+        let config = &self.resolved.config;
+        SimTime(config.time(config.tick(at.0) + 1))
+    }
+
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
         self.run(now);
         self.book.tell(now, done);

@@ -1,5 +1,6 @@
 //! Which lines are resident, where, and in which order they would leave.
 
+use cxlab_engine::prefetch;
 use cxlab_engine::units::LineAddr;
 
 use super::Slot;
@@ -53,6 +54,22 @@ impl Lines {
         let set = &self.tags[base as usize..(base + self.geometry.ways()) as usize];
         let way = set.iter().position(|tag| *tag == line.0)?;
         Some(Slot(base + way as u32))
+    }
+
+    /// Begins to fetch the set of a line, where sets are searched.
+    #[inline]
+    pub(crate) fn prefetch(&self, line: LineAddr) {
+        if self.table.is_some() {
+            return;
+        }
+        let set = self.geometry.set_of(line);
+        let base = (set * self.geometry.ways()) as usize;
+        let tags = &self.tags[base..base + self.geometry.ways() as usize];
+        // Eight tags are a line of the machine's caches.
+        for tag in tags.iter().step_by(8).chain(tags.last()) {
+            prefetch(tag);
+        }
+        self.order.prefetch(set);
     }
 
     /// The line in a slot.

@@ -144,6 +144,13 @@ impl<T: Copy + Default> TagArray<T> {
         self.lines.find(line)
     }
 
+    /// Begins to fetch what will be touched when a line is looked for or taken in; changes nothing.
+    /// Large arrays do not fit the machine's caches.
+    #[inline]
+    pub fn prefetch(&self, line: LineAddr) {
+        self.lines.prefetch(line);
+    }
+
     /// Looks for a line, and tells the policy of the hit.
     #[inline]
     pub fn access(&mut self, line: LineAddr) -> Option<Slot> {

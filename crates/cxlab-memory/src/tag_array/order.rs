@@ -5,6 +5,8 @@
 //! and it keeps its rank. The candidates of a large set are a heap of four children with the least
 //! rank first; those of a small one are in no order, so that a hit is one store, and are searched.
 
+use cxlab_engine::prefetch;
+
 use super::Slot;
 use super::geometry::Geometry;
 
@@ -82,6 +84,22 @@ impl Order {
             ways: geometry.ways(),
             heaped: geometry.ways() > MAX_SEARCHED_WAYS,
             clock: 0,
+        }
+    }
+
+    /// Begins to fetch a set.
+    #[inline]
+    pub(crate) fn prefetch(&self, set: u32) {
+        prefetch(&self.parts[set as usize]);
+        let base = (set * self.ways) as usize;
+        let range = base..base + self.ways as usize;
+        let (entries, places) = (&self.entries[range.clone()], &self.places[range]);
+        // Four entries are a line of the machine's caches, and sixteen places.
+        for entry in entries.iter().step_by(4).chain(entries.last()) {
+            prefetch(entry);
+        }
+        for place in places.iter().step_by(16).chain(places.last()) {
+            prefetch(place);
         }
     }
 

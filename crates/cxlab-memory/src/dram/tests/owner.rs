@@ -73,6 +73,8 @@ pub fn drive(memory: &mut impl MemoryBackend, wishes: &[Wish]) -> Heard {
         for one in list.drain(..) {
             assert!(one.at.0 <= now, "told of at {now}, done at {}", one.at.0);
             assert_eq!(heard.done[one.id as usize], u64::MAX, "done twice");
+            let sent = SimTime(heard.sent[one.id as usize]);
+            assert!(one.at >= memory.soonest(sent), "sooner than ever: {one:?}");
             heard.done[one.id as usize] = one.at.0;
         }
         while let Some(wish) = wishes.get(next).filter(|wish| wish.at <= now)
