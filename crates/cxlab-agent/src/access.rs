@@ -1,6 +1,6 @@
 //! Accesses to lines, of which operations on memory are made.
 
-use cxlab_engine::units::{LINE_BYTES, LineAddr, SimTime};
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_workload::thread::ThreadOp;
 
 use crate::stats::{STAGE_NAMES, Stages};
@@ -52,15 +52,22 @@ pub struct Access {
     pub kind: AccessKind,
     /// First byte, in the address space of the thread.
     pub addr: u64,
+    /// Its physical address: the same until somebody translates.
+    pub hpa: Hpa,
+    /// The epoch of translated accesses that it belongs to, [`Access::NO_EPOCH`] without one.
+    pub epoch: u64,
     /// Bytes, within the line.
     pub bytes: u8,
 }
 
 impl Access {
-    /// The line, where addresses are physical.
+    /// It uses no translation.
+    pub const NO_EPOCH: u64 = u64::MAX;
+
+    /// The line.
     #[inline]
     pub fn line(&self) -> LineAddr {
-        LineAddr(self.addr / LINE_BYTES)
+        LineAddr(self.hpa.0 / LINE_BYTES)
     }
 
     /// Whether it covers its whole line.
@@ -115,8 +122,14 @@ impl Answer {
 
     /// By a cache, in one stage.
     pub fn by_cache(begun: SimTime, at: SimTime) -> Answer {
+        Answer::by_cache_after(begun, begun, at)
+    }
+
+    /// By a cache that it came to at `from`: it waited before.
+    pub fn by_cache_after(begun: SimTime, from: SimTime, at: SimTime) -> Answer {
         let mut stages = [0; STAGE_NAMES.len()];
-        stages[crate::CACHE] = at.0 - begun.0;
+        stages[crate::QUEUE] = from.0 - begun.0;
+        stages[crate::CACHE] = at.0 - from.0;
         Answer {
             begun,
             at,
@@ -202,6 +215,8 @@ pub(crate) fn access_of(id: u32, op: ThreadOp, covered: u64) -> Option<Access> {
         op: id,
         kind,
         addr: at,
+        hpa: Hpa(at),
+        epoch: Access::NO_EPOCH,
         bytes: left.min(in_line) as u8,
     })
 }

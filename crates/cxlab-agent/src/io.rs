@@ -7,6 +7,7 @@
 
 use cxlab_engine::units::Hpa;
 use cxlab_protocol::PortId;
+use cxlab_workload::Image;
 
 /// Where bytes on their way lie: 2^53.
 const STAGING_BASE: u64 = 1 << 53;
@@ -14,6 +15,10 @@ const STAGING_BASE: u64 = 1 << 53;
 const MMIO_BASE: u64 = 1 << 54;
 /// Where interrupts are written: 2^55.
 const INTERRUPT_BASE: u64 = 1 << 55;
+/// Where messages of address translation are: 2^56.
+const ATS_BASE: u64 = 1 << 56;
+/// Where an address in the process ends (48-bit canonical addresses, the lower half).
+const USER_BITS: u32 = 47;
 
 /// The place of what a transaction moves, either way, by its requester and tag: 4 KiB.
 pub fn staging(requester: PortId, tag: u32) -> Hpa {
@@ -39,7 +44,112 @@ pub fn interrupt_address(vector: u16) -> Hpa {
 /// The interrupt that a write to an address raises; `None` where it raises none.
 pub fn interrupt_at(hpa: Hpa) -> Option<u16> {
     let offset = hpa.0.checked_sub(INTERRUPT_BASE)?;
-    Some((offset / 4) as u16)
+    (offset < 4 << 16).then_some((offset / 4) as u16)
+}
+
+/// A message of address translation services (PCIe 6.0, chapter 10; section numbers recollection), or
+/// of the driver that blocks a device while a page moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum AtsKind {
+    /// To the host: Translation Request. The flag says that the access writes.
+    Translate,
+    /// To the host: Page Request. The flag says that the access writes.
+    PageRequest,
+    /// To the host: Invalidate Completion, with the tag of the request.
+    Invalidated,
+    /// To the host: the device begins no access of the page.
+    Blocked,
+    /// To the host: the device goes on.
+    Resumed,
+    /// To the device: PRG Response. The flag says that the page is there now.
+    PageResponse,
+    /// To the device: Invalidate Request of a page; the flag says that it is one of 2 MiB.
+    Invalidate,
+    /// To the device: Invalidate Request of the whole process.
+    InvalidateAll,
+    /// To the device: begin no access of the page; the flag says that it is one of 2 MiB.
+    Block,
+    /// To the device: go on; the flag as of `Block`.
+    Resume,
+}
+
+impl AtsKind {
+    const ALL: [AtsKind; 10] = [
+        AtsKind::Translate,
+        AtsKind::PageRequest,
+        AtsKind::Invalidated,
+        AtsKind::Blocked,
+        AtsKind::Resumed,
+        AtsKind::PageResponse,
+        AtsKind::Invalidate,
+        AtsKind::InvalidateAll,
+        AtsKind::Block,
+        AtsKind::Resume,
+    ];
+}
+
+/// A message of address translation about the page of 4 KiB that begins at `page` (or a larger one).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtsMessage {
+    /// What it says.
+    pub kind: AtsKind,
+    /// The first address of the page in the process.
+    pub page: u64,
+    /// What the kind says.
+    pub flag: bool,
+}
+
+impl AtsMessage {
+    /// The address that stands for it.
+    pub fn address(self) -> Hpa {
+        let kind = (self.kind as u64) << USER_BITS;
+        Hpa(ATS_BASE + kind + (self.page & !0xfff) + u64::from(self.flag))
+    }
+
+    /// The message that an address stands for; `None` where it is none.
+    pub fn at(hpa: Hpa) -> Option<AtsMessage> {
+        let offset = hpa.0.checked_sub(ATS_BASE)?;
+        let kind = AtsKind::ALL.get((offset >> USER_BITS) as usize)?;
+        Some(AtsMessage {
+            kind: *kind,
+            page: offset & ((1 << USER_BITS) - 1) & !0xfff,
+            flag: offset & 1 == 1,
+        })
+    }
+}
+
+/// What a Translation Completion says of the page.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AtsCompletion {
+    /// Whether it is present: neither read nor write permission otherwise.
+    pub present: bool,
+    /// Write permission.
+    pub writable: bool,
+    /// Whether it is one of 2 MiB.
+    pub large: bool,
+    /// The first address of its frame.
+    pub base: u64,
+}
+
+impl AtsCompletion {
+    /// Leaves it at its place on the way.
+    pub fn put(self, image: &Image, there: Hpa) {
+        let flags = [self.present, self.writable, self.large];
+        let flags = (0..).zip(flags).map(|(bit, set)| u64::from(set) << bit).sum::<u64>();
+        image.write(there, 8, self.base | flags);
+    }
+
+    /// Takes it from there.
+    pub fn take(image: &Image, there: Hpa) -> AtsCompletion {
+        let word = image.read(there, 8);
+        AtsCompletion {
+            present: word & 1 != 0,
+            writable: word & 2 != 0,
+            large: word & 4 != 0,
+            base: word & !0xfff,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -53,5 +163,25 @@ mod tests {
         assert_eq!(interrupt_at(interrupt_address(7)), Some(7));
         assert_eq!(interrupt_at(register_address(7)), None);
         assert_eq!(register_at(staging(PortId(4095), 1023)), None);
+        for kind in AtsKind::ALL {
+            let message = AtsMessage {
+                kind,
+                page: (1 << 47) - 4096,
+                flag: true,
+            };
+            let hpa = message.address();
+            assert_eq!(AtsMessage::at(hpa), Some(message));
+            assert_eq!((register_at(hpa), interrupt_at(hpa)), (None, None));
+        }
+        assert_eq!(AtsMessage::at(interrupt_address(u16::MAX)), None);
+        let (image, there) = (Image::new(), staging(PortId(1), 2));
+        let completion = AtsCompletion {
+            present: true,
+            writable: false,
+            large: true,
+            base: (1 << 52) - 4096,
+        };
+        completion.put(&image, there);
+        assert_eq!(AtsCompletion::take(&image, there), completion);
     }
 }

@@ -14,7 +14,7 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::probe::LatencyProbe;
-use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
+use cxlab_engine::units::{LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_workload::thread::{Next, Thread, ThreadOp, Token};
 use cxlab_workload::{Image, Phase};
@@ -76,6 +76,8 @@ struct Op {
     /// What is known of the access that is over last.
     last: Answer,
     value: u64,
+    /// The physical address of its first byte, as far as it was translated.
+    hpa: u64,
 }
 
 struct Lane {
@@ -279,6 +281,7 @@ impl Lanes {
                         number: 0,
                         last: Answer::NONE,
                         value: 0,
+                        hpa: 0,
                     };
                     let id = match self.free.pop() {
                         Some(id) => {
@@ -327,6 +330,7 @@ impl Lanes {
         op.open += 1;
         let last = op.covered >= length_of(op.op);
         if first {
+            op.hpa = access.hpa.0;
             self.begin(id, now);
         }
         if last {
@@ -387,7 +391,8 @@ impl Lanes {
     }
 
     /// Does to memory what an access says, at its physical address. The owner holds the right.
-    pub fn perform(&mut self, access: &Access, hpa: Hpa) {
+    pub fn perform(&mut self, access: &Access) {
+        let hpa = access.hpa;
         let op = &mut self.ops[access.op as usize];
         let thread = &mut self.lanes[usize::from(op.lane)].thread;
         let bytes = usize::from(access.bytes);
@@ -402,6 +407,14 @@ impl Lanes {
                 self.image.write_bytes(hpa, &line[..bytes]);
             }
             other => op.value = other.perform(&self.image, hpa),
+        }
+    }
+
+    /// The physical address of an operation's first byte is known only now.
+    pub fn translated(&mut self, access: &Access) {
+        let op = &mut self.ops[access.op as usize];
+        if first_of(op.op) == access.addr {
+            op.hpa = access.hpa.0;
         }
     }
 
@@ -482,7 +495,7 @@ impl Lanes {
             device: op.last.device,
             id: op.number,
             write: writes(op.op),
-            hpa: first_of(op.op),
+            hpa: op.hpa,
             issued_ps: op.issued,
             completed_ps: now.0,
             hops: op.last.hops,

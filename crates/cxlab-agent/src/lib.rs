@@ -13,7 +13,9 @@ mod stats;
 pub use access::{Access, AccessKind, Answer, Turn};
 pub use address_map::{AddressMap, Window};
 pub use audit::{Audit, Versions};
-pub use io::{interrupt_address, interrupt_at, register_address, register_at, staging};
+pub use io::{
+    AtsCompletion, AtsKind, AtsMessage, interrupt_address, interrupt_at, register_address, register_at, staging,
+};
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;
 pub use root_ports::RootPorts;

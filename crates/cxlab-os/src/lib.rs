@@ -8,6 +8,7 @@
 
 pub mod address;
 pub mod ats;
+pub mod epochs;
 pub mod frames;
 pub mod heap;
 pub mod page_table;

@@ -18,8 +18,8 @@ const XPU: NodeId = NodeId(1);
 const EXPANDER: NodeId = NodeId(2);
 const SMALL: u64 = PageSize::Small.bytes();
 /// Tags of the invalidations for a move, and for a sample.
-const MOVE_TAG: u8 = 7;
-const SAMPLE_TAG: u8 = 0;
+const MOVE_TAG: u32 = 7;
+const SAMPLE_TAG: u32 = 0;
 
 fn frames(blocks: u64) -> Frames {
     let kinds = [NodeKind::Cpu, NodeKind::Xpu, NodeKind::Memory];

@@ -9,6 +9,7 @@ mod describe;
 mod endpoints;
 mod limits;
 mod links;
+mod os;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,12 @@ use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
-use cxlab_host::AddressMap;
+use cxlab_host::{AddressMap, VIRTUAL};
 use cxlab_memory::Medium;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_workload::pattern::External;
-use cxlab_workload::thread::{ThreadContext, ThreadedKernel};
+use cxlab_workload::thread::{Bases, ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 
@@ -244,6 +245,7 @@ impl Plan {
         );
         cores::check(&scenario, &workloads, &mut problems);
         accelerators::check(&scenario, &workloads, &mut problems);
+        os::check(&scenario, &mut problems);
         let topology = scenario
             .fabric
             .topology
@@ -294,6 +296,7 @@ impl Plan {
             files,
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
+        plan.check_os()?;
         plan.sources(plan.scenario.seed).map(drop)?;
         Ok(plan)
     }
@@ -351,10 +354,15 @@ impl Plan {
         let elements = self
             .accelerators_of(host)
             .map(|(_, group)| group.device.elements);
+        let (local, bases) = match self.has_os(host) {
+            true => (self.heap(host), VIRTUAL),
+            false => (group.own_memory(), Bases::PHYSICAL),
+        };
         ThreadContext {
             seed,
             span: planned.map.span(),
-            local: group.own_memory(),
+            local,
+            bases,
             cores: processor.map_or(0, |processor| processor.cores as usize),
             accelerators: self.accelerators_of(host).count(),
             elements: elements.min().unwrap_or(0) as usize,

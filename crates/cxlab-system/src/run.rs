@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Monitor, Outcome, Stop};
-use cxlab_host::RequestRow;
+use cxlab_host::{Processor, RequestRow};
 
 use crate::plan::{Plan, Problem};
 use crate::report::{self, Report};
@@ -204,6 +204,7 @@ impl Runner<'_, '_> {
             self.outcome = Some(outcome);
             self.hand_over_rows()?;
             self.check_access()?;
+            self.check_processes()?;
             if outcome.stop != Stop::TimeLimit {
                 return Ok(outcome.stop);
             }
@@ -234,6 +235,19 @@ impl Runner<'_, '_> {
             ])),
             None => Ok(()),
         }
+    }
+
+    /// A process that did what no process may is the workload's mistake.
+    fn check_processes(&self) -> Result<(), RunError> {
+        for (host, node) in self.plan.hosts.iter().zip(self.system.issuers()) {
+            if let Some(error) = node.processor().and_then(Processor::error) {
+                return Err(RunError::Problems(vec![Problem {
+                    path: format!("hosts[{}].workload", host.group),
+                    message: format!("found a process that cannot go on: {error}"),
+                }]));
+            }
+        }
+        Ok(())
     }
 
     fn completed(&self) -> u64 {
@@ -294,10 +308,16 @@ fn check_drained(system: &System) -> Result<(), RunError> {
 
 /// When their threads have all ended, kernels check what they have computed.
 fn check_kernels(system: &System) -> Result<(), RunError> {
-    for domain in system.domains.iter().flatten() {
+    let hosts = system.simulation.components().iter();
+    for (domain, node) in system.domains.iter().zip(hosts) {
+        let Some(domain) = domain else { continue };
+        let process = match node {
+            Node::Host(host) => host.processor().and_then(Processor::process_image),
+            _ => None,
+        };
         domain
             .kernel
-            .check(&domain.image)
+            .check(process.as_ref().unwrap_or(&domain.image))
             .map_err(|wrong| RunError::Law(format!("the result of the kernel: {wrong}")))?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
     CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Processor, ProcessorConfig,
-    Requester, RequesterConfig,
+    ProcessorError, Requester, RequesterConfig,
 };
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_memory::Site;
@@ -215,7 +215,8 @@ impl System {
             wires.push(own);
             let node = if number < hosts {
                 let source = sources.next();
-                source.map(|source| builder.host(number, ports, source))
+                let made = source.map(|source| builder.host(number, ports, source));
+                made.transpose().map_err(|problem| vec![problem])?
             } else if number < hosts + devices {
                 Some(builder.device(number - hosts, ports))
             } else if number < hosts + devices + switches {
@@ -409,7 +410,12 @@ impl Builder<'_> {
         }
     }
 
-    fn host(&mut self, number: usize, ports: Vec<LinkPort>, source: Source) -> Node {
+    fn host(
+        &mut self,
+        number: usize,
+        ports: Vec<LinkPort>,
+        source: Source,
+    ) -> Result<Node, Problem> {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
         let port_to = self.root_ports(number, ports.len());
@@ -431,7 +437,7 @@ impl Builder<'_> {
                     limit: group.requests,
                     log: self.notes.rows,
                 };
-                return Node::Host(Host::new(Agent::Core(Core::new(core))));
+                return Ok(Node::Host(Host::new(Agent::Core(Core::new(core)))));
             }
             (Source::Lines(source), _) => source,
             (Source::Program(_), None) => unreachable!("programs are made for cores"),
@@ -470,7 +476,7 @@ impl Builder<'_> {
             }
             _ => Agent::Plain(Requester::new(requester)),
         };
-        Node::Host(Host::new(agent))
+        Ok(Node::Host(Host::new(agent)))
     }
 
     /// A processor with its kernel's threads; the memory that they share is as the kernel prepares
@@ -480,14 +486,24 @@ impl Builder<'_> {
         number: usize,
         ports: Vec<LinkPort>,
         kernel: Box<dyn ThreadedKernel>,
-    ) -> Node {
+    ) -> Result<Node, Problem> {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
         let Some(params) = group.processor.clone() else {
             unreachable!("threads are made for processors")
         };
         let image = Image::new();
-        kernel.prepare(&image);
+        let os = match self.plan.os_config(number, self.seed) {
+            Some(os) => {
+                let prepared = Image::new();
+                kernel.prepare(&prepared);
+                Some((os, prepared))
+            }
+            None => {
+                kernel.prepare(&image);
+                None
+            }
+        };
         let versions = cfg!(debug_assertions).then(Versions::default);
         let threads = (0..params.cores as usize).flat_map(|core| {
             let threads = kernel.threads(Place::Core { core });
@@ -525,6 +541,7 @@ impl Builder<'_> {
                 .accelerators_of(number)
                 .map(|(device, _)| PortId((self.plan.hosts.len() + device) as u16))
                 .collect(),
+            os,
             threads,
             phases: kernel.phases().to_vec(),
             image: image.clone(),
@@ -538,8 +555,13 @@ impl Builder<'_> {
             versions,
         });
         match made {
-            Ok(processor) => Node::Host(Host::new(Agent::Processor(processor))),
-            Err(error) => unreachable!("the plan checked the caches: {error}"),
+            Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(processor)))),
+            Err(ProcessorError::Os(error)) => {
+                Err(Problem::of_param(&format!("hosts[{}].os", host.group), error))
+            }
+            Err(ProcessorError::Cache(error)) => {
+                unreachable!("the plan checked the caches: {error}")
+            }
         }
     }
 
@@ -567,6 +589,7 @@ impl Builder<'_> {
             host: PortId(host as u16),
             ports,
             memory: self.own_memory(number, group),
+            translates: self.plan.has_os(host),
             prefetch: params
                 .cache
                 .prefetch
@@ -581,7 +604,7 @@ impl Builder<'_> {
         });
         match made {
             Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(accelerator))),
-            Err(error) => unreachable!("the plan checked the cache: {error}"),
+            Err(error) => unreachable!("the plan checked the caches: {error:?}"),
         }
     }
 

@@ -70,6 +70,13 @@ fn child<T, const N: usize>(table: &Table<[T; N]>, slot: usize) -> Option<&[T; N
     table[slot].get().map(Box::as_ref)
 }
 
+/// The entries of a table that are there, with their places.
+fn entries<T>(table: &Table<T>) -> impl Iterator<Item = (u64, &T)> {
+    (0..)
+        .zip(table)
+        .filter_map(|(place, slot)| Some((place, slot.get()?.as_ref())))
+}
+
 #[inline]
 fn grown<T: Default, const N: usize>(table: &Table<[T; N]>, slot: usize) -> &[T; N] {
     table[slot].get_or_init(|| Box::new(array::from_fn(|_| T::default())))
@@ -101,6 +108,31 @@ impl Image {
         let table = grown(table, slot(addr, 2));
         let table = grown(table, slot(addr, 1));
         grown(table, slot(addr, 0))
+    }
+
+    /// The first address of every page of 4 KiB that was ever written, in rising order.
+    pub fn pages(&self) -> Vec<Hpa> {
+        let mut pages = Vec::new();
+        for (a, table) in entries(&self.0) {
+            for (b, table) in entries(table) {
+                for (c, table) in entries(table) {
+                    let first = (a << FAN_BITS | b) << FAN_BITS | c;
+                    let page = |(d, _): (u64, &Page)| Hpa((first << FAN_BITS | d) << PAGE_BITS);
+                    pages.extend(entries(table).map(page));
+                }
+            }
+        }
+        pages
+    }
+
+    /// Makes a line of 64 B zero again. `hpa` is its first address.
+    pub fn clear_line(&self, hpa: Hpa) {
+        if let Some(page) = self.page(hpa.0) {
+            let first = (hpa.0 % PAGE_BYTES / 8) as usize;
+            page[first..first + 8]
+                .iter()
+                .for_each(|word| word.store(0, Relaxed));
+        }
     }
 
     #[inline]
@@ -253,6 +285,21 @@ mod tests {
         image.clone().write(Hpa(1 << 51), 8, 7);
         assert_eq!(image.read(Hpa(1 << 51), 8), 7);
         assert_eq!(image.read(Hpa(0), 8), 0);
+    }
+
+    #[test]
+    fn the_pages_that_were_written_are_known_and_can_be_cleared() {
+        let image = Image::new();
+        assert_eq!(image.pages(), []);
+        for addr in [u64::MAX - 7, 1 << 51, 4096 + 8, 4096, 0] {
+            image.write(Hpa(addr), 8, 7);
+        }
+        let last = u64::MAX - 4095;
+        assert_eq!(image.pages(), [0, 4096, 1 << 51, last].map(Hpa));
+        image.clear_line(Hpa(4096));
+        image.clear_line(Hpa(1 << 30));
+        assert_eq!(image.read(Hpa(4096 + 8), 8), 0);
+        assert_eq!(image.read(Hpa(0), 8), 7);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use cxlab_engine::catalog::find;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::thread::{
-    AtomicKind, Direction, Next, Order, Place, SCRATCH_BASE, Thread, ThreadContext, ThreadOp,
+    AtomicKind, Bases, Direction, Next, Order, Place, SCRATCH_BASE, Thread, ThreadContext, ThreadOp,
     ThreadedKernel, Token, run_kernel, run_threads,
 };
 use cxlab_workload::{Image, LOCAL_BASE, SourceContext, Workload, WorkloadError};
@@ -18,6 +18,7 @@ fn context(cores: usize, accelerators: usize, elements: usize) -> ThreadContext 
     ThreadContext {
         seed: 7,
         span: Bytes(1 << 30),
+        bases: Bases::PHYSICAL,
         local: Bytes(1 << 28),
         cores,
         accelerators,

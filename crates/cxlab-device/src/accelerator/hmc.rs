@@ -7,7 +7,7 @@
 
 use cxlab_agent::{Access, AccessKind, Answer};
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Hpa, LineAddr, SimTime};
+use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::prefetch::{Candidates, Outcome};
 use cxlab_memory::{Room, Slot};
@@ -16,6 +16,9 @@ use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, ste
 use super::Accelerator;
 
 pub(super) const NONE: u32 = u32::MAX;
+
+/// Lines of a page of 4 KiB.
+const PAGE_LINES: u64 = 64;
 
 /// A line in the cache.
 #[derive(Clone, Copy)]
@@ -111,10 +114,6 @@ impl Accelerator {
     pub(super) fn cached(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
         let now = ctx.now();
         let lane = self.lanes.lane_of(access.op);
-        if self.cache_free > now.0 {
-            self.wake_lane(ctx, lane, SimTime(self.cache_free));
-            return false;
-        }
         let line = access.line();
         let was = self.cache.find(line).is_some();
         let found = self.look(ctx, access, now, true);
@@ -212,8 +211,11 @@ impl Accelerator {
         let mut wanted = Candidates::default();
         let outcome = if hit { Outcome::Hit } else { Outcome::Miss };
         prefetcher.accessed(line.0, outcome, &mut wanted);
-        for page in wanted.as_slice() {
-            self.prefetch(ctx, LineAddr(*page));
+        for wanted in wanted.as_slice() {
+            // Behind the end of a page lies another one's frame, where addresses are virtual.
+            if self.translator.is_none() || wanted / PAGE_LINES == line.0 / PAGE_LINES {
+                self.prefetch(ctx, LineAddr(*wanted));
+            }
         }
     }
 
@@ -400,7 +402,7 @@ impl Accelerator {
         self.lanes.used(0, access.line());
         self.perform(access, true);
         if self.lanes.waits_on(access) {
-            self.spinning.push((access.line(), *access));
+            self.spin(ctx, access);
             return;
         }
         self.over(ctx, access, Answer::by_cache(begun, at));
@@ -411,7 +413,7 @@ impl Accelerator {
 
     /// An access takes effect. `holds`: the line is in the cache, and not on its way to the host.
     pub(super) fn perform(&mut self, access: &Access, holds: bool) {
-        self.lanes.perform(access, Hpa(access.addr));
+        self.lanes.perform(access);
         if access.kind.writes() {
             self.lanes.written(holds.then_some(0), access.line());
         }

@@ -7,10 +7,11 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{interrupt_address, register_at, staging};
+use cxlab_agent::{Access, AtsMessage, interrupt_address, register_at, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::Parcel;
+use cxlab_os::Access as Need;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use cxlab_workload::thread::{Direction, ThreadOp};
 
@@ -40,6 +41,8 @@ struct Tag {
     offset: u64,
     bytes: u64,
     come: u64,
+    /// The epoch of its translation.
+    epoch: u64,
 }
 
 /// The engine and the registers.
@@ -171,6 +174,10 @@ impl Accelerator {
 
     /// A transaction of CXL.io arrives.
     pub(super) fn io_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        if let Some(ats) = AtsMessage::at(message.hpa) {
+            self.ats_message(ctx, message, ats);
+            return;
+        }
         match (message.opcode, register_at(message.hpa)) {
             (Opcode::CplD, _) => self.completed(ctx, message),
             (Opcode::MWr, Some(register)) => {
@@ -273,10 +280,16 @@ impl Accelerator {
         number: usize,
         descriptor: &Descriptor,
     ) -> bool {
+        if self.io.free.is_empty() {
+            return false;
+        }
+        let start = descriptor.host + descriptor.begun;
+        let Some((hpa, epoch)) = self.translate_dma(ctx, start, Need::Read) else {
+            return false;
+        };
         let Some(tag) = self.io.free.pop() else {
             return false;
         };
-        let start = descriptor.host + descriptor.begun;
         let most = self.params.dma.read_request.0;
         let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
         self.io.tags[tag as usize] = Tag {
@@ -284,8 +297,9 @@ impl Accelerator {
             offset: descriptor.begun,
             bytes,
             come: 0,
+            epoch,
         };
-        self.send_io(ctx, Opcode::MRd, Hpa(start), tag, bytes as u16, true);
+        self.send_io(ctx, Opcode::MRd, hpa, tag, bytes as u16, true);
         self.begun(number, bytes);
         true
     }
@@ -306,6 +320,9 @@ impl Accelerator {
             return false;
         }
         let start = descriptor.host + descriptor.begun;
+        let Some((hpa, epoch)) = self.translate_dma(ctx, start, Need::Write) else {
+            return false;
+        };
         let most = self.params.dma.payload.0;
         let bytes = (descriptor.bytes - descriptor.begun).min(most - start % most);
         let tag = WRITE_TAGS + 1 + self.io.next_write;
@@ -314,7 +331,9 @@ impl Accelerator {
         let from = Hpa(descriptor.device + descriptor.begun);
         self.lanes.image().copy(from, there, bytes);
         let first = descriptor.begun == 0;
-        self.send_io(ctx, Opcode::MWr, Hpa(start), tag, bytes as u16, first);
+        self.send_io(ctx, Opcode::MWr, hpa, tag, bytes as u16, first);
+        // It is posted, and what says that its page may move goes behind it.
+        self.end_translation(ctx, epoch);
         self.io.bytes_written += bytes;
         self.io.path_free = now + self.path_ps(bytes);
         if let Some(descriptor) = &mut self.io.descriptors[number] {
@@ -333,6 +352,7 @@ impl Accelerator {
             offset: 0,
             bytes: 0,
             come: 0,
+            epoch: Access::NO_EPOCH,
         };
         let host = self.io.descriptors[number].map_or(0, |descriptor| descriptor.host);
         self.send_io(ctx, Opcode::MRd, Hpa(host), tag, 0, true);
@@ -368,6 +388,7 @@ impl Accelerator {
             offset,
             bytes: whole,
             come,
+            epoch,
         } = *tag;
         let Some(mut descriptor) = self.io.descriptors[number] else {
             panic!("a completion of a descriptor that is done")
@@ -386,6 +407,7 @@ impl Accelerator {
             self.lanes.image().copy(there, to, whole);
             descriptor.come += whole;
         }
+        self.end_translation(ctx, epoch);
         self.io.free.push(message.tag);
         self.io.descriptors[number] = Some(descriptor);
         let done = match descriptor.direction {
@@ -408,7 +430,7 @@ impl Accelerator {
         self.work(ctx);
     }
 
-    fn send_io(
+    pub(super) fn send_io(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         opcode: Opcode,

@@ -10,19 +10,22 @@ mod io;
 mod own;
 mod params;
 mod replies;
+mod translation;
 
 use std::collections::VecDeque;
 
 use cxlab_agent::{
-    Access, AccessKind, Answer, Lanes, LanesConfig, RequestRow, RequesterStats, RootPorts, Turn,
+    Access, AccessKind, Answer, Lanes, LanesConfig, PROCESS, RequestRow, RequesterStats, RootPorts, Turn,
     Versions,
 };
 use cxlab_engine::Ctx;
+use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Hpa, LineAddr, Picos, SimTime};
+use cxlab_engine::units::{LineAddr, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
 use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
+use cxlab_os::ats::Atc;
 use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::thread::{SCRATCH_BASE, Thread};
 use cxlab_workload::{Image, Phase};
@@ -31,6 +34,7 @@ use io::Io;
 
 use hmc::{Entry, HmcStats, Waiter, Way};
 use own::OwnMemory;
+use translation::{Translated, Translator};
 
 pub use own::OwnMemoryConfig;
 pub use params::{
@@ -55,6 +59,8 @@ pub struct AcceleratorConfig {
     pub prefetch: Option<Box<dyn PrefetchPolicy>>,
     /// The memory that it may fetch ahead from: first lines, and those after the last.
     pub reach: Vec<(u64, u64)>,
+    /// Whether its host has an operating system: addresses of threads are virtual then.
+    pub translates: bool,
     /// What it runs.
     pub threads: Vec<Thread>,
     /// The phases of the threads' kernel.
@@ -109,15 +115,40 @@ pub struct Accelerator {
     refused: Option<Access>,
     /// Host memory and CXL memory that there is: first lines, and those after the last.
     memory: Vec<(u64, u64)>,
+    /// Translation of virtual addresses, where the host has an operating system.
+    translator: Option<Translator>,
+}
+
+/// Why an accelerator cannot be built.
+#[derive(Debug)]
+pub enum AcceleratorError {
+    /// A cache of more lines than a tag array holds.
+    Cache(GeometryError),
+    /// A parameter of its translation cache.
+    Atc(ParamError),
+}
+
+impl From<GeometryError> for AcceleratorError {
+    fn from(error: GeometryError) -> AcceleratorError {
+        AcceleratorError::Cache(error)
+    }
 }
 
 impl Accelerator {
     /// Builds the component.
     ///
     /// # Errors
-    /// A cache of more lines than a tag array holds.
-    pub fn new(config: AcceleratorConfig) -> Result<Accelerator, GeometryError> {
+    /// A cache of more lines than a tag array holds, or a translation cache that cannot be.
+    pub fn new(config: AcceleratorConfig) -> Result<Accelerator, AcceleratorError> {
         let params = config.params;
+        let translator = match config.translates {
+            true => {
+                let atc = Atc::new(&params.atc, StreamRng::new(0, "atc"));
+                let atc = atc.map_err(AcceleratorError::Atc)?;
+                Some(Translator::new(atc, params.atc.cache.latency))
+            }
+            false => None,
+        };
         let ways = u64::from(params.cache.ways.max(1));
         let sets = (params.cache.size.0 / 64 / ways).max(1);
         let geometry = Geometry::set_associative(sets * ways, ways)?;
@@ -150,6 +181,7 @@ impl Accelerator {
             prefetcher: config.prefetch.map(|policy| policy.state()),
             refused: None,
             memory: config.reach,
+            translator,
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
             lane_wake: vec![u64::MAX; config.threads.len()],
             lanes: Lanes::new(LanesConfig {
@@ -209,6 +241,9 @@ impl Accelerator {
         if let Some(own) = &self.own {
             own.statistics(now, &mut list);
         }
+        if let Some(translator) = &self.translator {
+            translator.list(&mut list);
+        }
         list
     }
 
@@ -262,6 +297,9 @@ impl Accelerator {
         self.roots.begin_measurement(now);
         self.hmc = HmcStats::default();
         self.io.begin_measurement();
+        if let Some(translator) = &mut self.translator {
+            translator.begin_measurement();
+        }
         if let Some(own) = &mut self.own {
             own.begin_measurement(now);
         }
@@ -350,17 +388,37 @@ impl Accelerator {
 
     /// Begins an access; false when it cannot.
     fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) -> bool {
-        if access.addr < SCRATCH_BASE {
-            if self.params.kind == AcceleratorKind::Pcie {
-                // The thread goes no further: whoever runs the system asks and ends the run.
-                self.refused.get_or_insert(*access);
+        let now = ctx.now();
+        if access.addr >= SCRATCH_BASE {
+            self.lanes.access_begun(access, now);
+            self.buffered(ctx, access, now);
+            return true;
+        }
+        if self.params.kind == AcceleratorKind::Pcie {
+            // The thread goes no further: whoever runs the system asks and ends the run.
+            self.refused.get_or_insert(*access);
+            return false;
+        }
+        let lane = self.lanes.lane_of(access.op);
+        if self.cache_free > now.0 {
+            self.wake_lane(ctx, lane, SimTime(self.cache_free));
+            return false;
+        }
+        let mut access = *access;
+        match self.translate(ctx, &mut access, now, true) {
+            Translated::Now => {}
+            Translated::Waits => return true,
+            Translated::Full => {
+                self.blocked.push(lane as u32);
                 return false;
             }
-            return self.cached(ctx, access);
         }
-        self.lanes.access_begun(access, ctx.now());
-        self.buffered(ctx, access, ctx.now());
-        true
+        let begins = self.cached(ctx, &access);
+        match begins {
+            true => self.count_translation(),
+            false => self.end_translation(ctx, access.epoch),
+        }
+        begins
     }
 
     /// An access to the accelerator's own buffers.
@@ -369,9 +427,9 @@ impl Accelerator {
         if access.kind == AccessKind::Atomic {
             cycles += self.params.atomic_cycles;
         }
-        self.lanes.perform(access, Hpa(access.addr));
+        self.lanes.perform(access);
         if self.lanes.waits_on(access) {
-            self.spinning.push((access.line(), *access));
+            self.spin(ctx, access);
             return;
         }
         let at = ctx.now() + self.cycles(cycles);
@@ -381,8 +439,20 @@ impl Accelerator {
         }
     }
 
+    /// A spinning operation found what it waits to change: it looks again when its line changes.
+    fn spin(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access) {
+        let epoch = Access::NO_EPOCH;
+        self.spinning
+            .push((access.line(), Access { epoch, ..*access }));
+        self.end_translation(ctx, access.epoch);
+    }
+
     /// An access is over, now or later.
-    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, mut answer: Answer) {
+        let time = self.translation_time(access);
+        answer.at += time;
+        answer.stages[PROCESS] += time.0;
+        self.end_translation(ctx, access.epoch);
         if let Some(at) = self.lanes.access_done(access.op, answer) {
             ctx.wake_at(at.max(ctx.now()), OP | access.op);
         }

@@ -228,7 +228,7 @@ impl Accelerator {
         self.lanes.used(0, line);
         self.perform(access, true);
         if self.lanes.waits_on(access) {
-            self.spinning.push((line, *access));
+            self.spin(ctx, access);
             return;
         }
         self.over(ctx, access, Answer::by_cache(begun, at));
@@ -392,7 +392,7 @@ impl Accelerator {
         }
         self.perform(&access, true);
         if self.lanes.waits_on(&access) {
-            self.spinning.push((line, access));
+            self.spin(ctx, &access);
             return;
         }
         let mut answer = Answer::by_cache(SimTime(waiter.begun), at);

@@ -4,6 +4,7 @@
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_memory::prefetch::{self, PrefetchPolicy};
+use cxlab_os::ats::AtcParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -122,6 +123,8 @@ pub struct AcceleratorParams {
     pub buffer_cycles: u32,
     /// The DMA engine.
     pub dma: DmaParams,
+    /// Its address translation cache, where its host has an operating system.
+    pub atc: AtcParams,
 }
 
 impl Default for AcceleratorParams {
@@ -136,6 +139,7 @@ impl Default for AcceleratorParams {
             dmc: DmcParams::default(),
             buffer_cycles: 4,
             dma: DmaParams::default(),
+            atc: AtcParams::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
 
 use super::hmc::{Entry, Found, NONE, Waiter};
+use super::translation::Translated;
 use super::{Accelerator, RETRY, SNOOP};
 
 impl Accelerator {
@@ -187,7 +188,7 @@ impl Accelerator {
             self.lanes.filled(0, access.line());
             self.perform(&access, true);
             if self.lanes.waits_on(&access) {
-                self.spinning.push((access.line(), access));
+                self.spin(ctx, &access);
                 return;
             }
         }
@@ -259,6 +260,13 @@ impl Accelerator {
     pub(super) fn again(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime) {
         if access.addr >= cxlab_workload::thread::SCRATCH_BASE {
             return self.buffered(ctx, &access, begun);
+        }
+        let mut access = access;
+        if self.translator.is_some() && access.epoch == Access::NO_EPOCH {
+            if self.translate(ctx, &mut access, begun, false) != Translated::Now {
+                return;
+            }
+            self.lanes.translated(&access);
         }
         if self.look(ctx, &access, begun, false) == Found::Blocked {
             self.postponed.push_back((access, begun.0));

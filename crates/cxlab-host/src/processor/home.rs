@@ -65,6 +65,12 @@ pub(super) enum What {
     DmaRead,
     /// A line that a device writes by DMA.
     DmaWrite,
+    /// A line of a page that is copied.
+    PageRead,
+    /// A line of a page that is copied or zeroed.
+    PageWrite,
+    /// A line of the page table that the IOMMU reads.
+    WalkRead,
     /// The directory gives its entry up.
     Recall,
     /// A line on its way to memory.
@@ -89,6 +95,8 @@ pub(super) struct Txn {
     pub(super) next: u32,
     /// The transaction that waits for this write.
     pub(super) parent: u32,
+    /// The walk of a core that waits for it.
+    pub(super) walk: u32,
     /// Of a write: whether a cache may hold the line still.
     pub(super) keeps: bool,
     /// Whether the device that owns the line is being told that the host takes it.
@@ -123,6 +131,7 @@ impl Txn {
             last: NONE,
             next: NONE,
             parent: NONE,
+            walk: NONE,
             keeps: false,
             claiming: false,
             claimed: false,

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{interrupt_at, register_address, staging};
+use cxlab_agent::{AtsMessage, interrupt_at, register_address, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
@@ -150,7 +150,9 @@ impl Processor {
     }
 
     fn begin_io(&mut self, ctx: &mut Ctx<'_, Parcel>, source: usize, message: &Message) {
-        if message.opcode == Opcode::MRd {
+        if let Some(ats) = AtsMessage::at(message.hpa) {
+            self.ats_message(ctx, message, ats);
+        } else if message.opcode == Opcode::MRd {
             self.begin_read(ctx, message);
         } else if let Some(vector) = interrupt_at(message.hpa) {
             self.interrupted(ctx, vector);
@@ -210,7 +212,7 @@ impl Processor {
     /// What the root complex asks the table for.
     pub(super) fn dma_request(what: What) -> Request {
         match what {
-            What::DmaRead => Request::RdCurr,
+            What::DmaRead | What::PageRead | What::WalkRead => Request::RdCurr,
             _ => Request::ItoMWr,
         }
     }
@@ -339,6 +341,12 @@ impl Processor {
                     None => self.io.handlers.push((vector, op)),
                 }
             }
+            ThreadOp::Map { bytes, policy } if self.os.is_some() => {
+                self.map(ctx, op, bytes, policy);
+            }
+            ThreadOp::Unmap { addr, bytes } if self.os.is_some() => {
+                self.unmap(ctx, op, addr, bytes);
+            }
             ThreadOp::Map { bytes, .. } => {
                 let addr = self.mapped;
                 self.mapped += bytes.next_multiple_of(PAGE);
@@ -399,7 +407,7 @@ impl Processor {
     }
 
     /// Sends an answer; it passes the root complex.
-    fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
+    pub(super) fn send_io(&mut self, ctx: &mut Ctx<'_, Parcel>, to: PortId, message: Message) {
         let at = ctx.now() + self.params.io_time;
         let message = Message {
             source: self.port_id,

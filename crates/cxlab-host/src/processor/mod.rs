@@ -11,6 +11,8 @@
 //! The last-level cache is inclusive; a line that makes room there leaves every private cache.
 //! Modified lines go back to memory off the critical path.
 //!
+//! With an operating system, threads use virtual addresses (see `os`).
+//!
 //! # Left out
 //! Instruction fetch, speculation, hardware prefetchers, contention in the mesh, the order in
 //! which a core's stores become visible (each is done when it holds the line).
@@ -20,6 +22,7 @@ mod devices;
 mod home;
 mod io;
 mod memory;
+mod os;
 mod params;
 mod serve;
 mod stats;
@@ -32,7 +35,8 @@ use cxlab_agent::{
     RootPorts, Turn, Versions,
 };
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Hpa, LineAddr, SimTime};
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic, TagArray};
 use cxlab_protocol::{Channel, PortId};
@@ -42,7 +46,9 @@ use crate::local::{LocalConfig, LocalMemory, Returned};
 use caches::{CoreCaches, Level};
 use home::{Behind, Txn, Way};
 use io::Io;
+use os::{Os, Translated};
 
+pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, VIRTUAL};
 pub use params::{Cluster, LlcParams, ProcessorParams};
 pub use stats::ProcessorStats;
 
@@ -66,6 +72,9 @@ pub struct ProcessorConfig {
     pub nodes: Vec<LocalConfig>,
     /// Edge ports of its accelerators.
     pub devices: Vec<PortId>,
+    /// The operating system, and memory as the workload has prepared it, at virtual addresses; none
+    /// where addresses are physical.
+    pub os: Option<(OsConfig, Image)>,
     /// What it runs: threads, each with the core that it is bound to.
     pub threads: Vec<(u16, Thread)>,
     /// The phases of the threads' kernel.
@@ -87,6 +96,10 @@ const ARRIVE: u32 = 4 << KIND_BITS;
 const FINISH: u32 = 5 << KIND_BITS;
 const COMING: u32 = 6 << KIND_BITS;
 const GOING: u32 = 7 << KIND_BITS;
+const WALK: u32 = 8 << KIND_BITS;
+const TASK: u32 = 9 << KIND_BITS;
+const IOMMU: u32 = 10 << KIND_BITS;
+const SCAN: u32 = 11 << KIND_BITS;
 const VALUE: u32 = (1 << KIND_BITS) - 1;
 
 const NONE: u32 = u32::MAX;
@@ -133,15 +146,26 @@ pub struct Processor {
     held_reads: Vec<(LineAddr, u32)>,
     /// Spinning operations, and the line that each waits for a change of.
     spinning: Vec<(LineAddr, Access)>,
+    /// Translation, where there is an operating system.
+    os: Option<Box<Os>>,
     stats: ProcessorStats,
+}
+
+/// Why a processor cannot be built.
+#[derive(Debug)]
+pub enum ProcessorError {
+    /// A cache of more lines than a tag array holds.
+    Cache(GeometryError),
+    /// A parameter of the operating system.
+    Os(ParamError),
 }
 
 impl Processor {
     /// Builds the component.
     ///
     /// # Errors
-    /// A cache of more lines than a tag array holds.
-    pub fn new(config: ProcessorConfig) -> Result<Processor, GeometryError> {
+    /// A cache of more lines than a tag array holds, or an operating system that cannot be.
+    pub fn new(config: ProcessorConfig) -> Result<Processor, ProcessorError> {
         let params = config.params;
         let (core_of, threads): (Vec<u16>, Vec<Thread>) = config.threads.into_iter().unzip();
         let core = || {
@@ -154,6 +178,14 @@ impl Processor {
         let cores: Result<Vec<Core>, GeometryError> = (0..params.cores).map(|_| core()).collect();
         let most = (params.cores * params.misses) as usize;
         let mapped = config.nodes.first().map_or(0, |node| node.base.0);
+        let os = match config.os {
+            Some((os, prepared)) => {
+                let mut os = Os::new(os).map_err(ProcessorError::Os)?;
+                os.load(&prepared, &config.image).map_err(ProcessorError::Os)?;
+                Some(Box::new(os))
+            }
+            None => None,
+        };
         Ok(Processor {
             port_id: config.port_id,
             first_device: config.first_device,
@@ -171,8 +203,8 @@ impl Processor {
                 log: config.log,
                 versions: config.versions,
             }),
-            cores: cores?,
-            llc: caches::lru(params.llc.size, params.llc.ways)?,
+            cores: cores.map_err(ProcessorError::Cache)?,
+            llc: caches::lru(params.llc.size, params.llc.ways).map_err(ProcessorError::Cache)?,
             nodes: config
                 .nodes
                 .into_iter()
@@ -191,6 +223,7 @@ impl Processor {
             writing: Vec::new(),
             held_reads: Vec::new(),
             spinning: Vec::new(),
+            os,
             stats: ProcessorStats::default(),
             params,
         })
@@ -215,7 +248,21 @@ impl Processor {
                 list.push(Statistic { name, ..one });
             }
         }
+        if let Some(os) = &self.os {
+            os.list(&mut list);
+        }
         list
+    }
+
+    /// What its process did that no process may, such as touching memory that it has not.
+    pub fn error(&self) -> Option<&str> {
+        self.os.as_ref()?.error()
+    }
+
+    /// The memory of its process at virtual addresses; `None` where addresses are physical.
+    pub fn process_image(&self) -> Option<Image> {
+        let os = self.os.as_ref()?;
+        Some(os.view(self.lanes.image()))
     }
 
     /// Its threads.
@@ -225,7 +272,8 @@ impl Processor {
 
     /// Operations and transactions under way.
     pub fn in_flight(&self) -> u64 {
-        self.lanes.in_flight() + (self.txns.len() - self.free.len()) as u64
+        let os = self.os.as_ref().map_or(0, |os| os.in_flight());
+        self.lanes.in_flight() + (self.txns.len() - self.free.len()) as u64 + os
     }
 
     /// Requests in flight.
@@ -260,6 +308,9 @@ impl Processor {
         for node in &mut self.nodes {
             node.begin_measurement(now);
         }
+        if let Some(os) = &mut self.os {
+            os.begin_measurement();
+        }
         self.stats = ProcessorStats::default();
     }
 
@@ -285,6 +336,7 @@ impl Processor {
         if let Some(mut message) = parcel.message {
             message.hops += 1;
             link.release(ctx, Buffer::of(message.channel(), message.vc));
+            self.active(ctx);
             match message.channel() {
                 Channel::D2hReq | Channel::D2hRsp | Channel::D2hData => {
                     self.cache_message(ctx, &message);
@@ -318,6 +370,10 @@ impl Processor {
             FINISH => self.proceed(ctx, value),
             COMING => self.io_come(ctx),
             GOING => self.io_goes(ctx),
+            WALK => self.walk_on(ctx, value),
+            TASK => self.task_wakes(ctx, value),
+            IOMMU => self.device_walk_on(ctx, value),
+            SCAN => self.scan(ctx),
             _ => self.roots.wake(ctx, token),
         }
     }
@@ -351,41 +407,71 @@ impl Processor {
     fn access(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize, access: &Access) -> bool {
         let now = ctx.now();
         let number = self.core_of[lane];
-        let line = access.line();
-        let core = &mut self.cores[number as usize];
-        let kind = access.kind;
+        let mut access = *access;
+        self.active(ctx);
+        match self.translate(ctx, number, &mut access, now, true) {
+            Translated::Now => {}
+            Translated::Waits => return true,
+            Translated::Full => {
+                self.cores[number as usize].full = true;
+                return false;
+            }
+        }
+        self.issue(ctx, number, access, now, true)
+    }
+
+    /// An access whose physical address is known looks for its line. `fresh`: it has not begun
+    /// before; then it is refused, by false, when its core has asked for as many lines as it may.
+    fn issue(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u16,
+        mut access: Access,
+        begun: SimTime,
+        fresh: bool,
+    ) -> bool {
+        let (line, kind) = (access.line(), access.kind);
         if matches!(
             kind,
             AccessKind::Flush | AccessKind::WriteBack | AccessKind::Demote
         ) {
-            self.lanes.access_begun(access, now);
-            self.ask(ctx, number, access, now);
+            self.begin(&mut access, begun, fresh);
+            self.ask(ctx, number, &access, begun);
             return true;
         }
-        let owns = kind.writes();
-        if let Some(level) = core.caches.access(line, owns) {
-            self.lanes.access_begun(access, now);
-            self.hit(ctx, access, level);
+        let core = &mut self.cores[number as usize];
+        if let Some(level) = core.caches.access(line, kind.writes()) {
+            self.begin(&mut access, begun, fresh);
+            self.hit(ctx, &access, level, begun);
             return true;
         }
         let asked = core.asking.iter().find(|(other, _)| *other == line);
         if let Some((_, txn)) = asked.copied() {
-            self.lanes.access_begun(access, now);
-            self.wait_behind(txn, *access, now);
+            self.begin(&mut access, begun, fresh);
+            self.wait_behind(txn, access, begun);
             self.stats.merged += 1;
             return true;
         }
-        if core.asking.len() == self.params.misses as usize {
+        if fresh && core.asking.len() == self.params.misses as usize {
             core.full = true;
             return false;
         }
-        self.lanes.access_begun(access, now);
-        self.ask(ctx, number, access, now);
+        self.begin(&mut access, begun, fresh);
+        self.ask(ctx, number, &access, begun);
         true
     }
 
+    /// An access begins, with its physical address.
+    fn begin(&mut self, access: &mut Access, now: SimTime, fresh: bool) {
+        match fresh {
+            true => self.lanes.access_begun(access, now),
+            false => self.lanes.translated(access),
+        }
+        self.use_translation(access, fresh);
+    }
+
     /// A private cache has the line.
-    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, level: Level) {
+    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, level: Level, begun: SimTime) {
         let now = ctx.now();
         let time = match level {
             Level::L1 => {
@@ -399,7 +485,8 @@ impl Processor {
         };
         let holder = self.holder_of(access);
         self.lanes.used(holder, access.line());
-        self.take_effect(ctx, access, Answer::by_cache(now, now + time));
+        let answer = Answer::by_cache_after(begun, now, now + time);
+        self.take_effect(ctx, access, answer);
     }
 
     /// The core that an access is of.
@@ -409,25 +496,27 @@ impl Processor {
 
     /// An access takes effect now, while its core holds the line, and is over then or later.
     fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
-        self.lanes.perform(access, Hpa(access.addr));
+        self.lanes.perform(access);
         if access.kind.writes() {
             let holder = self.holder_of(access);
             self.lanes.written(Some(holder), access.line());
         }
         if self.lanes.waits_on(access) {
             self.spinning.push((access.line(), *access));
+            self.end_translation(ctx, access);
             return;
         }
         if access.kind.writes() {
             self.changed(ctx, access.line());
         }
-        self.over(ctx, access.op, answer);
+        self.over(ctx, access, answer);
     }
 
     /// An access is over, now or later.
-    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, answer: Answer) {
-        if let Some(at) = self.lanes.access_done(op, answer) {
-            ctx.wake_at(at.max(ctx.now()), OP | op);
+    fn over(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
+        self.end_translation(ctx, access);
+        if let Some(at) = self.lanes.access_done(access.op, answer) {
+            ctx.wake_at(at.max(ctx.now()), OP | access.op);
         }
     }
 
@@ -442,6 +531,10 @@ impl Processor {
         for (_, access) in look.drain(..) {
             let begun = self.lanes.issued(access.op);
             let number = self.core_of[self.lanes.lane_of(access.op)];
+            if self.os.is_some() {
+                self.access_again(ctx, number, &access, begun);
+                continue;
+            }
             match self.cores[number as usize].caches.access(line, false) {
                 Some(_) => {
                     let at = ctx.now() + self.params.l1.access_time;

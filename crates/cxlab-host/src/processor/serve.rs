@@ -70,9 +70,15 @@ impl Processor {
                 }
                 self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
             }
-            What::Device(_) | What::DmaWrite if self.must_claim(&txn) => self.claim(ctx, id),
+            What::Device(_) | What::DmaWrite | What::PageWrite if self.must_claim(&txn) => {
+                self.claim(ctx, id);
+            }
             What::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
-            What::DmaRead | What::DmaWrite => {
+            What::DmaRead
+            | What::DmaWrite
+            | What::PageRead
+            | What::PageWrite
+            | What::WalkRead => {
                 let request = Self::dma_request(txn.what);
                 self.apply(ctx, id, Event::Request(txn.peer, request));
             }
@@ -166,6 +172,11 @@ impl Processor {
                 self.dma_write(ctx, id);
                 return Some(Event::PulledData(false));
             }
+            Action::Reply(..) if txn.what == What::PageWrite => {
+                self.page_write(ctx, &txn);
+                return Some(Event::PulledData(false));
+            }
+            Action::Reply(..) if matches!(txn.what, What::PageRead | What::WalkRead) => {}
             Action::Reply(_, reply) => self.reply(ctx, id, reply),
             Action::GrantCores(GoState::Invalid) => {}
             Action::GrantCores(state) => {
@@ -231,8 +242,13 @@ impl Processor {
         self.answer(ctx, id);
         self.release(ctx, &txn, slot);
         self.close(id);
-        if txn.what == What::DmaWrite {
-            self.dma_written(ctx, &txn);
+        match txn.what {
+            What::DmaWrite => self.dma_written(ctx, &txn),
+            What::PageRead => self.page_read(ctx, &txn),
+            What::PageWrite => self.page_written(ctx, &txn),
+            What::WalkRead => self.device_walk_read(ctx, &txn),
+            What::Read => self.walk_read(ctx, &txn),
+            _ => {}
         }
         self.retry(ctx, &txn);
     }
@@ -287,7 +303,7 @@ impl Processor {
             place = next;
             let answer = self.answered(&txn, now.0, begun, at);
             if !txn.is_miss() {
-                self.over(ctx, access.op, answer);
+                self.over(ctx, &access, answer);
                 continue;
             }
             let caches = &mut self.cores[txn.core as usize].caches;
@@ -346,11 +362,19 @@ impl Processor {
                 self.admit(ctx, id);
             }
         }
-        if txn.is_miss() && std::mem::take(&mut self.cores[txn.core as usize].full) {
-            for lane in 0..self.core_of.len() {
-                if self.core_of[lane] == txn.core {
-                    self.run(ctx, lane);
-                }
+        if txn.is_miss() {
+            self.run_core(ctx, txn.core);
+        }
+    }
+
+    /// What waited for a place in a core goes on.
+    pub(super) fn run_core(&mut self, ctx: &mut Ctx<'_, Parcel>, core: u16) {
+        if !std::mem::take(&mut self.cores[core as usize].full) {
+            return;
+        }
+        for lane in 0..self.core_of.len() {
+            if self.core_of[lane] == core {
+                self.run(ctx, lane);
             }
         }
     }

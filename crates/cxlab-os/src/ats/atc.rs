@@ -1,12 +1,8 @@
 //! A device's address translation cache: the table of [`device`](super::device) for all pages.
 //!
 //! Settled pages are only in the cache; pages with a request under way have a place in a bounded
-//! list. An invalidation waits for *all* accesses that began before it, whatever their page, so
-//! that nothing is counted by page: accesses belong to an epoch, and an invalidation that finds
-//! accesses under way begins another. (The table counts users of the page alone, which waits less
-//! and is as safe.)
-
-use std::collections::VecDeque;
+//! list. An invalidation waits for *all* accesses that began before it, whatever their page
+//! ([`crate::epochs`]); the table counts users of the page alone, which waits less and is as safe.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -16,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::device::{Action, Event, PageState, Phase, step};
 use super::{Completion, PageResponse};
 use crate::address::{Access, Page, PageSize, Pasid, VirtAddr};
+use crate::epochs::Epochs;
 use crate::tlb::{Scope, Tlb, TlbParams, TlbStats, Translation};
 
 /// Parameters of a device's address translation.
@@ -74,22 +71,12 @@ struct Pending {
     write: bool,
 }
 
-/// Accesses that began between two invalidations.
-#[derive(Default)]
-struct Epoch {
-    under_way: u64,
-    /// Invalidations that end when this epoch and all before are done.
-    tags: Vec<u8>,
-}
-
 /// A device's translation cache and what it has asked for.
 pub struct Atc {
     cache: Tlb,
     pending: Vec<Pending>,
     blocked: Vec<Scope>,
-    epochs: VecDeque<Epoch>,
-    /// The number of the first of `epochs`.
-    first_epoch: u64,
+    epochs: Epochs,
 }
 
 impl Atc {
@@ -105,8 +92,7 @@ impl Atc {
             cache: Tlb::new(&params.cache, rng)?,
             pending: Vec::with_capacity(params.requests as usize),
             blocked: Vec::new(),
-            epochs: VecDeque::from([Epoch::default()]),
-            first_epoch: 0,
+            epochs: Epochs::default(),
         })
     }
 
@@ -135,7 +121,7 @@ impl Atc {
         if !blocked {
             let found = self.cache.lookup(pasid, address);
             if let Some(found) = found.filter(|found| found.allows(access)) {
-                return Answer::Go(found, self.begin());
+                return Answer::Go(found, self.epochs.begin());
             }
         }
         let place = match self.place(page) {
@@ -156,13 +142,6 @@ impl Atc {
             Next::Ask => Answer::Ask(page),
             _ => Answer::Wait(page),
         }
-    }
-
-    fn begin(&mut self) -> u64 {
-        if let Some(epoch) = self.epochs.back_mut() {
-            epoch.under_way += 1;
-        }
-        self.first_epoch + self.epochs.len() as u64 - 1
     }
 
     /// Steps a page that is not settled, and forgets it when it has settled.
@@ -219,7 +198,7 @@ impl Atc {
 
     /// An Invalidate Request came. True: send its Invalidate Completion now; otherwise
     /// [`Atc::done`] will name its tag.
-    pub fn invalidate(&mut self, scope: Scope, tag: u8) -> bool {
+    pub fn invalidate(&mut self, scope: Scope, tag: u32) -> bool {
         self.cache.invalidate(scope);
         for pending in &mut self.pending {
             // A page asked for may turn out to be part of a larger one.
@@ -230,39 +209,12 @@ impl Atc {
                 pending.state = state;
             }
         }
-        let idle = self.epochs.iter().all(|epoch| epoch.under_way == 0);
-        if idle {
-            return true;
-        }
-        if let Some(epoch) = self.epochs.back_mut() {
-            epoch.tags.push(tag);
-        }
-        self.epochs.push_back(Epoch::default());
-        false
+        self.epochs.invalidate(tag)
     }
 
     /// An access of that epoch is done; the tags of invalidations that are complete with it.
-    pub fn done(&mut self, epoch: u64) -> Vec<u8> {
-        let place = epoch.checked_sub(self.first_epoch);
-        let found = place.and_then(|place| self.epochs.get_mut(place as usize));
-        assert!(
-            found.as_ref().is_some_and(|epoch| epoch.under_way > 0),
-            "no access of epoch {epoch} is under way"
-        );
-        if let Some(found) = found {
-            found.under_way -= 1;
-        }
-        let mut tags = Vec::new();
-        while self.epochs.len() > 1 && self.epochs[0].under_way == 0 {
-            tags.extend(
-                self.epochs
-                    .pop_front()
-                    .map(|epoch| epoch.tags)
-                    .unwrap_or_default(),
-            );
-            self.first_epoch += 1;
-        }
-        tags
+    pub fn done(&mut self, epoch: u64) -> Vec<u32> {
+        self.epochs.done(epoch)
     }
 
     /// The driver blocks a range: no access of it begins until it is resumed.

@@ -69,6 +69,12 @@ impl Areas {
         fits(BOTTOM, ceiling)
     }
 
+    /// Whether no mapping has an address from `start` to `end`.
+    pub(super) fn is_free(&self, start: u64, end: u64) -> bool {
+        let before = self.0.range(..end).next_back();
+        before.is_none_or(|(_, area)| area.end <= start)
+    }
+
     pub(super) fn insert(&mut self, start: u64, area: Area) {
         self.0.insert(start, area);
     }

@@ -158,6 +158,35 @@ impl AddressSpace {
         };
         let start = self.areas.find_free(length, align);
         let start = start.ok_or(SpaceError::Length(length))?;
+        Ok(self.promise(start, length, options, policy))
+    }
+
+    /// Promises `length` bytes from `start` on (`MAP_FIXED_NOREPLACE`); otherwise as
+    /// [`AddressSpace::mmap`].
+    ///
+    /// # Errors
+    /// A range that is not of whole pages, or of which a part is promised already.
+    pub fn mmap_at(
+        &mut self,
+        start: VirtAddr,
+        length: u64,
+        options: AreaOptions,
+        policy: Option<Box<dyn Placement>>,
+    ) -> Result<VirtAddr, SpaceError> {
+        let (from, end) = self.range(start, length)?;
+        if !self.areas.is_free(from, end) {
+            return Err(SpaceError::Length(length));
+        }
+        Ok(self.promise(from, length, options, policy))
+    }
+
+    fn promise(
+        &mut self,
+        start: u64,
+        length: u64,
+        options: AreaOptions,
+        policy: Option<Box<dyn Placement>>,
+    ) -> VirtAddr {
         let policy = policy.map_or(0, |policy| self.policies.keep(policy));
         let area = Area {
             end: start + length,
@@ -166,7 +195,7 @@ impl AddressSpace {
             policy,
         };
         self.areas.insert(start, area);
-        Ok(VirtAddr(start))
+        VirtAddr(start)
     }
 
     fn range(&self, start: VirtAddr, length: u64) -> Result<(u64, u64), SpaceError> {
@@ -295,6 +324,11 @@ impl AddressSpace {
         };
         self.table.mark(address, access);
         Ok(touched)
+    }
+
+    /// Notes that a page which is present was used: its accessed bit, and its dirty bit for a write.
+    pub fn mark(&mut self, address: VirtAddr, access: Access) {
+        self.table.mark(address, access);
     }
 
     fn present(

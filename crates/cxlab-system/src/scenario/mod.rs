@@ -6,7 +6,7 @@ mod choice;
 use cxlab_device::{AcceleratorParams, DeviceParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::switch::SwitchParams;
-use cxlab_host::{Cluster, CoreParams, ProcessorParams, RequesterParams};
+use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
 use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,6 +148,11 @@ pub struct HostGroup {
     /// follow one another from 2^51 on, in this order.
     #[serde(default)]
     pub nodes: Vec<NodeGroup>,
+    /// An operating system, with `processor`: threads use virtual addresses, which cores and
+    /// accelerators translate; pages are placed when they are touched, and move. Default: none,
+    /// addresses are physical.
+    #[serde(default)]
+    pub os: Option<OsParams>,
     /// What they access.
     pub workload: WorkloadChoice,
     /// Requests that each host issues at most; steps of its program, where it has a core. Default: as many as the workload has.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
 use crate::op::SourceContext;
-use crate::program::{LOCAL_BASE, Phase};
+use crate::program::Phase;
+use crate::thread::{Bases, ThreadContext};
 
 /// A memory that a kernel's data can lie in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize, JsonSchema)]
@@ -37,14 +38,18 @@ pub(super) struct Need {
 impl Need {
     /// The address of the first of the bytes.
     pub fn place(&self, ctx: &SourceContext) -> Result<u64, ParamError> {
-        self.place_in(ctx.span, ctx.local)
+        self.place_in(ctx.span, ctx.local, Bases::PHYSICAL)
     }
 
-    /// The same, where there are `span` bytes of CXL memory and `local` of the host's own.
-    pub fn place_in(&self, span: Bytes, local: Bytes) -> Result<u64, ParamError> {
+    /// The same, for threads.
+    pub fn place_for(&self, ctx: &ThreadContext) -> Result<u64, ParamError> {
+        self.place_in(ctx.span, ctx.local, ctx.bases)
+    }
+
+    fn place_in(&self, span: Bytes, local: Bytes, bases: Bases) -> Result<u64, ParamError> {
         let (first, room) = match self.memory {
-            Memory::Cxl => (0, span),
-            Memory::Local => (LOCAL_BASE.0, local),
+            Memory::Cxl => (bases.cxl, span),
+            Memory::Local => (bases.local, local),
         };
         if self.memory == Memory::Local && local == Bytes(0) {
             let message =

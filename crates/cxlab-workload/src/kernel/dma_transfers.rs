@@ -117,7 +117,7 @@ impl Workload for DmaTransfers {
             base: self.base.0,
             bytes: self.bytes.0 * self.distinct,
         };
-        let first = need.place_in(ctx.span, ctx.local)?;
+        let first = need.place_for(ctx)?;
         if ctx.accelerators == 0 || ctx.elements == 0 {
             let message = "found a system without accelerators; allowed: at least one";
             return Err(WorkloadError::param("kind", message));

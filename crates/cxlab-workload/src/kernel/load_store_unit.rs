@@ -146,7 +146,7 @@ impl Workload for LoadStoreUnit {
             base: self.base.0,
             bytes: self.lines * LINE_BYTES,
         };
-        let first = need.place_in(ctx.span, ctx.local)?;
+        let first = need.place_for(ctx)?;
         if ctx.accelerators == 0 || ctx.elements == 0 {
             let message = "found a system without accelerators; allowed: at least one";
             return Err(WorkloadError::param("kind", message));

@@ -4,17 +4,36 @@ use cxlab_engine::units::Bytes;
 
 use super::runtime::Thread;
 use crate::image::Image;
-use crate::program::Phase;
+use crate::program::{LOCAL_BASE, Phase};
+
+/// Where the memories begin that a kernel may put its data into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bases {
+    /// The first address of CXL memory.
+    pub cxl: u64,
+    /// The first address of the host's own memory.
+    pub local: u64,
+}
+
+impl Bases {
+    /// Physical memory, where no operating system translates.
+    pub const PHYSICAL: Bases = Bases {
+        cxl: 0,
+        local: LOCAL_BASE.0,
+    };
+}
 
 /// What a workload is told when it makes the kernel of a coherent system.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadContext {
     /// The run's seed, of which random contents are made.
     pub seed: u64,
-    /// Bytes of CXL memory, from address 0 on.
+    /// Bytes of CXL memory.
     pub span: Bytes,
-    /// Bytes of the host's own memory, from [`LOCAL_BASE`](crate::LOCAL_BASE) on.
+    /// Bytes of the host's own memory.
     pub local: Bytes,
+    /// Where both begin.
+    pub bases: Bases,
     /// How many cores run threads.
     pub cores: usize,
     /// How many accelerators there are.

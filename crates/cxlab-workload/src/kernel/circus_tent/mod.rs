@@ -270,7 +270,7 @@ impl Workload for CircusTent {
             base: self.base.0,
             bytes: self.memory.0 + indices * 8,
         };
-        let array = need.place_in(ctx.span, ctx.local)?;
+        let array = need.place_for(ctx)?;
         let data = run::Data::new(self.clone(), pes, places, array, ctx.seed);
         Ok(Box::new(run::Kernel::new(Arc::new(data), ctx.elements)))
     }

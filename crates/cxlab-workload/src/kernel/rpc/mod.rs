@@ -192,7 +192,7 @@ impl Workload for Rpc {
         };
         let (ring, objects) = (job.ring_bytes(), job.places() * job.room);
         job.host = need("data", self.data, "base", self.base, ring + 2 * objects)
-            .place_in(ctx.span, ctx.local)?;
+            .place_for(ctx)?;
         job.objects = job.host + ring;
         job.prepared = job.objects + objects;
         if self.method == Method::CxlMem {
@@ -203,7 +203,7 @@ impl Workload for Rpc {
                 self.card_base,
                 ring + objects,
             );
-            job.objects = card.place_in(ctx.span, ctx.local)? + ring;
+            job.objects = card.place_for(ctx)? + ring;
         }
         let mean = job.wires.iter().map(Vec::len).sum::<usize>() / job.wires.len().max(1);
         let names: &[&str] = match self.direction {

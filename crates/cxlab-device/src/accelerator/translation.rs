@@ -1,0 +1,423 @@
+//! Address translation at an accelerator whose host has an operating system: an address translation
+//! cache (ATC), and the messages by which it asks the host's IOMMU and is told of pages that move.
+//!
+//! What is done about a page is decided by the table [`cxlab_os::ats::device`]. Elements and the
+//! DMA engine share the cache. An access that it answers is done a lookup later; one that it does
+//! not waits for the page.
+
+use cxlab_agent::{Access, AtsCompletion, AtsKind, AtsMessage, staging};
+use cxlab_engine::Ctx;
+use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::units::{Hpa, Picos, SimTime};
+use cxlab_link::Parcel;
+use cxlab_memory::Statistic;
+use cxlab_os::ats::{Answer, Atc, Completion, Next, PageResponse};
+use cxlab_os::frames::Frame;
+use cxlab_os::tlb::{Scope, Translation};
+use cxlab_os::{Access as Need, Page, PageSize, Pasid, VirtAddr};
+use cxlab_protocol::{Message, Opcode};
+
+use super::Accelerator;
+
+/// The one process.
+const PROCESS: Pasid = Pasid(1);
+
+/// Tags of Translation Requests, above those of DMA.
+const TAGS: u32 = 1 << 14;
+
+/// What became of an access's translation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Translated {
+    /// It has its physical address.
+    Now,
+    /// It waits for its page.
+    Waits,
+    /// There is no room for another request.
+    Full,
+}
+
+/// An access that waits for its page.
+#[derive(Clone, Copy)]
+struct Waiting {
+    page: Page,
+    access: Access,
+    begun: SimTime,
+    since: SimTime,
+}
+
+/// Counts since measurement began.
+#[derive(Default)]
+struct Counts {
+    hits: u64,
+    misses: u64,
+    requests: u64,
+    page_requests: u64,
+    invalidations: u64,
+    miss: LatencyProbe,
+    blocked: LatencyProbe,
+}
+
+/// The cache, and what waits for it.
+pub(super) struct Translator {
+    atc: Atc,
+    latency: Picos,
+    waiting: Vec<Waiting>,
+    /// Accesses that had begun and found no room for a request.
+    starved: Vec<(Access, SimTime)>,
+    /// Whether the DMA engine waits for a page.
+    engine_waits: bool,
+    /// Pages asked for, by tag.
+    asked: Vec<Option<Page>>,
+    /// Pages that may not be used, and since when.
+    blocks: Vec<(Page, SimTime)>,
+    counts: Counts,
+}
+
+impl Translator {
+    pub(super) fn new(atc: Atc, latency: Picos) -> Translator {
+        Translator {
+            atc,
+            latency,
+            waiting: Vec::new(),
+            starved: Vec::new(),
+            engine_waits: false,
+            asked: Vec::new(),
+            blocks: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Measurement begins.
+    pub(super) fn begin_measurement(&mut self) {
+        self.counts = Counts::default();
+    }
+
+    /// What was counted, by name.
+    pub(super) fn list(&self, list: &mut Vec<Statistic>) {
+        let counts = &self.counts;
+        let own = [
+            ("atc_hits", counts.hits as f64),
+            ("atc_misses", counts.misses as f64),
+            ("atc_miss_ns", counts.miss.mean_ns()),
+            ("atc_miss_max_ns", counts.miss.max_ns()),
+            ("translation_requests", counts.requests as f64),
+            ("page_requests", counts.page_requests as f64),
+            ("atc_invalidations", counts.invalidations as f64),
+            ("page_blocks", counts.blocked.count() as f64),
+            ("page_block_ns", counts.blocked.mean_ns()),
+        ];
+        list.extend(own.map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value,
+        }));
+    }
+
+    fn tag(&mut self, page: Page) -> u32 {
+        let free = self.asked.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.asked.push(None);
+            self.asked.len() - 1
+        });
+        self.asked[place] = Some(page);
+        TAGS + place as u32
+    }
+
+    /// Whether an access that waits for the page writes.
+    fn writes(&self, page: Page) -> bool {
+        let writes = |one: &Waiting| one.page == page && one.access.kind.writes();
+        self.waiting.iter().any(writes)
+    }
+}
+
+impl Accelerator {
+    /// Finds where an access goes. `fresh`: it has not begun before; if it waits, it has then.
+    pub(super) fn translate(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: &mut Access,
+        begun: SimTime,
+        fresh: bool,
+    ) -> Translated {
+        let Some(translator) = &mut self.translator else {
+            return Translated::Now;
+        };
+        let at = VirtAddr(access.addr);
+        let need = match access.kind.writes() {
+            true => Need::Write,
+            false => Need::Read,
+        };
+        let answer = translator.atc.access(PROCESS, at, need);
+        let (page, asks) = match answer {
+            Answer::Go(found, epoch) => {
+                (access.hpa, access.epoch) = (found.apply(at), epoch);
+                return Translated::Now;
+            }
+            Answer::Ask(page) => (page, true),
+            Answer::Wait(page) => (page, false),
+            Answer::Full if fresh => return Translated::Full,
+            Answer::Full => {
+                translator.starved.push((*access, begun));
+                return Translated::Waits;
+            }
+        };
+        translator.waiting.push(Waiting {
+            page,
+            access: *access,
+            begun,
+            since: ctx.now(),
+        });
+        translator.counts.misses += 1;
+        if fresh {
+            self.lanes.access_begun(access, ctx.now());
+        }
+        if asks {
+            self.ask_translation(ctx, page, need == Need::Write);
+        }
+        Translated::Waits
+    }
+
+    /// An access that its cache answered has begun.
+    pub(super) fn count_translation(&mut self) {
+        if let Some(translator) = &mut self.translator {
+            translator.counts.hits += 1;
+        }
+    }
+
+    /// The physical address of a part of a descriptor, and its epoch; `None` when the engine has to
+    /// wait.
+    pub(super) fn translate_dma(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        addr: u64,
+        need: Need,
+    ) -> Option<(Hpa, u64)> {
+        let Some(translator) = &mut self.translator else {
+            return Some((Hpa(addr), Access::NO_EPOCH));
+        };
+        let at = VirtAddr(addr);
+        match translator.atc.access(PROCESS, at, need) {
+            Answer::Go(found, epoch) => {
+                translator.counts.hits += 1;
+                return Some((found.apply(at), epoch));
+            }
+            Answer::Ask(page) => {
+                translator.counts.misses += 1;
+                translator.engine_waits = true;
+                self.ask_translation(ctx, page, need == Need::Write);
+            }
+            Answer::Wait(_) | Answer::Full => translator.engine_waits = true,
+        }
+        None
+    }
+
+    /// Time that the cache takes for an access that used it.
+    pub(super) fn translation_time(&self, access: &Access) -> Picos {
+        match &self.translator {
+            Some(translator) if access.epoch != Access::NO_EPOCH => translator.latency,
+            _ => Picos::ZERO,
+        }
+    }
+
+    /// A translation is used no longer; invalidations that waited for that are complete.
+    pub(super) fn end_translation(&mut self, ctx: &mut Ctx<'_, Parcel>, epoch: u64) {
+        if epoch == Access::NO_EPOCH {
+            return;
+        }
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        for tag in translator.atc.done(epoch) {
+            self.send_ats(ctx, AtsKind::Invalidated, 0, false, tag);
+        }
+    }
+
+    fn ask_translation(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, write: bool) {
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        translator.counts.requests += 1;
+        let tag = translator.tag(page);
+        self.send_ats(ctx, AtsKind::Translate, page.start.0, write, tag);
+    }
+
+    fn send_ats(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        kind: AtsKind,
+        page: u64,
+        flag: bool,
+        tag: u32,
+    ) {
+        let opcode = match kind {
+            AtsKind::Translate => Opcode::MRd,
+            _ => Opcode::MWr,
+        };
+        let hpa = AtsMessage { kind, page, flag }.address();
+        self.send_io(ctx, opcode, hpa, tag, 8, true);
+    }
+
+    /// A message of address translation from the host.
+    pub(super) fn ats_message(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        ats: AtsMessage,
+    ) {
+        let size = match ats.flag {
+            true => PageSize::Large,
+            false => PageSize::Small,
+        };
+        let page = Page::around(PROCESS, VirtAddr(ats.page), size);
+        match ats.kind {
+            AtsKind::Translate => self.translation_completed(ctx, message.tag),
+            AtsKind::PageResponse => self.page_answered(ctx, ats),
+            AtsKind::Invalidate => self.invalidate(ctx, Scope::page(page), message.tag),
+            AtsKind::InvalidateAll => self.invalidate(ctx, Scope::Process(PROCESS), message.tag),
+            AtsKind::Block => {
+                if let Some(translator) = &mut self.translator {
+                    translator.atc.block(Scope::page(page));
+                    translator.blocks.push((page, ctx.now()));
+                }
+                self.send_ats(ctx, AtsKind::Blocked, 0, false, message.tag);
+            }
+            AtsKind::Resume => {
+                self.send_ats(ctx, AtsKind::Resumed, 0, false, message.tag);
+                self.resume(ctx, page);
+            }
+            _ => panic!("{:?} comes from no host", ats.kind),
+        }
+    }
+
+    fn translation_completed(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
+        let found = AtsCompletion::take(self.lanes.image(), staging(self.port_id, tag));
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        let place = tag.wrapping_sub(TAGS) as usize;
+        let Some(page) = translator.asked.get_mut(place).and_then(Option::take) else {
+            panic!("a Translation Completion that nobody asked for")
+        };
+        let size = match found.large {
+            true => PageSize::Large,
+            false => PageSize::Small,
+        };
+        let frame = Frame {
+            base: Hpa(found.base),
+            size,
+        };
+        let completion = match found.present {
+            true => Completion::Granted(Translation {
+                frame,
+                writable: found.writable,
+            }),
+            false => Completion::NotPresent,
+        };
+        let next = translator.atc.completion(page, completion);
+        self.follow(ctx, page, next);
+    }
+
+    fn page_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, ats: AtsMessage) {
+        let page = Page::around(PROCESS, VirtAddr(ats.page), PageSize::Small);
+        let response = match ats.flag {
+            true => PageResponse::Success,
+            false => PageResponse::InvalidRequest,
+        };
+        if let Some(translator) = &mut self.translator {
+            let next = translator.atc.page_response(page, response);
+            self.follow(ctx, page, next);
+        }
+    }
+
+    fn resume(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page) {
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        if let Some(at) = translator.blocks.iter().position(|(one, _)| *one == page) {
+            let (_, since) = translator.blocks.swap_remove(at);
+            translator.counts.blocked.record(ctx.now().since(since));
+        }
+        for (page, next) in translator.atc.resume(Scope::page(page)) {
+            self.follow(ctx, page, next);
+        }
+        self.settled(ctx);
+    }
+
+    /// Translations become invalid; the host is told when no access uses one any more.
+    fn invalidate(&mut self, ctx: &mut Ctx<'_, Parcel>, scope: Scope, tag: u32) {
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        translator.counts.invalidations += 1;
+        if translator.atc.invalidate(scope, tag) {
+            self.send_ats(ctx, AtsKind::Invalidated, 0, false, tag);
+        }
+        // Who spins on an old frame looks for the new one.
+        let at = |addr| Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
+        let mut again = Vec::new();
+        self.spinning.retain(|(_, access)| {
+            let stays = access.epoch != Access::NO_EPOCH
+                || access.addr >= cxlab_workload::thread::SCRATCH_BASE
+                || !scope.concerns(at(access.addr));
+            if !stays {
+                again.push(*access);
+            }
+            stays
+        });
+        for access in again {
+            let begun = self.lanes.issued(access.op);
+            self.again(ctx, access, begun);
+        }
+    }
+
+    /// What becomes of a page and of those who wait for it.
+    fn follow(&mut self, ctx: &mut Ctx<'_, Parcel>, page: Page, next: Next) {
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        match next {
+            Next::Nothing => {}
+            Next::Ask => {
+                let write = translator.writes(page);
+                self.ask_translation(ctx, page, write);
+            }
+            Next::PageRequest => {
+                translator.counts.page_requests += 1;
+                let write = translator.writes(page);
+                self.send_ats(ctx, AtsKind::PageRequest, page.start.0, write, 0);
+            }
+            // The process is broken, as the host knows: these accesses never end.
+            Next::Fail => translator.waiting.retain(|one| one.page != page),
+            Next::Replay => {
+                let mut ready = Vec::new();
+                let now = ctx.now();
+                translator.waiting.retain(|one| {
+                    let waits = one.page != page;
+                    if !waits {
+                        ready.push(*one);
+                        translator.counts.miss.record(now.since(one.since));
+                    }
+                    waits
+                });
+                for Waiting { access, begun, .. } in ready {
+                    self.again(ctx, access, begun);
+                }
+            }
+        }
+        self.settled(ctx);
+    }
+
+    /// A page has settled: who found no room tries again.
+    fn settled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        let engine = std::mem::take(&mut translator.engine_waits);
+        for (access, begun) in std::mem::take(&mut translator.starved) {
+            self.again(ctx, access, begun);
+        }
+        if engine {
+            self.work(ctx);
+        }
+        self.retry(ctx);
+    }
+}

@@ -1,0 +1,235 @@
+//! What accelerators ask the IOMMU and the operating system, and what they are told: address
+//! translation services over CXL.io.
+
+use cxlab_agent::{AtsCompletion, AtsKind, AtsMessage, staging};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{LINE_BYTES, LineAddr, Picos};
+use cxlab_link::Parcel;
+use cxlab_os::ats::home::Event;
+use cxlab_os::ats::{Completion, Walked};
+use cxlab_os::{Access, Page, PageSize, VirtAddr};
+use cxlab_protocol::coherence::cache_home::Peer;
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+
+use super::super::home::{Txn, What};
+use super::super::io::IO;
+use super::super::{IOMMU, Processor};
+use super::faults::{About, Holder};
+use super::{PROCESS, since};
+
+/// A walk for a device.
+#[derive(Clone, Copy)]
+pub(in super::super) struct DeviceWalk {
+    message: Message,
+    walked: Walked,
+    at: u8,
+    begun: u64,
+}
+
+fn access_of(flag: bool) -> Access {
+    match flag {
+        true => Access::Write,
+        false => Access::Read,
+    }
+}
+
+impl Processor {
+    /// A message of address translation from a device.
+    pub(in super::super) fn ats_message(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        ats: AtsMessage,
+    ) {
+        let page = Page::around(PROCESS, VirtAddr(ats.page), PageSize::Small);
+        match ats.kind {
+            AtsKind::Translate => self.translation_request(ctx, message),
+            AtsKind::PageRequest => {
+                let device = self.peer_of(message.source).index() as u16;
+                let holder = Holder::Device(device, page);
+                self.page_request(ctx, page, access_of(ats.flag), holder);
+            }
+            AtsKind::Invalidated => self.invalidated(ctx, message.tag),
+            AtsKind::Blocked => self.page_event(ctx, message.tag, Event::Blocked, None),
+            AtsKind::Resumed => self.page_event(ctx, message.tag, Event::Resumed, None),
+            _ => panic!("{:?} comes from no device", ats.kind),
+        }
+    }
+
+    /// A device has forgotten translations.
+    fn invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
+        let Some(os) = &self.os else { return };
+        match os.tasks.get(tag as usize).map(|task| &task.about) {
+            Some(About::Page { .. }) => self.page_event(ctx, tag, Event::Invalidated, None),
+            Some(About::Release(..)) => self.waited(ctx, tag),
+            Some(About::Free) | None => {}
+        }
+    }
+
+    fn translation_request(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let Some(os) = &mut self.os else { return };
+        let busy = os.device_walks.len() - os.free_device_walks.len();
+        if busy >= os.params.iommu.walkers as usize {
+            os.asked.push_back(*message);
+            return;
+        }
+        let Some(ats) = AtsMessage::at(message.hpa) else {
+            return;
+        };
+        let (at, need) = (VirtAddr(ats.page), access_of(ats.flag));
+        let mut walked = os
+            .iommu
+            .translate(PROCESS, at, need, Some(os.space.table()));
+        let page = Page::around(PROCESS, at, PageSize::Small);
+        match walked.completion {
+            Completion::Granted(_) if os.is_being_zeroed(page) => {
+                walked.completion = Completion::NotPresent;
+            }
+            Completion::Granted(_) => os.space.mark(at, need),
+            Completion::NotPresent | Completion::Refused => {}
+        }
+        let walk = DeviceWalk {
+            message: *message,
+            walked,
+            at: 0,
+            begun: ctx.now().0,
+        };
+        let id = match os.free_device_walks.pop() {
+            Some(id) => {
+                os.device_walks[id as usize] = walk;
+                id
+            }
+            None => {
+                os.device_walks.push(walk);
+                os.device_walks.len() as u32 - 1
+            }
+        };
+        os.stats.translation_reads += walked.reads().len() as u64;
+        let time = os.params.iommu.iotlb.latency + Picos(os.params.iommu.overhead.0 / 2);
+        ctx.wake_at(ctx.now() + time, IOMMU | id);
+    }
+
+    /// The next read of a walk for a device, or its answer.
+    pub(in super::super) fn device_walk_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let walk = &mut os.device_walks[id as usize];
+        let reads = walk.walked.reads();
+        if usize::from(walk.at) == reads.len() {
+            self.translation_completed(ctx, id);
+            return;
+        }
+        let line = LineAddr(reads[usize::from(walk.at)].0 / LINE_BYTES);
+        walk.at += 1;
+        let mut txn = Txn::new(line, What::WalkRead, 0);
+        if let Some(peer) = Peer::new(IO) {
+            txn.peer = peer;
+        }
+        txn.tag = id;
+        let txn = self.open(txn);
+        self.arrive(ctx, txn);
+    }
+
+    /// A read of a walk for a device has been answered.
+    pub(in super::super) fn device_walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        let Some(os) = &self.os else { return };
+        let walk = &os.device_walks[txn.tag as usize];
+        let last = usize::from(walk.at) == walk.walked.reads().len();
+        let time = match last {
+            true => Picos(os.params.iommu.overhead.0 / 2),
+            false => Picos::ZERO,
+        };
+        ctx.wake_at(ctx.now() + time, IOMMU | txn.tag);
+    }
+
+    fn translation_completed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let DeviceWalk {
+            message,
+            walked,
+            begun,
+            ..
+        } = os.device_walks[id as usize];
+        os.free_device_walks.push(id);
+        os.stats.translations += 1;
+        os.stats.translation.record(since(begun, ctx.now().0));
+        let waiting = os.asked.pop_front();
+        let completion = match walked.completion {
+            Completion::Granted(found) => AtsCompletion {
+                present: true,
+                writable: found.writable,
+                large: found.frame.size == PageSize::Large,
+                base: found.frame.base.0,
+            },
+            Completion::NotPresent | Completion::Refused => AtsCompletion::default(),
+        };
+        completion.put(self.lanes.image(), staging(message.source, message.tag));
+        let answer = Message {
+            opcode: Opcode::CplD,
+            data: 8,
+            ..message
+        };
+        self.send_io(ctx, message.source, answer);
+        if let Some(next) = waiting {
+            self.translation_request(ctx, &next);
+        }
+    }
+
+    /// Tells a device whether the page that it asked for is there now.
+    pub(super) fn answer_page_request(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        device: u16,
+        page: Page,
+        there: bool,
+    ) {
+        let ats = AtsMessage {
+            kind: AtsKind::PageResponse,
+            page: page.start.0,
+            flag: there,
+        };
+        self.tell_device(ctx, usize::from(device), ats, 0);
+    }
+
+    /// Tells every device something about a page; they answer with the tag.
+    pub(super) fn tell_devices(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        kind: AtsKind,
+        page: Page,
+        tag: u32,
+    ) {
+        let ats = AtsMessage {
+            kind,
+            page: page.start.0,
+            flag: page.size == PageSize::Large,
+        };
+        for device in 0..self.devices.len() {
+            self.tell_device(ctx, device, ats, tag);
+        }
+    }
+
+    fn tell_device(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        device: usize,
+        ats: AtsMessage,
+        tag: u32,
+    ) {
+        let message = Message {
+            hpa: ats.address(),
+            issued_ps: ctx.now().0,
+            stages: LatencyStages::default(),
+            tag,
+            source: self.port_id,
+            destination: self.devices[device],
+            opcode: Opcode::MWr,
+            vc: 0,
+            hops: 0,
+            meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
+            lines: 1,
+            data: 8,
+        };
+        self.send_io(ctx, self.devices[device], message);
+    }
+}

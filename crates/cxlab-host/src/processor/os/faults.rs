@@ -1,0 +1,330 @@
+//! Page faults, and what is under way for a page: the table [`cxlab_os::ats::home`] says what
+//! follows.
+
+use cxlab_engine::Ctx;
+use cxlab_link::Parcel;
+use cxlab_os::ats::home::{Action, Event, PageState, Phase, step};
+use cxlab_os::policy::migration::Move;
+use cxlab_os::space::{Moving, Released, SpaceError, Touched};
+use cxlab_os::tlb::Scope;
+use cxlab_os::{Access, Page, VirtAddr};
+
+use super::super::{Processor, TASK};
+use super::{Os, PROCESS, since};
+
+/// Who waits for a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Holder {
+    /// A walk of a core.
+    Walk(u32),
+    /// A device that has sent a Page Request for the page of 4 KiB.
+    Device(u16, Page),
+}
+
+/// What a task is about.
+pub(super) enum About {
+    /// Nothing: its place is free.
+    Free,
+    /// A page that is touched for the first time, or moves.
+    Page {
+        page: Page,
+        state: PageState,
+        /// Where it was touched, and what for.
+        touch: (VirtAddr, Access),
+        /// The device that touched it; `None` for a core.
+        device: Option<u16>,
+        held: Vec<Holder>,
+        /// Its frame is being zeroed.
+        zeroing: bool,
+        /// What the migration policy wants of it.
+        wanted: Option<Move>,
+        moving: Option<Moving>,
+    },
+    /// Pages that were unmapped by an operation, until no translation of them is left.
+    Release(Option<Released>, u32),
+}
+
+/// Something under way for a page or some pages.
+pub(in super::super) struct Task {
+    pub(super) about: About,
+    /// What it waits for before it goes on: accesses under way, the interrupt of cores, devices.
+    pub(super) waits: u32,
+    pub(super) begun: u64,
+}
+
+impl Os {
+    pub(super) fn open_task(&mut self, about: About, now: u64) -> u32 {
+        let task = Task {
+            about,
+            waits: 0,
+            begun: now,
+        };
+        match self.free_tasks.pop() {
+            Some(id) => {
+                self.tasks[id as usize] = task;
+                id
+            }
+            None => {
+                self.tasks.push(task);
+                self.tasks.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The task about a page that has any address of this one.
+    pub(super) fn task_of(&self, page: Page) -> Option<u32> {
+        let scope = Scope::page(page);
+        let about = |task: &Task| match &task.about {
+            About::Page { page, .. } => scope.concerns(*page),
+            _ => false,
+        };
+        self.tasks.iter().position(about).map(|id| id as u32)
+    }
+
+    /// Whether a page has a frame that is not zeroed yet.
+    pub(super) fn is_being_zeroed(&self, page: Page) -> bool {
+        let scope = Scope::page(page);
+        self.tasks.iter().any(|task| match &task.about {
+            About::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
+            _ => false,
+        })
+    }
+
+    fn fail(&mut self, error: SpaceError) {
+        self.error.get_or_insert_with(|| error.to_string());
+    }
+}
+
+impl Processor {
+    /// Somebody needs a page that is not present: a core's walk, or a device.
+    pub(super) fn page_request(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        page: Page,
+        need: Access,
+        holder: Holder,
+    ) {
+        let Some(os) = &mut self.os else { return };
+        let id = match os.task_of(page) {
+            Some(id) => id,
+            None => {
+                let device = match holder {
+                    Holder::Walk(_) => None,
+                    Holder::Device(device, _) => Some(device),
+                };
+                let about = About::Page {
+                    page,
+                    state: PageState::default(),
+                    touch: (page.start, need),
+                    device,
+                    held: Vec::new(),
+                    zeroing: false,
+                    wanted: None,
+                    moving: None,
+                };
+                os.open_task(about, ctx.now().0)
+            }
+        };
+        self.page_event(ctx, id, Event::PageRequest, Some(holder));
+    }
+
+    /// Something has happened to a page with a task: the table says what follows.
+    pub(super) fn page_event(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        event: Event,
+        holder: Option<Holder>,
+    ) {
+        let Some(os) = &mut self.os else { return };
+        let About::Page { state, .. } = &mut os.tasks[id as usize].about else {
+            return;
+        };
+        let Some((row, next)) = step(*state, event) else {
+            panic!("{event:?} in {state:?} breaks address translation services")
+        };
+        *state = next;
+        for action in row.actions {
+            self.page_action(ctx, id, *action, holder);
+        }
+        let Some(os) = &mut self.os else { return };
+        let settled = match &os.tasks[id as usize].about {
+            About::Page { state, .. } => state.phase == Phase::Stable,
+            _ => false,
+        };
+        if settled {
+            self.settle_page(ctx, id);
+        }
+    }
+
+    fn page_action(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        action: Action,
+        holder: Option<Holder>,
+    ) {
+        let Some(os) = &mut self.os else { return };
+        let About::Page { page, held, .. } = &mut os.tasks[id as usize].about else {
+            return;
+        };
+        let page = *page;
+        match action {
+            // Translation requests are answered from the page table, whatever the page's phase.
+            Action::Walk => {}
+            Action::Hold => held.extend(holder),
+            Action::Fault => {
+                let time = match holder {
+                    Some(Holder::Device(..)) => os.params.page_request_time,
+                    _ => os.params.fault_time,
+                };
+                ctx.wake_at(ctx.now() + time, TASK | id);
+            }
+            Action::AnswerHeld => {
+                for holder in std::mem::take(held) {
+                    self.answer_holder(ctx, holder, true);
+                }
+            }
+            Action::Answer => {
+                if let Some(holder) = holder {
+                    self.answer_holder(ctx, holder, true);
+                }
+            }
+            Action::Block => self.tell_devices(ctx, cxlab_agent::AtsKind::Block, page, id),
+            Action::Resume => self.tell_devices(ctx, cxlab_agent::AtsKind::Resume, page, id),
+            Action::Invalidate => {
+                self.tell_devices(ctx, cxlab_agent::AtsKind::Invalidate, page, id);
+            }
+            Action::Suspend => self.suspend(id),
+            Action::FlushIommu => self.shoot_down_page(ctx, id, page),
+            Action::Copy => self.waited(ctx, id),
+            Action::Install => self.install(ctx, id),
+        }
+    }
+
+    /// Who waited for a page is told that it is there, or that it never will be.
+    fn answer_holder(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: Holder, there: bool) {
+        match holder {
+            Holder::Walk(walk) if there => self.walk_anew(ctx, walk),
+            // The process is broken; its access never ends.
+            Holder::Walk(_) => {}
+            Holder::Device(device, page) => self.answer_page_request(ctx, device, page, there),
+        }
+    }
+
+    /// The time of a fault has passed, or that of an interrupt of the cores.
+    pub(in super::super) fn task_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &self.os else { return };
+        let faulting = matches!(
+            &os.tasks[id as usize].about,
+            About::Page { state, .. } if state.phase == Phase::Faulting
+        );
+        match faulting {
+            true => self.handle_fault(ctx, id),
+            false => self.waited(ctx, id),
+        }
+    }
+
+    fn handle_fault(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let About::Page {
+            page,
+            touch: (at, need),
+            device,
+            zeroing,
+            held,
+            ..
+        } = &mut os.tasks[id as usize].about
+        else {
+            return;
+        };
+        let (at, need) = (*at, *need);
+        let by = match *device {
+            Some(device) => os.devices.get(usize::from(device)).copied(),
+            None => None,
+        };
+        let by = by.unwrap_or(os.home);
+        match os.space.touch(at, need, by, &mut os.frames) {
+            Ok(Touched::Placed(mapping, node)) => {
+                *page = Page::around(PROCESS, at, mapping.frame.size);
+                *zeroing = true;
+                let page = *page;
+                os.migration.placed(page, node);
+                self.fill(ctx, id, None, mapping.frame);
+                return;
+            }
+            Ok(Touched::Hinted(mapping)) => {
+                let page = Page::around(PROCESS, at, mapping.frame.size);
+                os.stats.hint_faults += 1;
+                os.migration.hint_fault(ctx.now(), page, by);
+            }
+            Ok(Touched::Present(_)) => {}
+            Err(error) => {
+                for holder in std::mem::take(held) {
+                    self.answer_holder(ctx, holder, false);
+                }
+                if let Some(os) = &mut self.os {
+                    os.fail(error);
+                }
+            }
+        }
+        self.page_event(ctx, id, Event::Faulted, None);
+        self.migrate(ctx);
+    }
+
+    /// A frame has been zeroed or copied.
+    pub(super) fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let About::Page { zeroing, .. } = &mut os.tasks[id as usize].about else {
+            return;
+        };
+        let event = match std::mem::take(zeroing) {
+            true => Event::Faulted,
+            false => Event::Copied,
+        };
+        self.page_event(ctx, id, event, None);
+        self.migrate(ctx);
+    }
+
+    /// Nothing is under way for a page any more.
+    fn settle_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let task = &mut os.tasks[id as usize];
+        let about = std::mem::replace(&mut task.about, About::Free);
+        let took = since(task.begun, ctx.now().0);
+        os.free_tasks.push(id);
+        let About::Page {
+            wanted,
+            moving,
+            device,
+            ..
+        } = about
+        else {
+            return;
+        };
+        match (wanted, device) {
+            (Some(wanted), _) => {
+                let done = moving.is_some();
+                os.moves -= 1;
+                os.migration.ended(wanted, done);
+                match (done, wanted.promotion) {
+                    (false, _) => os.stats.refused += 1,
+                    (true, true) => os.stats.promoted += 1,
+                    (true, false) => os.stats.demoted += 1,
+                }
+                if done {
+                    os.stats.moved.record(took);
+                }
+            }
+            (None, None) => {
+                os.stats.faults += 1;
+                os.stats.fault.record(took);
+            }
+            (None, Some(_)) => {
+                os.stats.device_faults += 1;
+                os.stats.device_fault.record(took);
+            }
+        }
+        self.unmap_again(ctx);
+    }
+}

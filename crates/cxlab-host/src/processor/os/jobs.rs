@@ -1,0 +1,126 @@
+//! Zeroing and copying pages: line by line through the home agent, some lines at once, so that
+//! caches give up what they hold of the frame and memory takes its time.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
+use cxlab_link::Parcel;
+use cxlab_os::Frame;
+use cxlab_protocol::coherence::cache_home::Peer;
+
+use super::super::Processor;
+use super::super::home::{Txn, What};
+use super::super::io::IO;
+
+/// A page that is being filled.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Job {
+    /// The task that waits for it.
+    task: u32,
+    /// Where its lines come from; none for zeros.
+    from: Option<u64>,
+    /// Its first line.
+    to: u64,
+    lines: u64,
+    next: u64,
+    open: u64,
+}
+
+impl Processor {
+    /// Begins to fill a frame.
+    pub(super) fn fill(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        task: u32,
+        from: Option<Frame>,
+        to: Frame,
+    ) {
+        let Some(os) = &mut self.os else { return };
+        let job = Job {
+            task,
+            from: from.map(|frame| frame.base.0 / LINE_BYTES),
+            to: to.base.0 / LINE_BYTES,
+            lines: to.size.bytes() / LINE_BYTES,
+            next: 0,
+            open: 0,
+        };
+        let id = match os.free_jobs.pop() {
+            Some(id) => {
+                os.jobs[id as usize] = job;
+                id
+            }
+            None => {
+                os.jobs.push(job);
+                os.jobs.len() as u32 - 1
+            }
+        };
+        self.fill_on(ctx, id);
+    }
+
+    /// Begins as many lines as may be under way.
+    fn fill_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        loop {
+            let Some(os) = &mut self.os else { return };
+            let most = u64::from(os.params.copy_lines);
+            let job = &mut os.jobs[id as usize];
+            if job.open == most || job.next == job.lines {
+                return;
+            }
+            let line = job.next;
+            job.next += 1;
+            job.open += 1;
+            let (what, line) = match job.from {
+                Some(from) => (What::PageRead, from + line),
+                None => (What::PageWrite, job.to + line),
+            };
+            self.page_line(ctx, id, what, line);
+        }
+    }
+
+    fn page_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, what: What, line: u64) {
+        let mut txn = Txn::new(LineAddr(line), what, 0);
+        if let Some(peer) = Peer::new(IO) {
+            txn.peer = peer;
+        }
+        txn.tag = id;
+        let txn = self.open(txn);
+        self.arrive(ctx, txn);
+    }
+
+    /// A line that is copied has been read: it is written next.
+    pub(in super::super) fn page_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        let Some(os) = &self.os else { return };
+        let job = os.jobs[txn.tag as usize];
+        let offset = txn.line.0 - job.from.unwrap_or(0);
+        self.page_line(ctx, txn.tag, What::PageWrite, job.to + offset);
+    }
+
+    /// A line of the page takes its value.
+    pub(in super::super) fn page_write(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        let Some(os) = &self.os else { return };
+        let job = os.jobs[txn.tag as usize];
+        let to = Hpa(txn.line.0 * LINE_BYTES);
+        match job.from {
+            Some(from) => {
+                let from = Hpa((from + txn.line.0 - job.to) * LINE_BYTES);
+                self.lanes.image().copy(from, to, LINE_BYTES);
+            }
+            None => self.lanes.image().clear_line(to),
+        }
+        self.lanes.written(None, txn.line);
+        self.changed(ctx, txn.line);
+    }
+
+    /// A line of the page is done.
+    pub(in super::super) fn page_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        let Some(os) = &mut self.os else { return };
+        let job = &mut os.jobs[txn.tag as usize];
+        job.open -= 1;
+        if job.open > 0 || job.next < job.lines {
+            self.fill_on(ctx, txn.tag);
+            return;
+        }
+        let task = job.task;
+        os.free_jobs.push(txn.tag);
+        self.filled(ctx, task);
+    }
+}

@@ -1,0 +1,392 @@
+//! The operating system of a processor's host, and its memory management units.
+//!
+//! Threads of the host and of its accelerators are one process with one page table. What they
+//! call addresses are its virtual addresses. Each core translates by a TLB and by walks whose
+//! reads go through its caches; accelerators ask the IOMMU (see `devices`). A page that is touched
+//! for the first time gets a frame by the placement policy, which is zeroed line by line (see
+//! `faults`); pages move between nodes as the migration policy says (see `moves`).
+//!
+//! # Left out
+//! The kernel's own use of caches and cores: its time is that of the parameters, its accesses are
+//! the zeroing and copying of pages. Writes to entries of the page table take no time of their own.
+
+mod devices;
+mod faults;
+mod jobs;
+mod moves;
+mod params;
+mod walks;
+
+use std::collections::VecDeque;
+
+use cxlab_agent::Access as LineAccess;
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Hpa, Picos};
+use cxlab_memory::Statistic;
+use cxlab_os::ats::Iommu;
+use cxlab_os::epochs::Epochs;
+use cxlab_os::frames::{Distances, NodeKind, NodeSpec};
+use cxlab_os::policy::migration::Migration;
+use cxlab_os::policy::placement::PlacementPolicy;
+use cxlab_os::space::{AreaOptions, Touched};
+use cxlab_os::tlb::{Tlb, WalkCache};
+use cxlab_os::{Access, AddressSpace, Frames, NodeId, NodeSet, Page, Pasid, VirtAddr};
+use cxlab_protocol::Message;
+use cxlab_workload::Image;
+use cxlab_workload::thread::Bases;
+
+pub use params::{OsParams, PageChoice};
+
+use devices::DeviceWalk;
+use faults::Task;
+use jobs::Job;
+use walks::Walk;
+
+pub(super) use walks::Translated;
+
+/// The one process.
+const PROCESS: Pasid = Pasid(1);
+
+/// Where the workload's memories begin in its address space: 16 TiB for CXL memory, 16 TiB for
+/// that of the host; mappings that it makes itself lie above.
+pub const VIRTUAL: Bases = Bases {
+    cxl: 1 << 44,
+    local: 1 << 45,
+};
+
+/// Most bytes of either.
+pub const MOST_PROMISED: u64 = 1 << 44;
+
+/// What an operating system is built from.
+pub struct OsConfig {
+    /// What the user says.
+    pub params: OsParams,
+    /// The nodes, as the processor sees them, with their distances.
+    pub nodes: Vec<NodeSpec>,
+    /// Row by row.
+    pub distances: Distances,
+    /// The node of the processor's cores.
+    pub home: NodeId,
+    /// The node of each accelerator: its own memory's, or the home.
+    pub devices: Vec<NodeId>,
+    /// Bytes of the workload's memory.
+    pub heap: u64,
+    /// Bytes of the workload's CXL memory.
+    pub cxl: u64,
+    /// Cores.
+    pub cores: u32,
+    /// For replacement of translations.
+    pub rng: StreamRng,
+}
+
+impl OsConfig {
+    /// Whether it can be built.
+    ///
+    /// # Errors
+    /// The parameter that does not fit.
+    pub fn check(self) -> Result<(), ParamError> {
+        Os::new(self).map(drop)
+    }
+}
+
+/// What belongs to a core.
+struct Mmu {
+    tlb: Tlb,
+    walk_cache: WalkCache,
+    /// Walks under way.
+    walking: u32,
+}
+
+/// Counts since measurement began.
+#[derive(Default)]
+struct OsStats {
+    tlb_hits: u64,
+    tlb_misses: u64,
+    walks: u64,
+    walk_reads: u64,
+    walk: LatencyProbe,
+    faults: u64,
+    fault: LatencyProbe,
+    device_faults: u64,
+    device_fault: LatencyProbe,
+    hint_faults: u64,
+    translations: u64,
+    translation: LatencyProbe,
+    translation_reads: u64,
+    shootdowns: u64,
+    promoted: u64,
+    demoted: u64,
+    refused: u64,
+    moved: LatencyProbe,
+}
+
+/// The operating system and what translates.
+pub(super) struct Os {
+    params: OsParams,
+    space: AddressSpace,
+    frames: Frames,
+    mappings: Vec<Box<dyn PlacementPolicy>>,
+    migration: Box<dyn Migration>,
+    migrates: bool,
+    home: NodeId,
+    devices: Vec<NodeId>,
+    mmus: Vec<Mmu>,
+    iommu: Iommu,
+    /// Accesses of cores that use a translation.
+    epochs: Epochs,
+    walks: Vec<Walk>,
+    free_walks: Vec<u32>,
+    device_walks: Vec<DeviceWalk>,
+    free_device_walks: Vec<u32>,
+    /// Requests of devices that found every walker busy.
+    asked: VecDeque<Message>,
+    tasks: Vec<Task>,
+    free_tasks: Vec<u32>,
+    jobs: Vec<Job>,
+    free_jobs: Vec<u32>,
+    /// Pages on their way by the migration policy.
+    moves: u32,
+    /// Ranges that could not be unmapped because of a page on its way: operation, address, bytes.
+    unmaps: Vec<(u32, u64, u64)>,
+    /// What happened since the last scan; without anything, scans stop.
+    activity: u64,
+    seen: u64,
+    scanning: bool,
+    error: Option<String>,
+    stats: OsStats,
+}
+
+impl Os {
+    /// Builds it, with the workload's memory promised.
+    ///
+    /// # Errors
+    /// The parameter that does not fit.
+    pub(super) fn new(config: OsConfig) -> Result<Os, ParamError> {
+        let OsConfig { params, rng, .. } = config;
+        let of_frames = |error: &dyn std::fmt::Display| ParamError::new("nodes", error.to_string());
+        let mut frames =
+            Frames::new(&config.nodes, config.distances).map_err(|error| of_frames(&error))?;
+        let placement = params.placement.build().map_err(|error| below("placement", error))?;
+        let nodes = frames.nodes();
+        placement.check(nodes).map_err(|error| below("placement", error))?;
+        let mut mappings = Vec::new();
+        for (number, choice) in params.mappings.iter().enumerate() {
+            let path = format!("mappings[{number}]");
+            let policy = choice.build().map_err(|error| below(&path, error))?;
+            policy.check(nodes).map_err(|error| below(&path, error))?;
+            mappings.push(policy);
+        }
+        let migration = params.migration.build().map_err(|error| below("migration", error))?;
+        migration.check(&frames).map_err(|error| below("migration", error))?;
+        let migration = migration.state(&frames);
+        let no_memory = |error: &dyn std::fmt::Display| ParamError::new("heap", error.to_string());
+        let mut space = AddressSpace::new(PROCESS, config.home, placement.state(nodes), &mut frames)
+            .map_err(|error| no_memory(&error))?;
+        let options = AreaOptions {
+            writable: true,
+            pages: params.pages.size(),
+        };
+        if config.heap > 0 {
+            space
+                .mmap_at(VirtAddr(VIRTUAL.local), config.heap, options, None)
+                .map_err(|error| no_memory(&error))?;
+        }
+        if config.cxl > 0 {
+            let bound = cxl_placement(&config.nodes, nodes);
+            space
+                .mmap_at(VirtAddr(VIRTUAL.cxl), config.cxl, options, bound)
+                .map_err(|error| no_memory(&error))?;
+        }
+        let mmu = |_| {
+            Ok(Mmu {
+                tlb: Tlb::new(&params.tlb, rng.clone()).map_err(|error| below("tlb", error))?,
+                walk_cache: WalkCache::new(&params.walk_cache, rng.clone())
+                    .map_err(|error| below("walk_cache", error))?,
+                walking: 0,
+            })
+        };
+        let mmus: Result<Vec<Mmu>, ParamError> = (0..config.cores).map(mmu).collect();
+        Ok(Os {
+            iommu: Iommu::new(&params.iommu, rng.clone())
+                .map_err(|error| below("iommu", error))?,
+            migrates: migration.next_scan() != cxlab_engine::units::SimTime::NEVER,
+            space,
+            frames,
+            mappings,
+            migration,
+            home: config.home,
+            devices: config.devices,
+            mmus: mmus?,
+            epochs: Epochs::default(),
+            walks: Vec::new(),
+            free_walks: Vec::new(),
+            device_walks: Vec::new(),
+            free_device_walks: Vec::new(),
+            asked: VecDeque::new(),
+            tasks: Vec::new(),
+            free_tasks: Vec::new(),
+            jobs: Vec::new(),
+            free_jobs: Vec::new(),
+            moves: 0,
+            unmaps: Vec::new(),
+            activity: 0,
+            seen: 0,
+            scanning: false,
+            error: None,
+            stats: OsStats::default(),
+            params,
+        })
+    }
+
+    /// Brings in what the kernel has prepared, as the process on the home node would: the pages of
+    /// `prepared`, at virtual addresses, go to `image`, at physical ones.
+    ///
+    /// # Errors
+    /// No memory for it, or an address that was not promised.
+    pub(super) fn load(&mut self, prepared: &Image, image: &Image) -> Result<(), ParamError> {
+        for Hpa(page) in prepared.pages() {
+            let at = VirtAddr(page);
+            let touched = self.space.touch(at, Access::Write, self.home, &mut self.frames);
+            let mapping = match touched {
+                Ok(Touched::Placed(mapping, node)) => {
+                    let page = Page::around(PROCESS, at, mapping.frame.size);
+                    self.migration.placed(page, node);
+                    mapping
+                }
+                Ok(Touched::Present(mapping) | Touched::Hinted(mapping)) => mapping,
+                Err(error) => return Err(ParamError::new("heap", error.to_string())),
+            };
+            let to = Hpa(mapping.frame.base.0 + at.offset_in(mapping.frame.size));
+            copy_page(prepared, Hpa(page), image, to);
+        }
+        Ok(())
+    }
+
+    /// The memory of the process, at virtual addresses.
+    pub(super) fn view(&self, image: &Image) -> Image {
+        let view = Image::new();
+        for (page, _) in self.space.pages(&self.frames) {
+            let Some(mapping) = self.space.table().lookup(page.start) else {
+                continue;
+            };
+            for offset in (0..page.size.bytes()).step_by(4096) {
+                let from = Hpa(mapping.frame.base.0 + offset);
+                copy_page(image, from, &view, Hpa(page.start.0 + offset));
+            }
+        }
+        view
+    }
+
+    /// What the process did that no process may, if it did.
+    pub(super) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// Walks, faults and moves under way.
+    pub(super) fn in_flight(&self) -> u64 {
+        let open = |all: usize, free: &Vec<u32>| (all - free.len()) as u64;
+        open(self.walks.len(), &self.free_walks)
+            + open(self.device_walks.len(), &self.free_device_walks)
+            + open(self.tasks.len(), &self.free_tasks)
+            + self.unmaps.len() as u64
+    }
+
+    /// Measurement begins.
+    pub(super) fn begin_measurement(&mut self) {
+        self.stats = OsStats::default();
+    }
+
+    /// What was counted, by name.
+    pub(super) fn list(&self, list: &mut Vec<Statistic>) {
+        let stats = &self.stats;
+        let counts = [
+            ("tlb_hits", stats.tlb_hits as f64),
+            ("tlb_misses", stats.tlb_misses as f64),
+            ("page_walks", stats.walks as f64),
+            ("page_walk_reads", stats.walk_reads as f64),
+            ("page_walk_ns", stats.walk.mean_ns()),
+            ("page_faults", stats.faults as f64),
+            ("page_fault_ns", stats.fault.mean_ns()),
+            ("page_requests", stats.device_faults as f64),
+            ("page_request_ns", stats.device_fault.mean_ns()),
+            ("hint_faults", stats.hint_faults as f64),
+            ("ats_translations", stats.translations as f64),
+            ("ats_translation_ns", stats.translation.mean_ns()),
+            ("ats_walk_reads", stats.translation_reads as f64),
+            ("tlb_shootdowns", stats.shootdowns as f64),
+            ("pages_promoted", stats.promoted as f64),
+            ("pages_demoted", stats.demoted as f64),
+            ("moves_refused", stats.refused as f64),
+            ("page_move_ns", stats.moved.mean_ns()),
+            ("resident_bytes", self.space.resident_bytes() as f64),
+            ("promised_bytes", self.space.promised_bytes() as f64),
+        ];
+        let own = counts.into_iter().map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value,
+        });
+        list.extend(own);
+        for node in self.frames.nodes().iter() {
+            let Some(spec) = self.frames.spec(node) else {
+                continue;
+            };
+            let used = spec.capacity.0 - self.frames.free_bytes(node);
+            let kind = match spec.kind {
+                NodeKind::Cpu => "cpu",
+                NodeKind::Xpu => "xpu",
+                NodeKind::Memory => "memory",
+            };
+            list.push(Statistic {
+                name: format!("numa{}.{kind}.used_bytes", node.0),
+                value: used as f64,
+            });
+        }
+    }
+}
+
+/// What an access needs of its page.
+fn needed(access: &LineAccess) -> Access {
+    match access.kind.writes() {
+        true => Access::Write,
+        false => Access::Read,
+    }
+}
+
+/// Time from `begun` to `now`, picoseconds.
+fn since(begun: u64, now: u64) -> Picos {
+    Picos(now - begun)
+}
+
+fn copy_page(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
+    let mut bytes = [0; 4096];
+    from_image.read_bytes(from, &mut bytes);
+    if bytes.iter().any(|byte| *byte != 0) {
+        to_image.write_bytes(to, &bytes);
+    }
+}
+
+/// Memory that the workload wants to be CXL memory: bound to the nodes of it.
+fn cxl_placement(
+    specs: &[NodeSpec],
+    nodes: NodeSet,
+) -> Option<Box<dyn cxlab_os::policy::placement::Placement>> {
+    let cxl = |node: &NodeId| {
+        let spec = specs.get(node.index());
+        spec.is_some_and(|spec| spec.kind != NodeKind::Cpu && spec.capacity.0 > 0)
+    };
+    let names: Vec<u16> = nodes.iter().filter(cxl).map(|node| node.0).collect();
+    let entry = cxlab_engine::catalog::find(cxlab_os::policy::placement::CATALOG, "bind")?;
+    let policy = (entry.build)(&serde_json::json!({ "nodes": names })).ok()?;
+    Some(policy.state(nodes))
+}
+
+/// A mistake in what lies below a field.
+fn below(field: &str, error: ParamError) -> ParamError {
+    let field = match error.field.is_empty() {
+        true => field.to_owned(),
+        false => format!("{field}.{}", error.field),
+    };
+    ParamError::new(field, error.message)
+}

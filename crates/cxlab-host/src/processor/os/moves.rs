@@ -1,0 +1,300 @@
+//! Pages that move between nodes, mappings that end, and the invalidation of translations that both
+//! need: in the TLBs of cores, which are interrupted, in the IOMMU, and in devices.
+
+use cxlab_agent::AtsKind;
+use cxlab_engine::Ctx;
+use cxlab_engine::units::SimTime;
+use cxlab_link::Parcel;
+use cxlab_os::ats::home::{Event, PageState};
+use cxlab_os::space::{AreaOptions, SpaceError};
+use cxlab_os::tlb::Scope;
+use cxlab_os::{Access, NodeId, NodeSet, Page, VirtAddr};
+
+use super::super::{OP, Processor, SCAN, TASK};
+use super::faults::About;
+use super::{Os, PROCESS};
+
+/// What memory is handed out in.
+const PAGE: u64 = 4096;
+
+/// An invalidation that nobody waits for.
+pub(super) const NO_TASK: u32 = u32::MAX >> 8;
+
+impl Os {
+    /// Forgets translations in every core and in the IOMMU.
+    fn forget(&mut self, scope: Scope) {
+        for mmu in &mut self.mmus {
+            mmu.tlb.invalidate(scope);
+            mmu.walk_cache.invalidate(scope);
+        }
+        self.iommu.invalidate(scope);
+        self.stats.shootdowns += 1;
+    }
+
+    /// Nodes whose pages a scan ages: those that somebody computes on.
+    fn fast_nodes(&self) -> NodeSet {
+        let fast = |node: &NodeId| {
+            let spec = self.frames.spec(*node);
+            spec.is_some_and(|spec| spec.kind != cxlab_os::frames::NodeKind::Memory)
+        };
+        self.frames.nodes().iter().filter(fast).collect()
+    }
+}
+
+impl Processor {
+    /// Translations of a task's pages become invalid in cores and IOMMU; the task waits for the
+    /// interrupt of the cores and for their accesses that use one.
+    fn shoot_down(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, scope: Scope, time: u64) {
+        let Some(os) = &mut self.os else { return };
+        os.forget(scope);
+        let idle = os.epochs.invalidate(id);
+        os.tasks[id as usize].waits += 1 + u32::from(!idle);
+        ctx.wake_at(SimTime(ctx.now().0 + time), TASK | id);
+        // Who spins on an old frame looks for the new one.
+        let spins = |at: u64| match scope {
+            Scope::Range { start, length, .. } => (start.0..start.0 + length).contains(&at),
+            _ => true,
+        };
+        let mut again = Vec::new();
+        self.spinning.retain(|(_, access)| {
+            let stays = !spins(access.addr);
+            if !stays {
+                again.push(*access);
+            }
+            stays
+        });
+        for access in again {
+            let core = self.core_of[self.lanes.lane_of(access.op)];
+            let begun = self.lanes.issued(access.op);
+            self.access_again(ctx, core, &access, begun);
+        }
+    }
+
+    /// The same for the page of a move, which also waits for the table to have it copied.
+    pub(super) fn shoot_down_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, page: Page) {
+        let Some(os) = &mut self.os else { return };
+        os.tasks[id as usize].waits += 1;
+        let time = os.params.shootdown_time.0 + os.params.move_time.0;
+        self.shoot_down(ctx, id, Scope::page(page), time);
+    }
+
+    /// The last access of cores that began before an invalidation is over.
+    pub(in super::super) fn drained(&mut self, ctx: &mut Ctx<'_, Parcel>, tags: &[u32]) {
+        for tag in tags {
+            self.waited(ctx, *tag);
+        }
+    }
+
+    /// Something that a task waits for has come.
+    pub(super) fn waited(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let task = &mut os.tasks[id as usize];
+        task.waits -= 1;
+        if task.waits > 0 {
+            return;
+        }
+        match &mut task.about {
+            About::Free => {}
+            About::Page { moving, .. } => match *moving {
+                Some(moving) => self.fill(ctx, id, Some(moving.from), moving.to),
+                None => self.page_event(ctx, id, Event::Copied, None),
+            },
+            About::Release(released, op) => {
+                let op = *op;
+                if let Some(released) = released.take() {
+                    for page in &released.pages {
+                        os.migration.released(*page);
+                    }
+                    released.give(&mut os.frames);
+                }
+                task.about = About::Free;
+                os.free_tasks.push(id);
+                ctx.wake_at(ctx.now(), OP | op);
+                self.unmap_again(ctx);
+            }
+        }
+    }
+
+    /// The page of a move gets its new frame and is not present until the copy is there; without a
+    /// frame it stays where it is.
+    pub(super) fn suspend(&mut self, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        if let About::Page {
+            page,
+            wanted: Some(wanted),
+            moving,
+            ..
+        } = &mut os.tasks[id as usize].about
+        {
+            let moved = os
+                .space
+                .begin_move(page.start, wanted.to, wanted.keep, &mut os.frames);
+            *moving = moved.ok();
+        }
+    }
+
+    /// The page is present at its new frame.
+    pub(super) fn install(&mut self, _ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        if let About::Page {
+            page,
+            moving: Some(_),
+            ..
+        } = &os.tasks[id as usize].about
+        {
+            os.space.end_move(*page, &mut os.frames);
+        }
+    }
+
+    /// Begins the moves that the policy wants.
+    pub(super) fn migrate(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        loop {
+            let Some(os) = &mut self.os else { return };
+            if !os.migrates || os.moves >= os.params.moves {
+                return;
+            }
+            let Some(wanted) = os.migration.wanted(&os.frames) else {
+                return;
+            };
+            if os.task_of(wanted.page).is_some() {
+                os.migration.ended(wanted, false);
+                os.stats.refused += 1;
+                continue;
+            }
+            os.moves += 1;
+            let about = About::Page {
+                page: wanted.page,
+                state: PageState::default(),
+                touch: (wanted.page.start, Access::Read),
+                device: None,
+                held: Vec::new(),
+                zeroing: false,
+                wanted: Some(wanted),
+                moving: None,
+            };
+            let id = os.open_task(about, ctx.now().0);
+            let devices = self.devices.len() as u8;
+            self.page_event(ctx, id, Event::Move(devices), None);
+        }
+    }
+
+    /// Something happens that may use memory: scans go on.
+    #[inline]
+    pub(in super::super) fn active(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let Some(os) = &mut self.os else { return };
+        os.activity += 1;
+        if os.migrates && !os.scanning {
+            os.scanning = true;
+            ctx.wake_at(os.migration.next_scan().max(ctx.now()), SCAN);
+        }
+    }
+
+    /// The migration policy looks at pages: some are sampled, and all of fast nodes age.
+    pub(in super::super) fn scan(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let Some(os) = &mut self.os else { return };
+        if os.seen == os.activity {
+            os.scanning = false;
+            return;
+        }
+        os.seen = os.activity;
+        let mut sampled = false;
+        for page in os.migration.scan(ctx.now()) {
+            sampled |= os.task_of(page).is_none() && os.space.sample(page);
+        }
+        let fast = os.fast_nodes();
+        let mut aged = false;
+        for (page, node) in os.space.pages(&os.frames) {
+            if fast.contains(node) && os.space.take_accessed(page) {
+                os.migration.accessed(page);
+                aged = true;
+            }
+        }
+        ctx.wake_at(os.migration.next_scan(), SCAN);
+        if sampled || aged {
+            os.forget(Scope::Process(PROCESS));
+            let page = Page {
+                pasid: PROCESS,
+                start: VirtAddr(0),
+                size: cxlab_os::PageSize::Small,
+            };
+            self.tell_devices(ctx, AtsKind::InvalidateAll, page, NO_TASK);
+        }
+        self.migrate(ctx);
+    }
+
+    /// `mmap`. Without addresses left, the process is broken and never goes on.
+    pub(in super::super) fn map(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        op: u32,
+        bytes: u64,
+        policy: u16,
+    ) {
+        let Some(os) = &mut self.os else { return };
+        let options = AreaOptions {
+            writable: true,
+            pages: os.params.pages.size(),
+        };
+        let nodes = os.frames.nodes();
+        let policy = match usize::from(policy).checked_sub(1) {
+            Some(number) => os.mappings.get(number).map(|policy| policy.state(nodes)),
+            None => None,
+        };
+        let bytes = bytes.next_multiple_of(PAGE);
+        match os.space.mmap(bytes, options, policy) {
+            Ok(at) => {
+                self.lanes.set_value(op, at.0);
+                ctx.wake_at(ctx.now() + os.params.syscall_time, OP | op);
+            }
+            Err(error) => {
+                os.error.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+
+    /// `munmap`: the operation is complete when no translation is left.
+    pub(in super::super) fn unmap(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        op: u32,
+        addr: u64,
+        bytes: u64,
+    ) {
+        let Some(os) = &mut self.os else { return };
+        let length = bytes.next_multiple_of(PAGE);
+        let released = match os.space.munmap(VirtAddr(addr), length) {
+            Ok(released) => released,
+            Err(SpaceError::Moving(_)) => {
+                os.unmaps.push((op, addr, bytes));
+                return;
+            }
+            Err(error) => {
+                os.error.get_or_insert_with(|| error.to_string());
+                return;
+            }
+        };
+        let id = os.open_task(About::Release(Some(released), op), ctx.now().0);
+        let devices = self.devices.len() as u32;
+        os.tasks[id as usize].waits += devices;
+        let scope = Scope::Range {
+            pasid: PROCESS,
+            start: VirtAddr(addr),
+            length,
+        };
+        let time = os.params.syscall_time.0 + os.params.shootdown_time.0;
+        let page = Page::around(PROCESS, VirtAddr(addr), cxlab_os::PageSize::Small);
+        self.shoot_down(ctx, id, scope, time);
+        self.tell_devices(ctx, AtsKind::InvalidateAll, page, id);
+    }
+
+    /// Ranges that could not be unmapped are tried again.
+    pub(super) fn unmap_again(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let Some(os) = &mut self.os else { return };
+        if os.unmaps.is_empty() {
+            return;
+        }
+        for (op, addr, bytes) in std::mem::take(&mut os.unmaps) {
+            self.unmap(ctx, op, addr, bytes);
+        }
+    }
+}

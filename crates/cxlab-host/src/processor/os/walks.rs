@@ -1,0 +1,256 @@
+//! Translation of what cores access: TLBs, and walks of the page table through the core's caches.
+
+use cxlab_agent::Access as LineAccess;
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_os::page_table::{LEVELS, Leaf};
+use cxlab_os::tlb::Translation;
+use cxlab_os::{Access, Page, PageSize, VirtAddr};
+
+use super::super::caches::Level;
+use super::super::home::{Txn, What};
+use super::super::{ARRIVE, NONE, Processor, WALK};
+use super::faults::Holder;
+use super::{Os, PROCESS, needed, since};
+
+/// A walk of a core.
+pub(in super::super) struct Walk {
+    core: u16,
+    /// The page of 4 KiB around the address.
+    page: Page,
+    need: Access,
+    used: bool,
+    /// What is to be read, known once it has begun.
+    reads: Option<([Hpa; LEVELS], u8)>,
+    at: u8,
+    begun: u64,
+    /// Accesses that wait, and when they began.
+    waiters: Vec<(LineAccess, SimTime)>,
+}
+
+/// What became of an access's translation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in super::super) enum Translated {
+    /// It has its physical address.
+    Now,
+    /// It waits for a walk.
+    Waits,
+    /// Every walker of the core is busy.
+    Full,
+}
+
+impl Os {
+    /// The physical address of an access of a core, if its TLB has it.
+    fn look_up(&mut self, core: u16, access: &LineAccess) -> Option<Hpa> {
+        let at = VirtAddr(access.addr);
+        let found = self.mmus[usize::from(core)].tlb.lookup(PROCESS, at)?;
+        found.allows(needed(access)).then(|| found.apply(at))
+    }
+
+    fn open_walk(&mut self, core: u16, page: Page, now: SimTime) -> u32 {
+        let id = self.free_walks.pop().unwrap_or_else(|| {
+            self.walks.push(Walk {
+                core,
+                page,
+                need: Access::Read,
+                used: false,
+                reads: None,
+                at: 0,
+                begun: 0,
+                waiters: Vec::new(),
+            });
+            self.walks.len() as u32 - 1
+        });
+        let walk = &mut self.walks[id as usize];
+        (walk.core, walk.page, walk.need) = (core, page, Access::Read);
+        (walk.used, walk.reads, walk.at, walk.begun) = (true, None, 0, now.0);
+        self.mmus[usize::from(core)].walking += 1;
+        id
+    }
+
+    /// The reads of a walk, as its core's page-walk cache leaves them.
+    fn plan_walk(&mut self, id: u32) {
+        let walk = &mut self.walks[id as usize];
+        let found = self.space.walk(walk.page.start);
+        let cache = &mut self.mmus[usize::from(walk.core)].walk_cache;
+        let skipped = cache.walk(PROCESS, walk.page.start, &found);
+        let mut reads = [Hpa::default(); LEVELS];
+        let steps = &found.steps()[skipped..];
+        reads[..steps.len()].copy_from_slice(steps);
+        walk.reads = Some((reads, steps.len() as u8));
+        walk.at = 0;
+    }
+}
+
+impl Processor {
+    /// Finds where an access goes, where an operating system translates. `fresh`: it has not begun
+    /// before; if it waits, it has then.
+    pub(in super::super) fn translate(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        core: u16,
+        access: &mut LineAccess,
+        begun: SimTime,
+        fresh: bool,
+    ) -> Translated {
+        let Some(os) = &mut self.os else {
+            return Translated::Now;
+        };
+        if let Some(hpa) = os.look_up(core, access) {
+            access.hpa = hpa;
+            return Translated::Now;
+        }
+        let page = Page::around(PROCESS, VirtAddr(access.addr), PageSize::Small);
+        let same = |walk: &Walk| walk.used && walk.core == core && walk.page == page;
+        let id = match os.walks.iter().position(same) {
+            Some(id) => id as u32,
+            None if fresh && os.mmus[usize::from(core)].walking >= os.params.walkers => {
+                return Translated::Full;
+            }
+            None => {
+                let id = os.open_walk(core, page, ctx.now());
+                ctx.wake_at(ctx.now() + os.params.tlb.latency, WALK | id);
+                id
+            }
+        };
+        let walk = &mut os.walks[id as usize];
+        if needed(access) == Access::Write {
+            walk.need = Access::Write;
+        }
+        walk.waiters.push((*access, begun));
+        os.stats.tlb_misses += 1;
+        if fresh {
+            self.lanes.access_begun(access, ctx.now());
+        }
+        Translated::Waits
+    }
+
+    /// An access uses its translation from now until it is over.
+    #[inline]
+    pub(in super::super) fn use_translation(&mut self, access: &mut LineAccess, hit: bool) {
+        if let Some(os) = &mut self.os {
+            access.epoch = os.epochs.begin();
+            os.stats.tlb_hits += u64::from(hit);
+        }
+    }
+
+    /// An access is over, or spins: it uses its translation no longer.
+    #[inline]
+    pub(in super::super) fn end_translation(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: &LineAccess,
+    ) {
+        if access.epoch == LineAccess::NO_EPOCH {
+            return;
+        }
+        let Some(os) = &mut self.os else { return };
+        let tags = os.epochs.done(access.epoch);
+        self.drained(ctx, &tags);
+    }
+
+    /// An access that waited, or spins, begins again with its virtual address.
+    pub(in super::super) fn access_again(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        core: u16,
+        access: &LineAccess,
+        begun: SimTime,
+    ) {
+        let mut access = *access;
+        if self.translate(ctx, core, &mut access, begun, false) != Translated::Now {
+            return;
+        }
+        self.issue(ctx, core, access, begun, false);
+    }
+
+    /// The next read of a walk, or its end.
+    pub(in super::super) fn walk_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        if os.walks[id as usize].reads.is_none() {
+            os.plan_walk(id);
+        }
+        let walk = &mut os.walks[id as usize];
+        let Some((reads, count)) = walk.reads else {
+            return;
+        };
+        if walk.at == count {
+            self.walk_ended(ctx, id);
+            return;
+        }
+        let line = LineAddr(reads[usize::from(walk.at)].0 / LINE_BYTES);
+        walk.at += 1;
+        let number = walk.core;
+        os.stats.walk_reads += 1;
+        let core = &mut self.cores[usize::from(number)];
+        if let Some(level) = core.caches.access(line, false) {
+            let time = match level {
+                Level::L1 => self.params.l1.access_time,
+                Level::L2 => self.params.lookup(),
+            };
+            ctx.wake_at(ctx.now() + time, WALK | id);
+            return;
+        }
+        let mut txn = Txn::new(line, What::Read, number);
+        txn.walk = id;
+        let txn = self.open(txn);
+        self.stats.core_requests += 1;
+        let at = ctx.now() + self.params.lookup() + self.params.mesh_time;
+        ctx.wake_at(at, ARRIVE | txn);
+    }
+
+    /// The page table as it is now says where the page is, or that it is nowhere.
+    fn walk_ended(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let Walk {
+            core, page, need, ..
+        } = os.walks[id as usize];
+        let leaf = os.space.walk(page.start).leaf;
+        let mapping = match leaf {
+            Leaf::Present(mapping) if !os.is_being_zeroed(page) => mapping,
+            Leaf::Present(_) | Leaf::NotPresent(_) => {
+                self.page_request(ctx, page, need, Holder::Walk(id));
+                return;
+            }
+        };
+        if need == Access::Write && !mapping.entry.is_writable() {
+            self.page_request(ctx, page, need, Holder::Walk(id));
+            return;
+        }
+        os.space.mark(page.start, need);
+        let whole = Page::around(PROCESS, page.start, mapping.frame.size);
+        os.mmus[usize::from(core)]
+            .tlb
+            .insert(whole, Translation::from(mapping));
+        let walk = &mut os.walks[id as usize];
+        walk.used = false;
+        os.stats.walks += 1;
+        os.stats.walk.record(since(walk.begun, ctx.now().0));
+        os.mmus[usize::from(core)].walking -= 1;
+        let mut waiters = std::mem::take(&mut walk.waiters);
+        for (access, begun) in waiters.drain(..) {
+            self.access_again(ctx, core, &access, begun);
+        }
+        if let Some(os) = &mut self.os {
+            os.walks[id as usize].waiters = waiters;
+            os.free_walks.push(id);
+        }
+        self.run_core(ctx, core);
+    }
+
+    /// A walk that met a page fault begins anew.
+    pub(super) fn walk_anew(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        if let Some(os) = &mut self.os {
+            os.walks[id as usize].reads = None;
+            ctx.wake_at(ctx.now(), WALK | id);
+        }
+    }
+
+    /// A read of a walk has been answered.
+    pub(in super::super) fn walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        if txn.walk != NONE {
+            ctx.wake_at(ctx.now() + self.params.mesh_time, WALK | txn.walk);
+        }
+    }
+}
