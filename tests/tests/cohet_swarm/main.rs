@@ -14,12 +14,16 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_system::diagnostics::{Document, validate};
 use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
+use cxlab_host::VIRTUAL;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use stress::Stress;
 
 /// Where the host's own memory begins.
 const LOCAL: u64 = 1 << 51;
+/// The same, and CXL memory, for a process.
+const HEAP: u64 = VIRTUAL.local;
+const CXL: u64 = VIRTUAL.cxl;
 
 struct Drawn {
     text: String,
@@ -106,6 +110,7 @@ fn draw(seed: u64) -> Drawn {
         text += &format!(
             "[[accelerators]]\nname = \"device{device}\"\n{}[accelerators.device]\nkind = \"{kind}\"\n\
              cycle = \"{} ps\"\nelements = {elements}\nwindow = {}\n\
+             atc = {{ cache = {{ entries = 2, ways = 2 }}, requests = 2 }}\n\
              dma = {{ tags = {}, read_request = \"128 B\", payload = \"64 B\", setup_cycles = 20, completion_cycles = 5 }}\n\
              [accelerators.device.cache]\nsize = \"{policy}\"\nmisses = {}\nhit_cycles = 4\nrequest_cycles = {}\n\
              response_cycles = 6\n{prefetch}[accelerators.device.dmc]\nsize = \"1 KiB\"\n",
@@ -132,14 +137,59 @@ fn draw(seed: u64) -> Drawn {
     if own && expander {
         bases.push(256 << 20);
     }
+    let os = rng.chance(0.5);
+    if os {
+        let owners = pcie.iter().filter(|pcie| own && !**pcie).count() as u64;
+        let nodes = 2 + u64::from(expander) + owners;
+        let at = text.find("[hosts.processor]").unwrap();
+        text.insert_str(at, &draw_os(&mut rng, nodes));
+        bases = vec![HEAP, HEAP + (5 << 20)];
+        if expander || own {
+            bases.push(CXL + 4096);
+        }
+    }
     Drawn {
         text,
         stress: Stress {
             bases,
             operations: 150,
             coherent: pcie.iter().map(|pcie| !pcie).collect(),
+            stride: if os { 4096 + 64 } else { 64 },
+            maps: os,
         },
     }
+}
+
+/// An operating system whose pages move all the time, with caches that hold next to nothing.
+fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
+    let placement = pick(rng, &["first-touch", "local", "interleave", "preferred"]);
+    let placement = match placement {
+        "interleave" => "{ kind = \"interleave\", nodes = [0, 1] }".to_owned(),
+        "preferred" => format!("{{ kind = \"preferred\", nodes = [{}] }}", rng.below(nodes)),
+        kind => format!("{{ kind = \"{kind}\" }}"),
+    };
+    let migration = match rng.chance(0.7) {
+        // Every page of a fast node is in the way, and two touches bring it back.
+        true => format!(
+            "{{ kind = \"tpp\", slow = [{}], scan_period = \"{} us\", window = \"1 ms\", demote_scale = {} }}",
+            1 + rng.below(nodes - 1),
+            2 + rng.below(20),
+            pick(rng, &["200", "10000"]),
+        ),
+        false => "{ kind = \"none\" }".to_owned(),
+    };
+    format!(
+        "[hosts.os]\nplacement = {placement}\nmappings = [{{ kind = \"interleave\", nodes = [1, 0] }}]\nmigration = {migration}\n\
+         pages = \"{}\"\ntlb = {{ entries = 2, ways = 2 }}\nwalk_cache = {{ level4 = 0, level3 = 1, level2 = 1 }}\n\
+         walkers = {}\niommu = {{ walkers = {}, iotlb = {{ entries = 1, ways = 1 }} }}\nmoves = {}\ncopy_lines = {}\n\
+         fault_time = \"20 ns\"\npage_request_time = \"100 ns\"\nshootdown_time = \"{} ns\"\nmove_time = \"1 ns\"\n",
+        pick(rng, &["small", "small", "small", "large"]),
+        1 + rng.below(3),
+        1 + rng.below(2),
+        1 + rng.below(4),
+        1 + rng.below(8),
+        rng.below(200),
+    )
 }
 
 fn simulate(seed: u64, threads: usize) -> Result<Report, String> {

@@ -31,6 +31,10 @@ pub struct Stress {
     pub operations: u64,
     /// Which accelerators reach memory by loads and stores.
     pub coherent: Vec<bool>,
+    /// Bytes from one shared line to the next.
+    pub stride: u64,
+    /// Whether there is an operating system to map and unmap memory.
+    pub maps: bool,
 }
 
 /// What a run did.
@@ -127,7 +131,7 @@ impl ThreadedKernel for Kernel {
 impl Stress {
     /// The counter with that number: `SHARED` of them from each base.
     fn counter(&self, number: u64) -> u64 {
-        self.bases[(number / SHARED) as usize] + number % SHARED * 64
+        self.bases[(number / SHARED) as usize] + number % SHARED * self.stride
     }
 
     fn counters(&self) -> u64 {
@@ -136,7 +140,7 @@ impl Stress {
 
     /// A line of a thread's own.
     fn own(&self, base: u64, thread: u64, line: u64) -> u64 {
-        self.bases[base as usize] + (SHARED + thread * OWN + line) * 64
+        self.bases[base as usize] + SHARED * self.stride + (thread * OWN + line) * 64
     }
 }
 
@@ -195,6 +199,7 @@ impl One {
                 }
                 9 | 10 if loads => self.whole_lines(&t, step).await,
                 _ if self.device.is_some() => self.dma(&t, step, loads).await,
+                _ if self.stress.maps => self.fresh(&t, step).await,
                 _ => {}
             }
         }
@@ -217,6 +222,23 @@ impl One {
                 "step {step}: lines at {first:#x} do not hold what was stored"
             ));
         }
+    }
+
+    /// Maps memory, finds it zero, writes it, and gives it back.
+    async fn fresh(&mut self, t: &Handle, step: u64) {
+        let bytes = 4096 * (1 + self.rng.below(3));
+        let start = t.map(bytes, self.rng.below(2) as u16).await;
+        let at = start + 64 * self.rng.below(bytes / 64 - 4);
+        if t.read_range(at, 200).await != [0; 200] {
+            self.wrong(format!("step {step}: memory mapped at {at:#x} is not zero"));
+        }
+        let data: Vec<u8> = (0..200).map(|_| self.rng.next_u64() as u8).collect();
+        t.write_range(at, &data).await;
+        if t.read_range(at, 200).await != data {
+            self.wrong(format!("step {step}: {at:#x} does not hold what was stored"));
+        }
+        let addr = start;
+        t.issue(ThreadOp::Unmap { addr, bytes }).await;
     }
 
     /// Moves lines of its own by DMA to the host and back.
