@@ -1,18 +1,77 @@
 //! CXL.cache: what devices ask of the home agent and how they answer its snoops.
 
+use std::collections::VecDeque;
+
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_protocol::coherence::cache_home::{Event, Peer, Peers};
+use cxlab_protocol::coherence::cache_home::{CORES, Event, Peer, Peers};
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode, PortId};
 
 use super::home::{Txn, What};
-use super::{ARRIVE, Processor};
+use super::{ARRIVE, FINISH, NONE, Processor};
+
+/// The transactions that devices know by number (UQIDs, 12 bits).
+pub(super) struct Uqids {
+    transactions: Vec<u32>,
+    free: Vec<u16>,
+    /// Transactions that wait for one.
+    waiting: VecDeque<u32>,
+}
+
+impl Uqids {
+    /// No transaction has any.
+    pub(super) const NONE: u16 = u16::MAX;
+
+    pub(super) fn new() -> Uqids {
+        Uqids {
+            transactions: vec![NONE; CacheMeta::IDS.into()],
+            free: (0..CacheMeta::IDS).rev().collect(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn transaction(&self, uqid: u16) -> u32 {
+        self.transactions[usize::from(uqid)]
+    }
+
+    fn give(&mut self, transaction: u32) -> Option<u16> {
+        let uqid = self.free.pop()?;
+        self.transactions[usize::from(uqid)] = transaction;
+        Some(uqid)
+    }
+}
 
 impl Processor {
+    /// Gives a transaction that has its line a UQID if devices may hear of it; false when it has to
+    /// wait for one.
+    pub(super) fn name(&mut self, id: u32) -> bool {
+        let txn = &mut self.txns[id as usize];
+        let devices = !txn.state.filter.holders().without(CORES).is_empty();
+        if txn.uqid != Uqids::NONE || !devices && !matches!(txn.what, What::Device(_)) {
+            return true;
+        }
+        match self.uqids.give(id) {
+            Some(uqid) => txn.uqid = uqid,
+            None => self.uqids.waiting.push_back(id),
+        }
+        txn.uqid != Uqids::NONE
+    }
+
+    /// A transaction is over: who waits for a UQID has its.
+    pub(super) fn unname(&mut self, ctx: &mut Ctx<'_, Parcel>, uqid: u16) {
+        if uqid == Uqids::NONE {
+            return;
+        }
+        self.uqids.free.push(uqid);
+        if let Some(next) = self.uqids.waiting.pop_front() {
+            ctx.wake_at(ctx.now(), FINISH | next);
+        }
+    }
+
     /// The holder that a device is.
     ///
     /// # Panics
@@ -65,12 +124,12 @@ impl Processor {
             panic!("{:?} answers no snoop", message.opcode)
         };
         let peer = self.peer_of(message.source);
-        let id = u32::from(message.cache.uqid);
+        let id = self.uqids.transaction(message.cache.uqid);
         self.apply(ctx, id, Event::Answer(peer, answer));
     }
 
     fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let id = u32::from(message.cache.uqid);
+        let id = self.uqids.transaction(message.cache.uqid);
         let event = match self.is_snooping(id) {
             true => Event::SnoopData,
             false => Event::PulledData(message.cache.bogus),
@@ -92,7 +151,17 @@ impl Processor {
             let line = self.txns[id as usize].line;
             let opcode = snoop.cache_opcode();
             let stages = LatencyStages::default();
-            self.send_cache(ctx, device, line, opcode, 0, id, GoState::Invalid, stages);
+            let uqid = self.txns[id as usize].uqid;
+            self.send_cache(
+                ctx,
+                device,
+                line,
+                opcode,
+                0,
+                uqid,
+                GoState::Invalid,
+                stages,
+            );
         }
     }
 
@@ -113,7 +182,7 @@ impl Processor {
         };
         let granted = reply.granted();
         self.send_cache(
-            ctx, txn.source, txn.line, opcode, txn.tag, id, granted, stages,
+            ctx, txn.source, txn.line, opcode, txn.tag, txn.uqid, granted, stages,
         );
     }
 
@@ -125,11 +194,11 @@ impl Processor {
         line: LineAddr,
         opcode: Opcode,
         tag: u32,
-        uqid: u32,
+        uqid: u16,
         granted: GoState,
         stages: LatencyStages,
     ) {
-        debug_assert!(uqid < u32::from(CacheMeta::IDS), "UQIDs have 12 bits");
+        debug_assert!(uqid < CacheMeta::IDS, "a transaction of devices has a UQID");
         self.roots.send(
             ctx,
             Message {
@@ -144,7 +213,7 @@ impl Processor {
                 hops: 0,
                 meta: MemMeta::NONE,
                 cache: CacheMeta {
-                    uqid: uqid as u16,
+                    uqid,
                     granted,
                     ..CacheMeta::NONE
                 },

@@ -15,7 +15,12 @@ use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{LatencyStages, PortId};
 
 use super::caches::Held;
+use super::devices::Uqids;
 use super::{ARRIVE, FINISH, NONE, Processor};
+
+/// Lines on their way to memory at once, before lines that would make others leave wait
+/// (*assumed*: the write pending queues of a server's memory controllers together).
+const WRITES: u32 = 256;
 
 /// A line in the last-level cache, or that a device holds, with its directory entry.
 #[derive(Clone, Copy)]
@@ -114,6 +119,8 @@ pub(super) struct Txn {
     /// Of a device's request: who asks, its CQID, and where its time went.
     pub(super) peer: Peer,
     pub(super) source: PortId,
+    /// By which devices know it; [`Uqids::NONE`] while they do not.
+    pub(super) uqid: u16,
     pub(super) tag: u32,
     pub(super) stages: LatencyStages,
 }
@@ -142,6 +149,7 @@ impl Txn {
             hops: 0,
             peer: CORES,
             source: PortId(0),
+            uqid: Uqids::NONE,
             tag: 0,
             stages: LatencyStages::default(),
         }
@@ -253,6 +261,10 @@ impl Processor {
         if let Room::Evict(block) = self.llc.room(line)
             && let Some(slot) = self.llc.find(block.victim)
         {
+            if self.open_writes >= WRITES {
+                self.stalled.push_back(id);
+                return;
+            }
             self.evict(ctx, slot);
         }
         match self.llc.room(line) {

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{AtsMessage, interrupt_at, register_address, staging};
+use cxlab_agent::{AtsKind, AtsMessage, interrupt_at, register_address, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
@@ -134,6 +134,10 @@ impl Processor {
         if message.opcode == Opcode::CplD {
             self.register_read(ctx, message);
             return;
+        }
+        let asks = AtsMessage::at(message.hpa).is_none_or(|ats| ats.kind == AtsKind::Translate);
+        if asks {
+            self.active(ctx);
         }
         let source = self.peer_of(message.source).index();
         if self.must_wait(source, message) {

@@ -60,6 +60,7 @@ impl Processor {
         keeps: bool,
     ) {
         self.stats.memory_writes += 1;
+        self.open_writes += 1;
         let mut txn = Txn::new(line, What::Evict, 0);
         txn.parent = parent;
         txn.keeps = keeps;
@@ -154,7 +155,9 @@ impl Processor {
             return;
         }
         self.close(id);
+        self.open_writes -= 1;
         self.written(ctx, line);
+        self.admit_stalled(ctx);
         if parent != NONE {
             self.apply(ctx, parent, Event::Written);
         }

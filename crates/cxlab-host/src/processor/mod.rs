@@ -44,6 +44,7 @@ use cxlab_workload::{Image, Phase, thread::Thread};
 
 use crate::local::{LocalConfig, LocalMemory, Returned};
 use caches::{CoreCaches, Level};
+use devices::Uqids;
 use home::{Behind, Txn, Way};
 use io::Io;
 use os::{Os, Translated};
@@ -130,6 +131,7 @@ pub struct Processor {
     /// Its accelerators, by their number as holders of lines.
     devices: Vec<PortId>,
     io: Io,
+    uqids: Uqids,
     /// The first address that no thread has been given.
     mapped: u64,
     /// When the home agent takes the next request of a device.
@@ -138,7 +140,9 @@ pub struct Processor {
     free: Vec<u32>,
     behind: Vec<Behind>,
     free_behind: Vec<u32>,
-    /// Transactions that found every way of their set busy.
+    /// Lines on their way to memory.
+    open_writes: u32,
+    /// Transactions that found every way of their set busy, or memory.
     stalled: VecDeque<u32>,
     returned: Vec<Returned>,
     /// Lines of CXL memory that are being written, and reads that wait for that.
@@ -211,6 +215,7 @@ impl Processor {
                 .map(|node| LocalMemory::new(node, most))
                 .collect(),
             io: Io::new(config.devices.len()),
+            uqids: Uqids::new(),
             mapped,
             devices: config.devices,
             home_free: 0,
@@ -218,6 +223,7 @@ impl Processor {
             free: Vec::with_capacity(most),
             behind: Vec::new(),
             free_behind: Vec::new(),
+            open_writes: 0,
             stalled: VecDeque::new(),
             returned: Vec::new(),
             writing: Vec::new(),
@@ -336,7 +342,9 @@ impl Processor {
         if let Some(mut message) = parcel.message {
             message.hops += 1;
             link.release(ctx, Buffer::of(message.channel(), message.vc));
-            self.active(ctx);
+            if message.channel() == Channel::D2hReq {
+                self.active(ctx);
+            }
             match message.channel() {
                 Channel::D2hReq | Channel::D2hRsp | Channel::D2hData => {
                     self.cache_message(ctx, &message);

@@ -32,6 +32,9 @@ impl Processor {
         let Some(slot) = txn.slot else {
             unreachable!("a transaction that waits has its line")
         };
+        if !self.name(id) {
+            return;
+        }
         let cores = txn.state.filter.holders().contains(CORES);
         let alone = txn.state.filter == Filter::Any(CORES);
         match txn.what {
@@ -242,6 +245,7 @@ impl Processor {
         self.answer(ctx, id);
         self.release(ctx, &txn, slot);
         self.close(id);
+        self.unname(ctx, txn.uqid);
         match txn.what {
             What::DmaWrite => self.dma_written(ctx, &txn),
             What::PageRead => self.page_read(ctx, &txn),
@@ -357,13 +361,18 @@ impl Processor {
 
     /// What waited for a place tries again.
     fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
+        self.admit_stalled(ctx);
+        if txn.is_miss() {
+            self.run_core(ctx, txn.core);
+        }
+    }
+
+    /// Transactions that found every way of their set busy, or memory, look again.
+    pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for _ in 0..self.stalled.len() {
             if let Some(id) = self.stalled.pop_front() {
                 self.admit(ctx, id);
             }
-        }
-        if txn.is_miss() {
-            self.run_core(ctx, txn.core);
         }
     }
 

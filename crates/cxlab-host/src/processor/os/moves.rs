@@ -157,9 +157,10 @@ impl Processor {
                 return;
             };
             if os.task_of(wanted.page).is_some() {
+                // It would want the same page at once again.
                 os.migration.ended(wanted, false);
                 os.stats.refused += 1;
-                continue;
+                return;
             }
             os.moves += 1;
             let about = About::Page {
