@@ -193,7 +193,7 @@ impl Accelerator {
         if access.kind == AccessKind::Prefetch {
             self.over(ctx, access, answer);
         } else {
-            self.lanes.image().prefetch(Hpa(access.addr));
+            self.lanes.image().prefetch(access.hpa);
             self.wait_for(id, *access, begun);
             self.entries[id as usize].asked = true;
         }

@@ -243,6 +243,8 @@ impl Processor {
             self.grant(&txn, slot);
         }
         self.answer(ctx, id);
+        // Others may have come for the line meanwhile.
+        let txn = self.txns[id as usize];
         self.release(ctx, &txn, slot);
         self.close(id);
         self.unname(ctx, txn.uqid);
