@@ -168,7 +168,10 @@ fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
         "preferred" => format!("{{ kind = \"preferred\", nodes = [{}] }}", rng.below(nodes)),
         kind => format!("{{ kind = \"{kind}\" }}"),
     };
-    let migration = match rng.chance(0.7) {
+    let moves = rng.chance(0.7);
+    // Pages of 2 MiB that go to and fro take too long.
+    let large = !moves && rng.chance(0.3);
+    let migration = match moves {
         // Every page of a fast node is in the way, and two touches bring it back.
         true => format!(
             "{{ kind = \"tpp\", slow = [{}], scan_period = \"{} us\", window = \"1 ms\", demote_scale = {} }}",
@@ -183,7 +186,7 @@ fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
          pages = \"{}\"\ntlb = {{ entries = 2, ways = 2 }}\nwalk_cache = {{ level4 = 0, level3 = 1, level2 = 1 }}\n\
          walkers = {}\niommu = {{ walkers = {}, iotlb = {{ entries = 1, ways = 1 }} }}\nmoves = {}\ncopy_lines = {}\n\
          fault_time = \"20 ns\"\npage_request_time = \"100 ns\"\nshootdown_time = \"{} ns\"\nmove_time = \"1 ns\"\n",
-        pick(rng, &["small", "small", "small", "large"]),
+        if large { "large" } else { "small" },
         1 + rng.below(3),
         1 + rng.below(2),
         1 + rng.below(4),
