@@ -136,7 +136,10 @@ impl AtsCompletion {
     /// Leaves it at its place on the way.
     pub fn put(self, image: &Image, there: Hpa) {
         let flags = [self.present, self.writable, self.large];
-        let flags = (0..).zip(flags).map(|(bit, set)| u64::from(set) << bit).sum::<u64>();
+        let flags = (0..)
+            .zip(flags)
+            .map(|(bit, set)| u64::from(set) << bit)
+            .sum::<u64>();
         image.write(there, 8, self.base | flags);
     }
 

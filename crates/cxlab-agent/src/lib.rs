@@ -14,7 +14,8 @@ pub use access::{Access, AccessKind, Answer, Turn};
 pub use address_map::{AddressMap, Window};
 pub use audit::{Audit, Versions};
 pub use io::{
-    AtsCompletion, AtsKind, AtsMessage, interrupt_address, interrupt_at, register_address, register_at, staging,
+    AtsCompletion, AtsKind, AtsMessage, interrupt_address, interrupt_at, register_address,
+    register_at, staging,
 };
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;

@@ -556,9 +556,10 @@ impl Builder<'_> {
         });
         match made {
             Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(processor)))),
-            Err(ProcessorError::Os(error)) => {
-                Err(Problem::of_param(&format!("hosts[{}].os", host.group), error))
-            }
+            Err(ProcessorError::Os(error)) => Err(Problem::of_param(
+                &format!("hosts[{}].os", host.group),
+                error,
+            )),
             Err(ProcessorError::Cache(error)) => {
                 unreachable!("the plan checked the caches: {error}")
             }

@@ -9,8 +9,8 @@ use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::rpc::{Bench, Kind, Message, Schema, Value};
 use cxlab_workload::thread::{
-    Bases, Direction, Next, Order, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel, run_threads,
-    run_traced,
+    Bases, Direction, Next, Order, Place, Thread, ThreadContext, ThreadOp, ThreadedKernel,
+    run_threads, run_traced,
 };
 use cxlab_workload::{Image, LOCAL_BASE};
 use serde_json::json;
@@ -19,7 +19,7 @@ const CTX: ThreadContext = ThreadContext {
     seed: 7,
     span: Bytes(1 << 30),
     bases: Bases::PHYSICAL,
-        local: Bytes(1 << 30),
+    local: Bytes(1 << 30),
     cores: 1,
     accelerators: 1,
     elements: 1,

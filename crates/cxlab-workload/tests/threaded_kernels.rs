@@ -8,8 +8,8 @@ use cxlab_engine::catalog::find;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::thread::{
-    AtomicKind, Bases, Direction, Next, Order, Place, SCRATCH_BASE, Thread, ThreadContext, ThreadOp,
-    ThreadedKernel, Token, run_kernel, run_threads,
+    AtomicKind, Bases, Direction, Next, Order, Place, SCRATCH_BASE, Thread, ThreadContext,
+    ThreadOp, ThreadedKernel, Token, run_kernel, run_threads,
 };
 use cxlab_workload::{Image, LOCAL_BASE, SourceContext, Workload, WorkloadError};
 use serde_json::{Value, json};

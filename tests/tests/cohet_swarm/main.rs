@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
+use cxlab_host::VIRTUAL;
 use cxlab_system::diagnostics::{Document, validate};
 use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
-use cxlab_host::VIRTUAL;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use stress::Stress;

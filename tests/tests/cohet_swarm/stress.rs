@@ -235,7 +235,9 @@ impl One {
         let data: Vec<u8> = (0..200).map(|_| self.rng.next_u64() as u8).collect();
         t.write_range(at, &data).await;
         if t.read_range(at, 200).await != data {
-            self.wrong(format!("step {step}: {at:#x} does not hold what was stored"));
+            self.wrong(format!(
+                "step {step}: {at:#x} does not hold what was stored"
+            ));
         }
         let addr = start;
         t.issue(ThreadOp::Unmap { addr, bytes }).await;

@@ -15,8 +15,8 @@ mod translation;
 use std::collections::VecDeque;
 
 use cxlab_agent::{
-    Access, AccessKind, Answer, Lanes, LanesConfig, PROCESS, RequestRow, RequesterStats, RootPorts, Turn,
-    Versions,
+    Access, AccessKind, Answer, Lanes, LanesConfig, PROCESS, RequestRow, RequesterStats, RootPorts,
+    Turn, Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;

@@ -152,16 +152,7 @@ impl Processor {
             let opcode = snoop.cache_opcode();
             let stages = LatencyStages::default();
             let uqid = self.txns[id as usize].uqid;
-            self.send_cache(
-                ctx,
-                device,
-                line,
-                opcode,
-                0,
-                uqid,
-                GoState::Invalid,
-                stages,
-            );
+            self.send_cache(ctx, device, line, opcode, 0, uqid, GoState::Invalid, stages);
         }
     }
 

@@ -185,7 +185,8 @@ impl Processor {
         let os = match config.os {
             Some((os, prepared)) => {
                 let mut os = Os::new(os).map_err(ProcessorError::Os)?;
-                os.load(&prepared, &config.image).map_err(ProcessorError::Os)?;
+                os.load(&prepared, &config.image)
+                    .map_err(ProcessorError::Os)?;
                 Some(Box::new(os))
             }
             None => None,

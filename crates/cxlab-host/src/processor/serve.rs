@@ -77,11 +77,7 @@ impl Processor {
                 self.claim(ctx, id);
             }
             What::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
-            What::DmaRead
-            | What::DmaWrite
-            | What::PageRead
-            | What::PageWrite
-            | What::WalkRead => {
+            What::DmaRead | What::DmaWrite | What::PageRead | What::PageWrite | What::WalkRead => {
                 let request = Self::dma_request(txn.what);
                 self.apply(ctx, id, Event::Request(txn.peer, request));
             }

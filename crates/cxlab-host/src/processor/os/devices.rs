@@ -208,13 +208,7 @@ impl Processor {
         }
     }
 
-    fn tell_device(
-        &mut self,
-        ctx: &mut Ctx<'_, Parcel>,
-        device: usize,
-        ats: AtsMessage,
-        tag: u32,
-    ) {
+    fn tell_device(&mut self, ctx: &mut Ctx<'_, Parcel>, device: usize, ats: AtsMessage, tag: u32) {
         let message = Message {
             hpa: ats.address(),
             issued_ps: ctx.now().0,

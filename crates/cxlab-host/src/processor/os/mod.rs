@@ -168,9 +168,14 @@ impl Os {
         let of_frames = |error: &dyn std::fmt::Display| ParamError::new("nodes", error.to_string());
         let mut frames =
             Frames::new(&config.nodes, config.distances).map_err(|error| of_frames(&error))?;
-        let placement = params.placement.build().map_err(|error| below("placement", error))?;
+        let placement = params
+            .placement
+            .build()
+            .map_err(|error| below("placement", error))?;
         let nodes = frames.nodes();
-        placement.check(nodes).map_err(|error| below("placement", error))?;
+        placement
+            .check(nodes)
+            .map_err(|error| below("placement", error))?;
         let mut mappings = Vec::new();
         for (number, choice) in params.mappings.iter().enumerate() {
             let path = format!("mappings[{number}]");
@@ -178,12 +183,18 @@ impl Os {
             policy.check(nodes).map_err(|error| below(&path, error))?;
             mappings.push(policy);
         }
-        let migration = params.migration.build().map_err(|error| below("migration", error))?;
-        migration.check(&frames).map_err(|error| below("migration", error))?;
+        let migration = params
+            .migration
+            .build()
+            .map_err(|error| below("migration", error))?;
+        migration
+            .check(&frames)
+            .map_err(|error| below("migration", error))?;
         let migration = migration.state(&frames);
         let no_memory = |error: &dyn std::fmt::Display| ParamError::new("heap", error.to_string());
-        let mut space = AddressSpace::new(PROCESS, config.home, placement.state(nodes), &mut frames)
-            .map_err(|error| no_memory(&error))?;
+        let mut space =
+            AddressSpace::new(PROCESS, config.home, placement.state(nodes), &mut frames)
+                .map_err(|error| no_memory(&error))?;
         let options = AreaOptions {
             writable: true,
             pages: params.pages.size(),
@@ -209,8 +220,7 @@ impl Os {
         };
         let mmus: Result<Vec<Mmu>, ParamError> = (0..config.cores).map(mmu).collect();
         Ok(Os {
-            iommu: Iommu::new(&params.iommu, rng.clone())
-                .map_err(|error| below("iommu", error))?,
+            iommu: Iommu::new(&params.iommu, rng.clone()).map_err(|error| below("iommu", error))?,
             migrates: migration.next_scan() != cxlab_engine::units::SimTime::NEVER,
             space,
             frames,
@@ -248,7 +258,9 @@ impl Os {
     pub(super) fn load(&mut self, prepared: &Image, image: &Image) -> Result<(), ParamError> {
         for Hpa(page) in prepared.pages() {
             let at = VirtAddr(page);
-            let touched = self.space.touch(at, Access::Write, self.home, &mut self.frames);
+            let touched = self
+                .space
+                .touch(at, Access::Write, self.home, &mut self.frames);
             let mapping = match touched {
                 Ok(Touched::Placed(mapping, node)) => {
                     let page = Page::around(PROCESS, at, mapping.frame.size);

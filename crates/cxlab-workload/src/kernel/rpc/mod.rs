@@ -191,8 +191,7 @@ impl Workload for Rpc {
             bytes,
         };
         let (ring, objects) = (job.ring_bytes(), job.places() * job.room);
-        job.host = need("data", self.data, "base", self.base, ring + 2 * objects)
-            .place_for(ctx)?;
+        job.host = need("data", self.data, "base", self.base, ring + 2 * objects).place_for(ctx)?;
         job.objects = job.host + ring;
         job.prepared = job.objects + objects;
         if self.method == Method::CxlMem {
