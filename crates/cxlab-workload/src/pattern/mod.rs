@@ -42,6 +42,7 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     kernel::key_value::ENTRY,
     kernel::dma_transfers::ENTRY,
     kernel::load_store_unit::ENTRY,
+    kernel::hot_pages::ENTRY,
     kernel::circus_tent::ENTRY,
     kernel::axpy::ENTRY,
     kernel::rpc::ENTRY,

@@ -105,7 +105,11 @@ impl Processor {
             }
         };
         os.stats.translation_reads += walked.reads().len() as u64;
-        let time = os.params.iommu.iotlb.latency + Picos(os.params.iommu.overhead.0 / 2);
+        let overhead = match walked.reads().is_empty() {
+            true => os.params.iommu.overhead,
+            false => Picos(os.params.iommu.overhead.0 / 2),
+        };
+        let time = os.params.iommu.iotlb.latency + overhead;
         ctx.wake_at(ctx.now() + time, IOMMU | id);
     }
 

@@ -1,0 +1,260 @@
+//! Counters in many pages, a few of which are used most: what tiering, translation and placement do
+//! to a program.
+//!
+//! Every thread adds to random counters, one in each line; most of its additions go to a few hot
+//! pages, spread over all. Work is divided in two equal halves after each page was touched once, so
+//! that what moved in the first shows in the second.
+
+use std::sync::Arc;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, aligned, needs_threads, phase, within, without_cxl_cache};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel, Window};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: HotPages::KIND,
+    summary: "threads: additions to counters in many pages, most of them to a few hot ones",
+    schema: <HotPages as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: HotPages = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+const PAGE: u64 = 4096;
+/// Lines of a page.
+const LINES: u64 = PAGE / LINE_BYTES;
+
+const TOUCH: u8 = 0;
+const FIRST: u8 = 1;
+const SECOND: u8 = 2;
+
+/// Who adds.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workers {
+    /// The host's cores.
+    #[default]
+    Cores,
+    /// The elements of accelerators.
+    Elements,
+    /// Both.
+    All,
+}
+
+/// Additions to random counters, most of them in a few hot pages. Phases: `touch` (each page once, by
+/// whom its number falls to), `first` and `second` half. An operation is one addition of 8 B.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HotPages {
+    /// Bytes of all pages: a multiple of 4 KiB. Default 4 MiB.
+    pub memory: Bytes,
+    /// Pages that are hot, of a thousand. 1 to 1000. Default 100.
+    pub hot: u64,
+    /// Additions that go to hot pages, of a thousand. 0 to 1000. Default 900.
+    pub hot_share: u64,
+    /// Additions of each thread, both halves together. 2 to 1000000000. Default 20000.
+    pub operations: u64,
+    /// Additions that a thread has under way. 1 to 4096. Default 4.
+    pub outstanding: u64,
+    /// Who adds. Default `cores`.
+    pub workers: Workers,
+    /// The memory of the pages. Default `local`.
+    pub data: Memory,
+    /// Where in it they begin. A multiple of 4 KiB.
+    pub base: Bytes,
+}
+
+impl Default for HotPages {
+    fn default() -> Self {
+        HotPages {
+            memory: Bytes(4 << 20),
+            hot: 100,
+            hot_share: 900,
+            operations: 20_000,
+            outstanding: 4,
+            workers: Workers::Cores,
+            data: Memory::Local,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl HotPages {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "hot-pages";
+
+    fn check(&self) -> Result<(), ParamError> {
+        aligned("memory", self.memory, PAGE)?;
+        within("memory", self.memory.0, PAGE, 1 << 40)?;
+        within("hot", self.hot, 1, 1000)?;
+        within("hot_share", self.hot_share, 0, 1000)?;
+        within("operations", self.operations, 2, 1_000_000_000)?;
+        within("outstanding", self.outstanding, 1, 4096)?;
+        aligned("base", self.base, PAGE)
+    }
+
+    fn pages(&self) -> u64 {
+        self.memory.0 / PAGE
+    }
+
+    fn works(&self, place: Place) -> bool {
+        match place {
+            Place::Core { .. } => self.workers != Workers::Elements,
+            Place::Element { .. } => self.workers != Workers::Cores,
+        }
+    }
+}
+
+impl Workload for HotPages {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "memory",
+            base: self.base.0,
+            bytes: self.memory.0,
+        };
+        let first = need.place_for(ctx)?;
+        let workers: Vec<Place> = ctx.places().filter(|place| self.works(*place)).collect();
+        if workers.is_empty() {
+            let message = "found workers that the system has not; allowed: `cores`, `elements` or \
+                           `all` where there are any";
+            return Err(WorkloadError::param("workers", message));
+        }
+        Ok(Box::new(Kernel {
+            run: Arc::new(Run {
+                params: self.clone(),
+                first,
+                seed: ctx.seed,
+                workers,
+            }),
+            phases: [phase("touch", 8), phase("first", 8), phase("second", 8)],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn needs_cxl_cache(&self, _: usize) -> Option<ParamError> {
+        let allowed = "`cores`";
+        (self.workers != Workers::Cores)
+            .then(|| without_cxl_cache("workers", "elements", allowed))
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    run: Arc<Run>,
+    phases: [Phase; 3],
+}
+
+struct Run {
+    params: HotPages,
+    first: u64,
+    seed: u64,
+    workers: Vec<Place>,
+}
+
+impl Run {
+    fn counter(&self, page: u64, line: u64) -> u64 {
+        self.first + page * PAGE + line * LINE_BYTES
+    }
+
+    /// The pages that a worker touches first.
+    fn touched(&self, worker: usize) -> impl Iterator<Item = u64> + use<> {
+        (worker as u64..self.params.pages()).step_by(self.workers.len())
+    }
+
+    /// The counters that a worker adds to, in order.
+    fn choices(&self, worker: usize) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let mut rng = StreamRng::new(self.seed, &format!("hot-pages{worker}"));
+        let pages = self.params.pages();
+        let hot = (pages * self.params.hot / 1000).max(1);
+        let (share, spread) = (self.params.hot_share, pages / hot);
+        (0..self.params.operations).map(move |_| {
+            let page = match rng.below(1000) < share {
+                true => rng.below(hot) * spread,
+                false => rng.below(pages),
+            };
+            (page, rng.below(LINES))
+        })
+    }
+
+    async fn work(&self, t: &Handle, worker: usize) {
+        t.mark(TOUCH);
+        for page in self.touched(worker) {
+            t.fetch_add(self.counter(page, 0), 1).await;
+            t.count(1);
+        }
+        let mut window = Window::new(self.params.outstanding as usize);
+        t.mark(FIRST);
+        for (number, (page, line)) in (0..).zip(self.choices(worker)) {
+            if number == self.params.operations / 2 {
+                window.drain().await;
+                t.mark(SECOND);
+            }
+            window.room().await;
+            window.add(t.fetch_add(self.counter(page, line), 1));
+            t.count(1);
+        }
+        window.drain().await;
+    }
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let worker = self.run.workers.iter().position(|one| *one == place);
+        let thread = |worker| {
+            let run = Arc::clone(&self.run);
+            Thread::new(move |t| async move { run.work(&t, worker).await })
+        };
+        worker.map(thread).into_iter().collect()
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let run = &self.run;
+        let mut expected = vec![0u64; (run.params.pages() * LINES) as usize];
+        for worker in 0..run.workers.len() {
+            let touched = run.touched(worker).map(|page| (page, 0));
+            for (page, line) in touched.chain(run.choices(worker)) {
+                expected[(page * LINES + line) as usize] += 1;
+            }
+        }
+        for (at, expected) in (0..).zip(expected) {
+            let found = image.read(Hpa(run.counter(at / LINES, at % LINES)), 8);
+            if found != expected {
+                let (page, line) = (at / LINES, at % LINES);
+                return Err(format!(
+                    "line {line} of page {page} counts {found}; {expected} were added"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

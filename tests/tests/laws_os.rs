@@ -1,0 +1,266 @@
+//! Laws of translation: what TLB misses, ATC misses and page faults cost follows exactly from the
+//! parameters, and pages that move keep their values.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::Monitor;
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_system::diagnostics::{Document, validate};
+use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_system::scenario::{self, Scenario};
+use cxlab_workload::op::{OpSource, SourceContext, Workload};
+use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::{Image, Phase, WorkloadError};
+
+const PAGE: u64 = 4096;
+
+/// Loads one after the other, at offsets in memory that is there from the beginning.
+#[derive(Clone)]
+struct Loads {
+    offsets: Vec<u64>,
+    by_device: bool,
+}
+
+impl Workload for Loads {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(ParamError::new("kind", "threads only").into())
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        Ok(Box::new(Kernel {
+            loads: self.clone(),
+            base: ctx.bases.local,
+            phases: [Phase {
+                name: "loads".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    loads: Loads,
+    base: u64,
+    phases: [Phase; 1],
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        for offset in &self.loads.offsets {
+            if offset % 64 == 0 {
+                image.write(Hpa(self.base + offset), 8, offset + 1);
+            }
+        }
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let wanted = match self.loads.by_device {
+            true => Place::Element {
+                accelerator: 0,
+                element: 0,
+            },
+            false => Place::Core { core: 0 },
+        };
+        if place != wanted {
+            return Vec::new();
+        }
+        let (base, offsets) = (self.base, self.loads.offsets.clone());
+        vec![Thread::new(move |t| async move {
+            for offset in offsets {
+                let found = t.load(base + offset).await;
+                assert!(found == offset + 1 || offset % 64 != 0, "the value is there");
+            }
+        })]
+    }
+
+    fn check(&self, _: &Image) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+fn text(os: &str, device: &str) -> String {
+    format!(
+        "name = \"os\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\nname = \"host\"\n\
+         workload = {{ kind = \"external\", name = \"loads\" }}\nnodes = [{{ capacity = \"64 MiB\" }}]\n\
+         processor = {{ llc = {{ size = \"4 MiB\", ways = 16 }} }}\n{os}\n\
+         [[accelerators]]\nname = \"device\"\n{device}\n"
+    )
+}
+
+fn simulate(text: &str, workload: Loads, threads: usize) -> Result<(Report, Vec<u64>), RunError> {
+    let document = Document::parse("os.toml", text).unwrap();
+    let wrong = validate(&document, &scenario::schema());
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let mut externals = Externals::new();
+    externals.insert("loads".to_owned(), Arc::new(workload));
+    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let monitor = Monitor::default();
+    let mut latencies = Vec::new();
+    let mut rows = |rows: Vec<cxlab_host::RequestRow>| {
+        latencies.extend(rows.iter().map(|row| row.completed_ps - row.issued_ps));
+        Ok(())
+    };
+    let options = RunOptions {
+        seed: 1,
+        threads,
+        monitor: &monitor,
+        rows: Some(&mut rows),
+    };
+    let report = run(&plan, options)?;
+    Ok((report, latencies))
+}
+
+fn latencies(os: &str, device: &str, offsets: &[u64], by_device: bool) -> Vec<u64> {
+    let loads = Loads {
+        offsets: offsets.to_vec(),
+        by_device,
+    };
+    simulate(&text(os, device), loads, 1).unwrap().1
+}
+
+const SLOW_TLB: &str = "os = { tlb = { entries = 16, ways = 16, latency = \"3 ns\" } }";
+
+#[test]
+fn a_walk_of_a_core_is_its_reads_one_after_the_other() {
+    // The entries of pages 0 and 1 lie in one line, that of page 8 in the next.
+    let offsets = [0, PAGE, 8 * PAGE, 8 * PAGE + 64];
+    let physical = latencies("", "", &offsets, false);
+    let virtual_ = latencies(SLOW_TLB, "", &offsets, false);
+    let miss = physical[0];
+    assert_eq!(physical, [miss; 4], "the medium takes as long for all");
+    let (lookup, l1) = (3_000, 5 * 417);
+    assert_eq!(virtual_[0], lookup + 4 * miss + miss, "four levels");
+    assert_eq!(virtual_[1], lookup + l1 + miss, "one level, in the first cache");
+    assert_eq!(virtual_[2], lookup + miss + miss, "one level, in memory");
+    assert_eq!(virtual_[3], miss, "a hit runs beside the cache");
+}
+
+#[test]
+fn a_large_page_saves_a_level_and_covers_what_follows() {
+    let offsets = [0, PAGE, 300 * PAGE];
+    let os = "os = { pages = \"large\", tlb = { entries = 16, ways = 16, latency = \"3 ns\" } }";
+    let physical = latencies("", "", &offsets, false);
+    let virtual_ = latencies(os, "", &offsets, false);
+    assert_eq!(virtual_[0], 3_000 + 3 * physical[0] + physical[0]);
+    assert_eq!(virtual_[1..], physical[1..]);
+}
+
+#[test]
+fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
+    let device = "device = { atc = { cache = { entries = 1, ways = 1, latency = \"7 ns\" } } }";
+    // Each load misses the ATC, which has one entry; page 0 hits the IOTLB when it comes again.
+    let offsets = [0, 8 * PAGE, 64, 8 * PAGE + 64, 128, 8 * PAGE + 65 * 64];
+    let physical = latencies("", device, &offsets, true);
+    let virtual_ = latencies("os = {}", device, &offsets, true);
+    let line = physical[1];
+    let waits: Vec<u64> = virtual_.iter().map(|latency| latency - line - 7_000).collect();
+    // A line of the page table takes the home agent what a core's miss takes without the way to it.
+    let core = latencies("", "", &[0], false)[0];
+    let read = core - 15 * 417 - 2 * 10_000;
+    assert_eq!(waits[0] - waits[1], 3 * read, "three levels less");
+    assert_eq!(waits[1] - waits[2], read, "none at all: the IOTLB has it");
+    assert_eq!((waits[3], waits[4]), (waits[2], waits[2]));
+    assert_eq!(waits[5], waits[1], "walks of the IOMMU leave nothing in the last-level cache");
+    // Two ways through root complex and link, and the IOMMU.
+    assert!(waits[2] > 2 * 100_000 + 25_000, "found {} ps", waits[2]);
+}
+
+#[test]
+fn a_page_fault_takes_its_time_and_zeroes_the_page() {
+    // An offset that is not prepared is in a page that nobody has touched.
+    let touch = |device: bool, os: &str| {
+        let loads = Loads {
+            offsets: vec![PAGE * 2 + 8],
+            by_device: device,
+        };
+        let (report, _) = simulate(&text(os, ""), loads, 1).unwrap();
+        report.hosts[0].processor.clone()
+    };
+    let os = "os = { copy_lines = 4, fault_time = \"300 ns\", page_request_time = \"2 us\" }";
+    // 64 lines, four at once, each as long as the home agent takes.
+    let zero = 16.0 * 20.0;
+    let core = touch(false, os);
+    assert_eq!(core["page_faults"], 1.0);
+    assert_eq!(core["page_fault_ns"], 300.0 + zero);
+    let device = touch(true, os);
+    assert_eq!(device["page_requests"], 1.0);
+    assert_eq!(device["page_request_ns"], 2000.0 + zero);
+    // The page, and four levels of tables of which the root was there.
+    let used = |report: &serde_json::Map<String, serde_json::Value>| {
+        report["numa0.cpu.used_bytes"].as_f64().unwrap()
+    };
+    assert_eq!((used(&core), used(&device)), (5.0 * 4096.0, 5.0 * 4096.0));
+}
+
+#[test]
+fn a_process_that_touches_what_it_has_not_ends_the_run() {
+    for by_device in [false, true] {
+        let loads = Loads {
+            offsets: vec![(1 << 30) + 8],
+            by_device,
+        };
+        let error = simulate(&text("os = { heap = \"1 GiB\" }", ""), loads, 1);
+        let Err(RunError::Problems(problems)) = error else {
+            panic!("the run ends with the workload's mistake")
+        };
+        assert_eq!(problems[0].path, "hosts[0].workload");
+        let text = "no memory is mapped at 0x200040000000";
+        assert!(problems[0].message.contains(text), "{}", problems[0].message);
+    }
+}
+
+const TIERED: &str = "name = \"tiered\"\n[fabric]\ntopology = { kind = \"chain\", switches = 1 }\n\
+    [[hosts]]\nname = \"host\"\nnodes = [{ capacity = \"64 MiB\" }]\n\
+    workload = { kind = \"hot-pages\", memory = \"1 MiB\", operations = 3000, workers = \"all\" }\n\
+    processor = { cores = 2, l2 = { size = \"64 KiB\", ways = 4, access_time = \"5 ns\" }, llc = { size = \"256 KiB\", ways = 16 } }\n\
+    [hosts.os]\nplacement = { kind = \"preferred\", nodes = [1] }\n\
+    migration = { kind = \"tpp\", scan_period = \"50 us\", window = \"10 ms\" }\n\
+    [[devices]]\nname = \"expander\"\ncapacity = \"256 MiB\"\n\
+    [[accelerators]]\nname = \"xpu\"\nmemory = { capacity = \"256 MiB\" }\n";
+
+#[test]
+fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
+    // The kernel checks every counter when it has ended.
+    let none = || Loads {
+        offsets: Vec::new(),
+        by_device: false,
+    };
+    let (one, _) = simulate(TIERED, none(), 1).unwrap();
+    let host = &one.hosts[0].processor;
+    let count = |name: &str| host[name].as_f64().unwrap();
+    assert!(count("pages_promoted") > 50.0);
+    assert!(count("hint_faults") > 2.0 * count("pages_promoted"));
+    let nodes = ["numa0.cpu", "numa1.memory", "numa2.xpu"];
+    let used = |node: &&str| count(&format!("{node}.used_bytes"));
+    let used: f64 = nodes.iter().map(used).sum();
+    let tables = used - count("resident_bytes");
+    assert_eq!(count("resident_bytes"), f64::from(1 << 20));
+    assert_eq!(tables, 4.0 * 4096.0, "four levels of tables, and no frame is lost");
+    let device = &one.accelerators[0].accelerator;
+    let blocks = device["page_blocks"].as_f64().unwrap();
+    assert_eq!(blocks, count("pages_promoted"), "a device is blocked while a page moves");
+    assert!(device["page_block_ns"].as_f64().unwrap() > 3000.0);
+    for threads in [2, 3] {
+        let (more, _) = simulate(TIERED, none(), threads).unwrap();
+        assert_eq!(more.digest, one.digest);
+        assert_eq!(more.hosts[0].processor, *host);
+    }
+}
