@@ -151,6 +151,80 @@ fn threads(report: &Report) -> String {
     table(&rows) + "\n"
 }
 
+/// A row of statistics by name: counts as they are, times with a digit.
+fn statistics(name: &str, values: &Map<String, Value>, fields: &[&str]) -> Option<Vec<String>> {
+    let value = |field: &&str| values.get(*field).and_then(Value::as_f64);
+    let found: Option<Vec<f64>> = fields.iter().map(value).collect();
+    let cell = |(field, value): (&&str, f64)| match field.ends_with("_ns") {
+        true => nanos(value),
+        false => count(value as u64),
+    };
+    let cells = fields.iter().zip(found?).map(cell);
+    Some(std::iter::once(name.to_owned()).chain(cells).collect())
+}
+
+/// What translation and moves of pages did, where there is an operating system.
+fn translation(report: &Report) -> String {
+    let mut text = String::new();
+    let mut add = |head: &[&str], rows: Vec<Vec<String>>| {
+        if rows.is_empty() {
+            return;
+        }
+        let mut all = vec![head.iter().map(|cell| (*cell).to_owned()).collect()];
+        let components = rows.len();
+        all.extend(rows.into_iter().take(SHOWN));
+        all.extend(more(components));
+        text.push_str(&(table(&all) + "\n"));
+    };
+    let fields = [
+        "tlb_misses",
+        "page_walk_ns",
+        "page_faults",
+        "page_fault_ns",
+        "page_requests",
+        "pages_promoted",
+        "pages_demoted",
+        "page_move_ns",
+    ];
+    let head = [
+        "memory of",
+        "TLB misses",
+        "walk, ns",
+        "faults",
+        "ns each",
+        "of devices",
+        "promoted",
+        "demoted",
+        "move, ns",
+    ];
+    let hosts = report.hosts.iter();
+    let rows = hosts.filter_map(|one| statistics(&one.name, &one.processor, &fields));
+    add(&head, rows.collect());
+    let fields = [
+        "atc_hits",
+        "atc_misses",
+        "atc_miss_ns",
+        "page_requests",
+        "atc_invalidations",
+        "page_blocks",
+        "page_block_ns",
+    ];
+    let head = [
+        "translation of",
+        "ATC hits",
+        "misses",
+        "ns each",
+        "page requests",
+        "invalidations",
+        "blocked",
+        "ns each",
+    ];
+    let devices = report.accelerators.iter();
+    let rows = devices.filter_map(|one| statistics(&one.name, &one.accelerator, &fields));
+    add(&head, rows.collect());
+    text
+}
+
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
@@ -185,6 +259,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     ));
     text.push_str(&programs(report));
     text.push_str(&threads(report));
+    text.push_str(&translation(report));
     let mut rows = vec![cells([
         "latency, ns",
         "mean",

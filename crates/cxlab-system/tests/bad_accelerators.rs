@@ -181,6 +181,78 @@ const CASES: &[Case] = &[
         "name = \"host\"\nhost",
         &["accelerators[0].name", "already"],
     ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nplacment = { kind = \"local\" }",
+        "placment",
+        &["hosts[0].os", "placment", "did you mean `placement`?"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nplacement = { kind = \"prefered\" }",
+        "placement",
+        &["hosts[0].os.placement", "prefered", "preferred"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nplacement = { kind = \"bind\", nodes = [3] }",
+        "placement",
+        &["hosts[0].os.placement.nodes", "node 3 is none of 0"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nmappings = [{ kind = \"bind\", nodes = [] }]",
+        "mappings",
+        &["hosts[0].os.mappings[0].nodes", "at least one node"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nmigration = { kind = \"tpp\", scan_period = \"0 ns\" }",
+        "migration",
+        &["hosts[0].os.migration.scan_period", "0"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nheap = \"17 TiB\"",
+        "heap",
+        &["hosts[0].os.heap", "17 TiB", "up to 16 TiB"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nwalkers = 65",
+        "walkers",
+        &["hosts[0].os.walkers", "65", "64"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\ntlb = { entries = 100, ways = 16 }",
+        "tlb",
+        &["hosts[0].os.tlb.entries"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1028 KiB\"\n[hosts.os]",
+        "capacity",
+        &["hosts[0].nodes[0].capacity", "multiples of 2 MiB"],
+    ),
+    (
+        "elements = 2",
+        "elements = 2\natc = { requests = 0 }",
+        "atc",
+        &["accelerators[0].device.atc.requests", "0"],
+    ),
+    (
+        "elements = 2",
+        "elements = 2\natc = { cache = { entries = 63, ways = 2 } }",
+        "atc",
+        &["accelerators[0].device.atc.cache.entries"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\niommu = { iotlb = { entries = 8, ways = 8, replacement = \"last\" } }",
+        "iommu",
+        &["hosts[0].os.iommu.iotlb.replacement", "last"],
+    ),
 ];
 
 #[test]

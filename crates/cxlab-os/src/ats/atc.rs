@@ -89,7 +89,9 @@ impl Atc {
             return Err(ParamError::new("requests", "must lie between 1 and 1024"));
         }
         Ok(Atc {
-            cache: Tlb::new(&params.cache, rng)?,
+            cache: Tlb::new(&params.cache, rng).map_err(|error| {
+                ParamError::new(format!("cache.{}", error.field), error.message)
+            })?,
             pending: Vec::with_capacity(params.requests as usize),
             blocked: Vec::new(),
             epochs: Epochs::default(),

@@ -44,6 +44,10 @@ impl Default for IommuParams {
     }
 }
 
+fn below(field: &str, error: ParamError) -> ParamError {
+    ParamError::new(format!("{field}.{}", error.field), error.message)
+}
+
 /// What a translation took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walked {
@@ -77,8 +81,9 @@ impl Iommu {
             return Err(ParamError::new("walkers", "must lie between 1 and 256"));
         }
         Ok(Iommu {
-            iotlb: Tlb::new(&params.iotlb, rng.clone())?,
-            walk_cache: WalkCache::new(&params.walk_cache, rng)?,
+            iotlb: Tlb::new(&params.iotlb, rng.clone()).map_err(|error| below("iotlb", error))?,
+            walk_cache: WalkCache::new(&params.walk_cache, rng)
+                .map_err(|error| below("walk_cache", error))?,
         })
     }
 

@@ -1,9 +1,11 @@
 //! What processors and accelerators need.
 
 use cxlab_device::{AcceleratorKind, AcceleratorParams};
+use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_fabric::graph::Endpoints;
 use cxlab_host::{CacheLevel, ProcessorParams, RequesterParams};
+use cxlab_os::ats::Atc;
 use cxlab_workload::Workload;
 
 use super::limits::{LONGEST_DELAY, check_time};
@@ -128,6 +130,16 @@ pub(super) fn check(
     for (at, group) in scenario.accelerators.iter().enumerate() {
         let path = format!("accelerators[{at}].device");
         check_accelerator(&path, &group.device, problems);
+        if let Err(error) = Atc::new(&group.device.atc, StreamRng::new(0, "atc")) {
+            problems.push(Problem::of_param(&format!("{path}.atc"), error));
+        }
+        let latency = group.device.atc.cache.latency;
+        check_time(
+            &format!("{path}.atc.cache.latency"),
+            latency,
+            LONGEST_DELAY,
+            problems,
+        );
         check_pcie(at, group, problems);
         if let Some(choice) = &group.device.cache.prefetch
             && let Err(error) = choice.build()
