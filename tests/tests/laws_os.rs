@@ -84,7 +84,10 @@ impl ThreadedKernel for Kernel {
         vec![Thread::new(move |t| async move {
             for offset in offsets {
                 let found = t.load(base + offset).await;
-                assert!(found == offset + 1 || offset % 64 != 0, "the value is there");
+                assert!(
+                    found == offset + 1 || offset % 64 != 0,
+                    "the value is there"
+                );
             }
         })]
     }
@@ -148,7 +151,11 @@ fn a_walk_of_a_core_is_its_reads_one_after_the_other() {
     assert_eq!(physical, [miss; 4], "the medium takes as long for all");
     let (lookup, l1) = (3_000, 5 * 417);
     assert_eq!(virtual_[0], lookup + 4 * miss + miss, "four levels");
-    assert_eq!(virtual_[1], lookup + l1 + miss, "one level, in the first cache");
+    assert_eq!(
+        virtual_[1],
+        lookup + l1 + miss,
+        "one level, in the first cache"
+    );
     assert_eq!(virtual_[2], lookup + miss + miss, "one level, in memory");
     assert_eq!(virtual_[3], miss, "a hit runs beside the cache");
 }
@@ -171,14 +178,20 @@ fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
     let physical = latencies("", device, &offsets, true);
     let virtual_ = latencies("os = {}", device, &offsets, true);
     let line = physical[1];
-    let waits: Vec<u64> = virtual_.iter().map(|latency| latency - line - 7_000).collect();
+    let waits: Vec<u64> = virtual_
+        .iter()
+        .map(|latency| latency - line - 7_000)
+        .collect();
     // A line of the page table takes the home agent what a core's miss takes without the way to it.
     let core = latencies("", "", &[0], false)[0];
     let read = core - 15 * 417 - 2 * 10_000;
     assert_eq!(waits[0] - waits[1], 3 * read, "three levels less");
     assert_eq!(waits[1] - waits[2], read, "none at all: the IOTLB has it");
     assert_eq!((waits[3], waits[4]), (waits[2], waits[2]));
-    assert_eq!(waits[5], waits[1], "walks of the IOMMU leave nothing in the last-level cache");
+    assert_eq!(
+        waits[5], waits[1],
+        "walks of the IOMMU leave nothing in the last-level cache"
+    );
     // Two ways through root complex and link, and the IOMMU.
     assert!(waits[2] > 2 * 100_000 + 25_000, "found {} ps", waits[2]);
 }
@@ -223,7 +236,11 @@ fn a_process_that_touches_what_it_has_not_ends_the_run() {
         };
         assert_eq!(problems[0].path, "hosts[0].workload");
         let text = "no memory is mapped at 0x200040000000";
-        assert!(problems[0].message.contains(text), "{}", problems[0].message);
+        assert!(
+            problems[0].message.contains(text),
+            "{}",
+            problems[0].message
+        );
     }
 }
 
@@ -253,10 +270,18 @@ fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
     let used: f64 = nodes.iter().map(used).sum();
     let tables = used - count("resident_bytes");
     assert_eq!(count("resident_bytes"), f64::from(1 << 20));
-    assert_eq!(tables, 4.0 * 4096.0, "four levels of tables, and no frame is lost");
+    assert_eq!(
+        tables,
+        4.0 * 4096.0,
+        "four levels of tables, and no frame is lost"
+    );
     let device = &one.accelerators[0].accelerator;
     let blocks = device["page_blocks"].as_f64().unwrap();
-    assert_eq!(blocks, count("pages_promoted"), "a device is blocked while a page moves");
+    assert_eq!(
+        blocks,
+        count("pages_promoted"),
+        "a device is blocked while a page moves"
+    );
     assert!(device["page_block_ns"].as_f64().unwrap() > 3000.0);
     for threads in [2, 3] {
         let (more, _) = simulate(TIERED, none(), threads).unwrap();

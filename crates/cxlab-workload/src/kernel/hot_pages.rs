@@ -156,8 +156,7 @@ impl Workload for HotPages {
 
     fn needs_cxl_cache(&self, _: usize) -> Option<ParamError> {
         let allowed = "`cores`";
-        (self.workers != Workers::Cores)
-            .then(|| without_cxl_cache("workers", "elements", allowed))
+        (self.workers != Workers::Cores).then(|| without_cxl_cache("workers", "elements", allowed))
     }
 
     fn is_finite(&self) -> bool {
