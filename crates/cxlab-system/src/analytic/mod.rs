@@ -6,6 +6,7 @@ mod demand;
 mod fabric;
 mod report;
 mod routes;
+mod timeline;
 
 use cxlab_analytic::{Class, Flow, Network, Stages, Station, Visit, Wire, probe, solve};
 use cxlab_engine::rng::StreamRng;
@@ -17,6 +18,7 @@ use crate::plan::{End, Plan, PlannedLink, Problem};
 pub use fabric::PlanFabric;
 pub use report::summary;
 pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
+pub use timeline::{PlanMemory, default_local};
 
 use demand::{Demand, HostDemand};
 use routes::Router;

@@ -9,6 +9,7 @@ mod load;
 mod plan;
 mod run;
 mod trace;
+mod vm;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +32,9 @@ enum Command {
     Run(RunArgs),
     /// Run an unmodified program under a scenario: its threads are held for what CXL memory would add
     Attach(attach::AttachArgs),
+    /// Run a program in a guest whose Linux drives the scenario's devices (QEMU)
+    #[command(subcommand)]
+    Vm(vm::VmCommand),
     /// Check a scenario and report every mistake in it
     Check(CheckArgs),
     /// Show the resolved system
@@ -160,6 +164,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let result = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Attach(args) => attach::attach(args),
+        Command::Vm(command) => vm::vm(command),
         Command::Check(args) => plan::check(&args),
         Command::Plan(args) => plan::show(&args),
         Command::List { catalog } => list::list(catalog.as_deref()),

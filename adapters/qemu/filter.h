@@ -1,0 +1,207 @@
+/* The caches of one processor: which accesses reach memory, and when its own clock says so.
+ *
+ * The first cache is looked up by virtual addresses, as processors do; the others by the place in
+ * memory. Least recently used lines go first, changed lines are written back to the next cache that
+ * holds them, and what leaves the last one is posted to the ring. Prefetchers are the model's.
+ * Nothing here knows of QEMU.
+ */
+#ifndef CXLAB_FILTER_H
+#define CXLAB_FILTER_H
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ring.h"
+
+#define CXLAB_LEVELS 4
+#define CXLAB_LINE 64ull
+#define CXLAB_CHANGED 1ull /* in the low bits of a place */
+
+/* Sizes of a cache. Sets are a power of two. */
+struct cxlab_geometry {
+    uint64_t sets, ways, access_ps;
+};
+
+struct cxlab_slot {
+    uint64_t tag;   /* line number + 1; 0 is empty. Of virtual addresses in the first cache */
+    uint64_t place; /* where the line is, with CXLAB_CHANGED */
+};
+
+struct cxlab_level {
+    struct cxlab_geometry is;
+    struct cxlab_slot *slots;
+};
+
+struct cxlab_filter {
+    struct cxlab_lane *lane;
+    uint64_t own_ps;
+    uint64_t head;  /* records written, also those that the model does not see yet */
+    uint64_t known; /* records charged, when last looked */
+    uint64_t counters[CXLAB_COUNTERS];
+    uint64_t last;           /* the line of the last access, + 1 */
+    struct cxlab_slot *slot; /* and its slot */
+    unsigned levels;
+    struct cxlab_level level[CXLAB_LEVELS];
+};
+
+/* False when there is no memory for it. */
+static inline bool cxlab_filter_init(struct cxlab_filter *f, struct cxlab_lane *lane,
+                                     const struct cxlab_geometry *levels, unsigned count)
+{
+    memset(f, 0, sizeof *f);
+    f->lane = lane;
+    f->levels = count;
+    for (unsigned i = 0; i < count; i++) {
+        f->level[i].is = levels[i];
+        f->level[i].slots = calloc(levels[i].sets * levels[i].ways, sizeof(struct cxlab_slot));
+        if (!f->level[i].slots)
+            return false;
+    }
+    return true;
+}
+
+/* Makes visible what was written. */
+static inline void cxlab_publish(struct cxlab_filter *f)
+{
+    for (unsigned i = 0; i < CXLAB_COUNTERS; i++)
+        __atomic_store_n(&f->lane->counters[i], f->counters[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&f->lane->head, f->head, __ATOMIC_RELEASE);
+}
+
+/* Waits until at most `behind` records are not charged. */
+static inline void cxlab_wait(struct cxlab_filter *f, uint64_t behind)
+{
+    cxlab_publish(f);
+    for (unsigned spins = 0;; spins++) {
+        f->known = __atomic_load_n(&f->lane->tail, __ATOMIC_ACQUIRE);
+        if (f->head - f->known <= behind)
+            return;
+        if (spins < 256)
+            __builtin_ia32_pause();
+        else
+            sched_yield();
+    }
+}
+
+static inline void cxlab_post(struct cxlab_filter *f, uint64_t what)
+{
+    if (f->head - f->known >= CXLAB_ENTRIES)
+        cxlab_wait(f, CXLAB_ENTRIES - 1);
+    struct cxlab_record *record = &f->lane->records[f->head % CXLAB_ENTRIES];
+    record->at_ps = f->own_ps;
+    record->what = what;
+    if (++f->head % 64 == 0)
+        cxlab_publish(f);
+}
+
+/* Brings the slot at `way` to the front of its set. */
+static inline struct cxlab_slot *cxlab_front(struct cxlab_slot *set, uint64_t way)
+{
+    if (way) {
+        struct cxlab_slot slot = set[way];
+        memmove(set + 1, set, way * sizeof *set);
+        *set = slot;
+    }
+    return set;
+}
+
+/* A slot's way in its set; `ways` when it is not there. */
+static inline uint64_t cxlab_find(const struct cxlab_slot *set, uint64_t ways, uint64_t tag)
+{
+    uint64_t way = 0;
+    while (way < ways && set[way].tag != tag)
+        way++;
+    return way;
+}
+
+static inline struct cxlab_slot *cxlab_set(struct cxlab_level *level, uint64_t line)
+{
+    return level->slots + (line & (level->is.sets - 1)) * level->is.ways;
+}
+
+/* A changed line left the cache before `from`. */
+static inline void cxlab_write_back(struct cxlab_filter *f, unsigned from, uint64_t place)
+{
+    for (unsigned i = from; i < f->levels; i++) {
+        struct cxlab_level *level = &f->level[i];
+        struct cxlab_slot *set = cxlab_set(level, place / CXLAB_LINE);
+        uint64_t way = cxlab_find(set, level->is.ways, place / CXLAB_LINE + 1);
+        if (way < level->is.ways) {
+            set[way].place |= CXLAB_CHANGED;
+            return;
+        }
+    }
+    cxlab_post(f, (place & ~(CXLAB_LINE - 1)) | CXLAB_WRITE_BACK);
+}
+
+/* Takes the last slot of a set for another line. */
+static inline struct cxlab_slot *cxlab_fill(struct cxlab_filter *f, unsigned number,
+                                            struct cxlab_slot *set, uint64_t tag, uint64_t place)
+{
+    uint64_t last = f->level[number].is.ways - 1;
+    struct cxlab_slot old = set[last];
+    cxlab_front(set, last);
+    set->tag = tag;
+    set->place = place;
+    if (old.tag && (old.place & CXLAB_CHANGED))
+        cxlab_write_back(f, number + 1, old.place);
+    return set;
+}
+
+/* Looks a virtual address up in the first cache, without its physical one. */
+static inline bool cxlab_first(struct cxlab_filter *f, uint64_t address, bool store)
+{
+    uint64_t tag = address / CXLAB_LINE + 1;
+    f->counters[CXLAB_ACCESSES]++;
+    if (tag != f->last) {
+        struct cxlab_level *level = &f->level[0];
+        struct cxlab_slot *set = cxlab_set(level, tag - 1);
+        uint64_t way = cxlab_find(set, level->is.ways, tag);
+        if (way == level->is.ways)
+            return false;
+        f->slot = cxlab_front(set, way);
+        f->last = tag;
+    }
+    f->slot->place |= store ? CXLAB_CHANGED : 0;
+    return true;
+}
+
+/* After a miss of the first cache: `place` is where the line lies. */
+static inline void cxlab_missed(struct cxlab_filter *f, uint64_t address, uint64_t place, bool store)
+{
+    uint64_t tag = address / CXLAB_LINE + 1, line = place / CXLAB_LINE;
+    place = line * CXLAB_LINE;
+    f->counters[CXLAB_FIRST_MISSES]++;
+    f->own_ps += f->level[0].is.access_ps;
+    unsigned at = 1;
+    for (; at < f->levels; at++) {
+        struct cxlab_level *level = &f->level[at];
+        struct cxlab_slot *set = cxlab_set(level, line);
+        f->own_ps += level->is.access_ps;
+        uint64_t way = cxlab_find(set, level->is.ways, line + 1);
+        if (way < level->is.ways) {
+            cxlab_front(set, way);
+            break;
+        }
+    }
+    if (at == f->levels) {
+        f->counters[CXLAB_MISSES]++;
+        cxlab_post(f, place | (store ? CXLAB_STORE : CXLAB_LOAD));
+    }
+    while (--at > 0)
+        cxlab_fill(f, at, cxlab_set(&f->level[at], line), line + 1, place);
+    struct cxlab_slot *set = cxlab_set(&f->level[0], tag - 1);
+    f->slot = cxlab_fill(f, 0, set, tag, place | (store ? CXLAB_CHANGED : 0));
+    f->last = tag;
+}
+
+/* Tells the model where the guest is, and waits until it knows. */
+static inline void cxlab_mark(struct cxlab_filter *f, uint64_t number)
+{
+    cxlab_post(f, number * CXLAB_LINE | CXLAB_MARK);
+    cxlab_wait(f, 0);
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* What a plugin and the timing model share: counters and one ring of records for each processor.
+ *
+ * The plugin writes what it marks so, the model the rest. Times are picoseconds of a processor's
+ * own clock: what its instructions and its caches took, without what the model charges. All fields
+ * are 64 bits, so that the layout is the same for every compiler; crates/cxlab-vm/src/ring.rs has
+ * the same numbers, and a test compares both.
+ */
+#ifndef CXLAB_RING_H
+#define CXLAB_RING_H
+
+#include <stdint.h>
+
+#define CXLAB_MAGIC 0x676e697262617863ull /* "cxabring" */
+#define CXLAB_LAYOUT 1
+#define CXLAB_LANES 8
+#define CXLAB_ENTRIES 4096
+#define CXLAB_COUNTERS 8
+
+/* The low bits of cxlab_record.what; the bits from 6 on are the line's address. */
+enum cxlab_kind {
+    CXLAB_LOAD = 0,       /* a load that missed every cache: the processor waits */
+    CXLAB_STORE = 1,      /* a store that missed every cache: the line is read, nobody waits */
+    CXLAB_WRITE_BACK = 2, /* a changed line leaves the last cache */
+    CXLAB_MARK = 3,       /* the guest says where it is; the number is in place of the address */
+};
+
+/* Set in cxlab_record.what where the address is one of the plan's CXL memory. */
+#define CXLAB_CXL (1ull << 63)
+
+enum cxlab_counter {
+    CXLAB_INSTRUCTIONS,
+    CXLAB_ACCESSES,
+    CXLAB_FIRST_MISSES, /* of the first cache */
+    CXLAB_MISSES,       /* of all caches */
+    CXLAB_CLOCK_READS,
+    CXLAB_DEVICE_ACCESSES, /* what is not memory */
+};
+
+struct cxlab_record {
+    uint64_t at_ps;
+    uint64_t what;
+};
+
+/* A processor: one producer, one consumer. */
+struct cxlab_lane {
+    uint64_t head; /* plugin: records written */
+    uint64_t pad0[7];
+    uint64_t tail;       /* model: records charged */
+    uint64_t charged_ps; /* model: time charged in all, before tail says so */
+    uint64_t pad1[6];
+    uint64_t counters[CXLAB_COUNTERS]; /* plugin, before head says so */
+    struct cxlab_record records[CXLAB_ENTRIES];
+};
+
+struct cxlab_shared {
+    uint64_t magic;   /* model */
+    uint64_t layout;  /* model */
+    uint64_t version; /* plugin: of QEMU's interface, once it is there */
+    uint64_t clock;   /* plugin: 1 the guest's clock is the model's, 2 it cannot be */
+    uint64_t overlay; /* plugin: windows of CXL memory that are as fast as other memory */
+    uint64_t lanes;   /* plugin: processors seen */
+    uint64_t idle_ns; /* plugin: time that was skipped because all processors slept */
+    uint64_t pad[1];
+    struct cxlab_lane lane[CXLAB_LANES];
+};
+
+#endif

@@ -1,0 +1,406 @@
+//! The analytic form's stages and stations as what a guest's misses meet, one by one: the memory of
+//! `cxlab vm`.
+//!
+//! A request takes the constant stages of its way, to the picosecond, and waits where a direction of
+//! a link still sends what came before, for as long as that takes packed as well as it can be. The
+//! medium is the medium itself, with its state. Left out: credits, sharing of flits between the
+//! classes of messages, errors of links, and what other hosts do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cxlab_analytic::{Class, Stages, Wire};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
+use cxlab_host::AddressMap;
+use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Site};
+use cxlab_vm::memory::{Memory, Place, Stuck, Ticket};
+
+use super::routes::{Router, Way};
+use super::wire;
+use crate::plan::{Plan, Problem};
+use crate::scenario::{LocalMemoryParams, MediumChoice};
+
+/// Accesses in the medium of the host's own memory at once: the default of a device's controller.
+const LOCAL_CONTEXTS: u32 = 256;
+/// Not done yet.
+const OPEN: u64 = u64::MAX;
+
+/// A host's own memory where the scenario gives it none (*assumed*).
+pub fn default_local() -> LocalMemoryParams {
+    LocalMemoryParams {
+        capacity: Bytes(1 << 30),
+        latency: cxlab_engine::units::Picos::from_nanos(5),
+        memory: MediumChoice::default(),
+    }
+}
+
+/// A station on the way: which one, and how long a message makes it busy.
+#[derive(Clone, Copy)]
+struct Stop {
+    station: usize,
+    busy_ps: u64,
+}
+
+/// One direction of a way, for one class of messages.
+#[derive(Clone, Default)]
+struct Leg {
+    constant_ps: u64,
+    stops: Vec<Stop>,
+}
+
+/// A device, or the host's own memory: its ways, for reads and writes, and its medium.
+struct Pool {
+    name: String,
+    there: [Leg; 2],
+    back: [Leg; 2],
+    medium: Queue,
+    /// Its line answers at addresses modulo this.
+    capacity: u64,
+}
+
+/// A plan's memory as one of its hosts sees it.
+pub struct PlanMemory {
+    map: Arc<AddressMap>,
+    hosts: usize,
+    pools: Vec<Pool>,
+    /// By device.
+    pool_of: Vec<usize>,
+    /// By station: until when it is busy.
+    busy: Vec<u64>,
+    /// By ticket: its pool, whether it writes, and when it was done.
+    requests: Vec<(usize, bool, u64)>,
+    free: Vec<Ticket>,
+    now: u64,
+    least: u64,
+}
+
+impl PlanMemory {
+    /// The memory of a plan's host.
+    ///
+    /// # Errors
+    /// What the analytic form does not cover.
+    pub fn new(plan: &Plan, host: usize, seed: u64) -> Result<PlanMemory, Vec<Problem>> {
+        super::refuse(plan)?;
+        let router = Router::new(plan);
+        let services = services(plan);
+        let mut memory = PlanMemory {
+            map: Arc::clone(&plan.hosts[host].map),
+            hosts: plan.hosts.len(),
+            pools: vec![local(plan, host, seed)?],
+            pool_of: vec![0; plan.devices.len()],
+            busy: vec![0; services.len()],
+            requests: Vec::new(),
+            free: Vec::new(),
+            now: 0,
+            least: 0,
+        };
+        for device in 0..plan.devices.len() {
+            if let Some(pool) = remote(plan, &router, &services, (host, device), seed) {
+                memory.pool_of[device] = memory.pools.len();
+                memory.pools.push(pool);
+            }
+        }
+        let ways = memory.pools.iter();
+        memory.least = ways
+            .map(|pool| pool.there[0].constant_ps + pool.back[0].constant_ps)
+            .min()
+            .unwrap_or(0);
+        Ok(memory)
+    }
+
+    /// Constant time of a read of each pool, without the medium's, in picoseconds.
+    pub fn constant_ps(&self) -> Vec<u64> {
+        let both = |pool: &Pool| pool.there[0].constant_ps + pool.back[0].constant_ps;
+        self.pools.iter().map(both).collect()
+    }
+
+    /// The pool of a line, and the line's address in it.
+    fn locate(&self, place: Place) -> Option<(usize, u64)> {
+        if !place.is_cxl() {
+            return Some((0, place.address()));
+        }
+        let (port, dpa) = self.map.locate(Hpa(place.address()))?;
+        let pool = self.pool_of[port.0 as usize - self.hosts];
+        (pool > 0).then_some((pool, dpa.0))
+    }
+
+    /// Takes what the media of a pool have done.
+    fn settle(&mut self, pool: usize, done: &mut Vec<(Ticket, u64)>) {
+        for (ticket, at) in done.drain(..) {
+            let write = self.requests[ticket as usize].1;
+            let leg = &self.pools[pool].back[usize::from(write)];
+            self.requests[ticket as usize].2 = travel(&mut self.busy, leg, at);
+        }
+    }
+}
+
+/// When a message that sets out at `from` is there.
+fn travel(busy: &mut [u64], leg: &Leg, from: u64) -> u64 {
+    let mut waited = 0;
+    for stop in &leg.stops {
+        let free = &mut busy[stop.station];
+        let at = (from + waited).max(*free);
+        waited = at - from;
+        *free = at + stop.busy_ps;
+    }
+    from + waited + leg.constant_ps
+}
+
+impl Memory for PlanMemory {
+    fn pools(&self) -> Vec<String> {
+        self.pools.iter().map(|pool| pool.name.clone()).collect()
+    }
+
+    fn pool_of(&self, place: Place) -> Option<usize> {
+        self.locate(place).map(|(pool, _)| pool)
+    }
+
+    fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
+        let (pool, address) = self.locate(place).unwrap_or((0, 0));
+        let ticket = self.free.pop().unwrap_or_else(|| {
+            self.requests.push((0, false, OPEN));
+            self.requests.len() as Ticket - 1
+        });
+        self.requests[ticket as usize] = (pool, write, OPEN);
+        let one = &mut self.pools[pool];
+        let at = travel(&mut self.busy, &one.there[usize::from(write)], at_ps);
+        one.medium.coming.push_back(Coming {
+            at,
+            ticket,
+            dpa: Dpa(address % one.capacity),
+            write,
+        });
+        ticket
+    }
+
+    fn advance(&mut self, to_ps: u64) {
+        self.now = self.now.max(to_ps);
+        let mut done = Vec::new();
+        for pool in 0..self.pools.len() {
+            self.pools[pool].medium.until(self.now, &mut done);
+            self.settle(pool, &mut done);
+        }
+    }
+
+    fn done(&mut self, ticket: Ticket) -> Option<u64> {
+        let at = self.requests[ticket as usize].2;
+        if at > self.now {
+            return None;
+        }
+        self.free.push(ticket);
+        Some(at)
+    }
+
+    fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
+        let pool = self.requests[ticket as usize].0;
+        let mut done = Vec::new();
+        while self.requests[ticket as usize].2 == OPEN {
+            let next = self.pools[pool].medium.next();
+            let next = next.ok_or_else(|| Stuck(self.pools[pool].name.clone()))?;
+            self.pools[pool].medium.until(next, &mut done);
+            self.settle(pool, &mut done);
+        }
+        self.free.push(ticket);
+        Ok(self.requests[ticket as usize].2)
+    }
+
+    fn least_ps(&self) -> u64 {
+        self.least
+    }
+}
+
+/// By station and class: how long a message makes it busy.
+fn services(plan: &Plan) -> Vec<[u64; Class::COUNT]> {
+    let directions = plan
+        .links
+        .iter()
+        .flat_map(|link| [(link, true), (link, false)]);
+    directions
+        .map(|(link, forward)| service(&wire(plan, link, forward)))
+        .collect()
+}
+
+fn service(wire: &Wire) -> [u64; Class::COUNT] {
+    // One message in a microsecond is no load.
+    let rate = 1e-6;
+    Class::ALL.map(|class| {
+        let mut rates = [0.0; Class::COUNT];
+        rates[class as usize] = rate;
+        (wire.load(&rates).packed / rate).round() as u64
+    })
+}
+
+fn local(plan: &Plan, host: usize, seed: u64) -> Result<Pool, Vec<Problem>> {
+    let planned = &plan.hosts[host];
+    let fallback = default_local();
+    let params = plan.scenario.hosts[planned.group]
+        .local
+        .as_ref()
+        .unwrap_or(&fallback);
+    let site = Site {
+        capacity: params.capacity,
+        rng: StreamRng::new(seed, &format!("{}/local", planned.name)),
+    };
+    let backend = match &plan.local_media[planned.group] {
+        Some(medium) => medium.backend(site),
+        None => {
+            let built = params.memory.build();
+            let path = format!("hosts[{}].local.memory", planned.group);
+            built
+                .map_err(|error| vec![Problem::of_param(&path, error)])?
+                .backend(site)
+        }
+    };
+    let leg = Leg {
+        constant_ps: params.latency.0,
+        stops: Vec::new(),
+    };
+    Ok(Pool {
+        name: "local".to_owned(),
+        there: [leg.clone(), leg.clone()],
+        back: [leg.clone(), leg],
+        medium: Queue::new(backend, LOCAL_CONTEXTS),
+        capacity: params.capacity.0.max(64),
+    })
+}
+
+/// A device's pool; `None` where the host does not reach it, or it has no memory.
+fn remote(
+    plan: &Plan,
+    router: &Router<'_>,
+    services: &[[u64; Class::COUNT]],
+    (host, device): (usize, usize),
+    seed: u64,
+) -> Option<Pool> {
+    let target = plan.hosts.len() + device;
+    let (there, back) = (router.way(host, target)?, router.way(target, host)?);
+    let number = plan.devices[device].memory()?;
+    let group = &plan.scenario.devices[number];
+    let process = process_ps(plan, host) + group.controller.process_time.0;
+    let leg = |way: &Way, class: Class, more: u64| {
+        let mut stages = Stages::default();
+        way.add_stages(plan, class, &mut stages);
+        let stop = |visit: cxlab_analytic::Visit| {
+            let busy = services[visit.station as usize][class as usize] as f64 * visit.share;
+            Stop {
+                station: visit.station as usize,
+                busy_ps: busy.round() as u64,
+            }
+        };
+        Leg {
+            constant_ps: stages.total() + more,
+            stops: way.visits(plan, class).map(stop).collect(),
+        }
+    };
+    let both = |way: &Way, class: fn(bool) -> Class, more: u64| {
+        [false, true].map(|write| leg(way, class(write), more))
+    };
+    let name = &plan.devices[device].name;
+    let backend = plan.media[number].backend(Site {
+        capacity: group.capacity,
+        rng: StreamRng::new(seed, &format!("{name}/medium")),
+    });
+    Some(Pool {
+        name: name.clone(),
+        there: both(&there, Class::request, process),
+        back: both(&back, Class::answer, 0),
+        medium: Queue::new(backend, group.controller.contexts),
+        capacity: group.capacity.0,
+    })
+}
+
+/// Constant time from the last cache to the link.
+fn process_ps(plan: &Plan, host: usize) -> u64 {
+    let group = &plan.scenario.hosts[plan.hosts[host].group];
+    match &group.core {
+        Some(core) => core.process_time.0,
+        None => group.issue.process_time.0,
+    }
+}
+
+/// A request on its way to a medium.
+#[derive(Clone, Copy)]
+struct Coming {
+    at: u64,
+    ticket: Ticket,
+    dpa: Dpa,
+    write: bool,
+}
+
+/// A medium, what is in it, and what is on its way to it.
+struct Queue {
+    backend: Box<dyn MemoryBackend>,
+    now: u64,
+    coming: VecDeque<Coming>,
+    /// By number in the medium.
+    inside: Vec<Ticket>,
+    free: Vec<u32>,
+    /// Completions that the medium told of in advance, in order.
+    told: VecDeque<Completion>,
+    done: Vec<Completion>,
+}
+
+impl Queue {
+    fn new(backend: Box<dyn MemoryBackend>, contexts: u32) -> Queue {
+        Queue {
+            backend,
+            now: 0,
+            coming: VecDeque::new(),
+            inside: vec![0; contexts as usize],
+            free: (0..contexts).rev().collect(),
+            told: VecDeque::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// When something happens next.
+    fn next(&self) -> Option<u64> {
+        let coming = self.coming.front().map(|first| first.at);
+        let coming = coming.filter(|at| *at > self.now);
+        let told = self.told.front().map(|first| first.at.0);
+        let event = self.backend.next_event().map(|event| event.0);
+        [coming, told, event].into_iter().flatten().min()
+    }
+
+    /// Everything up to a time.
+    fn until(&mut self, to: u64, done: &mut Vec<(Ticket, u64)>) {
+        self.enter();
+        while let Some(next) = self.next().filter(|next| *next <= to) {
+            self.now = self.now.max(next);
+            self.backend.advance(SimTime(self.now), &mut self.done);
+            while let Some(first) = self.told.front().filter(|first| first.at.0 <= self.now) {
+                self.done.push(*first);
+                self.told.pop_front();
+            }
+            for completion in self.done.drain(..) {
+                self.free.push(completion.id);
+                done.push((self.inside[completion.id as usize], completion.at.0));
+            }
+            self.enter();
+        }
+        self.now = self.now.max(to);
+    }
+
+    /// Gives the medium what has arrived, as far as it takes it.
+    fn enter(&mut self) {
+        while let Some(first) = self.coming.front().copied() {
+            let accepted = first.at <= self.now
+                && !self.free.is_empty()
+                && self.backend.can_accept(SimTime(self.now), first.write);
+            let id = if accepted { self.free.pop() } else { None };
+            let Some(id) = id else { return };
+            self.coming.pop_front();
+            self.inside[id as usize] = first.ticket;
+            let request = MemoryRequest {
+                id,
+                dpa: first.dpa,
+                lines: 1,
+                write: first.write,
+            };
+            if let Some(at) = self.backend.enqueue(SimTime(self.now), request) {
+                self.told.push_back(Completion { id, at });
+            }
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! From a plan to a guest: its machine, and what its initial file system has besides.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use cxlab_host::CoreParams;
+use cxlab_vm::build::{Image, add_program};
+use cxlab_vm::cpio::Archive;
+use cxlab_vm::machine::{Cache, Device, Machine, Window};
+use cxlab_vm::model::Limits;
+use cxlab_vm::qemu::Version;
+
+use super::super::failure::Failure;
+use super::RunArgs;
+use crate::plan::{End, Plan};
+
+/// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
+/// some, and this machine must have the rest.
+const MEMORY_MIB: (u64, u64) = (512, 8192);
+/// Programs that the guest has besides its own.
+const TOOLS: [&str; 5] = ["cxl", "ndctl", "daxctl", "numactl", "sh"];
+
+/// The number of the host that the guest is.
+pub(super) fn host(plan: &Plan, name: Option<&str>) -> Result<usize, Failure> {
+    let Some(name) = name else { return Ok(0) };
+    let mut hosts = plan.hosts.iter();
+    hosts.position(|host| host.name == name).ok_or_else(|| {
+        let known: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+        Failure::mistake(format!(
+            "--host: found `{name}`; allowed: {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// The core that the scenario gives the host, or the one that hosts without any are taken to have.
+fn core(plan: &Plan, host: usize) -> CoreParams {
+    let group = &plan.scenario.hosts[plan.hosts[host].group];
+    group.core.clone().unwrap_or_else(|| CoreParams {
+        misses: group.issue.outstanding,
+        ..CoreParams::default()
+    })
+}
+
+/// How much its processors do at once.
+pub(super) fn limits(plan: &Plan, host: usize) -> Limits {
+    let core = core(plan, host);
+    Limits {
+        misses: core.misses,
+        writebacks: core.writebacks,
+    }
+}
+
+/// What the guest is given.
+pub(super) fn machine(plan: &Plan, host: usize, cpus: u32) -> Result<Machine, Failure> {
+    let core = core(plan, host);
+    let group = &plan.scenario.hosts[plan.hosts[host].group];
+    let own = group.own_memory().0 >> 20;
+    let memory_mib = match own {
+        0 => 1024,
+        own => own.clamp(MEMORY_MIB.0, MEMORY_MIB.1),
+    };
+    let caches = core.caches.iter().map(|level| Cache {
+        sets: level.size.0 / 64 / u64::from(level.ways),
+        ways: u64::from(level.ways),
+        access_ps: level.access_time.0,
+    });
+    let windows = plan.hosts[host].map.windows().iter().map(|window| {
+        let devices = window
+            .targets
+            .iter()
+            .map(|port| port.0 as usize - plan.hosts.len());
+        let devices: Vec<usize> = devices.collect();
+        Window {
+            base: window.base.0,
+            granularity: plan.scenario.address_map.granularity.0,
+            switched: devices.iter().any(|device| behind_switch(plan, *device)),
+            devices: devices
+                .iter()
+                .map(|device| Device {
+                    name: plan.devices[*device].name.clone(),
+                    capacity: window.size.0 / devices.len() as u64,
+                })
+                .collect(),
+        }
+    });
+    let machine = Machine {
+        memory_mib,
+        processors: cpus,
+        cycle_ps: core.cycle.0,
+        caches: caches.collect(),
+        windows: windows.collect(),
+    };
+    let problems = machine.problems();
+    if problems.is_empty() {
+        return Ok(machine);
+    }
+    let text = problems.iter().map(|problem| format!("error: {problem}\n"));
+    Err(Failure::Mistake(text.collect()))
+}
+
+fn behind_switch(plan: &Plan, device: usize) -> bool {
+    plan.links.iter().any(|link| {
+        let ends = [link.a, link.b];
+        let is_device = |end: &End| matches!(end, End::Device(one, _) if *one == device);
+        ends.iter().any(is_device) && ends.iter().any(|end| matches!(end, End::Switch(..)))
+    })
+}
+
+/// What a reader of the report should know of how the scenario became a guest.
+pub(super) fn notes(plan: &Plan, host: usize) -> Vec<String> {
+    let mut notes = Vec::new();
+    let group = &plan.scenario.hosts[plan.hosts[host].group];
+    if group.core.is_none() {
+        notes.push(
+            "the host has no `core`: caches and cycle are the defaults of one, its MSHRs are \
+             issue.outstanding"
+                .to_owned(),
+        );
+    }
+    if group.local.is_none() {
+        notes.push(
+            "the host has no `local` memory: the guest's own takes the default of one (`fixed`, \
+             5 ns each way)"
+                .to_owned(),
+        );
+    }
+    if plan.hosts.len() > 1 {
+        notes.push("the scenario's other hosts are idle in this mode".to_owned());
+    }
+    notes
+}
+
+/// A memory that the program is bound to.
+pub(super) struct Binding {
+    /// What users call it.
+    pub(super) name: String,
+    /// What the guest's script takes: a window's number, `local` or `any`.
+    pub(super) word: String,
+}
+
+/// The memories that `--memory` names.
+pub(super) fn bindings(machine: &Machine, wanted: &[String]) -> Result<Vec<Binding>, Failure> {
+    let mut all = vec![Binding {
+        name: "local".to_owned(),
+        word: "local".to_owned(),
+    }];
+    for (number, window) in machine.windows.iter().enumerate() {
+        all.push(Binding {
+            name: window.name(),
+            word: number.to_string(),
+        });
+    }
+    let mut bindings = Vec::new();
+    for name in wanted {
+        match name.as_str() {
+            "all" => bindings.extend(all.iter().map(Binding::again)),
+            "any" => bindings.push(Binding {
+                name: "any".to_owned(),
+                word: "any".to_owned(),
+            }),
+            name => {
+                let found = all.iter().find(|one| one.name == name);
+                bindings.push(found.map(Binding::again).ok_or_else(|| {
+                    let known: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+                    Failure::mistake(format!(
+                        "--memory: found `{name}`; allowed: all, any, {}",
+                        known.join(", ")
+                    ))
+                })?);
+            }
+        }
+    }
+    Ok(bindings)
+}
+
+impl Binding {
+    fn again(&self) -> Binding {
+        Binding {
+            name: self.name.clone(),
+            word: self.word.clone(),
+        }
+    }
+}
+
+/// What the guest's first process reads: numbers and words of ours, nothing of the user's.
+fn script(machine: &Machine, version: Version, devdax: bool, bindings: &[Binding]) -> String {
+    let flag = |on: bool| u8::from(on);
+    let mut text = format!(
+        "VOLATILE={}\nDEVDAX={}\nmake_windows() {{\n",
+        flag(version == Version::V10),
+        flag(devdax)
+    );
+    let mut serial = 0;
+    for (number, window) in machine.windows.iter().enumerate() {
+        text.push_str(&format!(
+            "window {number} {} {}",
+            window.granularity,
+            window.size()
+        ));
+        for _ in &window.devices {
+            serial += 1;
+            text.push_str(&format!(" {serial}"));
+        }
+        text.push('\n');
+    }
+    text.push_str("}\nmake_runs() {\n");
+    for binding in bindings {
+        text.push_str(&format!("run {0} {0}\n", binding.word));
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// The part of the initial file system that is this run's.
+pub(super) fn archive(
+    args: &RunArgs,
+    machine: &Machine,
+    version: Version,
+    bindings: &[Binding],
+) -> Result<Vec<u8>, Failure> {
+    let mut archive = Archive::default();
+    let mut known = BTreeSet::new();
+    archive.file(
+        "cxlab/run",
+        script(machine, version, args.devdax, bindings).as_bytes(),
+        false,
+    );
+    let mut words: Vec<Vec<u8>> = args
+        .command
+        .iter()
+        .map(|word| word.as_encoded_bytes().to_vec())
+        .collect();
+    let program = args.command[0].to_string_lossy().into_owned();
+    if let Some(path) = program_path(&program)? {
+        let wrong = |error| Failure::mistake(error);
+        add_program(&mut archive, &path, "cxlab/program", None, &mut known).map_err(wrong)?;
+        words[0] = b"/cxlab/program".to_vec();
+    }
+    let mut argv = Vec::new();
+    for word in words {
+        argv.extend(word);
+        argv.push(0);
+    }
+    archive.file("cxlab/argv", &argv, false);
+    for file in &args.files {
+        let (from, to) = file.split_once(':').unwrap_or((file, file));
+        let bytes = std::fs::read(from)
+            .map_err(|error| Failure::mistake(format!("--file {from}: {error}")))?;
+        let to = to.trim_start_matches('/');
+        if to.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Failure::mistake(format!(
+                "--file: found `{to}`; allowed: a path in the guest without `.` and `..`"
+            )));
+        }
+        archive.file(to, &bytes, true);
+    }
+    Ok(archive.finish())
+}
+
+/// Where a program lies on this machine; `None` when it is the guest's own.
+fn program_path(name: &str) -> Result<Option<PathBuf>, Failure> {
+    if name.contains('/') {
+        return Ok(Some(PathBuf::from(name)));
+    }
+    if Image::has(name) || TOOLS.contains(&name) {
+        return Ok(None);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|path: &PathBuf| Path::is_file(path));
+    found.map(Some).ok_or_else(|| {
+        Failure::mistake(format!(
+            "the program `{name}` is not found; allowed: stream, chase, {}, or a program of this \
+             machine",
+            TOOLS.join(", ")
+        ))
+    })
+}

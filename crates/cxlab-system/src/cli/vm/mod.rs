@@ -1,0 +1,98 @@
+//! `cxlab vm`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+
+/// Guests.
+#[derive(Subcommand)]
+pub(super) enum VmCommand {
+    /// Build a guest from Debian's packages: kernel, tools, the plugin for QEMU
+    Build(BuildArgs),
+    /// Start a guest with the scenario's devices and run a program in it, once for each memory
+    Run(RunArgs),
+}
+
+#[derive(Args)]
+struct Common {
+    /// Where the guest is built [default: the user's cache folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// QEMU
+    #[arg(long, value_name = "PROGRAM", default_value = "qemu-system-x86_64")]
+    qemu: String,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Args)]
+pub(super) struct BuildArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The kernel's package
+    #[arg(
+        long,
+        value_name = "PACKAGE",
+        default_value = "linux-image-cloud-amd64"
+    )]
+    kernel: String,
+}
+
+#[derive(Args)]
+pub(super) struct RunArgs {
+    /// Scenario file (TOML)
+    scenario: PathBuf,
+    /// Change a value of the scenario, e.g. --set fabric.link.lanes=8 (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+    /// The host that the guest is, by name [default: the first]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Memory that the program is bound to: `local`, devices' names, `any` (not bound), or `all` in
+    /// turn (repeatable)
+    #[arg(long, value_name = "NAME", default_value = "all")]
+    memory: Vec<String>,
+    /// Leave CXL memory as a character device, whose name the program finds in CXLAB_DAX
+    #[arg(long)]
+    devdax: bool,
+    /// Processors of the guest
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cpus: u32,
+    /// A file to take along, at the same path or at GUEST (repeatable)
+    #[arg(long = "file", value_name = "PATH[:GUEST]")]
+    files: Vec<String>,
+    /// Leave the guest's clock as it is: simulated time is only reported
+    #[arg(long)]
+    host_clock: bool,
+    /// Longest time for all, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+    /// Where report.json and console.txt go [default: out/NAME-vm]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The program and its arguments: `stream` or `chase`, which the guest has, or one of this machine
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+pub(super) fn vm(_command: VmCommand) -> Result<(), super::failure::Failure> {
+    Err(super::failure::Failure::mistake(
+        "`cxlab vm` is not supported on this system; it needs Linux on x86-64",
+    ))
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod guest;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod report;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod start;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) use start::vm;

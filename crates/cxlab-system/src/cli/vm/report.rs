@@ -1,0 +1,185 @@
+//! What a guest's run is reported as.
+
+use cxlab_vm::build::Image;
+use cxlab_vm::qemu::Version;
+use cxlab_vm::ring::ClockState;
+use cxlab_vm::session::{Outcome, Run};
+use serde_json::{Value, json};
+
+use super::guest::Binding;
+use crate::plan::Plan;
+use crate::table::{cells, nanos, table};
+
+/// What both forms of the report are made from.
+pub(super) struct Facts<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) host: usize,
+    pub(super) image: &'a Image,
+    pub(super) version: Version,
+    pub(super) pools: &'a [String],
+    /// By pool: constant time of the way there and back.
+    pub(super) ways_ps: &'a [u64],
+    pub(super) bindings: &'a [Binding],
+    pub(super) outcome: &'a Outcome,
+    pub(super) notes: &'a [String],
+}
+
+/// Seconds of simulated time that a run took.
+fn simulated_s(run: &Run) -> f64 {
+    run.busy_s + run.idle_s
+}
+
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        bytes as f64 / seconds / 1e9
+    } else {
+        0.0
+    }
+}
+
+fn mean_ns(sum_ps: u64, count: u64) -> f64 {
+    sum_ps as f64 / count.max(1) as f64 / 1e3
+}
+
+/// One line: what the guest's clock was.
+pub(super) fn clock(outcome: &Outcome) -> String {
+    match outcome.clock {
+        ClockState::Simulated => format!("simulated time (clock source {})", outcome.clocksource),
+        ClockState::Host | ClockState::Unknown => {
+            "this machine's; simulated time is reported beside".to_owned()
+        }
+    }
+}
+
+impl Facts<'_> {
+    fn name(&self, run: &Run) -> String {
+        let found = self.bindings.iter().find(|one| one.word == run.memory);
+        found.map_or_else(|| run.memory.clone(), |one| one.name.clone())
+    }
+
+    /// Everything, for programs.
+    pub(super) fn json(&self) -> Value {
+        let outcome = self.outcome;
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "mode": "vm",
+            "scenario": self.plan.scenario.name,
+            "plan_hash": self.plan.hash,
+            "host": self.plan.hosts[self.host].name,
+            "qemu": match self.version { Version::V7 => "7.2", Version::V10 => "10.0" },
+            "guest": self.image.stamp.lines().collect::<Vec<_>>(),
+            "guest_clock_is_simulated": outcome.clock == ClockState::Simulated,
+            "clocksource": outcome.clocksource,
+            "fast_windows": outcome.overlay,
+            "boot_s": outcome.boot_s,
+            "ready_s": outcome.ready_s,
+            "wall_s": outcome.wall_s,
+            "regions": outcome.regions,
+            "runs": outcome.runs.iter().map(|run| self.run(run)).collect::<Vec<_>>(),
+            "notes": self.notes,
+        })
+    }
+
+    fn run(&self, run: &Run) -> Value {
+        let seconds = simulated_s(run);
+        let pools: Vec<Value> = run
+            .pools
+            .iter()
+            .enumerate()
+            .map(|(at, counts)| {
+                json!({
+                    "name": self.pools[at],
+                    "way_ns": self.ways_ps[at] as f64 / 1e3,
+                    "loads": counts.loads,
+                    "prefetched": counts.prefetched,
+                    "waited_s": counts.waited_ps as f64 / 1e12,
+                    "demand": counts.demand,
+                    "latency_ns": mean_ns(counts.demand_ps, counts.demand),
+                    "bytes_read": counts.lines_read * 64,
+                    "bytes_written": counts.lines_written * 64,
+                    "gb_per_s": rate((counts.lines_read + counts.lines_written) * 64, seconds),
+                })
+            })
+            .collect();
+        json!({
+            "memory": self.name(run),
+            "exit_code": run.exit_code,
+            "guest_s": run.guest_s,
+            "simulated_s": seconds,
+            "idle_s": run.idle_s,
+            "wall_s": run.wall_s,
+            "instructions": run.counters.instructions,
+            "accesses": run.counters.accesses,
+            "accesses_per_wall_s": run.counters.accesses as f64 / run.wall_s.max(1e-9),
+            "first_cache_misses": run.counters.first_misses,
+            "misses": run.counters.misses,
+            "clock_reads": run.counters.clock_reads,
+            "device_accesses": run.counters.device_accesses,
+            "pools": pools,
+            "output": run.output,
+        })
+    }
+
+    /// What a user reads.
+    pub(super) fn text(&self) -> String {
+        let outcome = self.outcome;
+        let mut text = format!(
+            "\n{} (vm): the guest was up after {:.1} s, its {} regions after {:.1} s; {:.1} s in all\n  \
+             the guest's clock: {}\n\n",
+            self.plan.scenario.name,
+            outcome.boot_s,
+            outcome.regions.len(),
+            outcome.ready_s,
+            outcome.wall_s,
+            clock(outcome)
+        );
+        let mut rows = vec![cells([
+            "bound to",
+            "guest, s",
+            "simulated, s",
+            "pool",
+            "missing loads",
+            "latency, ns",
+            "read, GB/s",
+            "written, GB/s",
+            "M accesses/s",
+        ])];
+        for run in &outcome.runs {
+            rows.extend(self.rows(run));
+        }
+        text.push_str(&table(&rows));
+        for note in self.notes {
+            text.push_str(&format!("  note: {note}\n"));
+        }
+        text
+    }
+
+    /// A row for each pool that was used.
+    fn rows(&self, run: &Run) -> Vec<Vec<String>> {
+        let seconds = simulated_s(run);
+        let mut rows = Vec::new();
+        for (at, counts) in run.pools.iter().enumerate() {
+            if counts.lines_read + counts.lines_written == 0 {
+                continue;
+            }
+            let first = rows.is_empty();
+            let once = |text: String| if first { text } else { String::new() };
+            let guest = run
+                .guest_s
+                .map_or("-".to_owned(), |guest| format!("{guest:.4}"));
+            let rate_of_accesses = run.counters.accesses as f64 / run.wall_s.max(1e-9) / 1e6;
+            rows.push(vec![
+                once(self.name(run)),
+                once(guest),
+                once(format!("{seconds:.4}")),
+                self.pools[at].clone(),
+                counts.loads.to_string(),
+                nanos(mean_ns(counts.demand_ps, counts.demand)),
+                format!("{:.2}", rate(counts.lines_read * 64, seconds)),
+                format!("{:.2}", rate(counts.lines_written * 64, seconds)),
+                once(format!("{rate_of_accesses:.1}")),
+            ]);
+        }
+        rows
+    }
+}

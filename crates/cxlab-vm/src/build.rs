@@ -1,0 +1,476 @@
+//! `cxlab vm build`: a kernel, an initial file system and the plugin, in a cache folder.
+//!
+//! Kernel and tools are Debian's, downloaded by `apt-get download` (which needs no root) and unpacked
+//! there; nothing is installed. The guest's own programs and the plugin are compiled from the sources
+//! that this program carries.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cpio::Archive;
+use crate::qemu::Version;
+
+/// Packages whose programs the guest uses.
+const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
+/// Their programs; `cxl` is in ndctl's package.
+const PROGRAMS: [&str; 4] = ["cxl", "ndctl", "daxctl", "numactl"];
+/// Drivers, in the order of loading. Those that a kernel has built in are left out.
+const MODULES: [&str; 13] = [
+    "libnvdimm",
+    "nd_btt",
+    "nd_pmem",
+    "dax_pmem",
+    "device_dax",
+    "kmem",
+    "cxl_core",
+    "cxl_port",
+    "cxl_acpi",
+    "cxl_pci",
+    "cxl_mem",
+    "cxl_pmem",
+    "dax_cxl",
+];
+/// What the guest brings along, by its name there.
+const GUEST: [(&str, &str); 3] = [
+    ("stream", include_str!("../guest/stream.c")),
+    ("chase", include_str!("../guest/chase.c")),
+    ("run-marked", include_str!("../guest/run-marked.c")),
+];
+const INIT: &str = include_str!("../guest/init.sh");
+const PLUGIN: [(&str, &str); 4] = [
+    ("cxlab.c", include_str!("../../../adapters/qemu/cxlab.c")),
+    ("filter.h", include_str!("../../../adapters/qemu/filter.h")),
+    ("qemu.h", include_str!("../../../adapters/qemu/qemu.h")),
+    ("ring.h", include_str!("../../../adapters/qemu/ring.h")),
+];
+/// The name of the file that is written last.
+const STAMP: &str = "built";
+
+/// What is to be built.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cache folder.
+    pub folder: PathBuf,
+    /// QEMU, by name or path.
+    pub qemu: String,
+    /// The kernel's package.
+    pub kernel: String,
+}
+
+/// Why nothing was built.
+#[derive(Debug)]
+pub enum BuildError {
+    /// Something must be installed or chosen first; what, and how.
+    Missing(String),
+    /// Something cannot be written.
+    Output(String),
+}
+
+impl std::fmt::Display for BuildError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (BuildError::Missing(text) | BuildError::Output(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+fn output(path: &Path, error: io::Error) -> BuildError {
+    BuildError::Output(format!("{}: {error}", path.display()))
+}
+
+fn missing(text: impl Into<String>) -> BuildError {
+    BuildError::Missing(text.into())
+}
+
+/// A guest that is built.
+#[derive(Clone, Debug)]
+pub struct Image {
+    folder: PathBuf,
+    /// What was built, a line each.
+    pub stamp: String,
+}
+
+impl Image {
+    /// The guest in a cache folder, for a version of QEMU.
+    ///
+    /// # Errors
+    /// It is not there, or was built for another version or by another version of this program.
+    pub fn open(folder: &Path, version: Version) -> Result<Image, BuildError> {
+        let how = "build it with: cxlab vm build";
+        let stamp = fs::read_to_string(folder.join(STAMP))
+            .map_err(|_| missing(format!("no guest in {}; {how}", folder.display())))?;
+        if stamp.lines().next() != Some(first_line(version).as_str()) {
+            return Err(missing(format!(
+                "the guest in {} was built for another version of cxlab or QEMU; {how}",
+                folder.display()
+            )));
+        }
+        Ok(Image {
+            folder: folder.to_owned(),
+            stamp,
+        })
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> PathBuf {
+        self.folder.join("vmlinuz")
+    }
+
+    /// The initial file system, to which a run adds its own.
+    pub fn initrd(&self) -> PathBuf {
+        self.folder.join("initrd")
+    }
+
+    /// The plugin.
+    pub fn plugin(&self) -> PathBuf {
+        self.folder.join("plugin.so")
+    }
+
+    /// Whether the guest brings a program of that name.
+    pub fn has(program: &str) -> bool {
+        GUEST.iter().any(|(name, _)| *name == program)
+    }
+}
+
+/// The stamp's first line: changes with everything that this program carries.
+fn first_line(version: Version) -> String {
+    let carried = GUEST.iter().chain(&PLUGIN).map(|(_, text)| *text);
+    // FNV-1a, which is enough to notice a change.
+    let sum = carried
+        .chain([INIT])
+        .flat_map(str::bytes)
+        .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!("cxlab {} {sum:016x} {version:?}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The version of an installed QEMU.
+///
+/// # Errors
+/// There is none, or it is not one that is known to work.
+pub fn qemu_version(qemu: &str) -> Result<Version, BuildError> {
+    let text = run(Command::new(qemu).arg("--version"), "qemu-system-x86")?;
+    Version::from_text(&text).ok_or_else(|| {
+        let found = text.lines().next().unwrap_or_default();
+        missing(format!("{qemu}: found {found}; allowed: QEMU 7.2 or 10.0"))
+    })
+}
+
+/// Builds a guest; `tell` is called with what is being done.
+///
+/// # Errors
+/// [`BuildError`].
+pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, BuildError> {
+    let version = qemu_version(&options.qemu)?;
+    let folder = &options.folder;
+    let unpacked = folder.join("root");
+    let _ = fs::remove_file(folder.join(STAMP));
+    match fs::remove_dir_all(&unpacked) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(output(&unpacked, error));
+        }
+        _ => {}
+    }
+    fs::create_dir_all(&unpacked).map_err(|error| output(&unpacked, error))?;
+    tell("compiling the plugin and the guest's programs");
+    compile(folder, version)?;
+    let packages = packages(&options.kernel)?;
+    let names: Vec<&str> = packages.iter().map(String::as_str).collect();
+    tell(&format!("downloading {}", names.join(" ")));
+    download(folder, &packages)?;
+    for package in &packages {
+        unpack(folder, package, &unpacked)?;
+    }
+    tell("packing");
+    let release = pack(folder, &unpacked)?;
+    let stamp = format!("{}\nkernel {release}\n", first_line(version));
+    let path = folder.join(STAMP);
+    fs::write(&path, &stamp).map_err(|error| output(&path, error))?;
+    Ok(Image {
+        folder: folder.clone(),
+        stamp,
+    })
+}
+
+/// Runs a program that some package has; its standard output.
+fn run(command: &mut Command, package: &str) -> Result<String, BuildError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command.env("LC_ALL", "C").output().map_err(|error| {
+        missing(format!(
+            "{name} cannot be run ({error}); on Debian: apt-get install {package}"
+        ))
+    })?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    let last = lines[lines.len().saturating_sub(3)..].join("; ");
+    Err(missing(format!("{name} failed: {last}")))
+}
+
+fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
+    let sources = folder.join("source");
+    fs::create_dir_all(&sources).map_err(|error| output(&sources, error))?;
+    let write = |name: &str, text: &str| {
+        let path = sources.join(name);
+        fs::write(&path, text).map_err(|error| output(&path, error))?;
+        Ok(path)
+    };
+    for (name, text) in PLUGIN {
+        write(name, text)?;
+    }
+    let api = format!("-DCXLAB_QEMU_API={}", version.plugin_api());
+    let mut plugin = Command::new("cc");
+    plugin.args(["-std=gnu11", "-O2", "-fPIC", "-shared", &api, "-o"]);
+    plugin
+        .arg(folder.join("plugin.so"))
+        .arg(sources.join("cxlab.c"));
+    run(&mut plugin, "gcc libc6-dev")?;
+    for (name, text) in GUEST {
+        let source = write(&format!("{name}.c"), text)?;
+        let mut program = Command::new("cc");
+        // Without calls of memcpy and the like, a kernel is its own loop.
+        program.args([
+            "-std=gnu11",
+            "-O2",
+            "-fno-tree-vectorize",
+            "-fno-tree-loop-distribute-patterns",
+        ]);
+        program
+            .args(["-static", "-o"])
+            .arg(folder.join(name))
+            .arg(source);
+        run(&mut program, "gcc libc6-dev")?;
+    }
+    Ok(())
+}
+
+/// The kernel, the tools, and the libraries that they need.
+fn packages(kernel: &str) -> Result<Vec<String>, BuildError> {
+    let mut packages: BTreeSet<String> = TOOLS.iter().map(|name| (*name).to_owned()).collect();
+    let mut open: Vec<String> = packages.iter().cloned().collect();
+    while let Some(package) = open.pop() {
+        for needed in needs(&package)? {
+            let library = needed.starts_with("lib") && needed != "libc6";
+            if library && packages.insert(needed.clone()) {
+                open.push(needed);
+            }
+        }
+    }
+    // The package of the newest kernel only depends on the kernel.
+    let image = needs(kernel)?
+        .into_iter()
+        .find(|name| name.starts_with("linux-image-"));
+    packages.insert(image.unwrap_or_else(|| kernel.to_owned()));
+    Ok(packages.into_iter().collect())
+}
+
+fn needs(package: &str) -> Result<Vec<String>, BuildError> {
+    let mut command = Command::new("apt-cache");
+    command.args(["depends", "--important", package]);
+    let text = run(&mut command, "apt").map_err(|error| {
+        missing(format!(
+            "{error}; is the package list there (as root: apt-get update)?"
+        ))
+    })?;
+    let lines = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("Depends: "));
+    Ok(lines.map(str::to_owned).collect())
+}
+
+fn download(folder: &Path, packages: &[String]) -> Result<(), BuildError> {
+    let downloads = folder.join("packages");
+    fs::create_dir_all(&downloads).map_err(|error| output(&downloads, error))?;
+    let mut command = Command::new("apt-get");
+    command
+        .current_dir(&downloads)
+        .arg("download")
+        .args(packages);
+    run(&mut command, "apt").map(drop)
+}
+
+fn unpack(folder: &Path, package: &str, unpacked: &Path) -> Result<(), BuildError> {
+    let downloads = folder.join("packages");
+    let entries = fs::read_dir(&downloads).map_err(|error| output(&downloads, error))?;
+    let start = format!("{package}_");
+    let newest = entries
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&start))
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .max();
+    let (_, file) = newest.ok_or_else(|| missing(format!("apt-get did not bring {package}")))?;
+    let mut command = Command::new("dpkg-deb");
+    command.arg("-x").arg(file).arg(unpacked);
+    run(&mut command, "dpkg").map(drop)
+}
+
+/// Writes kernel and initial file system; the kernel's release.
+fn pack(folder: &Path, unpacked: &Path) -> Result<String, BuildError> {
+    let boot = unpacked.join("boot");
+    let kernel = names(&boot)?
+        .into_iter()
+        .find(|name| name.starts_with("vmlinuz-"))
+        .ok_or_else(|| missing("the kernel's package has no kernel"))?;
+    let release = kernel.trim_start_matches("vmlinuz-").to_owned();
+    let to = folder.join("vmlinuz");
+    fs::copy(boot.join(&kernel), &to).map_err(|error| output(&to, error))?;
+    let mut archive = Archive::default();
+    for folder in ["dev", "proc", "sys", "tmp", "run", "usr/bin"] {
+        archive.folder(folder);
+    }
+    archive.file("init", INIT.as_bytes(), true);
+    archive.file("bin/busybox", &found(unpacked, "busybox")?, true);
+    archive.link("bin/sh", "busybox");
+    for (name, _) in GUEST {
+        let path = folder.join(name);
+        let bytes = fs::read(&path).map_err(|error| output(&path, error))?;
+        archive.file(&format!("bin/{name}"), &bytes, true);
+    }
+    let mut known = BTreeSet::new();
+    for name in PROGRAMS {
+        let path = at(unpacked, name)?;
+        add_program(
+            &mut archive,
+            &path,
+            &format!("usr/bin/{name}"),
+            Some(unpacked),
+            &mut known,
+        )?;
+    }
+    modules(&mut archive, unpacked, &release)?;
+    let to = folder.join("initrd");
+    fs::write(&to, archive.finish()).map_err(|error| output(&to, error))?;
+    Ok(release)
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, BuildError> {
+    let entries = fs::read_dir(folder).map_err(|error| output(folder, error))?;
+    Ok(entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
+}
+
+/// Where a program lies among what was unpacked.
+fn at(unpacked: &Path, name: &str) -> Result<PathBuf, BuildError> {
+    ["usr/bin", "bin", "usr/sbin", "sbin"]
+        .iter()
+        .map(|folder| unpacked.join(folder).join(name))
+        .find(|path| path.exists())
+        .ok_or_else(|| missing(format!("no package has the program {name}")))
+}
+
+fn found(unpacked: &Path, name: &str) -> Result<Vec<u8>, BuildError> {
+    let path = at(unpacked, name)?;
+    fs::read(&path).map_err(|error| output(&path, error))
+}
+
+/// Adds a program and the shared libraries that it needs, those of `unpacked` before this
+/// machine's; `known` are libraries that are there.
+///
+/// # Errors
+/// It cannot be read, or a library is missing.
+pub fn add_program(
+    archive: &mut Archive,
+    path: &Path,
+    to: &str,
+    unpacked: Option<&Path>,
+    known: &mut BTreeSet<PathBuf>,
+) -> Result<(), BuildError> {
+    let read = |path: &Path| {
+        fs::read(path).map_err(|error| missing(format!("{}: {error}", path.display())))
+    };
+    archive.file(to, &read(path)?, true);
+    for library in libraries(path, unpacked)? {
+        if known.insert(library.clone()) {
+            // Where the loader looks in any case; the loader itself has one place.
+            let name = library.file_name().unwrap_or_default().to_string_lossy();
+            let place = match name.starts_with("ld-linux") {
+                true => format!("lib64/{name}"),
+                false => format!("lib/x86_64-linux-gnu/{name}"),
+            };
+            archive.file(&place, &read(&library)?, true);
+        }
+    }
+    Ok(())
+}
+
+/// Shared libraries of a program, as its loader finds them; none where it is no dynamic program.
+fn libraries(path: &Path, unpacked: Option<&Path>) -> Result<Vec<PathBuf>, BuildError> {
+    let mut command = Command::new("ldd");
+    command.arg(path).env("LC_ALL", "C");
+    if let Some(root) = unpacked {
+        let folders = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+        let folders = folders.map(|folder| root.join(folder).display().to_string());
+        command.env("LD_LIBRARY_PATH", folders.join(":"));
+    }
+    let done = command
+        .output()
+        .map_err(|error| missing(format!("ldd cannot be run: {error}")))?;
+    let text = String::from_utf8_lossy(&done.stdout);
+    if let Some(line) = text.lines().find(|line| line.contains("not found")) {
+        return Err(missing(format!("{}: {}", path.display(), line.trim())));
+    }
+    let paths = text.lines().filter_map(|line| {
+        let word = line.split_whitespace().find(|word| word.starts_with('/'))?;
+        Some(PathBuf::from(word.trim_end_matches(':')))
+    });
+    Ok(paths.filter(|found| found != path).collect())
+}
+
+/// Adds the drivers, and `cxlab/modules` with their names in the order of loading.
+fn modules(archive: &mut Archive, unpacked: &Path, release: &str) -> Result<(), BuildError> {
+    let mut files = Vec::new();
+    for folder in ["lib/modules", "usr/lib/modules"] {
+        gather(
+            &unpacked.join(folder).join(release).join("kernel/drivers"),
+            &mut files,
+        );
+    }
+    let mut list = String::new();
+    for module in MODULES {
+        let named = |path: &&PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let stem = name.split('.').next().unwrap_or_default().replace('-', "_");
+            stem == module
+        };
+        let Some(path) = files.iter().find(named) else {
+            continue;
+        };
+        let bytes = if path.extension().is_some_and(|end| end == "xz") {
+            let mut command = Command::new("xz");
+            let done = command.args(["-dc"]).arg(path).output();
+            let done = done.map_err(|error| {
+                missing(format!(
+                    "xz cannot be run ({error}); on Debian: apt-get install xz-utils"
+                ))
+            })?;
+            done.stdout
+        } else {
+            fs::read(path).map_err(|error| output(path, error))?
+        };
+        archive.file(&format!("lib/modules/{module}.ko"), &bytes, false);
+        list.push_str(&format!("{module}.ko\n"));
+    }
+    archive.file("cxlab/modules", list.as_bytes(), false);
+    Ok(())
+}
+
+/// All modules below a folder.
+fn gather(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            gather(&path, files);
+        } else if path.to_string_lossy().contains(".ko") {
+            files.push(path);
+        }
+    }
+}

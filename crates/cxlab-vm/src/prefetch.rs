@@ -1,0 +1,133 @@
+//! A stream prefetcher: two misses in a row, up or down, and what comes next is asked for.
+//!
+//! QEMU executes one instruction after another, so a guest has at most one load under way. What
+//! keeps a real core's memory busy when it walks through an array is mostly its prefetcher; this is
+//! the simplest one: it knows lines, not pages, and runs ahead as far as there is room.
+
+use crate::memory::Place;
+
+/// Streams that are followed at once (*assumed*: that of current cores' second-level prefetchers).
+const STREAMS: usize = 16;
+/// Lines in a row before what follows is asked for.
+const SURE: u32 = 2;
+
+/// A walk through memory.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    last: Place,
+    /// 1 or -1; 0 before the second line.
+    step: i64,
+    /// Lines seen in a row.
+    run: u32,
+    /// Lines behind `last` that were asked for.
+    ahead: u32,
+    /// When it was last used.
+    used: u64,
+}
+
+/// The streams of a processor.
+#[derive(Clone, Default, Debug)]
+pub struct Prefetcher {
+    streams: Vec<Stream>,
+    uses: u64,
+    current: Option<usize>,
+}
+
+impl Prefetcher {
+    /// Notes a line that the first caches missed.
+    pub fn note(&mut self, line: Place) {
+        self.uses += 1;
+        let used = self.uses;
+        let continues = |stream: &Stream| match stream.step {
+            0 => stream.last.neighbour(1) == line || stream.last.neighbour(-1) == line,
+            step => stream.last.neighbour(step) == line,
+        };
+        if let Some(at) = self.streams.iter().position(continues) {
+            let stream = &mut self.streams[at];
+            if stream.step == 0 {
+                stream.step = if stream.last.neighbour(1) == line {
+                    1
+                } else {
+                    -1
+                };
+            }
+            stream.last = line;
+            stream.run = stream.run.saturating_add(1);
+            stream.ahead = stream.ahead.saturating_sub(1);
+            stream.used = used;
+            self.current = Some(at);
+            return;
+        }
+        let fresh = Stream {
+            last: line,
+            step: 0,
+            run: 1,
+            ahead: 0,
+            used,
+        };
+        self.current = None;
+        if self.streams.len() < STREAMS {
+            self.streams.push(fresh);
+        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
+            *oldest = fresh;
+        }
+    }
+
+    /// The next line of the stream that the last noted line continued, at most `depth` ahead.
+    pub fn next(&mut self, depth: u32) -> Option<Place> {
+        let stream = &mut self.streams[self.current?];
+        if stream.run < SURE || stream.ahead >= depth {
+            return None;
+        }
+        stream.ahead += 1;
+        Some(stream.last.neighbour(stream.step * i64::from(stream.ahead)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(prefetcher: &mut Prefetcher, line: u64, depth: u32) -> Vec<u64> {
+        prefetcher.note(Place::local(line * 64));
+        std::iter::from_fn(|| prefetcher.next(depth))
+            .map(|place| place.address() / 64)
+            .collect()
+    }
+
+    #[test]
+    fn two_lines_in_a_row_ask_for_what_follows_once() {
+        let mut one = Prefetcher::default();
+        assert_eq!(asked(&mut one, 100, 4), []);
+        assert_eq!(asked(&mut one, 101, 4), [102, 103, 104, 105]);
+        assert_eq!(asked(&mut one, 102, 4), [106]);
+        assert_eq!(asked(&mut one, 500, 4), []);
+        assert_eq!(asked(&mut one, 103, 4), [107]);
+    }
+
+    #[test]
+    fn a_walk_down_is_followed_down() {
+        let mut one = Prefetcher::default();
+        asked(&mut one, 100, 2);
+        assert_eq!(asked(&mut one, 99, 2), [98, 97]);
+    }
+
+    #[test]
+    fn lines_without_order_ask_for_nothing() {
+        let mut one = Prefetcher::default();
+        for line in [7, 900, 13, 77_000, 410, 12_345] {
+            assert_eq!(asked(&mut one, line, 8), []);
+        }
+    }
+
+    #[test]
+    fn three_arrays_in_step_are_three_streams() {
+        let mut one = Prefetcher::default();
+        for base in [1000, 2000, 3000] {
+            asked(&mut one, base, 2);
+        }
+        for base in [1000, 2000, 3000] {
+            assert_eq!(asked(&mut one, base + 1, 2), [base + 2, base + 3]);
+        }
+    }
+}

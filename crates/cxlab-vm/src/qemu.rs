@@ -1,0 +1,305 @@
+//! The command line of QEMU, from a machine. Pure text, so that it can be read and tested.
+
+use std::path::Path;
+
+use crate::machine::Machine;
+
+/// A version of QEMU that is known to work with the plugin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// 7.2, of Debian 12: Type 3 devices are persistent memory.
+    V7,
+    /// 10.0, of Debian 12's backports and of Debian 13: Type 3 devices are volatile memory too.
+    V10,
+}
+
+impl Version {
+    /// From what `qemu-system-x86_64 --version` prints.
+    pub fn from_text(text: &str) -> Option<Version> {
+        let number = text.split("version ").nth(1)?;
+        match number.split('.').collect::<Vec<_>>()[..] {
+            ["7", "2", ..] => Some(Version::V7),
+            ["10", "0", ..] => Some(Version::V10),
+            _ => None,
+        }
+    }
+
+    /// Of its interface for plugins.
+    pub fn plugin_api(self) -> u32 {
+        match self {
+            Version::V7 => 1,
+            Version::V10 => 4,
+        }
+    }
+}
+
+/// Files that the command line names.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// The kernel.
+    pub kernel: &'a Path,
+    /// The initial file system.
+    pub initrd: &'a Path,
+    /// The plugin.
+    pub plugin: &'a Path,
+    /// The number of the descriptor of what is shared with the plugin.
+    pub shared_fd: i32,
+}
+
+/// Whether the guest's clock is to follow simulated time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// It is.
+    Simulated,
+    /// It is this machine's; simulated time is reported beside.
+    Host,
+}
+
+/// What the kernel is told. Its time stamp counter runs at 2 GHz (the plugin sees to that), so
+/// nothing has to be measured; mitigations and address randomisation only cost time here.
+const KERNEL: &str = "console=ttyS0 quiet loglevel=1 panic=-1 mitigations=off nokaslr nowatchdog \
+                      random.trust_cpu=on tsc=reliable tsc_early_khz=2000000";
+
+/// A value in one of QEMU's lists, where a comma is doubled.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// Everything after the name of the program.
+pub fn arguments(
+    machine: &Machine,
+    version: Version,
+    files: Files<'_>,
+    clock: Clock,
+) -> Vec<String> {
+    let mut line = Vec::new();
+    let mut add = |option: &str, value: String| {
+        line.push(option.to_owned());
+        line.push(value);
+    };
+    let mut kind = "q35,cxl=on".to_owned();
+    for (at, window) in machine.windows.iter().enumerate() {
+        kind.push_str(&format!(
+            ",cxl-fmw.{at}.targets.0=bridge{at},cxl-fmw.{at}.size={}M",
+            window.size() >> 20
+        ));
+    }
+    add("-machine", kind);
+    add("-accel", "tcg".to_owned());
+    // With the guest told of a hypervisor, its kernel refuses to commit a region (no flush).
+    add("-cpu", "max,hypervisor=off".to_owned());
+    add("-smp", machine.processors.to_string());
+    add("-m", format!("{}M", machine.memory_mib));
+    // A node of its own makes QEMU describe the nodes, and the kernel gives each window one.
+    add("-object", memory("main", machine.memory_mib << 20));
+    add("-numa", "node,nodeid=0,memdev=main".to_owned());
+    for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+        line.push(flag.to_owned());
+    }
+    let mut add = |option: &str, value: String| {
+        line.push(option.to_owned());
+        line.push(value);
+    };
+    add(
+        "-sandbox",
+        "on,obsolete=deny,elevateprivileges=deny,spawn=deny".to_owned(),
+    );
+    add("-display", "none".to_owned());
+    add("-serial", "stdio".to_owned());
+    let mut serial = 0;
+    for (at, window) in machine.windows.iter().enumerate() {
+        add("-object", memory(&format!("window{at}"), window.size()));
+        add(
+            "-device",
+            format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
+        );
+        let ports = if window.switched {
+            1
+        } else {
+            window.devices.len()
+        };
+        // A host bridge with one root port has no decoder of its own; one with two has.
+        for port in 0..=ports {
+            add(
+                "-device",
+                format!(
+                    "cxl-rp,bus=bridge{at},id=root{at}.{port},port={port},chassis={at},slot={port}"
+                ),
+            );
+        }
+        if window.switched {
+            add("-device", format!("cxl-upstream,bus=root{at}.0,id=up{at}"));
+        }
+        for (way, device) in window.devices.iter().enumerate() {
+            let bus = if window.switched {
+                add(
+                    "-device",
+                    format!(
+                        "cxl-downstream,bus=up{at},id=down{at}.{way},port={way},chassis={at},slot={}",
+                        16 + way
+                    ),
+                );
+                format!("down{at}.{way}")
+            } else {
+                format!("root{at}.{way}")
+            };
+            add(
+                "-object",
+                memory(&format!("memory{serial}"), device.capacity),
+            );
+            let media = match version {
+                Version::V7 => {
+                    add("-object", memory(&format!("label{serial}"), 1 << 20));
+                    format!("memdev=memory{serial},lsa=label{serial}")
+                }
+                Version::V10 => format!("volatile-memdev=memory{serial}"),
+            };
+            serial += 1;
+            add(
+                "-device",
+                format!("cxl-type3,bus={bus},{media},id=device{serial},sn={serial}"),
+            );
+        }
+    }
+    add("-kernel", files.kernel.display().to_string());
+    add("-initrd", files.initrd.display().to_string());
+    add("-append", KERNEL.to_owned());
+    add("-plugin", plugin(machine, files, clock));
+    line
+}
+
+/// Memory that is not taken before it is used.
+fn memory(id: &str, bytes: u64) -> String {
+    format!(
+        "memory-backend-ram,id={id},size={}M,reserve=off",
+        bytes >> 20
+    )
+}
+
+fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
+    let mut text = format!(
+        "{},fd={},cycle={}",
+        escaped(files.plugin),
+        files.shared_fd,
+        machine.cycle_ps
+    );
+    for cache in &machine.caches {
+        text.push_str(&format!(
+            ",cache={}:{}:{}",
+            cache.sets, cache.ways, cache.access_ps
+        ));
+    }
+    for (at, window) in machine.windows.iter().enumerate() {
+        text.push_str(&format!(",window=window{at}:{}", window.base));
+    }
+    let clock = match clock {
+        Clock::Simulated => "on",
+        Clock::Host => "off",
+    };
+    text.push_str(&format!(",clock={clock}"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Cache, Device, Window};
+
+    fn files() -> Files<'static> {
+        Files {
+            kernel: Path::new("/cache/vmlinuz"),
+            initrd: Path::new("/out/initrd"),
+            plugin: Path::new("/cache/plugin-1.so"),
+            shared_fd: 5,
+        }
+    }
+
+    fn device(name: &str) -> Device {
+        Device {
+            name: name.to_owned(),
+            capacity: 512 << 20,
+        }
+    }
+
+    fn machine() -> Machine {
+        Machine {
+            memory_mib: 1024,
+            processors: 1,
+            cycle_ps: 500,
+            caches: vec![
+                Cache {
+                    sets: 64,
+                    ways: 8,
+                    access_ps: 1000,
+                },
+                Cache {
+                    sets: 1024,
+                    ways: 8,
+                    access_ps: 10_000,
+                },
+            ],
+            windows: vec![
+                Window {
+                    base: 0,
+                    granularity: 256,
+                    switched: false,
+                    devices: vec![device("dram")],
+                },
+                Window {
+                    base: 512 << 20,
+                    granularity: 256,
+                    switched: true,
+                    devices: vec![device("a"), device("b")],
+                },
+            ],
+        }
+    }
+
+    /// One line an option, as `arguments` gives them.
+    fn text(version: Version) -> String {
+        let line = arguments(&machine(), version, files(), Clock::Simulated);
+        let mut text = String::new();
+        for word in &line {
+            let joint = if word.starts_with('-') { '\n' } else { ' ' };
+            text.push(joint);
+            text.push_str(word);
+        }
+        text.trim_start().to_owned()
+    }
+
+    #[test]
+    fn the_command_line_of_7_2_is_what_was_seen_to_work() {
+        assert_eq!(text(Version::V7), GOLDEN.trim());
+    }
+
+    #[test]
+    fn version_10_has_volatile_devices_without_labels() {
+        let text = text(Version::V10);
+        assert!(!text.contains("lsa="), "{text}");
+        assert_eq!(text.matches("volatile-memdev=memory").count(), 3);
+        assert!(text.contains("cxl-type3,bus=down1.1,volatile-memdev=memory2,id=device3,sn=3"));
+    }
+
+    #[test]
+    fn only_versions_that_were_tried_are_known() {
+        let found = |number: &str| Version::from_text(&format!("QEMU emulator version {number}"));
+        assert_eq!(found("7.2.22 (Debian 1:7.2+dfsg-7)"), Some(Version::V7));
+        assert_eq!(found("10.0.2 (Debian)"), Some(Version::V10));
+        assert_eq!(found("8.2.0"), None);
+        assert_eq!(Version::from_text("no version here"), None);
+    }
+
+    #[test]
+    fn a_comma_in_a_path_does_not_end_an_option() {
+        let files = Files {
+            plugin: Path::new("/a,b/p.so"),
+            ..files()
+        };
+        let line = arguments(&machine(), Version::V7, files, Clock::Host);
+        let plugin = line.last().map(String::as_str).unwrap_or_default();
+        assert!(plugin.starts_with("/a,,b/p.so,fd=5,"), "{plugin}");
+        assert!(plugin.ends_with(",clock=off"));
+    }
+
+    const GOLDEN: &str = include_str!("qemu-7.2.txt");
+}

@@ -1,0 +1,95 @@
+//! Memory that is shared with the plugin, and a process that does not outlive this one. Both need
+//! system calls that the standard library has not, and shared memory is raw memory: all `unsafe` of
+//! this crate is here.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+/// Shared words of 64 bits, zero at first. They live as long as this does, whatever the other side
+/// does with its own mapping.
+pub struct SharedWords {
+    file: OwnedFd,
+    first: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is only reached as atomic words.
+unsafe impl Send for SharedWords {}
+// SAFETY: as above; atomic words may be used from any thread.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// Memory for so many words, which processes started from now on inherit by its descriptor.
+    ///
+    /// # Errors
+    /// No memory, or no descriptor.
+    pub fn new(words: usize) -> io::Result<SharedWords> {
+        let bytes = words * size_of::<AtomicU64>();
+        // SAFETY: the name is a string with its end; without MFD_CLOEXEC the descriptor is inherited.
+        let file = unsafe { libc::memfd_create(c"cxlab".as_ptr(), 0) };
+        if file < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        // SAFETY: a system call on our own descriptor.
+        if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address of the kernel's choice, of a file of that length.
+        let place = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        match NonNull::new(place.cast::<AtomicU64>()) {
+            Some(first) if place != libc::MAP_FAILED => Ok(SharedWords { file, first, words }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The descriptor's number.
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The words.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping has that many words, is aligned to a page, and lives as long as
+        // `self`. Whatever the other process writes is a valid word.
+        unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        let bytes = self.words * size_of::<AtomicU64>();
+        // SAFETY: the mapping that `new` made, which nothing refers to any more.
+        unsafe { libc::munmap(self.first.as_ptr().cast(), bytes) };
+    }
+}
+
+/// Makes a command end when the thread that starts it does, in whatever way.
+pub fn end_with_us(command: &mut Command) {
+    // SAFETY: between fork and exec only a system call is made, which allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
+    }
+}
