@@ -47,7 +47,7 @@ static struct cxlab_geometry levels[CXLAB_LEVELS];
 static unsigned level_count;
 static struct window windows[WINDOWS];
 static unsigned window_count;
-static uint64_t cycle_ps = 500;
+static uint64_t instruction_ps = 500;
 static bool wants_clock = true;
 static struct cxlab_filter *filters[CXLAB_LANES];
 static unsigned lanes;
@@ -223,7 +223,7 @@ static void on_block(unsigned cpu, void *instructions)
 {
     struct cxlab_filter *f = filters[cpu];
     f->counters[CXLAB_INSTRUCTIONS] += (uintptr_t)instructions;
-    f->own_ps += (uintptr_t)instructions * cycle_ps;
+    f->own_ps += (uintptr_t)instructions * instruction_ps;
 }
 
 static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *unused)
@@ -377,8 +377,8 @@ static bool option(const char *text)
         return shared != MAP_FAILED && shared->magic == CXLAB_MAGIC &&
                shared->layout == CXLAB_LAYOUT;
     }
-    if (sscanf(text, "cycle=%llu", &a) == 1) {
-        cycle_ps = a;
+    if (sscanf(text, "instruction=%llu", &a) == 1) {
+        instruction_ps = a;
         return true;
     }
     if (sscanf(text, "cache=%llu:%llu:%llu", &a, &b, &c) == 3 && level_count < CXLAB_LEVELS) {

@@ -18,6 +18,7 @@
 #define CXLAB_LEVELS 4
 #define CXLAB_LINE 64ull
 #define CXLAB_CHANGED 1ull /* in the low bits of a place */
+#define CXLAB_STREAMS 16
 
 /* Sizes of a cache. Sets are a power of two. */
 struct cxlab_geometry {
@@ -42,6 +43,8 @@ struct cxlab_filter {
     uint64_t counters[CXLAB_COUNTERS];
     uint64_t last;           /* the line of the last access, + 1 */
     struct cxlab_slot *slot; /* and its slot */
+    uint64_t streams[CXLAB_STREAMS]; /* lines last seen, of as many walks */
+    unsigned oldest;
     unsigned levels;
     struct cxlab_level level[CXLAB_LEVELS];
 };
@@ -168,18 +171,35 @@ static inline bool cxlab_first(struct cxlab_filter *f, uint64_t address, bool st
     return true;
 }
 
+/* Whether a line lies beside one that was seen lately: part of a walk through an array, whose
+ * lines the first cache's prefetcher brings from the next cache (assumed: always in time). */
+static inline bool cxlab_walks(struct cxlab_filter *f, uint64_t line)
+{
+    for (unsigned i = 0; i < CXLAB_STREAMS; i++) {
+        uint64_t apart = line - f->streams[i];
+        if (apart + 1 <= 2) {
+            f->streams[i] = line;
+            return true;
+        }
+    }
+    f->streams[f->oldest++ % CXLAB_STREAMS] = line;
+    return false;
+}
+
 /* After a miss of the first cache: `place` is where the line lies. */
 static inline void cxlab_missed(struct cxlab_filter *f, uint64_t address, uint64_t place, bool store)
 {
     uint64_t tag = address / CXLAB_LINE + 1, line = place / CXLAB_LINE;
     place = line * CXLAB_LINE;
     f->counters[CXLAB_FIRST_MISSES]++;
-    f->own_ps += f->level[0].is.access_ps;
+    /* Nobody waits for a look that stores or prefetchers make. */
+    uint64_t look = cxlab_walks(f, line) || store ? 0 : 1;
+    f->own_ps += look * f->level[0].is.access_ps;
     unsigned at = 1;
     for (; at < f->levels; at++) {
         struct cxlab_level *level = &f->level[at];
         struct cxlab_slot *set = cxlab_set(level, line);
-        f->own_ps += level->is.access_ps;
+        f->own_ps += look * level->is.access_ps;
         uint64_t way = cxlab_find(set, level->is.ways, line + 1);
         if (way < level->is.ways) {
             cxlab_front(set, way);

@@ -236,12 +236,7 @@ fn compile(folder: &Path, version: Version) -> Result<(), BuildError> {
         let source = write(&format!("{name}.c"), text)?;
         let mut program = Command::new("cc");
         // Without calls of memcpy and the like, a kernel is its own loop.
-        program.args([
-            "-std=gnu11",
-            "-O2",
-            "-fno-tree-vectorize",
-            "-fno-tree-loop-distribute-patterns",
-        ]);
+        program.args(["-std=gnu11", "-O3", "-fno-tree-loop-distribute-patterns"]);
         program
             .args(["-static", "-o"])
             .arg(folder.join(name))

@@ -28,3 +28,6 @@ pub mod build;
 pub mod session;
 #[cfg(target_os = "linux")]
 mod sys;
+
+#[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
+mod native;

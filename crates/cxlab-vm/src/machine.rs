@@ -20,8 +20,8 @@ pub struct Machine {
     pub memory_mib: u64,
     /// Processors.
     pub processors: u32,
-    /// Time of an instruction, in picoseconds.
-    pub cycle_ps: u64,
+    /// Time of an instruction that waits for nothing, in picoseconds.
+    pub instruction_ps: u64,
     /// Private caches of each processor, nearest first.
     pub caches: Vec<Cache>,
     /// CXL memory, in the order of its addresses.

@@ -178,10 +178,10 @@ fn memory(id: &str, bytes: u64) -> String {
 
 fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
     let mut text = format!(
-        "{},fd={},cycle={}",
+        "{},fd={},instruction={}",
         escaped(files.plugin),
         files.shared_fd,
-        machine.cycle_ps
+        machine.instruction_ps
     );
     for cache in &machine.caches {
         text.push_str(&format!(
@@ -225,7 +225,7 @@ mod tests {
         Machine {
             memory_mib: 1024,
             processors: 1,
-            cycle_ps: 500,
+            instruction_ps: 500,
             caches: vec![
                 Cache {
                     sets: 64,

@@ -87,7 +87,7 @@ pub(super) fn machine(plan: &Plan, host: usize, cpus: u32) -> Result<Machine, Fa
     let machine = Machine {
         memory_mib,
         processors: cpus,
-        cycle_ps: core.cycle.0,
+        instruction_ps: (core.cycle.0 / u64::from(core.width)).max(1),
         caches: caches.collect(),
         windows: windows.collect(),
     };

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-
 /// Guests.
 #[derive(Subcommand)]
 pub(super) enum VmCommand {

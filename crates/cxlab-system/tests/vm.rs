@@ -1,0 +1,235 @@
+//! `cxlab vm`: what it says when something is missing, and, where QEMU is installed and the guest
+//! can be built, a guest. Where not, the tests of guests say so in a line and end.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use common::{Folder, Output, cxlab, root};
+use serde_json::Value;
+
+/// Memories whose latency is known: 80 ns for the host's own, 53 ns and some more than the medium's
+/// for the devices.
+const SCENARIO: &str = r#"
+name = "two"
+[fabric]
+topology = { kind = "direct" }
+edge_link = { generation = "5", port_delay = "12 ns", propagation = "1 ns" }
+[address_map]
+ways = 1
+[[hosts]]
+name = "host"
+workload = { kind = "uniform" }
+core = { cycle = "500 ps", process_time = "0 ns", caches = [{ size = "32 KiB", access_time = "1 ns" }, { size = "256 KiB", access_time = "9 ns" }] }
+local = { capacity = "512 MiB", latency = "10 ns", memory = { kind = "fixed", latency = "60 ns" } }
+[[devices]]
+name = "near"
+capacity = "256 MiB"
+controller = { process_time = "0 ns" }
+memory = { kind = "fixed", latency = "150 ns" }
+[[devices]]
+name = "far"
+capacity = "256 MiB"
+controller = { process_time = "0 ns" }
+memory = { kind = "fixed", latency = "900 ns" }
+"#;
+
+fn refused(output: &Output, words: &[&str]) {
+    assert_eq!(output.code, Some(2), "{}", output.stderr);
+    for word in words {
+        assert!(output.stderr.contains(word), "{word}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn without_qemu_the_message_says_how_to_get_it() {
+    let folder = Folder::new("vm-qemu");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    for words in [vec!["build"], vec!["run"]] {
+        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"vm"];
+        args.extend(words.iter().map(|word| word as &dyn AsRef<_>));
+        args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
+        if words[0] == "run" {
+            args.extend([&scenario as &dyn AsRef<_>, &"--", &"stream"]);
+        }
+        refused(
+            &cxlab(&args),
+            &["/nowhere/qemu", "apt-get install qemu-system-x86"],
+        );
+    }
+}
+
+/// A program that answers as QEMU does when it is asked for its version.
+fn pretended(folder: &Folder, version: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let text = format!("#!/bin/sh\necho 'QEMU emulator version {version}'\n");
+    let path = folder.file(&format!("qemu-{version}"), text.as_bytes());
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn a_guest_that_is_not_built_and_versions_that_were_never_tried_are_refused() {
+    let folder = Folder::new("vm-image");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let dir = folder.path("nothing");
+    let run = |version: &str| {
+        let qemu = pretended(&folder, version);
+        cxlab(&[
+            &"vm", &"run", &scenario, &"--qemu", &qemu, &"--dir", &dir, &"--", &"stream",
+        ])
+    };
+    refused(&run("7.2.22"), &["no guest in", "cxlab vm build"]);
+    refused(
+        &run("8.2.0"),
+        &[
+            "found QEMU emulator version 8.2.0",
+            "allowed: QEMU 7.2 or 10.0",
+        ],
+    );
+}
+
+/// The folder with a guest, built once; `None` after a line that says why there is none.
+fn guest() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vm-guest");
+        let output = cxlab(&[&"vm", &"build", &"--dir", &dir]);
+        match output.code {
+            Some(0) => Some(dir),
+            _ => {
+                println!(
+                    "skipped: no guest can be built here: {}",
+                    output.stderr.trim()
+                );
+                None
+            }
+        }
+    });
+    built.as_deref()
+}
+
+/// The report of programs that ran in a guest.
+fn run(folder: &Folder, scenario: &Path, program: &[&str], options: &[&str]) -> Option<Value> {
+    let dir = guest()?;
+    let out = folder.path("out");
+    let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![
+        &"vm",
+        &"run",
+        &scenario,
+        &"--timeout",
+        &"280",
+        &"--dir",
+        &dir,
+        &"--out",
+        &out,
+    ];
+    args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
+    args.push(&"--");
+    args.extend(program.iter().map(|word| word as &dyn AsRef<_>));
+    let output = cxlab(&args);
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
+    Some(serde_json::from_str(&text).unwrap())
+}
+
+/// The number after some words in the output of each run.
+fn numbers(report: &Value, words: &str) -> Vec<f64> {
+    let runs = report["runs"].as_array().unwrap();
+    let number = |run: &Value| {
+        let lines = run["output"].as_array().unwrap();
+        let found = lines
+            .iter()
+            .find_map(|line| line.as_str()?.strip_prefix(words));
+        let word = found.unwrap().split_whitespace().next().unwrap();
+        word.parse().unwrap()
+    };
+    runs.iter().map(number).collect()
+}
+
+/// 10 ns of looking into the caches before what is asked of memory, three instructions of 0.25 ns a
+/// step, and one line in eight still in the second cache.
+#[test]
+fn a_guest_makes_regions_of_the_scenarios_devices_and_sees_their_latencies() {
+    let folder = Folder::new("vm-boot");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let Some(report) = run(&folder, &scenario, &["chase", "2048", "20000"], &[]) else {
+        return;
+    };
+    assert_eq!(report["regions"].as_array().unwrap().len(), 2, "{report:#}");
+    assert_eq!(report["fast_windows"], 2);
+    assert_eq!(report["guest_clock_is_simulated"], true, "{report:#}");
+    let seen = numbers(&report, "chase ");
+    let misses = 1.0 - 256.0 / 2048.0;
+    for (seen, memory) in seen.iter().zip([80.0, 203.2, 953.2]) {
+        let wanted = 0.75 + 10.0 + misses * memory;
+        assert!((seen / wanted - 1.0).abs() < 0.1, "{seen} for {wanted}");
+    }
+    for run in report["runs"].as_array().unwrap() {
+        let (guest, simulated) = (run["guest_s"].as_f64(), run["simulated_s"].as_f64());
+        let apart = guest.unwrap() / simulated.unwrap();
+        assert!((apart - 1.0).abs() < 0.02, "{run:#}");
+    }
+}
+
+#[test]
+#[ignore = "minutes: make test-all"]
+fn stream_and_chase_order_the_memories_of_the_pool_as_cxl_ssd_sim_does() {
+    let folder = Folder::new("vm-pool");
+    let scenario = root().join("scenarios/vm-pool.toml");
+    let Some(report) = run(&folder, &scenario, &["stream"], &[]) else {
+        return;
+    };
+    for kernel in ["copy", "scale", "add", "triad"] {
+        let [local, dram, cached, ssd] = numbers(&report, &format!("stream {kernel} "))[..] else {
+            panic!("{report:#}");
+        };
+        let text = format!("{kernel}: {local} {dram} {cached} {ssd}");
+        assert!(local > dram, "{text}");
+        assert!((cached / dram - 1.0).abs() < 0.35, "{text}");
+        assert!(ssd * 50.0 < cached, "{text}");
+    }
+    let report = run(&folder, &scenario, &["chase"], &[]).unwrap();
+    let [local, dram, cached, ssd] = numbers(&report, "chase ")[..] else {
+        panic!("{report:#}");
+    };
+    assert!(
+        local < dram && (cached / dram - 1.0).abs() < 0.2,
+        "{local} {dram} {cached}"
+    );
+    assert!(ssd > 100.0 * cached, "{cached} {ssd}");
+}
+
+#[test]
+#[ignore = "minutes: make test-all"]
+fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
+    let folder = Folder::new("vm-switch");
+    let text = SCENARIO
+        .replace("kind = \"direct\"", "kind = \"chain\", switches = 1")
+        .replace("ways = 1", "ways = 2")
+        .replace("latency = \"900 ns\"", "latency = \"150 ns\"");
+    let scenario = folder.file("s.toml", text.as_bytes());
+    let options = ["--memory", "near+far"];
+    let program = [
+        "sh",
+        "-c",
+        "cxl list -R | grep interleave_ways; cat /cxlab/argv | wc -c",
+    ];
+    let Some(report) = run(&folder, &scenario, &program, &options) else {
+        return;
+    };
+    let output = report["runs"][0]["output"].to_string();
+    assert!(output.contains("\\\"interleave_ways\\\":2"), "{output}");
+    let pools = report["runs"][0]["pools"].as_array().unwrap();
+    let read = |at: usize| pools[at]["bytes_read"].as_u64().unwrap();
+    assert!(
+        read(1) > 0 && read(2) > 0,
+        "both devices are used: {report:#}"
+    );
+    let printf = ["/usr/bin/printf", "from this machine\\n"];
+    let report = run(&folder, &scenario, &printf, &options).unwrap();
+    assert_eq!(report["runs"][0]["output"][0], "from this machine");
+}

@@ -1,0 +1,243 @@
+//! The plugin's caches and ring, compiled and run without QEMU, against the same caches written
+//! plainly here.
+
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::ring::{Counters, Kind, Record, Shared, WORDS};
+use crate::sys::{SharedWords, end_with_us};
+
+/// A draw, as `drive.c` makes it.
+struct Drawn {
+    state: u64,
+    line: u64,
+}
+
+/// A line in a cache: of the program, in memory, and whether it was changed.
+type Line = (u64, u64, bool);
+
+/// Two caches, sets of lines, the newest first.
+struct Plain {
+    own_ps: u64,
+    first: Vec<Vec<Line>>,
+    second: Vec<Vec<Line>>,
+    ways: usize,
+    walks: Vec<u64>,
+    oldest: usize,
+    records: Vec<Record>,
+    counters: Counters,
+}
+
+impl Plain {
+    fn post(&mut self, place: u64, kind: u64) {
+        self.records.push(Record {
+            at_ps: self.own_ps,
+            what: place | kind,
+        });
+    }
+
+    fn access(&mut self, address: u64, place: u64, store: bool) {
+        self.counters.accesses += 1;
+        let (line, place) = (address / 64, place & !63);
+        let sets = self.first.len() as u64;
+        let set = &mut self.first[(line % sets) as usize];
+        if let Some(at) = set.iter().position(|one| one.0 == line) {
+            let mut found = set.remove(at);
+            found.2 |= store;
+            set.insert(0, found);
+            return;
+        }
+        self.counters.first_misses += 1;
+        let near = |walk: &u64| walk.abs_diff(place / 64) <= 1;
+        let walk = self.walks.iter().position(near);
+        let at = walk.unwrap_or_else(|| {
+            self.oldest += 1;
+            (self.oldest - 1) % 16
+        });
+        self.walks[at] = place / 64;
+        let looks = walk.is_none() && !store;
+        self.own_ps += if looks { 8000 } else { 0 };
+        self.second(place, store);
+        let set = &mut self.first[(line % sets) as usize];
+        set.insert(0, (line, place, store));
+        if set.len() > self.ways
+            && let Some((_, place, true)) = set.pop()
+        {
+            self.write_back(place);
+        }
+    }
+
+    fn second(&mut self, place: u64, store: bool) {
+        let at = (place / 64) as usize % self.second.len();
+        let set = &mut self.second[at];
+        if let Some(found) = set.iter().position(|one| one.1 == place) {
+            let line = set.remove(found);
+            set.insert(0, line);
+            return;
+        }
+        self.counters.misses += 1;
+        self.post(place, u64::from(store));
+        let set = &mut self.second[at];
+        set.insert(0, (0, place, false));
+        if set.len() > self.ways
+            && let Some((_, old, true)) = set.pop()
+        {
+            self.post(old, 2);
+        }
+    }
+
+    fn write_back(&mut self, place: u64) {
+        let at = (place / 64) as usize % self.second.len();
+        match self.second[at].iter_mut().find(|one| one.1 == place) {
+            Some(line) => line.2 = true,
+            None => self.post(place, 2),
+        }
+    }
+}
+
+/// The records and counters that the plugin must give.
+fn expected(accesses: u64, sets: usize, ways: usize, lines: u64) -> (Vec<Record>, Counters) {
+    let mut plain = Plain {
+        own_ps: 0,
+        first: vec![Vec::new(); sets],
+        second: vec![Vec::new(); 8 * sets],
+        ways,
+        walks: vec![0; 16],
+        oldest: 0,
+        records: Vec::new(),
+        counters: Counters::default(),
+    };
+    let mut drawn = Drawn {
+        state: 88_172_645_463_325_252,
+        line: 0,
+    };
+    plain.post(64, 3);
+    for number in 0..accesses {
+        drawn.state ^= drawn.state << 13;
+        drawn.state ^= drawn.state >> 7;
+        drawn.state ^= drawn.state << 17;
+        drawn.line = match number % 8 {
+            7 => drawn.line + 1,
+            _ => (drawn.state >> 8) % lines,
+        };
+        let address = drawn.line * 64 + (drawn.state & 63);
+        plain.own_ps += 250;
+        let place = (address ^ (5 << 12)) | 1 << 63;
+        plain.access(address, place, drawn.state >> 40 & 1 == 1);
+    }
+    plain.post(128, 3);
+    (plain.records, plain.counters)
+}
+
+/// The program, compiled into a folder of its own; `None` without a compiler.
+fn compiled(name: &str) -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = std::env::temp_dir().join(format!("cxlab-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("drive");
+    let done = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root.join("../../adapters/qemu"))
+        .arg("-o")
+        .arg(&program)
+        .arg(root.join("src/native/drive.c"))
+        .status();
+    match done {
+        Ok(status) => {
+            assert!(status.success(), "drive.c does not compile");
+            Some(program)
+        }
+        Err(error) => {
+            println!("skipped: cc cannot be run ({error})");
+            None
+        }
+    }
+}
+
+fn started(program: &Path, words: &SharedWords, numbers: [u64; 4]) -> Child {
+    let mut command = Command::new(program);
+    command.arg(words.fd().to_string());
+    command.args(numbers.map(|number| number.to_string()));
+    end_with_us(&mut command);
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// Takes every record until the second mark. The ring is small, so the program waits often.
+fn drained(shared: Shared<'_>, mut each: impl FnMut(Record)) -> Counters {
+    let lane = shared.lane(1);
+    let mut tail = 0;
+    loop {
+        while tail < lane.head() {
+            let record = lane.record(tail);
+            each(record);
+            if record.kind() == Kind::Mark && record.mark() == 2 {
+                let counters = lane.counters();
+                lane.charge(0, tail + 1);
+                return counters;
+            }
+            tail += 1;
+            lane.charge(0, tail);
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_plugin_tells_of_every_miss_and_write_back_in_order_and_of_nothing_else() {
+    let Some(program) = compiled("filter") else {
+        return;
+    };
+    for (accesses, sets, ways, lines) in [
+        (60_000, 4, 2, 400),
+        (60_000, 16, 3, 100),
+        (90_000, 64, 1, 1 << 20),
+    ] {
+        let words = SharedWords::new(WORDS).unwrap();
+        let shared = Shared::new(words.words()).unwrap();
+        let mut child = started(&program, &words, [accesses, sets, ways, lines]);
+        let mut records = Vec::new();
+        let counters = drained(shared, |record| records.push(record));
+        assert!(child.wait().unwrap().success());
+        let (wanted, counts) = expected(accesses, sets as usize, ways as usize, lines);
+        assert!(wanted.len() > 1000, "{} records", wanted.len());
+        let differs = records
+            .iter()
+            .zip(&wanted)
+            .position(|(one, other)| one != other);
+        assert_eq!(differs, None, "{sets} sets of {ways}, {lines} lines");
+        assert_eq!(records.len(), wanted.len());
+        assert_eq!(counters, counts);
+    }
+    let _ = std::fs::remove_dir_all(program.parent().unwrap());
+}
+
+/// How fast the caches and the ring are. Nothing is asserted of a time.
+#[test]
+#[ignore = "measures: cargo test --release -p cxlab-vm rate -- --ignored --nocapture"]
+fn rate_of_the_filter() {
+    let Some(program) = compiled("rate") else {
+        return;
+    };
+    for (name, lines) in [
+        ("all in the first cache", 256),
+        ("half in the second", 2048),
+        ("mostly misses", 1 << 20),
+    ] {
+        let words = SharedWords::new(WORDS).unwrap();
+        let shared = Shared::new(words.words()).unwrap();
+        let accesses = 20_000_000;
+        let child = started(&program, &words, [accesses, 64, 8, lines]);
+        let mut records = 0u64;
+        drained(shared, |_| records += 1);
+        let said = child.wait_with_output().unwrap().stdout;
+        let seconds: f64 = String::from_utf8_lossy(&said).trim().parse().unwrap();
+        println!(
+            "{name}: {:.0} M accesses/s, {:.1} M records/s",
+            accesses as f64 / seconds / 1e6,
+            records as f64 / seconds / 1e6
+        );
+    }
+    let _ = std::fs::remove_dir_all(program.parent().unwrap());
+}
