@@ -30,7 +30,7 @@ demo: build ## Replay the shipped trace; print the table, write report and pictu
 
 # The order is that of cost: what fails quickly fails first.
 .PHONY: test
-test: need-rust need-python need-lints have-valgrind ## All checks: format, lints, tests, licences, documentation
+test: need-rust need-python need-lints have-valgrind look-for-qemu ## All checks: format, lints, tests, licences, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --no-fail-fast
@@ -58,7 +58,7 @@ wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` instal
 		echo "error: the wheel is larger than 15 MB" >&2; exit 1; }
 
 .PHONY: test-all
-test-all: need-rust have-valgrind ## The slow suites too, optimised
+test-all: need-rust have-valgrind have-qemu ## The slow suites too, optimised
 	$(CARGO) test --workspace --profile slow-tests --locked --no-fail-fast -- --include-ignored
 
 .PHONY: deny
@@ -136,3 +136,21 @@ have-valgrind:
 	command -v valgrind >/dev/null \
 		|| echo "skipped: the tests that capture a program, because valgrind is not installed" \
 			"and cannot be installed from here (as root: apt-get install valgrind)"
+
+# Only guests need QEMU. It is not installed for `make test`, which boots one where it is there.
+.PHONY: have-qemu
+have-qemu:
+	@command -v qemu-system-x86_64 >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing QEMU, for the tests that boot a guest"; \
+		install="timeout 300 apt-get install -y -qq --no-install-recommends qemu-system-x86"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		{ $$install || { timeout 300 apt-get update -qq && $$install; }; } >/dev/null 2>&1 || true; \
+	fi; \
+	$(MAKE) look-for-qemu
+
+.PHONY: look-for-qemu
+look-for-qemu:
+	@command -v qemu-system-x86_64 >/dev/null \
+		|| echo "skipped: the tests that boot a guest, because qemu-system-x86_64 is not installed" \
+			"(on Debian: apt-get install qemu-system-x86)"

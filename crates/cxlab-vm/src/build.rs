@@ -58,6 +58,8 @@ pub struct Options {
     pub qemu: String,
     /// The kernel's package.
     pub kernel: String,
+    /// Build also what is there already.
+    pub again: bool,
 }
 
 /// Why nothing was built.
@@ -168,6 +170,13 @@ pub fn qemu_version(qemu: &str) -> Result<Version, BuildError> {
 pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, BuildError> {
     let version = qemu_version(&options.qemu)?;
     let folder = &options.folder;
+    let asked = format!("package {}", options.kernel);
+    if !options.again
+        && let Ok(image) = Image::open(folder, version)
+        && image.stamp.lines().any(|line| line == asked)
+    {
+        return Ok(image);
+    }
     let unpacked = folder.join("root");
     let _ = fs::remove_file(folder.join(STAMP));
     match fs::remove_dir_all(&unpacked) {
@@ -188,7 +197,7 @@ pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, Bui
     }
     tell("packing");
     let release = pack(folder, &unpacked)?;
-    let stamp = format!("{}\nkernel {release}\n", first_line(version));
+    let stamp = format!("{}\n{asked}\nkernel {release}\n", first_line(version));
     let path = folder.join(STAMP);
     fs::write(&path, &stamp).map_err(|error| output(&path, error))?;
     Ok(Image {

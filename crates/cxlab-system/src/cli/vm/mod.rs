@@ -38,6 +38,9 @@ pub(super) struct BuildArgs {
         default_value = "linux-image-cloud-amd64"
     )]
     kernel: String,
+    /// Build also what is there already, from what packages are now
+    #[arg(long)]
+    again: bool,
 }
 
 #[derive(Args)]

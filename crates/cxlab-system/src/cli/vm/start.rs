@@ -66,6 +66,7 @@ fn make(args: &BuildArgs) -> Result<(), Failure> {
         folder: folder(&args.common)?,
         qemu: args.common.qemu.clone(),
         kernel: args.kernel.clone(),
+        again: args.again,
     };
     let quiet = args.common.quiet;
     let mut tell = |what: &str| {
