@@ -29,8 +29,13 @@ impl RootPorts {
     /// Whether as many messages wait for links as may before issuing stops.
     #[inline]
     pub fn is_full(&self) -> bool {
-        let waiting: usize = self.outboxes.iter().map(Outbox::len).sum();
-        waiting >= self.limit
+        self.waiting() >= self.limit
+    }
+
+    /// Messages that wait for links.
+    #[inline]
+    pub fn waiting(&self) -> usize {
+        self.outboxes.iter().map(Outbox::len).sum()
     }
 
     /// Sends a message towards its destination, or keeps it until it can go.

@@ -57,6 +57,8 @@ pub(super) struct Entry {
     pub(super) asked: bool,
     /// It asks for a line of the device's own memory to be left by the host.
     pub(super) flip: bool,
+    /// Pushes behind the first that went to the host with it.
+    pub(super) with: u32,
 }
 
 impl Default for Entry {
@@ -71,6 +73,7 @@ impl Default for Entry {
             used: false,
             flip: false,
             asked: false,
+            with: 0,
         }
     }
 }
@@ -295,6 +298,7 @@ impl Accelerator {
             used: true,
             flip: false,
             asked: false,
+            with: 0,
         };
         match slot {
             Some(slot) => {
@@ -336,6 +340,7 @@ impl Accelerator {
             used: true,
             flip: false,
             asked: false,
+            with: 0,
         };
         self.leaving.push(id);
         for action in actions.iter() {
@@ -376,9 +381,15 @@ impl Accelerator {
 
     /// The access that an entry was made for, if it was made for one that still waits.
     pub(super) fn take_first(&mut self, id: u32) -> Option<Waiter> {
+        let asked = std::mem::take(&mut self.entries[id as usize].asked);
+        asked.then(|| self.take_next(id)).flatten()
+    }
+
+    /// The first access that waits.
+    pub(super) fn take_next(&mut self, id: u32) -> Option<Waiter> {
         let entry = &mut self.entries[id as usize];
         let place = entry.first;
-        if place == NONE || !std::mem::take(&mut entry.asked) {
+        if place == NONE {
             return None;
         }
         let waiter = self.waiters[place as usize];
@@ -409,6 +420,28 @@ impl Accelerator {
         if access.kind.writes() {
             self.changed(ctx, access.line());
         }
+    }
+
+    /// The host pulls a line that is written into it: the access that it was asked for takes effect.
+    /// While a push waits for the pull its bytes lie in a buffer of the line's size, so that
+    /// pushes of the same line that have come since go with it.
+    pub(super) fn pulled(&mut self, id: u32) {
+        let mut place = self.entries[id as usize].first;
+        let mut count: u32 = 0;
+        while place != NONE {
+            let Waiter { access, next, .. } = self.waiters[place as usize];
+            if count > 0 && access.kind != AccessKind::Push {
+                break;
+            }
+            self.perform(&access, false);
+            count += 1;
+            place = if access.kind == AccessKind::Push {
+                next
+            } else {
+                NONE
+            };
+        }
+        self.entries[id as usize].with = count.saturating_sub(1);
     }
 
     /// An access takes effect. `holds`: the line is in the cache, and not on its way to the host.

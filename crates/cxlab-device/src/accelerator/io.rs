@@ -3,7 +3,8 @@
 //! The engine takes one descriptor after the other; several are under way at once. A descriptor
 //! that reads asks for its bytes in requests of limited size, as many at once as there are tags,
 //! and is done when the last have passed the datapath. One that writes sends its bytes and then
-//! reads nothing, which the host answers when all has been written: that is its acknowledgement.
+//! reads nothing, which the host answers when all has been written: that is its acknowledgement. A
+//! posted one has none, and is done when its bytes have passed the datapath.
 
 use std::collections::VecDeque;
 
@@ -70,6 +71,9 @@ pub(super) struct Io {
 
 /// Tags of writes in turn.
 const WRITE_TAGS: u32 = 1 << 12;
+
+/// Transactions that wait for the link before the engine holds further writes back.
+const MOST_WAITING: usize = 1 << 10;
 
 impl Io {
     pub(super) fn new(tags: u32) -> Io {
@@ -258,7 +262,9 @@ impl Accelerator {
             }
             let sent = match descriptor.direction {
                 Direction::ToDevice => self.ask_bytes(ctx, number, &descriptor),
-                Direction::ToHost => self.send_bytes(ctx, number, &descriptor),
+                Direction::ToHost | Direction::ToHostPosted => {
+                    self.send_bytes(ctx, number, &descriptor)
+                }
             };
             if !sent {
                 return;
@@ -313,7 +319,19 @@ impl Accelerator {
     ) -> bool {
         let now = ctx.now().0;
         if descriptor.begun == descriptor.bytes {
-            return self.ask_acknowledgement(ctx, number);
+            return match descriptor.direction {
+                Direction::ToHostPosted => {
+                    self.io.active.pop_front();
+                    self.finish(ctx, number, descriptor, self.io.path_free.max(now));
+                    true
+                }
+                _ => self.ask_acknowledgement(ctx, number),
+            };
+        }
+        if self.roots.waiting() >= MOST_WAITING {
+            // The link is behind: what waits for it may not outgrow the tags of writes.
+            self.wake_engine(ctx, now + self.path_ps(self.params.dma.payload.0));
+            return false;
         }
         if self.io.path_free > now {
             self.wake_engine(ctx, self.io.path_free);
@@ -410,24 +428,33 @@ impl Accelerator {
         self.end_translation(ctx, epoch);
         self.io.free.push(message.tag);
         self.io.descriptors[number] = Some(descriptor);
-        let done = match descriptor.direction {
-            Direction::ToDevice => descriptor.come == descriptor.bytes,
-            Direction::ToHost => true,
-        };
-        if done {
-            self.io.descriptors[number] = None;
-            self.io.descriptors_done += 1;
-            let after = self.cycles(self.params.dma.completion_cycles);
-            let at = match descriptor.direction {
-                Direction::ToDevice => SimTime(self.io.path_free) + after,
-                Direction::ToHost => SimTime(now) + after,
-            };
-            let size = descriptor.bytes.min(8) as u8;
-            let value = self.lanes.image().read(Hpa(descriptor.device), size);
-            self.lanes.set_value(descriptor.op, value);
-            ctx.wake_at(at, OP | descriptor.op);
+        match descriptor.direction {
+            Direction::ToDevice if descriptor.come == descriptor.bytes => {
+                self.finish(ctx, number, &descriptor, self.io.path_free);
+            }
+            Direction::ToDevice => {}
+            Direction::ToHost | Direction::ToHostPosted => {
+                self.finish(ctx, number, &descriptor, now);
+            }
         }
         self.work(ctx);
+    }
+
+    /// The last of a descriptor's transactions is over at `at`; its thread hears of it later.
+    fn finish(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: usize,
+        descriptor: &Descriptor,
+        at: u64,
+    ) {
+        self.io.descriptors[number] = None;
+        self.io.descriptors_done += 1;
+        let size = descriptor.bytes.min(8) as u8;
+        let value = self.lanes.image().read(Hpa(descriptor.device), size);
+        self.lanes.set_value(descriptor.op, value);
+        let after = self.cycles(self.params.dma.completion_cycles);
+        ctx.wake_at(SimTime(at) + after, OP | descriptor.op);
     }
 
     pub(super) fn send_io(

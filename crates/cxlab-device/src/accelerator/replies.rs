@@ -136,11 +136,7 @@ impl Accelerator {
                 self.send(ctx, line, Opcode::D2hData, id, &to, false);
             }
             (Action::WriteData, Some(message)) => {
-                let first = self.entries[id as usize].first;
-                if first != NONE {
-                    let access = self.waiters[first as usize].access;
-                    self.perform(&access, false);
-                }
+                self.pulled(id);
                 self.send(ctx, line, Opcode::D2hData, id, message, false);
             }
             (Action::EvictData, Some(message)) => {
@@ -171,11 +167,28 @@ impl Accelerator {
         }
     }
 
-    /// The access that an entry was made for is answered by a message.
+    /// The access that an entry was made for is answered by a message, and what went with it.
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, performs: bool) {
-        let Some(Waiter { access, begun, .. }) = self.take_first(id) else {
+        let Some(first) = self.take_first(id) else {
             return;
         };
+        self.answered(ctx, id, first, message, performs);
+        for _ in 0..std::mem::take(&mut self.entries[id as usize].with) {
+            if let Some(next) = self.take_next(id) {
+                self.answered(ctx, id, next, message, performs);
+            }
+        }
+    }
+
+    fn answered(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        waiter: Waiter,
+        message: &Message,
+        performs: bool,
+    ) {
+        let Waiter { access, begun, .. } = waiter;
         let now = ctx.now();
         let mut at = now;
         if access.kind == AccessKind::Atomic {

@@ -32,8 +32,11 @@ pub enum AtomicKind {
 pub enum Direction {
     /// From the host's memory to the device (a DMA read).
     ToDevice,
-    /// From the device to the host's memory (a DMA write).
+    /// From the device to the host's memory (a DMA write), done when the host has acknowledged it.
     ToHost,
+    /// The same, done when the engine has sent the bytes (a posted write): the device's buffer is
+    /// free again, and memory may not have them yet. Later transfers of the device do not pass it.
+    ToHostPosted,
 }
 
 /// One operation of a thread. Each is answered with a value, 0 where none is named.
@@ -133,7 +136,7 @@ pub enum ThreadOp {
     /// Done when all earlier operations of the thread are; later ones begin after it.
     Fence,
     /// Moves bytes between the host's memory and the device's by its DMA engine; done when all
-    /// have been written (for a write: acknowledged). Only on accelerators. Value: the first up to
+    /// have been written (for a write: acknowledged, or sent if it is posted). Only on accelerators. Value: the first up to
     /// 8 bytes moved, as a number.
     Dma {
         /// Which way.
@@ -265,6 +268,16 @@ impl ThreadOp {
         pairs
             .into_iter()
             .any(|one| theirs.iter().flatten().any(|other| overlap(*one, *other)))
+    }
+
+    /// Whether it may begin at once and takes effect only after an earlier operation of the same
+    /// thread: transfers behind a posted write.
+    pub fn is_behind(self, earlier: ThreadOp) -> bool {
+        let posted = |op| {
+            let direction = Direction::ToHostPosted;
+            matches!(op, ThreadOp::Dma { direction: found, .. } if found == direction)
+        };
+        matches!(self, ThreadOp::Dma { .. }) && posted(earlier)
     }
 
     fn is_mmio(self) -> bool {

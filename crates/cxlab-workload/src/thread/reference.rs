@@ -173,7 +173,7 @@ fn choose(
             let waits = pending
                 .iter()
                 .take(*at)
-                .any(|(_, earlier)| op.follows(*earlier));
+                .any(|(_, earlier)| op.follows(*earlier) || op.is_behind(*earlier));
             !waits && machine.can(op)
         };
         if let Some(at) = places.find(free) {
@@ -266,7 +266,7 @@ impl Machine<'_> {
             } => {
                 let (from, to) = match direction {
                     Direction::ToDevice => (host_addr, device_addr),
-                    Direction::ToHost => (device_addr, host_addr),
+                    Direction::ToHost | Direction::ToHostPosted => (device_addr, host_addr),
                 };
                 self.image.copy(Hpa(from), Hpa(to), bytes);
                 self.image.read(Hpa(to), bytes.min(8) as u8)

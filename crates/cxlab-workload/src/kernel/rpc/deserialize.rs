@@ -8,7 +8,7 @@ use cxlab_engine::units::LINE_BYTES;
 use super::object::Reader;
 use super::{ALIGN, BUFFER, Job, Method};
 use crate::rpc::{Message, Object, Part, Piece};
-use crate::thread::{Direction, Handle, Window, scratch};
+use crate::thread::{Direction, Handle, Value, Window, scratch};
 
 /// The phases.
 const DESERIALIZE: u8 = 0;
@@ -20,29 +20,31 @@ const TAIL: u32 = 0;
 /// Fields that the host has under way. *Assumed.*
 const HOST_AHEAD: usize = 16;
 
-/// The card's thread.
-pub(super) async fn card(job: Arc<Job>, t: Handle) {
+/// Words of the card that its decoder and what pushes for it share: parts decoded, and pushed.
+const DECODED: u64 = scratch(0);
+const PUSHED: u64 = scratch(0) + LINE_BYTES;
+
+/// RpcNIC's thread: decodes fields into buffers that go by DMA.
+pub(super) async fn rpc_nic(job: Arc<Job>, t: Handle) {
     t.mark(DESERIALIZE);
     let mut free = 0;
+    let mut out = Buffers {
+        window: Window::new(job.params.buffers as usize),
+        turn: 0,
+    };
     for number in 0..job.count() {
-        match job.params.method {
-            Method::RpcNic => {
-                while free + job.places() <= number {
-                    free = t.mmio_await(0, TAIL, free).await;
-                }
-            }
-            _ => job.wait_for_room(&t, &mut free, number).await,
+        while free + job.places() <= number {
+            free = t.mmio_await(0, TAIL, free).await;
         }
-        let kind = job.kind(number);
-        // What is wrong with the bytes shows in the message that comes out.
-        let message = Message::decode(&job.bench.schema, kind, &job.wires[kind]);
-        let message = message.unwrap_or_default();
-        match job.params.method {
-            Method::RpcNic => by_dma(&job, &t, number, &message).await,
-            _ => by_push(&job, &t, number, &message).await,
-        }
+        by_dma(&job, &t, number, &mut out).await;
         t.count(1);
     }
+}
+
+/// The message that the bytes of a number mean. What is wrong with them shows in what comes out.
+fn decoded(job: &Job, number: u64) -> Message {
+    let kind = job.kind(number);
+    Message::decode(&job.bench.schema, kind, &job.wires[kind]).unwrap_or_default()
 }
 
 /// The entry of the ring that announces a message.
@@ -67,69 +69,128 @@ async fn decode(job: &Job, t: &Handle, piece: &Piece, offset: usize, bytes: usiz
     }
 }
 
-/// CXL-NIC: pushes each field when it is decoded, then stores the entry.
-async fn by_push(job: &Job, t: &Handle, number: u64, message: &Message) {
+/// The object that a CXL-NIC makes of a message, each of its parts at the beginning of a line.
+fn pushed_object(job: &Job, number: u64) -> Object {
     let (schema, kind) = (&job.bench.schema, job.kind(number));
-    let object = job
-        .layout
-        .scattered(schema, kind, message, job.object(number), LINE_BYTES);
-    let mut window = Window::new(job.params.outstanding as usize);
-    for piece in &object.pieces {
-        for (turn, part) in piece.bytes.chunks(BUFFER as usize).enumerate() {
-            let offset = turn * BUFFER as usize;
-            decode(job, t, piece, offset, part.len()).await;
-            window.room().await;
-            window.add(t.push(piece.addr + offset as u64, part));
+    let (message, at) = (decoded(job, number), job.object(number));
+    job.layout.scattered(schema, kind, &message, at, LINE_BYTES)
+}
+
+/// What is pushed of an object at once: a piece, of which it is a part, and where in it.
+fn parts(object: &Object) -> impl Iterator<Item = (&Piece, usize, &[u8])> {
+    object.pieces.iter().flat_map(|piece| {
+        let parts = piece.bytes.chunks(BUFFER as usize).enumerate();
+        parts.map(move |(turn, part)| (piece, turn * BUFFER as usize, part))
+    })
+}
+
+/// CXL-NIC, its decoder: runs ahead of the pushes by as many parts as may be under way.
+pub(super) async fn decoder(job: Arc<Job>, t: Handle) {
+    t.mark(DESERIALIZE);
+    let (mut free, mut done, mut pushed) = (0, 0, 0);
+    for number in 0..job.count() {
+        job.wait_for_room(&t, &mut free, number).await;
+        let object = pushed_object(&job, number);
+        for (piece, offset, part) in parts(&object) {
+            while done >= pushed + job.params.outstanding {
+                pushed = t.await_change(PUSHED, pushed).await;
+            }
+            decode(&job, &t, piece, offset, part.len()).await;
+            done += 1;
+            t.store(DECODED, done);
         }
     }
-    window.drain().await;
-    t.write_range(job.entry(number), &entry(number, object.root))
-        .await;
+}
+
+/// CXL-NIC, beside its decoder: pushes each part when it is decoded; when all of a message are in
+/// the host, it stores the entry, and goes on with the next message.
+pub(super) async fn pusher(job: Arc<Job>, t: Handle) {
+    t.mark(DESERIALIZE);
+    let (mut ready, mut next) = (0, 0);
+    for number in 0..job.count() {
+        let object = pushed_object(&job, number);
+        let mut window = Window::new(job.params.outstanding as usize);
+        for (piece, offset, part) in parts(&object) {
+            while ready <= next {
+                ready = t.await_change(DECODED, ready).await;
+            }
+            next += 1;
+            window.room().await;
+            window.add(t.push(piece.addr + offset as u64, part));
+            t.store(PUSHED, next);
+        }
+        window.drain().await;
+        t.write_range(job.entry(number), &entry(number, object.root));
+        t.count(1);
+    }
+}
+
+/// RpcNIC's buffers of 4 KiB: those that the engine has not sent, and the next to be filled.
+struct Buffers<'t> {
+    window: Window<Value<'t>>,
+    turn: u64,
+}
+
+impl<'t> Buffers<'t> {
+    /// Where the buffer begins that is being filled.
+    fn at(&self) -> u64 {
+        scratch(0) + self.turn * BUFFER
+    }
+
+    /// Hands the buffer over to the engine. It is free again when its bytes have left, which
+    /// needs no acknowledgement of the host's.
+    fn send(&mut self, t: &'t Handle, job: &Job, to: u64, bytes: u64) {
+        self.window
+            .add(t.dma(Direction::ToHostPosted, to, self.at(), bytes));
+        self.turn = (self.turn + 1) % job.params.buffers;
+    }
 }
 
 /// RpcNIC: appends fields to a buffer, which goes by DMA when it is full or the message complete;
-/// when all is written, so does the entry.
-async fn by_dma(job: &Job, t: &Handle, number: u64, message: &Message) {
+/// the entry goes behind, and posted writes keep their order.
+async fn by_dma<'t>(job: &Job, t: &'t Handle, number: u64, out: &mut Buffers<'t>) {
     let (schema, kind) = (&job.bench.schema, job.kind(number));
-    let object = job
-        .layout
-        .appended(schema, kind, message, job.object(number), ALIGN);
-    append(job, t, &object, job.object(number)).await;
-    let announce = scratch(0) + job.params.buffers * BUFFER;
+    let (message, at) = (decoded(job, number), job.object(number));
+    let object = job.layout.appended(schema, kind, &message, at, ALIGN);
+    append(job, t, &object, at, out).await;
+    let place = number % job.places() * LINE_BYTES;
+    let announce = scratch(0) + job.params.buffers * BUFFER + place;
     t.write_range(announce, &entry(number, object.root)).await;
-    t.dma(Direction::ToHost, job.entry(number), announce, 16)
-        .await;
+    let to = job.entry(number);
+    if number + 1 < job.count() {
+        t.dma(Direction::ToHostPosted, to, announce, 16);
+    } else {
+        // The phase ends when the last has been written.
+        t.dma(Direction::ToHost, to, announce, 16).await;
+    }
 }
 
 /// Sends the pieces of an object through the buffers.
-async fn append(job: &Job, t: &Handle, object: &Object, first: u64) {
-    let mut window = Window::new(job.params.buffers as usize);
-    let (mut start, mut fill, mut turn) = (first, 0, 0);
+async fn append<'t>(job: &Job, t: &'t Handle, object: &Object, first: u64, out: &mut Buffers<'t>) {
+    let (mut start, mut fill) = (first, 0);
+    out.window.room().await;
     for piece in &object.pieces {
         fill += piece.addr - (start + fill);
         let mut rest = &piece.bytes[..];
         while !rest.is_empty() || fill >= BUFFER {
             if fill >= BUFFER {
-                let buffer = scratch(0) + turn * BUFFER;
-                window.add(t.dma(Direction::ToHost, start, buffer, BUFFER));
-                window.room().await;
-                turn = (turn + 1) % job.params.buffers;
+                out.send(t, job, start, BUFFER);
+                out.window.room().await;
                 (start, fill) = (start + BUFFER, fill - BUFFER);
             }
             let part = rest.len().min((BUFFER - fill) as usize);
             if part > 0 {
                 let offset = piece.bytes.len() - rest.len();
                 decode(job, t, piece, offset, part).await;
-                t.write_range(scratch(0) + turn * BUFFER + fill, &rest[..part]);
+                t.write_range(out.at() + fill, &rest[..part]);
             }
             fill += part as u64;
             rest = &rest[part..];
         }
     }
     if fill > 0 {
-        window.add(t.dma(Direction::ToHost, start, scratch(0) + turn * BUFFER, fill));
+        out.send(t, job, start, fill);
     }
-    window.drain().await;
 }
 
 /// The host's thread: reads each object, then frees its place.
@@ -139,8 +200,8 @@ pub(super) async fn host(job: Arc<Job>, t: Handle) {
         let entry = job.entry(number);
         t.await_change(entry, job.before(number)).await;
         let root = t.load(entry + 8).await;
-        let mut reader = Reader::host(&t, &job, HOST_AHEAD);
-        let message = reader.read(job.kind(number), root).await;
+        let reader = Reader::host(&t, &job, HOST_AHEAD);
+        let (message, _) = reader.read(job.kind(number), root).await;
         job.judge(number, &message);
         match job.params.method {
             Method::RpcNic => t.mmio_write(0, TAIL, number + 1).await,

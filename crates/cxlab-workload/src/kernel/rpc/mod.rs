@@ -12,6 +12,7 @@
 mod deserialize;
 mod object;
 mod serialize;
+mod units;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +29,7 @@ use crate::pattern::common::read;
 use crate::program::Phase;
 use crate::rpc::{Bench, Layout, Message};
 use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use units::Units;
 
 pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     name: Rpc::KIND,
@@ -47,6 +49,12 @@ const ALIGN: u64 = 16;
 
 /// Bytes of the card's temporary buffer (RpcNIC: 4 KiB).
 const BUFFER: u64 = 4096;
+
+/// Where the card's threads run.
+const CARD: Place = Place::Element {
+    accelerator: 0,
+    element: 0,
+};
 
 /// Which way messages go.
 #[derive(
@@ -250,6 +258,7 @@ struct Job {
     /// Bytes of an object, in whole pages.
     room: u64,
     outcome: Mutex<Outcome>,
+    units: Units,
 }
 
 /// How many messages came out right, and what the first wrong one was.
@@ -286,6 +295,7 @@ impl Job {
             objects: 0,
             prepared: 0,
             outcome: Mutex::default(),
+            units: Units::default(),
         }
     }
 
@@ -382,28 +392,33 @@ impl ThreadedKernel for Kernel {
 
     fn threads(&self, place: Place) -> Vec<Thread> {
         let job = Arc::clone(&self.job);
-        let thread = match (place, job.params.direction) {
-            (Place::Core { core: 0 }, Way::Deserialize) => {
-                Thread::new(|t| deserialize::host(job, t))
+        match (place, job.params.direction, job.params.method) {
+            (Place::Core { core: 0 }, Way::Deserialize, _) => {
+                vec![Thread::new(|t| deserialize::host(job, t))]
             }
-            (Place::Core { core: 0 }, Way::Serialize) => Thread::new(|t| serialize::host(job, t)),
-            (
-                Place::Element {
-                    accelerator: 0,
-                    element: 0,
-                },
-                Way::Deserialize,
-            ) => Thread::new(|t| deserialize::card(job, t)),
-            (
-                Place::Element {
-                    accelerator: 0,
-                    element: 0,
-                },
-                Way::Serialize,
-            ) => Thread::new(|t| serialize::card(job, t)),
-            _ => return Vec::new(),
-        };
-        vec![thread]
+            (Place::Core { core: 0 }, Way::Serialize, _) => {
+                vec![Thread::new(|t| serialize::host(job, t))]
+            }
+            (CARD, Way::Deserialize, Method::RpcNic) => {
+                vec![Thread::new(|t| deserialize::rpc_nic(job, t))]
+            }
+            (CARD, Way::Deserialize, _) => {
+                let other = Arc::clone(&self.job);
+                vec![
+                    Thread::new(|t| deserialize::decoder(job, t)),
+                    Thread::new(|t| deserialize::pusher(other, t)),
+                ]
+            }
+            (CARD, Way::Serialize, _) => {
+                let [handlers, output] = [Arc::clone(&self.job), Arc::clone(&self.job)];
+                vec![
+                    Thread::new(|t| serialize::card(job, t)),
+                    Thread::new(|t| units::handlers(handlers, t)),
+                    Thread::new(|t| units::output(output, t)),
+                ]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Every message was compared, field by field and byte by byte, when it had come through.

@@ -1,9 +1,10 @@
-//! Reading an object field by field: by the card's encoder, and by the host.
+//! Reading an object field by field: by the front end of the card's encoder, and by the host.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 
+use super::units::FrontEnd;
 use super::{ALIGN, BUFFER, Job};
 use crate::rpc::layout::{PRESENT, element_size};
 use crate::rpc::message::number;
@@ -16,11 +17,15 @@ pub(super) struct Reader<'t> {
     job: &'t Job,
     /// Fields under way at a time.
     ahead: usize,
-    /// Whether each field costs cycles of the card.
-    encodes: bool,
+    /// The card's other units; `None` for the host, which loads strings itself.
+    card: Option<FrontEnd<'t>>,
     /// Where the next part lies, if the object has been copied together in the order in which
     /// its addresses are met; else addresses are followed.
     packed: Option<u64>,
+    /// The host's: the strings met so far, in the order of the message's fields, nested ones
+    /// included, and parts of them on their way. They overlap with all that follows.
+    strings: Vec<Vec<u8>>,
+    parts: VecDeque<(usize, Loaded<'t>)>,
 }
 
 /// The field in an object, as it is being loaded.
@@ -28,14 +33,6 @@ struct Slot<'t> {
     place: usize,
     word: thread::Value<'t>,
     second: Option<thread::Value<'t>>,
-}
-
-/// The fields of a message as they come: strings later than others, long ones in parts.
-#[derive(Default)]
-struct Fields<'t> {
-    values: Vec<(usize, Value)>,
-    /// Parts of strings on their way, and whose value they belong to.
-    parts: VecDeque<(usize, Loaded<'t>)>,
 }
 
 type Boxed<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
@@ -47,20 +44,21 @@ impl<'t> Reader<'t> {
             t,
             job,
             ahead,
-            encodes: false,
+            card: None,
             packed: None,
+            strings: Vec::new(),
+            parts: VecDeque::new(),
         }
     }
 
-    /// The card's encoder. `packed` is where an object begins that has been copied together.
-    pub fn encoder(t: &'t Handle, job: &'t Job, packed: Option<u64>) -> Reader<'t> {
-        let ahead = job.params.outstanding as usize;
+    /// The card's front end. `packed` is where an object begins that has been copied together.
+    pub fn card(card: FrontEnd<'t>, packed: Option<u64>) -> Reader<'t> {
+        let ahead = card.job.params.outstanding as usize;
+        let host = Reader::host(card.t, card.job, ahead);
         Reader {
-            t,
-            job,
-            ahead,
-            encodes: true,
             packed,
+            card: Some(card),
+            ..host
         }
     }
 
@@ -74,14 +72,22 @@ impl<'t> Reader<'t> {
         here
     }
 
-    async fn encode(&self, cycles: u32) {
-        if self.encodes && cycles > 0 {
-            self.t.compute(cycles).await;
+    /// Reads the message of a type at an address; gives the front end back.
+    pub async fn read(mut self, kind: usize, addr: u64) -> (Message, Option<FrontEnd<'t>>) {
+        let mut message = self.fields_of(kind, addr).await;
+        while !self.parts.is_empty() {
+            self.part().await;
         }
+        let strings = match &mut self.card {
+            Some(card) => card.finish().await,
+            None => self.strings,
+        };
+        fill_in(&mut message, &mut strings.into_iter());
+        (message, self.card)
     }
 
-    /// Reads the message of a type at an address.
-    pub fn read<'s>(&'s mut self, kind: usize, addr: u64) -> Boxed<'s, Message> {
+    /// Reads a message but for its strings, which are left empty.
+    fn fields_of<'s>(&'s mut self, kind: usize, addr: u64) -> Boxed<'s, Message> {
         Box::pin(async move {
             let job = self.job;
             let addr = self.resolve(addr, job.layout.size(kind));
@@ -89,7 +95,7 @@ impl<'t> Reader<'t> {
             let types = &job.bench.schema.types[kind].fields;
             let mut places = (0..types.len()).filter(|place| present >> place & 1 == 1);
             let mut slots = VecDeque::new();
-            let mut fields = Fields::default();
+            let mut fields = Vec::new();
             loop {
                 while slots.len() < self.ahead
                     && let Some(place) = places.next()
@@ -113,10 +119,6 @@ impl<'t> Reader<'t> {
                 self.field(&mut fields, place, types[place], (word, second))
                     .await;
             }
-            while !fields.parts.is_empty() {
-                self.part(&mut fields).await;
-            }
-            let fields = fields.values;
             Message { fields }
         })
     }
@@ -140,7 +142,7 @@ impl<'t> Reader<'t> {
     /// Reads what a field leads to.
     async fn field(
         &mut self,
-        fields: &mut Fields<'t>,
+        fields: &mut Vec<(usize, Value)>,
         place: usize,
         field: Field,
         (word, second): (u64, u64),
@@ -162,56 +164,64 @@ impl<'t> Reader<'t> {
 
     async fn element(
         &mut self,
-        fields: &mut Fields<'t>,
+        fields: &mut Vec<(usize, Value)>,
         place: usize,
         kind: Kind,
         (word, length): (u64, u64),
     ) {
         let value = match kind {
-            Kind::Message(inner) => Value::Message(self.read(inner, word).await),
+            Kind::Message(inner) => Value::Message(self.fields_of(inner, word).await),
             Kind::String | Kind::Bytes => Value::Bytes(Vec::new()),
             _ => {
-                self.encode(self.job.cycles(element_size(kind))).await;
+                if let Some(card) = &mut self.card {
+                    card.number(self.job.cycles(element_size(kind))).await;
+                }
                 Value::Number(word)
             }
         };
         let is_string = matches!(value, Value::Bytes(_));
-        fields.values.push((place, value));
-        if is_string && length > 0 {
-            let addr = self.resolve(word, length);
-            self.string(fields, addr, length).await;
+        fields.push((place, value));
+        if is_string {
+            let addr = match length {
+                0 => 0,
+                length => self.resolve(word, length),
+            };
+            match &mut self.card {
+                Some(card) => card.string(addr, length).await,
+                None => self.string(addr, length).await,
+            }
         }
     }
 
     /// Asks for a string part by part.
-    async fn string(&mut self, fields: &mut Fields<'t>, addr: u64, length: u64) {
-        let at = fields.values.len() - 1;
+    async fn string(&mut self, addr: u64, length: u64) {
+        let at = self.strings.len();
+        self.strings.push(Vec::new());
         for offset in (0..length).step_by(BUFFER as usize) {
             let part = BUFFER.min(length - offset);
-            fields
-                .parts
+            self.parts
                 .push_back((at, self.t.read_range(addr + offset, part)));
-            if fields.parts.len() >= self.ahead {
-                self.part(fields).await;
+            if self.parts.len() >= self.ahead {
+                self.part().await;
             }
         }
     }
 
     /// Waits for the oldest part of a string.
-    async fn part(&mut self, fields: &mut Fields<'t>) {
-        let Some((at, part)) = fields.parts.pop_front() else {
-            return;
-        };
-        let bytes = part.await;
-        let Some((_, Value::Bytes(string))) = fields.values.get_mut(at) else {
-            return;
-        };
-        let length = bytes.len() as u64;
-        let cycles = match string.is_empty() {
-            true => self.job.cycles(length),
-            false => self.job.moving(length),
-        };
-        string.extend(bytes);
-        self.encode(cycles).await;
+    async fn part(&mut self) {
+        if let Some((at, part)) = self.parts.pop_front() {
+            self.strings[at].extend(part.await);
+        }
+    }
+}
+
+/// Puts the strings where they belong.
+fn fill_in(message: &mut Message, strings: &mut impl Iterator<Item = Vec<u8>>) {
+    for (_, value) in &mut message.fields {
+        match value {
+            Value::Bytes(bytes) => *bytes = strings.next().unwrap_or_default(),
+            Value::Message(inner) => fill_in(inner, strings),
+            Value::Number(_) => {}
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cxlab_engine::units::LINE_BYTES;
 
 use super::object::Reader;
+use super::units::{self, FrontEnd};
 use super::{ALIGN, BUFFER, Job, Method};
 use crate::rpc::message::number;
 use crate::rpc::{Message, Object};
@@ -14,7 +15,7 @@ use crate::thread::{Direction, Handle, Loaded, Window, scratch};
 /// The phases.
 const BUILD: u8 = 0;
 const PREPARE: u8 = 1;
-const SERIALIZE: u8 = 2;
+pub(super) const SERIALIZE: u8 = 2;
 
 /// Stores that the host has under way. *Assumed.*
 const STORES: usize = 32;
@@ -46,29 +47,25 @@ pub(super) async fn host(job: Arc<Job>, t: Handle) {
             t.count(1);
         }
         t.mark(PREPARE);
-        for (number, object) in (first..).zip(&objects) {
-            hand_over(&job, &t, number, object).await;
-            t.count(1);
+        match job.params.method {
+            Method::RpcNic => {
+                for (number, object) in (first..).zip(&objects) {
+                    ring(&job, &t, number, object).await;
+                    t.count(1);
+                }
+            }
+            _ => announce(&job, &t, first, &objects).await,
         }
         first = end;
     }
 }
 
-/// Announces an object; RpcNIC's is copied together before.
-async fn hand_over(job: &Job, t: &Handle, number: u64, object: &Object) {
-    match job.params.method {
-        Method::RpcNic => {
-            let bytes = gather(job, t, object, job.prepared(number)).await;
-            let register = (number % job.places()) as u32;
-            let value = (number + 1) << LENGTH_BITS | bytes;
-            t.mmio_write(0, register, value).await;
-        }
-        Method::CxlMem => {
-            announce(job, t, number, object.root).await;
-            t.flush(job.entry(number)).await;
-        }
-        _ => announce(job, t, number, object.root).await,
-    }
+/// Copies an object together and tells RpcNIC of it.
+async fn ring(job: &Job, t: &Handle, number: u64, object: &Object) {
+    let bytes = gather(job, t, object, job.prepared(number)).await;
+    let register = (number % job.places()) as u32;
+    let value = (number + 1) << LENGTH_BITS | bytes;
+    t.mmio_write(0, register, value).await;
 }
 
 /// Stores an object.
@@ -94,12 +91,25 @@ async fn flush(t: &Handle, object: &Object) {
     window.drain().await;
 }
 
-/// Stores the entry of the ring for an object.
-async fn announce(job: &Job, t: &Handle, number: u64, root: u64) {
-    let mut entry = [0; 16];
-    entry[..8].copy_from_slice(&(number + 1).to_le_bytes());
-    entry[8..].copy_from_slice(&root.to_le_bytes());
-    t.write_range(job.entry(number), &entry).await;
+/// Stores the entries of the ring for some objects. They lie in lines of their own, and the core
+/// waits for none of them before the next: its store buffer and its flushes are asynchronous.
+async fn announce(job: &Job, t: &Handle, first: u64, objects: &[Object]) {
+    let mut window = Window::new(STORES);
+    for (number, object) in (first..).zip(objects) {
+        let mut entry = [0; 16];
+        entry[..8].copy_from_slice(&(number + 1).to_le_bytes());
+        entry[8..].copy_from_slice(&object.root.to_le_bytes());
+        window.room().await;
+        window.add(t.write_range(job.entry(number), &entry));
+        t.count(1);
+    }
+    if job.params.method == Method::CxlMem {
+        for number in (first..).take(objects.len()) {
+            window.room().await;
+            window.add(t.flush(job.entry(number)));
+        }
+    }
+    window.drain().await;
 }
 
 /// RpcNIC: copies the parts of an object behind one another, in the order in which their addresses
@@ -132,43 +142,49 @@ async fn gather(job: &Job, t: &Handle, object: &Object, to: u64) -> u64 {
     at - to
 }
 
-/// The card's thread: encodes each object and frees its place.
+/// The card's front end: takes each object, and frees its place when it has been encoded.
 pub(super) async fn card(job: Arc<Job>, t: Handle) {
     t.mark(SERIALIZE);
     let own = scratch(0) + BUFFER;
     let mut rung = vec![0; job.places() as usize];
+    let mut progress = (0, 0);
     for number in 0..job.count() {
-        let message = match job.params.method {
+        let (packed, root) = match job.params.method {
             Method::RpcNic => {
                 let place = (number % job.places()) as usize;
                 rung[place] = t.mmio_await(0, place as u32, rung[place]).await;
                 let bytes = rung[place] & ((1 << LENGTH_BITS) - 1);
                 t.dma(Direction::ToDevice, job.prepared(number), own, bytes)
                     .await;
-                encode(&job, number, Reader::encoder(&t, &job, Some(own)), 0).await
+                (Some(own), 0)
             }
             _ => {
                 let entry = job.entry(number);
                 t.await_change(entry, job.before(number)).await;
-                let root = t.load(entry + 8).await;
-                encode(&job, number, Reader::encoder(&t, &job, None), root).await
+                (None, t.load(entry + 8).await)
             }
         };
+        let (schema, kind) = (&job.bench.schema, job.kind(number));
+        let front = FrontEnd {
+            t: &t,
+            job: &job,
+            loaded: progress.0,
+            encoded: progress.1,
+        };
+        let (message, front) = Reader::card(front, packed).read(kind, root).await;
+        progress = front.map_or(progress, |front| (front.loaded, front.encoded));
+        // What is compared is what a receiver decodes.
+        let written = message.encode(schema, kind);
+        let message = Message::decode(schema, kind, &written).unwrap_or_default();
         job.judge(number, &message);
         match job.params.method {
             Method::RpcNic => {
                 t.store(scratch(0), number + 1).await;
-                t.dma(Direction::ToHost, job.tail(), scratch(0), 8).await;
+                t.dma(Direction::ToHostPosted, job.tail(), scratch(0), 8);
             }
             _ => drop(t.store(job.tail(), number + 1).await),
         }
         t.count(1);
     }
-}
-
-/// Reads an object field by field and encodes it; what a receiver decodes from that.
-async fn encode(job: &Job, number: u64, mut reader: Reader<'_>, root: u64) -> Message {
-    let (schema, kind) = (&job.bench.schema, job.kind(number));
-    let written = reader.read(kind, root).await.encode(schema, kind);
-    Message::decode(schema, kind, &written).unwrap_or_default()
+    units::end(&t).await;
 }
