@@ -48,6 +48,9 @@ MESSAGES = 10
 CARD: dict[str, Value] = {"field_cycles": 3, "width": 16, "buffers": 1}
 #: Fields under way, of the same source: 64 writes of the decoder, six handlers of the encoder.
 OUTSTANDING = {"deserialize": 64, "serialize": 6}
+#: The "multi-stride prefetcher": four streams, one line ahead of each, as the public SimCXL's
+#: (src/mem/ruby/structures/RubyPrefetcher.py, commit 5908b58).
+PREFETCHER: dict[str, Value] = {"kind": "stride", "streams": 4, "degree": 1}
 
 #: RpcNIC otherwise: with a second buffer, so that decoding goes on while one is sent; and with one
 #: copy at a time, each of 500 ns (*assumed*: submission, engine and completion) besides its data.
@@ -100,7 +103,7 @@ def _scenario(bench: int, direction: str, method: str) -> Scenario:
     if method == FAST:
         changes["hosts[0].processor.home_interval"] = FAST_INTERVAL
     if method in (PREFETCH, FAST):
-        changes["accelerators[0].device.cache.prefetch"] = {"kind": "stride"}
+        changes["accelerators[0].device.cache.prefetch"] = PREFETCHER
     if method == CXL_MEM:
         changes["accelerators[0].memory.capacity"] = "1 GiB"
     return common.scenario(ASIC, workload, changes)
