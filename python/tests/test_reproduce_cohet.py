@@ -36,7 +36,8 @@ def test_the_clock_alone_makes_an_asic(settings):
         for clock in (FPGA, ASIC)
         for tier in (HMC, LLC, MEMORY)
     ]
-    table = common.collect(settings, "test", cases).set_index(["clock", "path"]).mean_ns
+    # The fastest of each, which meets neither refresh nor a closed row.
+    table = common.collect(settings, "test", cases).set_index(["clock", "path"]).min_ns
     faster = CYCLES[FPGA] - CYCLES[ASIC]
     assert table[FPGA, HMC] / table[ASIC, HMC] == pytest.approx(2.5 / 0.667, rel=1e-3)
     for tier in (LLC, MEMORY):
@@ -90,7 +91,8 @@ def test_messages_take_time_both_ways(settings, monkeypatch):
     own = table[table.method == fig18.RPC_NIC]
     assert (own.speedup == 1).all()
     by = table[table.direction == "serialize"].set_index("method").speedup
-    assert by[fig18.CXL_MEM] > by[fig18.PREFETCH] > by[fig18.CXL_CACHE] > 1
+    # Chains of loads over CXL.cache take longer than one DMA read of the whole message.
+    assert by[fig18.CXL_MEM] > 1 > by[fig18.PREFETCH] > by[fig18.CXL_CACHE]
     assert by["RpcNIC, a copy at a time"] < 1
 
 
