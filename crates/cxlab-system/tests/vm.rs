@@ -182,15 +182,15 @@ fn stream_and_chase_order_the_memories_of_the_pool_as_cxl_ssd_sim_does() {
     let Some(report) = run(&folder, &scenario, &["stream"], &[]) else {
         return;
     };
-    for kernel in ["copy", "scale", "add", "triad"] {
-        let [local, dram, cached, ssd] = numbers(&report, &format!("stream {kernel} "))[..] else {
-            panic!("{report:#}");
-        };
-        let text = format!("{kernel}: {local} {dram} {cached} {ssd}");
-        assert!(local > dram, "{text}");
-        assert!((cached / dram - 1.0).abs() < 0.35, "{text}");
-        assert!(ssd * 50.0 < cached, "{text}");
-    }
+    // All four kernels, for how the pages of one lie among the banks of DRAM changes by run.
+    let kernels = ["copy", "scale", "add", "triad"];
+    let rates = kernels.map(|kernel| numbers(&report, &format!("stream {kernel} ")));
+    let total = |memory: usize| rates.iter().map(|rate| rate[memory]).sum::<f64>();
+    let [local, dram, cached, ssd] = [0, 1, 2, 3].map(total);
+    let text = format!("{local} {dram} {cached} {ssd}");
+    assert!(local > 1.05 * dram, "{text}");
+    assert!((cached / dram - 1.0).abs() < 0.25, "{text}");
+    assert!(ssd * 50.0 < cached, "{text}");
     let report = run(&folder, &scenario, &["chase"], &[]).unwrap();
     let [local, dram, cached, ssd] = numbers(&report, "chase ")[..] else {
         panic!("{report:#}");
