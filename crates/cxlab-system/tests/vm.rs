@@ -8,7 +8,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use common::{Folder, Output, cxlab, root};
+use common::{Folder, Output, command, cxlab, finish, root};
 use serde_json::Value;
 
 /// Memories whose latency is known: 80 ns for the host's own, 53 ns and some more than the medium's
@@ -231,4 +231,53 @@ fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
     let printf = ["/usr/bin/printf", "from this machine\\n"];
     let report = run(&folder, &scenario, &printf, &options).unwrap();
     assert_eq!(report["runs"][0]["output"][0], "from this machine");
+}
+
+/// Processes whose arguments name this folder's initial file system.
+fn left(folder: &Folder) -> usize {
+    let name = folder.path("out").join("initrd").display().to_string();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| String::from_utf8_lossy(line).contains(&name))
+        .count()
+}
+
+#[test]
+fn qemu_ends_with_its_time_and_with_cxlab_however_that_ends() {
+    let Some(dir) = guest() else { return };
+    let folder = Folder::new("vm-end");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let out = folder.path("out");
+    let args: [&dyn AsRef<std::ffi::OsStr>; 9] = [
+        &"vm",
+        &"run",
+        &scenario,
+        &"--dir",
+        &dir,
+        &"--out",
+        &out,
+        &"--timeout",
+        &"2",
+    ];
+    let mut short = command(&args);
+    let output = finish(short.args(["--", "chase"]));
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("not done after 2 s"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(left(&folder), 0);
+    let mut killed = command(&args[..7]).args(["--", "chase"]).spawn().unwrap();
+    let until = |wanted: &dyn Fn(usize) -> bool| {
+        (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            wanted(left(&folder))
+        })
+    };
+    assert!(until(&|left| left == 1), "QEMU was started");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(until(&|left| left == 0), "QEMU ended");
 }
