@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -20,6 +20,8 @@ use crate::sys::{SharedWords, end_with_us};
 const MOST_OUTPUT: usize = 64 << 10;
 /// Bytes of the guest's console that are kept in all.
 const MOST_CONSOLE: usize = 4 << 20;
+/// Lines of the guest's console that are shown when it has gone.
+const MOST_LAST: usize = 20;
 /// Programs that are run at most (one for each memory).
 const MOST_RUNS: usize = 64;
 /// Records that are charged at once, unless the plugin waits.
@@ -218,7 +220,7 @@ fn listen(
 ) -> Result<Outcome, SessionError> {
     let began = Instant::now();
     let console = pump(child.stdout.take());
-    let errors = pump(child.stderr.take());
+    let errors = keep(child.stderr.take());
     let mut talk = Talk::new(began);
     let mut lines = Console::default();
     loop {
@@ -239,24 +241,10 @@ fn listen(
         return Err(SessionError::Guest(text));
     }
     if !talk.done && !failed() {
-        let said: Vec<u8> = errors.into_iter().flatten().take(MOST_OUTPUT).collect();
-        let mut text = String::new();
-        let mut take = |said| {
-            if let Said::Line(line) = said {
-                text.push_str(&format!("{}\n", line));
-            }
-        };
-        let mut lines = Console::default();
-        lines.feed(&said, &mut take);
-        lines.finish(&mut take);
-        if text.is_empty() {
-            text = talk
-                .outcome
-                .console
-                .split_off(talk.outcome.console.len().saturating_sub(20))
-                .join("\n");
-        }
-        return Err(SessionError::Qemu(text.trim_end().to_owned()));
+        // The stream has ended with QEMU, or soon will.
+        child.wait().map_err(SessionError::System)?;
+        let said = errors.join().unwrap_or_default();
+        return Err(SessionError::Qemu(talk.why(&said)));
     }
     let mut outcome = talk.outcome;
     outcome.wall_s = began.elapsed().as_secs_f64();
@@ -267,7 +255,7 @@ fn listen(
 
 /// Reads a stream on a thread of its own.
 fn pump(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = sync_channel(64);
     if let Some(mut stream) = stream {
         thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -279,6 +267,21 @@ fn pump(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
         });
     }
     receiver
+}
+
+/// Reads a stream to its end on a thread of its own, and keeps its beginning.
+fn keep(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut buffer = [0; 4096];
+        if let Some(mut stream) = stream {
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                let room = MOST_OUTPUT.saturating_sub(kept.len());
+                kept.extend_from_slice(&buffer[..count.min(room)]);
+            }
+        }
+        kept
+    })
 }
 
 /// What was heard until now.
@@ -362,6 +365,26 @@ impl Talk {
             Said::Done => self.done = true,
             Said::Line(line) => self.line(line, show),
         }
+    }
+
+    /// Why QEMU ended before the guest was done: what it said, or the guest's last lines.
+    fn why(&self, said: &[u8]) -> String {
+        let mut lines = Vec::new();
+        let mut console = Console::default();
+        let mut take = |said| {
+            if let Said::Line(line) = said {
+                lines.push(line);
+            }
+        };
+        console.feed(said, &mut take);
+        console.finish(&mut take);
+        if lines.is_empty() {
+            let guest = &self.outcome.console;
+            let last = &guest[guest.len().saturating_sub(MOST_LAST)..];
+            lines.push("the guest went before its programs had ended".to_owned());
+            lines.extend_from_slice(last);
+        }
+        lines.join("\n")
     }
 
     fn line(&mut self, line: String, show: &mut dyn FnMut(&str)) {

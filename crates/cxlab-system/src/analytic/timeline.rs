@@ -195,6 +195,8 @@ impl Memory for PlanMemory {
     fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
         let pool = self.requests[ticket as usize].0;
         let mut done = Vec::new();
+        // What comes from a processor that is behind is there at once.
+        self.pools[pool].medium.enter();
         while self.requests[ticket as usize].2 == OPEN {
             let next = self.pools[pool].medium.next();
             let next = next.ok_or_else(|| Stuck(self.pools[pool].name.clone()))?;
