@@ -1,5 +1,8 @@
 //! One run of a guest: QEMU, what it says, and the model beside it.
 
+mod charge;
+mod talk;
+
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,22 +13,16 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::console::{Console, Said};
+use crate::console::Console;
 use crate::memory::{Memory, Stuck};
 use crate::model::{Limits, Model, PoolCounts};
-use crate::ring::{ClockState, Counters, Kind, LANES, Shared, WORDS};
+use crate::ring::{ClockState, Counters, LANES, Shared, WORDS};
 use crate::sys::{SharedWords, end_with_us};
+use charge::consume;
+use talk::{MOST_OUTPUT, Talk};
 
-/// Bytes of a program's output that a report keeps.
-const MOST_OUTPUT: usize = 64 << 10;
-/// Bytes of the guest's console that are kept in all.
-const MOST_CONSOLE: usize = 4 << 20;
-/// Lines of the guest's console that are shown when it has gone.
-const MOST_LAST: usize = 20;
 /// Programs that are run at most (one for each memory).
 const MOST_RUNS: usize = 64;
-/// Records that are charged at once, unless the plugin waits.
-const BATCH: u64 = 64;
 
 /// What is needed to run a guest.
 pub struct Job<'a> {
@@ -131,16 +128,6 @@ pub struct Outcome {
     pub runs: Vec<Run>,
     /// What the guest said besides.
     pub console: Vec<String>,
-}
-
-/// Between two marks.
-#[derive(Clone, Default)]
-struct Phase {
-    busy_ps: u64,
-    idle_ns: u64,
-    wall_s: f64,
-    counters: Counters,
-    pools: Vec<PoolCounts>,
 }
 
 /// Runs a guest to its end. `show` gets the lines that its programs write.
@@ -282,236 +269,6 @@ fn keep(stream: Option<impl Read + Send + 'static>) -> JoinHandle<Vec<u8>> {
         }
         kept
     })
-}
-
-/// What was heard until now.
-struct Talk {
-    began: Instant,
-    outcome: Outcome,
-    current: Option<Run>,
-    kept: usize,
-    failed: Option<String>,
-    done: bool,
-}
-
-impl Talk {
-    fn new(began: Instant) -> Talk {
-        Talk {
-            began,
-            outcome: Outcome {
-                boot_s: 0.0,
-                ready_s: 0.0,
-                wall_s: 0.0,
-                clock: ClockState::Unknown,
-                overlay: 0,
-                clocksource: String::new(),
-                regions: Vec::new(),
-                runs: Vec::new(),
-                console: Vec::new(),
-            },
-            current: None,
-            kept: 0,
-            failed: None,
-            done: false,
-        }
-    }
-
-    fn hear(&mut self, said: Said, show: &mut dyn FnMut(&str)) {
-        let elapsed = self.began.elapsed().as_secs_f64();
-        match said {
-            Said::Up(_) => self.outcome.boot_s = elapsed,
-            Said::Ready(_) => self.outcome.ready_s = elapsed,
-            Said::Clock(name) => self.outcome.clocksource = name,
-            Said::Window {
-                number,
-                address,
-                node,
-            } if self.outcome.regions.len() < crate::machine::MOST_WINDOWS => {
-                self.outcome.regions.push(Region {
-                    window: number,
-                    address,
-                    node,
-                });
-            }
-            Said::Window { .. } => {}
-            Said::Begin(memory) => {
-                self.kept = 0;
-                self.current = Some(Run {
-                    memory,
-                    exit_code: 0,
-                    guest_s: None,
-                    busy_s: 0.0,
-                    idle_s: 0.0,
-                    wall_s: 0.0,
-                    output: Vec::new(),
-                    counters: Counters::default(),
-                    pools: Vec::new(),
-                });
-            }
-            Said::Took(nanos) => {
-                if let Some(run) = &mut self.current {
-                    run.guest_s = Some(nanos as f64 / 1e9);
-                }
-            }
-            Said::End(code) => {
-                if let Some(mut run) = self.current.take()
-                    && self.outcome.runs.len() < MOST_RUNS
-                {
-                    run.exit_code = code;
-                    self.outcome.runs.push(run);
-                }
-            }
-            Said::Failed(text) => self.failed = Some(text),
-            Said::Done => self.done = true,
-            Said::Line(line) => self.line(line, show),
-        }
-    }
-
-    /// Why QEMU ended before the guest was done: what it said, or the guest's last lines.
-    fn why(&self, said: &[u8]) -> String {
-        let mut lines = Vec::new();
-        let mut console = Console::default();
-        let mut take = |said| {
-            if let Said::Line(line) = said {
-                lines.push(line);
-            }
-        };
-        console.feed(said, &mut take);
-        console.finish(&mut take);
-        if lines.is_empty() {
-            let guest = &self.outcome.console;
-            let last = &guest[guest.len().saturating_sub(MOST_LAST)..];
-            lines.push("the guest went before its programs had ended".to_owned());
-            lines.extend_from_slice(last);
-        }
-        lines.join("\n")
-    }
-
-    fn line(&mut self, line: String, show: &mut dyn FnMut(&str)) {
-        self.kept += line.len() + 1;
-        if let Some(run) = &mut self.current {
-            show(&line);
-            if self.kept <= MOST_OUTPUT {
-                run.output.push(line);
-            }
-        } else if self.kept <= MOST_CONSOLE {
-            self.outcome.console.push(line);
-        }
-    }
-}
-
-/// Charges what the plugin tells, until `stop`.
-fn consume<M: Memory>(
-    mut model: Model<M>,
-    shared: Shared<'_>,
-    stop: &AtomicBool,
-) -> Result<Vec<Phase>, Stuck> {
-    let began = Instant::now();
-    let mut tails = [0u64; LANES];
-    let mut heads = [0u64; LANES];
-    let mut told = [0u64; LANES];
-    let lanes = model.processors();
-    let mut phases: Vec<Phase> = Vec::new();
-    let mut open: Option<Phase> = None;
-    let mut quiet = 0u32;
-    loop {
-        // The processor that is behind goes first, unless it waits for what others may still ask
-        // before.
-        let mut ready: Option<(u64, usize)> = None;
-        let mut waiting: Option<(u64, usize)> = None;
-        for lane in 0..lanes {
-            if let Some(from) = model.waits_from(lane) {
-                waiting = least(waiting, (from, lane));
-                continue;
-            }
-            if heads[lane] == tails[lane] {
-                heads[lane] = shared.lane(lane).head();
-            }
-            if heads[lane] != tails[lane] {
-                let record = shared.lane(lane).record(tails[lane]);
-                ready = least(ready, (record.at_ps + model.charged_ps(lane), lane));
-            }
-        }
-        let bound = waiting.map_or(u64::MAX, |(from, _)| from + model.least_ps());
-        let lane = match (ready, waiting) {
-            (Some((at, lane)), _) if at < bound => {
-                let record = shared.lane(lane).record(tails[lane]);
-                if record.kind() == Kind::Mark {
-                    let now = state(&model, shared, at, began);
-                    mark(now, record.mark(), &mut open, &mut phases);
-                }
-                model.record(lane, record)?;
-                lane
-            }
-            (_, Some((_, lane))) => {
-                model.resume(lane)?;
-                lane
-            }
-            _ => {
-                if stop.load(Ordering::Acquire) {
-                    return Ok(phases);
-                }
-                rest(&mut quiet);
-                continue;
-            }
-        };
-        quiet = 0;
-        if model.waits_from(lane).is_none() {
-            tails[lane] += 1;
-            if tails[lane] == heads[lane] || tails[lane] - told[lane] >= BATCH {
-                told[lane] = tails[lane];
-                shared
-                    .lane(lane)
-                    .charge(model.charged_ps(lane), tails[lane]);
-            }
-        }
-    }
-}
-
-fn least(one: Option<(u64, usize)>, other: (u64, usize)) -> Option<(u64, usize)> {
-    Some(one.map_or(other, |one| one.min(other)))
-}
-
-/// Nothing to do: first a look again at once, then with ever more time between.
-fn rest(quiet: &mut u32) {
-    *quiet = quiet.saturating_add(1);
-    match *quiet {
-        0..500 => std::hint::spin_loop(),
-        500..2000 => thread::yield_now(),
-        _ => thread::sleep(Duration::from_micros(100)),
-    }
-}
-
-/// How it stands at a simulated time.
-fn state<M: Memory>(model: &Model<M>, shared: Shared<'_>, busy_ps: u64, began: Instant) -> Phase {
-    let counters = (0..model.processors())
-        .map(|lane| shared.lane(lane).counters())
-        .fold(Counters::default(), |sum, one| sum.plus(&one));
-    Phase {
-        busy_ps,
-        idle_ns: shared.idle_ns(),
-        wall_s: began.elapsed().as_secs_f64(),
-        counters,
-        pools: model.counts().to_vec(),
-    }
-}
-
-/// The guest is at a mark: a phase begins (1) or ends (2).
-fn mark(now: Phase, number: u64, open: &mut Option<Phase>, phases: &mut Vec<Phase>) {
-    match (number, open.take()) {
-        (1, _) => *open = Some(now),
-        (2, Some(from)) if phases.len() < MOST_RUNS => {
-            let pools = now.pools.iter().zip(&from.pools);
-            phases.push(Phase {
-                busy_ps: now.busy_ps.saturating_sub(from.busy_ps),
-                idle_ns: now.idle_ns.saturating_sub(from.idle_ns),
-                wall_s: now.wall_s - from.wall_s,
-                counters: now.counters.since(&from.counters),
-                pools: pools.map(|(now, from)| now.since(from)).collect(),
-            });
-        }
-        (_, from) => *open = from,
-    }
 }
 
 /// Writes the archive of a run behind the one that all runs share.

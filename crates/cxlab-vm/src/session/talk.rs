@@ -1,0 +1,130 @@
+//! What the guest says, put together.
+
+use std::time::Instant;
+
+use super::{MOST_RUNS, Outcome, Region, Run};
+use crate::console::{Console, Said};
+use crate::ring::{ClockState, Counters};
+
+/// Bytes of a program's output that a report keeps.
+pub(super) const MOST_OUTPUT: usize = 64 << 10;
+/// Bytes of the guest's console that are kept in all.
+const MOST_CONSOLE: usize = 4 << 20;
+/// Lines of the guest's console that are shown when it has gone.
+const MOST_LAST: usize = 20;
+
+/// What was heard until now.
+pub(super) struct Talk {
+    began: Instant,
+    pub(super) outcome: Outcome,
+    current: Option<Run>,
+    kept: usize,
+    pub(super) failed: Option<String>,
+    pub(super) done: bool,
+}
+
+impl Talk {
+    pub(super) fn new(began: Instant) -> Talk {
+        Talk {
+            began,
+            outcome: Outcome {
+                boot_s: 0.0,
+                ready_s: 0.0,
+                wall_s: 0.0,
+                clock: ClockState::Unknown,
+                overlay: 0,
+                clocksource: String::new(),
+                regions: Vec::new(),
+                runs: Vec::new(),
+                console: Vec::new(),
+            },
+            current: None,
+            kept: 0,
+            failed: None,
+            done: false,
+        }
+    }
+
+    pub(super) fn hear(&mut self, said: Said, show: &mut dyn FnMut(&str)) {
+        let elapsed = self.began.elapsed().as_secs_f64();
+        match said {
+            Said::Up(_) => self.outcome.boot_s = elapsed,
+            Said::Ready(_) => self.outcome.ready_s = elapsed,
+            Said::Clock(name) => self.outcome.clocksource = name,
+            Said::Window {
+                number,
+                address,
+                node,
+            } if self.outcome.regions.len() < crate::machine::MOST_WINDOWS => {
+                self.outcome.regions.push(Region {
+                    window: number,
+                    address,
+                    node,
+                });
+            }
+            Said::Window { .. } => {}
+            Said::Begin(memory) => {
+                self.kept = 0;
+                self.current = Some(Run {
+                    memory,
+                    exit_code: 0,
+                    guest_s: None,
+                    busy_s: 0.0,
+                    idle_s: 0.0,
+                    wall_s: 0.0,
+                    output: Vec::new(),
+                    counters: Counters::default(),
+                    pools: Vec::new(),
+                });
+            }
+            Said::Took(nanos) => {
+                if let Some(run) = &mut self.current {
+                    run.guest_s = Some(nanos as f64 / 1e9);
+                }
+            }
+            Said::End(code) => {
+                if let Some(mut run) = self.current.take()
+                    && self.outcome.runs.len() < MOST_RUNS
+                {
+                    run.exit_code = code;
+                    self.outcome.runs.push(run);
+                }
+            }
+            Said::Failed(text) => self.failed = Some(text),
+            Said::Done => self.done = true,
+            Said::Line(line) => self.line(line, show),
+        }
+    }
+
+    /// Why QEMU ended before the guest was done: what it said, or the guest's last lines.
+    pub(super) fn why(&self, said: &[u8]) -> String {
+        let mut lines = Vec::new();
+        let mut console = Console::default();
+        let mut take = |said| {
+            if let Said::Line(line) = said {
+                lines.push(line);
+            }
+        };
+        console.feed(said, &mut take);
+        console.finish(&mut take);
+        if lines.is_empty() {
+            let guest = &self.outcome.console;
+            let last = &guest[guest.len().saturating_sub(MOST_LAST)..];
+            lines.push("the guest went before its programs had ended".to_owned());
+            lines.extend_from_slice(last);
+        }
+        lines.join("\n")
+    }
+
+    fn line(&mut self, line: String, show: &mut dyn FnMut(&str)) {
+        self.kept += line.len() + 1;
+        if let Some(run) = &mut self.current {
+            show(&line);
+            if self.kept <= MOST_OUTPUT {
+                run.output.push(line);
+            }
+        } else if self.kept <= MOST_CONSOLE {
+            self.outcome.console.push(line);
+        }
+    }
+}
