@@ -8,7 +8,8 @@
 See docs/python.md for all of it.
 """
 
-from cxlab import plot
+from cxlab import op, plot
+from cxlab._kernel import Core, Element, Kernel, Machine, Memory, Region
 from cxlab._native import VERSION as __version__
 from cxlab._native import ScenarioError
 from cxlab._result import Result
@@ -29,8 +30,14 @@ from cxlab._types import Report
 
 __all__ = [
     "Batches",
+    "Core",
+    "Element",
     "Interrupted",
+    "Kernel",
+    "Machine",
+    "Memory",
     "Plan",
+    "Region",
     "Report",
     "Requester",
     "Result",
@@ -43,6 +50,7 @@ __all__ = [
     "host",
     "import_trace",
     "memory",
+    "op",
     "plan",
     "plot",
     "run",

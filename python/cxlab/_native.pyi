@@ -24,6 +24,7 @@ class Plan:
         set: Sequence[str],
         folder: str,
         workloads: Mapping[str, Callable[[int, int, int], Batches]],
+        kernels: Mapping[str, object],
     ) -> None: ...
     @property
     def hash(self) -> str: ...
@@ -40,6 +41,12 @@ class Plan:
         progress: Callable[[int, int | None, float], object] | None,
         requests: bool,
     ) -> Run: ...
+
+class Memory:
+    """The memory that a kernel's threads share, before they run or after all have ended."""
+
+    def read(self, addr: int, count: int) -> bytes: ...
+    def write(self, addr: int, data: bytes) -> None: ...
 
 class Run:
     """What a run measured."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from cxlab import _native
+from cxlab._kernel import Kernel, Offer
 from cxlab._result import Result
 from cxlab._scenario import PathLike, Scenario
 
@@ -98,10 +99,18 @@ class Plan:
         return result
 
 
-def plan(scenario: Scenario, *, workloads: Mapping[str, Workload] | None = None) -> Plan:
+def plan(
+    scenario: Scenario, *, workloads: Mapping[str, Workload | Kernel] | None = None
+) -> Plan:
     """Resolves a scenario; raises :class:`cxlab.ScenarioError` with every mistake in it."""
-    factories = {name: _factory(function) for name, function in (workloads or {}).items()}
-    return Plan(scenario._plan(factories))
+    factories: dict[str, Callable[[int, int, int], _native.Batches]] = {}
+    kernels: dict[str, Offer] = {}
+    for name, made in (workloads or {}).items():
+        if isinstance(made, Kernel):
+            kernels[name] = Offer(made)
+        else:
+            factories[name] = _factory(made)
+    return Plan(scenario._plan(factories, kernels))
 
 
 def run(
@@ -111,7 +120,7 @@ def run(
     threads: int | None = None,
     progress: Progress | bool | None = None,
     requests: bool = False,
-    workloads: Mapping[str, Workload] | None = None,
+    workloads: Mapping[str, Workload | Kernel] | None = None,
 ) -> Result:
     """Runs a scenario (or a scenario file) in this process.
 
@@ -126,7 +135,7 @@ def run(
             error; or a function that is called about ten times a second with requests completed,
             requests expected (or None) and simulated nanoseconds. What it raises ends the run.
         requests: whether to keep a row for each request: ``result.to_pandas("requests")``.
-        workloads: functions that make operations, by the name that the scenario's
+        workloads: functions that make operations, and kernels, by the name that the scenario's
             ``workload = { kind = "external", name = ... }`` gives.
 
     Raises:

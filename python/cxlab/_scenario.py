@@ -121,9 +121,18 @@ class Scenario:
         """Raises :class:`cxlab.ScenarioError` with every mistake in it, if there is any."""
         self._plan()
 
-    def _plan(self, workloads: Mapping[str, Any] | None = None) -> _native.Plan:
+    def _plan(
+        self,
+        workloads: Mapping[str, Any] | None = None,
+        kernels: Mapping[str, object] | None = None,
+    ) -> _native.Plan:
         return _native.Plan(
-            self._name, self._text, self._set, str(self._folder), dict(workloads or {})
+            self._name,
+            self._text,
+            self._set,
+            str(self._folder),
+            dict(workloads or {}),
+            dict(kernels or {}),
         )
 
     def _parts(self) -> tuple[str, str, list[str], str]:

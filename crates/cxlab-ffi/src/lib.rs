@@ -5,6 +5,7 @@
 //! The Python package `cxlab` (python/cxlab) gives these values their types.
 
 mod error;
+mod kernel;
 mod plan;
 mod run;
 mod source;
@@ -21,6 +22,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::error::ScenarioError;
+    #[pymodule_export]
+    use crate::kernel::Memory;
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]

@@ -10,6 +10,7 @@ use cxlab_system::plan::{Externals, Files};
 use pyo3::prelude::*;
 
 use crate::error::raise;
+use crate::kernel::OfferedKernel;
 use crate::run::{Run, run};
 use crate::source::{Failed, Offered};
 
@@ -25,7 +26,7 @@ impl Plan {
     /// Reads, checks and resolves a scenario's text. `workloads` are factories of operations by
     /// name: `factory(requester, requesters, span)` gives an iterator of batches, each of them
     /// bytes of addresses (u64), of writes (u8) and, or None, of times in picoseconds (u64), all
-    /// little endian.
+    /// little endian. `kernels` are made of threads (`cxlab._kernel.Offer`).
     #[new]
     fn new(
         py: Python<'_>,
@@ -34,11 +35,15 @@ impl Plan {
         set: Vec<String>,
         folder: PathBuf,
         workloads: BTreeMap<String, Py<PyAny>>,
+        kernels: BTreeMap<String, Py<PyAny>>,
     ) -> PyResult<Plan> {
         let failed = Failed::default();
         let mut externals = Externals::new();
         for (name, factory) in workloads {
             externals.insert(name, Arc::new(Offered::new(factory, failed.clone())));
+        }
+        for (name, offer) in kernels {
+            externals.insert(name, Arc::new(OfferedKernel::new(offer, failed.clone())));
         }
         let files = Files {
             scenario_dir: folder,

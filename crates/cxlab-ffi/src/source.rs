@@ -16,7 +16,7 @@ use pyo3::types::PyIterator;
 pub(crate) struct Failed(Arc<Mutex<Option<PyErr>>>);
 
 impl Failed {
-    fn set(&self, error: PyErr) {
+    pub(crate) fn set(&self, error: PyErr) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.get_or_insert(error);
     }

@@ -1,0 +1,124 @@
+"""Kernels whose threads are Python generators."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cxlab import _native
+from cxlab.op import Op
+
+Memory = _native.Memory
+
+Code = Generator[Op | list[Op], Any, None]
+"""A thread: yields an operation or a list of them, and is sent the value or a list of values."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Memory that a kernel may use: its first address and its bytes."""
+
+    first: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a kernel runs on."""
+
+    seed: int
+    """The run's seed."""
+    cxl: Region
+    """CXL memory."""
+    local: Region
+    """The host's own memory; with an operating system the process's heap."""
+    cores: int
+    """Cores that run threads."""
+    accelerators: int
+    """Accelerators of the host."""
+    elements: int
+    """Processing elements of each."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core of the host."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Element:
+    """A processing element of an accelerator."""
+
+    accelerator: int
+    number: int
+
+
+class Kernel:
+    """Threads on cores and accelerators that share one simulated memory with real values.
+
+    Override :meth:`threads`, and what else is needed. Threads share nothing but the simulated
+    memory: what they do may depend on what operations were answered with, and on nothing that
+    another thread changes in Python, or runs differ with the number of threads.
+    """
+
+    phases: Sequence[str | tuple[str, int]] = ("kernel",)
+    """Names of phases, with the bytes of an operation where they have any."""
+
+    def prepare(self, memory: Memory, machine: Machine) -> None:
+        """Writes what is in memory before anything runs."""
+
+    def threads(self, place: Core | Element, machine: Machine) -> Iterable[Code]:
+        """The threads of a core or of an element."""
+        raise NotImplementedError
+
+    def check(self, memory: Memory, machine: Machine) -> None:
+        """Raises if the result is wrong, when all threads have ended."""
+
+
+class Offer:
+    """A kernel as the extension module asks for it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def bind(
+        self,
+        seed: int,
+        cxl: tuple[int, int],
+        local: tuple[int, int],
+        cores: int,
+        accelerators: int,
+        elements: int,
+    ) -> _Bound:
+        machine = Machine(seed, Region(*cxl), Region(*local), cores, accelerators, elements)
+        return _Bound(self._kernel, machine)
+
+
+class _Bound:
+    def __init__(self, kernel: Kernel, machine: Machine) -> None:
+        self._kernel = kernel
+        self._machine = machine
+        named = [phase if isinstance(phase, tuple) else (phase, 0) for phase in kernel.phases]
+        if not 1 <= len(named) <= 256:
+            raise ValueError(f"found {len(named)} phases; allowed: 1 to 256")
+        self.phases = named
+
+    def prepare(self, memory: Memory) -> None:
+        self._kernel.prepare(memory, self._machine)
+
+    def threads(self, accelerator: int | None, number: int) -> list[Code]:
+        place = Core(number) if accelerator is None else Element(accelerator, number)
+        made = list(self._kernel.threads(place, self._machine) or ())
+        for thread in made:
+            if not isinstance(thread, Generator):
+                raise TypeError(
+                    f"found {type(thread).__name__} among a kernel's threads; allowed: generators "
+                    "that yield operations of cxlab.op"
+                )
+        return made
+
+    def check(self, memory: Memory) -> None:
+        self._kernel.check(memory, self._machine)
