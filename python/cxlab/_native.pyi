@@ -24,7 +24,7 @@ class Plan:
         set: Sequence[str],
         folder: str,
         workloads: Mapping[str, Callable[[int, int, int], Batches]],
-        kernels: Mapping[str, object],
+        kernels: Mapping[str, object] = ...,
     ) -> None: ...
     @property
     def hash(self) -> str: ...

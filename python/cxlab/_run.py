@@ -99,9 +99,7 @@ class Plan:
         return result
 
 
-def plan(
-    scenario: Scenario, *, workloads: Mapping[str, Workload | Kernel] | None = None
-) -> Plan:
+def plan(scenario: Scenario, *, workloads: Mapping[str, Workload | Kernel] | None = None) -> Plan:
     """Resolves a scenario; raises :class:`cxlab.ScenarioError` with every mistake in it."""
     factories: dict[str, Callable[[int, int, int], _native.Batches]] = {}
     kernels: dict[str, Offer] = {}

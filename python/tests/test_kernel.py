@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002 (kernels override what they are asked)
 """Kernels whose threads are Python generators."""
 
 import struct
@@ -63,8 +64,11 @@ class Sum(cxlab.Kernel):
 
 def test_threads_on_cores_and_elements_share_memory_with_real_values():
     result = simulate(Sum())
-    phases = [p for one in (*result.report["hosts"], *result.report["accelerators"])
-              for p in one["phases"]]
+    phases = [
+        p
+        for one in (*result.report["hosts"], *result.report["accelerators"])
+        for p in one["phases"]
+    ]
     assert sum(phase["operations"] for phase in phases) == Sum.count
     assert result.report["requests"]["completed"] == 2 * Sum.count
     for threads in (2, 3):
@@ -139,7 +143,7 @@ class One(cxlab.Kernel):
         (One(op.load((1 << 51) + 60)), ValueError, "a number that lies in two lines"),
         (One(op.store(1 << 51, 1, 9)), ValueError, "more than 8 bytes"),
         (One(op.read(1 << 51, 0)), ValueError, "1 and more"),
-        (One(op.store(1 << 51, -1)), OverflowError, ""),
+        (One(op.store(1 << 51, -1)), OverflowError, "negative"),
         (One(op.dma_to_host(1 << 51, op.scratch(0), 8)), ValueError, "on elements"),
         (One(op.mmio_read(1, 0)), ValueError, "accelerator 1"),
         (One(op.mark(1)), ValueError, "phase 1; allowed: below 1"),

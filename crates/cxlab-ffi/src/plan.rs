@@ -28,6 +28,7 @@ impl Plan {
     /// bytes of addresses (u64), of writes (u8) and, or None, of times in picoseconds (u64), all
     /// little endian. `kernels` are made of threads (`cxlab._kernel.Offer`).
     #[new]
+    #[pyo3(signature = (name, text, set, folder, workloads, kernels = BTreeMap::new()))]
     fn new(
         py: Python<'_>,
         name: &str,
