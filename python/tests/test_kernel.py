@@ -3,8 +3,9 @@
 
 import struct
 
-import cxlab
 import pytest
+
+import cxlab
 from cxlab import op
 
 SYSTEM = """
@@ -130,7 +131,7 @@ class One(cxlab.Kernel):
             yield self.run()
 
     def run(self):
-        for one in self.ops:
+        for one in self.ops:  # noqa: UP028 (a tuple takes no answers)
             yield one
 
 
