@@ -1,0 +1,458 @@
+//! One cluster: VMs come, are placed, and go.
+//!
+//! Departures come before arrivals of the same second, and VMs that start together come in the
+//! order of the demand. A VM stays where it is; one that fits nowhere is rejected and does not come
+//! again.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use cxlab_engine::rng::StreamRng;
+
+use crate::demand::{Ask, ClusterDemand, Demand};
+use crate::fabric::PodFabric;
+use crate::params::{Exposure, FleetParams, MIB};
+use crate::placement::Placement;
+use crate::policy::{HostView, PoolPolicy, Vm, split};
+use crate::pool::{Granted, Pools};
+use crate::sensitivity;
+use crate::stats::{CORE_BINS, Outcome, Point};
+
+/// Slices of a device that never runs short.
+pub const UNLIMITED_SLICES: u32 = 1 << 24;
+/// DRAM of a host that never runs short, in MiB.
+pub const UNLIMITED_MIB: u64 = 1 << 44;
+
+/// What all clusters of a simulation have in common.
+pub struct Setup<'a> {
+    /// The fleet.
+    pub params: &'a FleetParams,
+    /// Every pod.
+    pub fabric: &'a PodFabric,
+    /// Who comes when.
+    pub demand: &'a dyn Demand,
+    /// Who goes where.
+    pub placement: &'a dyn Placement,
+    /// Who gets pool memory.
+    pub policy: &'a dyn PoolPolicy,
+    /// Local DRAM of each host, in MiB.
+    pub local_mib: u64,
+    /// Slices of each device.
+    pub device_slices: u32,
+    /// Hosts take VMs as if each had this much DRAM of its own, in MiB, and divide their memory
+    /// afterwards: local and pool memory then need no limits.
+    pub as_if_mib: Option<u64>,
+    /// Seed of the random streams.
+    pub seed: u64,
+}
+
+/// Which cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Which {
+    /// Its number.
+    pub index: usize,
+    /// How many there are.
+    pub of: usize,
+    /// Its pods.
+    pub pods: usize,
+}
+
+/// A VM that runs.
+#[derive(Clone, Debug)]
+struct Live {
+    host: u32,
+    cores: u32,
+    local_mib: u64,
+    slices: u32,
+    granted: Granted,
+    /// Mean latency of its pool memory without load, in nanoseconds.
+    unloaded_ns: f64,
+    /// The part of its accesses that go to pool memory.
+    share: f64,
+    loss: f64,
+    /// Slowdown, summed over the points at which it was looked at.
+    slow: f64,
+    looks: u32,
+    /// Its place in the list of those that run.
+    place: u32,
+}
+
+/// A cluster in one second.
+pub struct Cluster<'a> {
+    setup: &'a Setup<'a>,
+    pod_hosts: usize,
+    slice_mib: u64,
+    most_mib_per_core: f64,
+    cores_free: Vec<u32>,
+    local_used: Vec<u64>,
+    total_used: Vec<u64>,
+    pools: Pools,
+    /// By pod: slices in use, and the most that were.
+    pool_used: Vec<u32>,
+    pool_peak: Vec<u32>,
+    local_peak: u64,
+    /// By host: wait in nanoseconds and stretch at the last point of the series.
+    waits: Vec<(f64, f64)>,
+    /// By host of a pod: mean unloaded latency over local latency.
+    ratios: Vec<f64>,
+    live: Vec<Live>,
+    unused: Vec<u32>,
+    running: Vec<u32>,
+    ends: BinaryHeap<Reverse<(u64, u32)>>,
+    placing: StreamRng,
+    outcome: Outcome,
+    traffic: Vec<f64>,
+}
+
+/// Simulates a cluster.
+pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
+    let mut cluster = Cluster::new(setup, which);
+    let span_s = setup.params.span_s();
+    let step_s = u64::from(setup.params.sample_minutes) * 60;
+    let (asks, vms) = drawn(setup, which);
+    let mut next_look = 0;
+    for (ask, vm) in asks.iter().zip(&vms) {
+        // VMs that are there from the beginning are seen by the first look.
+        while next_look < ask.start_s.min(span_s) {
+            cluster.leave_until(next_look);
+            cluster.look();
+            next_look += step_s;
+        }
+        cluster.leave_until(ask.start_s);
+        let core_s = u64::from(ask.cores) * (ask.end_s.min(span_s) - ask.start_s.min(span_s));
+        cluster.outcome.asked_core_s += core_s;
+        cluster.outcome.arrived += 1;
+        if !cluster.admit(vm) {
+            cluster.outcome.rejected += 1;
+            cluster.outcome.rejected_core_s += core_s;
+        }
+    }
+    while next_look < span_s {
+        cluster.leave_until(next_look);
+        cluster.look();
+        next_look += step_s;
+    }
+    cluster.leave_until(span_s);
+    cluster.finish(which)
+}
+
+/// What comes, and what each is, from streams that no policy disturbs.
+fn drawn(setup: &Setup<'_>, which: Which) -> (Vec<Ask>, Vec<Vm>) {
+    let params = setup.params;
+    let name = format!("fleet/cluster{}", which.index);
+    let hosts = (which.pods * setup.fabric.hosts()) as u64;
+    let demand = ClusterDemand {
+        index: which.index,
+        of: which.of,
+        cores: hosts * u64::from(params.host.cores),
+        host_cores: params.host.cores,
+        span_s: params.span_s(),
+    };
+    let asks = setup.demand.asks(&demand, &mut StreamRng::new(setup.seed, &name));
+    let mut rng = StreamRng::new(setup.seed, &format!("{name}/vms"));
+    let classes = &params.sensitivity;
+    let total: f64 = classes.iter().map(|class| class.weight).sum();
+    let vms = asks.iter().map(|ask| {
+        let (class, loss) = sensitivity::draw(classes, total, &mut rng);
+        let untouched = quantile(&params.untouched, rng.unit());
+        let error = [crate::demand::normal(&mut rng), crate::demand::normal(&mut rng)];
+        let (class, loss) = match ask.loss {
+            Some(loss) => (sensitivity::class_of(classes, loss), loss),
+            None => (class, loss),
+        };
+        Vm {
+            end_s: ask.end_s,
+            cores: ask.cores,
+            memory_mib: ask.memory_mib,
+            loss,
+            untouched: ask.untouched.unwrap_or(untouched),
+            class,
+            most_pool: classes[usize::from(class)].most_pool,
+            error,
+        }
+    });
+    let vms = vms.collect();
+    (asks, vms)
+}
+
+/// The value at a part of a distribution given by equally likely pieces.
+fn quantile(points: &[f64], part: f64) -> f64 {
+    let at = part * (points.len() - 1) as f64;
+    let piece = (at as usize).min(points.len() - 2);
+    let within = at - piece as f64;
+    points[piece] + within * (points[piece + 1] - points[piece])
+}
+
+impl<'a> Cluster<'a> {
+    fn new(setup: &'a Setup<'a>, which: Which) -> Cluster<'a> {
+        let params = setup.params;
+        let pod_hosts = setup.fabric.hosts();
+        let hosts = which.pods * pod_hosts;
+        let local_ns = params.host.local_latency.as_nanos_f64();
+        let ratio = |row: &Vec<Option<f64>>| {
+            let reached: Vec<f64> = row.iter().flatten().copied().collect();
+            reached.iter().sum::<f64>() / reached.len().max(1) as f64 / local_ns
+        };
+        let points = params.span_s().div_ceil(u64::from(params.sample_minutes) * 60);
+        Cluster {
+            setup,
+            pod_hosts,
+            slice_mib: params.slice.0 / MIB,
+            most_mib_per_core: setup.demand.most_mib_per_core(),
+            cores_free: vec![params.host.cores; hosts],
+            local_used: vec![0; hosts],
+            total_used: vec![0; hosts],
+            pools: Pools::new(setup.fabric, which.pods, setup.device_slices, params.spread),
+            pool_used: vec![0; which.pods],
+            pool_peak: vec![0; which.pods],
+            local_peak: 0,
+            waits: vec![(0.0, 1.0); hosts],
+            ratios: setup.fabric.unloaded_ns.iter().map(ratio).collect(),
+            live: Vec::new(),
+            unused: Vec::new(),
+            running: Vec::new(),
+            ends: BinaryHeap::new(),
+            placing: StreamRng::new(setup.seed, &format!("fleet/cluster{}/placement", which.index)),
+            outcome: Outcome {
+                series: Vec::with_capacity(points as usize),
+                ..Outcome::new(0, params.sensitivity.len())
+            },
+            traffic: vec![0.0; hosts],
+        }
+    }
+
+    fn view(&self, host: usize) -> HostView {
+        HostView {
+            cores: self.setup.params.host.cores,
+            cores_free: self.cores_free[host],
+            local_mib: self.setup.local_mib,
+            local_free_mib: self.setup.local_mib - self.local_used[host],
+            pool_free: self.pools.free(host / self.pod_hosts, host % self.pod_hosts),
+            ratio: self.ratios[host % self.pod_hosts],
+        }
+    }
+
+    /// The host that takes a VM, and how many slices it gets.
+    fn choose(&mut self, vm: &Vm) -> Option<(usize, u32)> {
+        let mut best: Option<(f64, usize, u32)> = None;
+        for host in 0..self.cores_free.len() {
+            if self.cores_free[host] < vm.cores {
+                continue;
+            }
+            let view = self.view(host);
+            let (ranked, slices) = match self.setup.as_if_mib {
+                None => {
+                    let wish = self.setup.policy.wish(vm, &view);
+                    let Some(slices) = split(vm, &view, wish, self.slice_mib) else {
+                        continue;
+                    };
+                    (view, slices)
+                }
+                Some(mib) => {
+                    let free = mib - self.total_used[host];
+                    if free < u64::from(vm.memory_mib) {
+                        continue;
+                    }
+                    let alone = HostView {
+                        local_mib: mib,
+                        local_free_mib: free,
+                        ..view
+                    };
+                    (alone, 0)
+                }
+            };
+            let local = u64::from(vm.memory_mib) - u64::from(slices) * self.slice_mib;
+            let rank = self.setup.placement.rank(vm, &ranked, local, &mut self.placing);
+            if best.is_none_or(|(least, ..)| rank < least) {
+                best = Some((rank, host, slices));
+            }
+        }
+        let (_, host, slices) = best?;
+        if self.setup.as_if_mib.is_none() {
+            return Some((host, slices));
+        }
+        let view = self.view(host);
+        let wish = self.setup.policy.wish(vm, &view);
+        Some((host, split(vm, &view, wish, self.slice_mib)?))
+    }
+
+    /// Places a VM; says whether there was a place.
+    fn admit(&mut self, vm: &Vm) -> bool {
+        let Some((host, slices)) = self.choose(vm) else {
+            return false;
+        };
+        let pod = host / self.pod_hosts;
+        let pool_mib = u64::from(slices) * self.slice_mib;
+        let (granted, unloaded_ns) = self.pools.grant(pod, host % self.pod_hosts, slices);
+        self.cores_free[host] -= vm.cores;
+        self.local_used[host] += u64::from(vm.memory_mib) - pool_mib;
+        self.total_used[host] += u64::from(vm.memory_mib);
+        self.local_peak = self.local_peak.max(self.local_used[host]);
+        self.pool_used[pod] += slices;
+        self.pool_peak[pod] = self.pool_peak[pod].max(self.pool_used[pod]);
+        let part = pool_mib as f64 / f64::from(vm.memory_mib);
+        let share = match self.setup.params.exposure {
+            Exposure::Uniform => part,
+            Exposure::Znuma => {
+                let touched = 1.0 - vm.untouched;
+                if part > vm.untouched { (part - vm.untouched) / touched } else { 0.0 }
+            }
+        };
+        let class = &mut self.outcome.by_class[usize::from(vm.class)];
+        class[0] += 1;
+        class[1] += u64::from(slices > 0);
+        let mut live = Live {
+            host: host as u32,
+            cores: vm.cores,
+            local_mib: u64::from(vm.memory_mib) - pool_mib,
+            slices,
+            granted,
+            unloaded_ns,
+            share,
+            loss: vm.loss,
+            slow: 0.0,
+            looks: 1,
+            place: self.running.len() as u32,
+        };
+        live.slow = self.slowdown(&live).1;
+        let number = match self.unused.pop() {
+            Some(number) => {
+                self.live[number as usize] = live;
+                number
+            }
+            None => {
+                self.live.push(live);
+                self.live.len() as u32 - 1
+            }
+        };
+        self.running.push(number);
+        self.ends.push(Reverse((vm.end_s, number)));
+        true
+    }
+
+    /// Latency of a VM's pool memory in nanoseconds, and its slowdown, as waits are now.
+    fn slowdown(&self, live: &Live) -> (f64, f64) {
+        if live.slices == 0 {
+            return (0.0, 0.0);
+        }
+        let (wait, stretch) = self.waits[live.host as usize];
+        let latency = live.unloaded_ns + wait;
+        let local = self.setup.params.host.local_latency.as_nanos_f64();
+        let lost = sensitivity::slowdown(live.loss, (latency / local).max(1.0));
+        (latency, live.share * (lost + (stretch - 1.0)))
+    }
+
+    /// Lets all go whose time has come.
+    fn leave_until(&mut self, now_s: u64) {
+        while let Some(Reverse((end_s, number))) = self.ends.peek().copied() {
+            if end_s > now_s {
+                break;
+            }
+            self.ends.pop();
+            self.leave(number);
+        }
+    }
+
+    fn leave(&mut self, number: u32) {
+        let live = self.live[number as usize].clone();
+        let host = live.host as usize;
+        let pod = host / self.pod_hosts;
+        self.cores_free[host] += live.cores;
+        self.local_used[host] -= live.local_mib;
+        self.total_used[host] -= live.local_mib + u64::from(live.slices) * self.slice_mib;
+        self.pool_used[pod] -= live.slices;
+        self.pools.release(pod, live.granted);
+        self.running.swap_remove(live.place as usize);
+        if let Some(moved) = self.running.get(live.place as usize) {
+            self.live[*moved as usize].place = live.place;
+        }
+        self.unused.push(number);
+        self.outcome.departed += 1;
+        self.outcome.slowdown.add(live.slow / f64::from(live.looks));
+    }
+
+    /// Adds a point to the series.
+    fn look(&mut self) {
+        self.load();
+        let mut point = Point {
+            vms: self.running.len() as u64,
+            rejected: self.outcome.rejected,
+            ..Point::default()
+        };
+        for at in 0..self.running.len() {
+            let number = self.running[at] as usize;
+            let (latency, slow) = self.slowdown(&self.live[number]);
+            let live = &mut self.live[number];
+            live.slow += slow;
+            live.looks += 1;
+            point.latency_ns += latency;
+            point.pooled_vms += u64::from(live.slices > 0);
+            self.outcome.slowdown_now.add(slow);
+        }
+        let cores = self.setup.params.host.cores;
+        let limit = self.setup.as_if_mib.unwrap_or(self.setup.local_mib);
+        for host in 0..self.cores_free.len() {
+            let used = match self.setup.as_if_mib {
+                Some(_) => self.total_used[host],
+                None => self.local_used[host],
+            };
+            point.cores += u64::from(cores - self.cores_free[host]);
+            point.local_mib += self.local_used[host];
+            // What no VM on offer could use with the cores that are left.
+            let usable = (f64::from(self.cores_free[host]) * self.most_mib_per_core) as u64;
+            point.stranded_mib += (limit - used).saturating_sub(usable);
+            point.saturated += u64::from(self.waits[host].1 > 1.0);
+        }
+        let slices: u64 = self.pool_used.iter().map(|slices| u64::from(*slices)).sum();
+        point.pool_mib = slices * self.slice_mib;
+        let hosts = self.cores_free.len() as f64;
+        let scheduled = point.cores as f64 / (hosts * f64::from(cores));
+        let bin = ((scheduled * CORE_BINS as f64) as usize).min(CORE_BINS - 1);
+        self.outcome.stranded[bin].add(point.stranded_mib as f64 / (hosts * limit as f64));
+        self.outcome.series.push(point);
+    }
+
+    /// Finds what accesses wait in every pod. A host's wait is taken at the larger of its own
+    /// traffic and the mean of its pod: its own link is loaded by the first, all else by the second.
+    fn load(&mut self) {
+        self.traffic.fill(0.0);
+        let each = self.setup.params.traffic.as_gb_per_s();
+        for number in &self.running {
+            let live = &self.live[*number as usize];
+            self.traffic[live.host as usize] += f64::from(live.cores) * each * live.share;
+        }
+        for (pod, traffic) in self.traffic.chunks(self.pod_hosts).enumerate() {
+            let mean = traffic.iter().sum::<f64>() / self.pod_hosts as f64;
+            for (host, own) in traffic.iter().enumerate() {
+                let curve = &self.setup.fabric.curves[host];
+                self.waits[pod * self.pod_hosts + host] = curve.at(own.max(mean));
+            }
+        }
+    }
+
+    fn finish(mut self, which: Which) -> Outcome {
+        for number in &self.running {
+            let live = &self.live[*number as usize];
+            self.outcome.slowdown.add(live.slow / f64::from(live.looks));
+        }
+        let hosts = self.cores_free.len() as u64;
+        let peak = self.pool_peak.iter().copied().max().unwrap_or(0);
+        let cores = (hosts * u64::from(self.setup.params.host.cores)) as f64;
+        let limit = self.setup.as_if_mib.unwrap_or(self.setup.local_mib);
+        let mut outcome = self.outcome;
+        outcome.clusters = 1;
+        outcome.hosts = hosts;
+        outcome.pods = which.pods as u64;
+        outcome.running = self.running.len() as u64;
+        outcome.local_peak_mib = self.local_peak * hosts;
+        outcome.pool_peak_mib = u64::from(peak) * self.slice_mib * which.pods as u64;
+        outcome.scatter = vec![[
+            outcome.mean(|point| point.cores as f64) / cores,
+            outcome.mean(|point| point.stranded_mib as f64) / (hosts as f64 * limit as f64),
+        ]];
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::demand::DemandChoice;
+use crate::params::{HostParams, Spread};
+use crate::placement::PlacementChoice;
+use crate::policy::PoolPolicyChoice;
+
+/// Demand that a test wrote down.
+#[derive(Debug)]
+struct Fixed(Vec<Ask>);
+
+impl Demand for Fixed {
+    fn asks(&self, _: &ClusterDemand, _: &mut StreamRng) -> Vec<Ask> {
+        self.0.clone()
+    }
+
+    fn most_mib_per_core(&self) -> f64 {
+        8192.0
+    }
+}
+
+fn ask(start_s: u64, life_s: u64, cores: u32, gib: u32) -> Ask {
+    Ask {
+        start_s,
+        end_s: start_s + life_s,
+        cores,
+        memory_mib: gib * 1024,
+        loss: None,
+        untouched: None,
+    }
+}
+
+fn params(cores: u32, gib: u64, days: f64) -> FleetParams {
+    FleetParams {
+        days,
+        host: HostParams {
+            cores,
+            dram: cxlab_engine::units::Bytes(gib << 30),
+            ..HostParams::default()
+        },
+        ..FleetParams::default()
+    }
+}
+
+struct Parts {
+    params: FleetParams,
+    fabric: PodFabric,
+    demand: Box<dyn Demand>,
+    placement: Box<dyn Placement>,
+    policy: Box<dyn PoolPolicy>,
+}
+
+impl Parts {
+    fn new(params: FleetParams, hosts: usize, demand: Box<dyn Demand>, policy: &str) -> Parts {
+        Parts {
+            placement: params.placement.build().unwrap(),
+            fabric: PodFabric::constant(hosts, 2, 170.0),
+            demand,
+            policy: PoolPolicyChoice::named(policy).build().unwrap(),
+            params,
+        }
+    }
+
+    fn setup(&self, device_slices: u32) -> Setup<'_> {
+        Setup {
+            params: &self.params,
+            fabric: &self.fabric,
+            demand: self.demand.as_ref(),
+            placement: self.placement.as_ref(),
+            policy: self.policy.as_ref(),
+            local_mib: self.params.host.dram.0 / MIB,
+            device_slices,
+            as_if_mib: None,
+            seed: 1,
+        }
+    }
+
+    fn run(&self, device_slices: u32) -> Outcome {
+        run(&self.setup(device_slices), WHICH)
+    }
+}
+
+const WHICH: Which = Which { index: 0, of: 1, pods: 1 };
+
+/// M/G/c/c: one host of c cores and VMs of one core, whatever their lives are, rejects what
+/// Erlang's formula B says, and has the mean in use that Little's law gives.
+#[test]
+fn one_host_of_small_vms_rejects_what_erlang_b_says() {
+    let text = r#"{"kind": "generator", "load": [0.9, 0.9], "daily": 0.0, "mix_spread": 0.0,
+        "cores": [{"cores": 1, "weight": 1}], "memory": [{"gib": 1.0, "weight": 1}],
+        "lifetimes": [{"hours": 0.1, "part": 0.0}, {"hours": 1.0, "part": 0.7}, {"hours": 9.0, "part": 1.0}]}"#;
+    let choice: DemandChoice = serde_json::from_str(text).unwrap();
+    let parts = Parts::new(params(20, 64, 900.0), 1, choice.build().unwrap(), "none");
+    let outcome = parts.run(0);
+    let load = 18.0;
+    let mut blocked = 1.0;
+    for cores in 1..=20 {
+        blocked = load * blocked / (f64::from(cores) + load * blocked);
+    }
+    let found = outcome.rejected as f64 / outcome.arrived as f64;
+    // Rejections come in runs, so their number varies more than independent ones would.
+    assert!((found / blocked - 1.0).abs() < 0.03, "{found}, Erlang B {blocked}, of {}", outcome.arrived);
+    let used = outcome.mean(|point| point.cores as f64);
+    assert!((used / (load * (1.0 - blocked)) - 1.0).abs() < 0.01, "{used}");
+}
+
+/// Against an independent count over all pairs of VM and time.
+#[test]
+fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
+    let mut rng = StreamRng::new(2, "count");
+    let mut asks: Vec<Ask> = (0..300)
+        .map(|_| ask(rng.below(86_400), 1 + rng.below(40_000), 1 + rng.below(4) as u32, 1 + rng.below(16) as u32))
+        .collect();
+    asks.sort_by_key(|ask| ask.start_s);
+    let parts = Parts::new(params(1000, 100_000, 1.0), 4, Box::new(Fixed(asks.clone())), "static");
+    let outcome = parts.run(UNLIMITED_SLICES);
+    assert_eq!((outcome.arrived, outcome.rejected), (300, 0));
+    assert_eq!(outcome.departed + outcome.running, 300);
+    assert_eq!(outcome.series.len(), 24);
+    for (hour, point) in outcome.series.iter().enumerate() {
+        let now = hour as u64 * 3600;
+        let there: Vec<&Ask> = asks.iter().filter(|ask| ask.start_s <= now && now < ask.end_s).collect();
+        let sum = |of: &dyn Fn(&Ask) -> u64| there.iter().map(|ask| of(ask)).sum::<u64>();
+        assert_eq!(point.vms, there.len() as u64, "at {hour} h");
+        assert_eq!(point.cores, sum(&|ask| u64::from(ask.cores)));
+        let half = |ask: &Ask| u64::from(ask.memory_mib) / 2 / 1024 * 1024;
+        assert_eq!(point.pool_mib, sum(&half));
+        assert_eq!(point.local_mib + point.pool_mib, sum(&|ask| u64::from(ask.memory_mib)));
+    }
+}
+
+#[test]
+fn memory_is_stranded_where_all_cores_are_taken() {
+    // One host: 4 cores, 64 GiB. Three cores with 8 GiB in all leave one core, which could use
+    // 8 GiB of the 56 that are free; the fourth core strands all.
+    let asks = vec![ask(0, 86_400, 3, 8), ask(7200, 3600, 1, 8)];
+    let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
+    let stranded: Vec<u64> = parts.run(0).series[..4].iter().map(|point| point.stranded_mib / 1024).collect();
+    assert_eq!(stranded, [48, 48, 48, 48]);
+    let asks = vec![ask(0, 7200, 4, 8)];
+    let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
+    let stranded: Vec<u64> = parts.run(0).series[..3].iter().map(|point| point.stranded_mib / 1024).collect();
+    assert_eq!(stranded, [56, 56, 32]);
+}
+
+#[test]
+fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
+    let mut one = ask(0, 90_000, 1, 8);
+    one.loss = Some(0.2);
+    one.untouched = Some(0.25);
+    // Half is pool memory, a quarter is untouched: a third of what is touched is in the pool.
+    let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(vec![one])), "static");
+    let outcome = parts.run(100);
+    let expected = 0.2 / 0.82 * (170.0 / 85.0 - 1.0) / 3.0;
+    assert!((outcome.slowdown.mean() - expected).abs() < 1e-12);
+    assert_eq!(outcome.series[0].latency_ns, 170.0);
+    let uniform = FleetParams { exposure: Exposure::Uniform, ..parts.params.clone() };
+    let parts = Parts { params: uniform, ..parts };
+    assert!((parts.run(100).slowdown.mean() - expected * 1.5).abs() < 1e-12);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Best fit without a pool against a model without state: for each VM, all that still run are
+    /// added up again, and the host is looked for by the rule as it is written.
+    #[test]
+    fn best_fit_places_as_a_naive_model(
+        vms in proptest::collection::vec((0u64..50, 1u64..400, 1u32..9, 1u32..33), 1..80),
+    ) {
+        let mut asks: Vec<Ask> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
+        asks.sort_by_key(|ask| ask.start_s);
+        let parts = Parts::new(params(16, 48, 1.0), 3, Box::new(Fixed(asks.clone())), "none");
+        let mut placed: Vec<(usize, &Ask)> = Vec::new();
+        let mut rejected = 0;
+        for ask in &asks {
+            let mut best: Option<(u32, u32, usize)> = None;
+            for host in 0..3 {
+                let there = || placed.iter().filter(|(at, other)| *at == host && other.end_s > ask.start_s);
+                let cores: u32 = 16 - there().map(|(_, other)| other.cores).sum::<u32>();
+                let memory: u32 = 48 * 1024 - there().map(|(_, other)| other.memory_mib).sum::<u32>();
+                if cores >= ask.cores && memory >= ask.memory_mib && best.is_none_or(|found| (cores, memory, host) < found) {
+                    best = Some((cores, memory, host));
+                }
+            }
+            match best {
+                Some((_, _, host)) => placed.push((host, ask)),
+                None => rejected += 1,
+            }
+        }
+        let outcome = parts.run(0);
+        prop_assert_eq!(outcome.rejected, rejected);
+        prop_assert_eq!(outcome.arrived, asks.len() as u64);
+        prop_assert_eq!(outcome.departed + outcome.running + outcome.rejected, outcome.arrived);
+    }
+
+    /// Whatever policy, placement and limits: what hosts and pools have given is what their VMs
+    /// have, nothing is beyond its limits, and every VM is accounted for.
+    #[test]
+    fn memory_is_conserved_at_every_moment(
+        vms in proptest::collection::vec((0u64..50, 1u64..400, 1u32..9, 1u32..33), 1..60),
+        policy in 0usize..6, placement in 0usize..6, slices in 0u32..40, near in any::<bool>(),
+    ) {
+        let mut asks: Vec<Ask> = vms.iter().map(|(at, life, cores, gib)| ask(at * 10, *life, *cores, *gib)).collect();
+        asks.sort_by_key(|ask| ask.start_s);
+        let policy = crate::policy::CATALOG[policy].name;
+        let placement = crate::placement::CATALOG[placement].name.to_owned();
+        let params = FleetParams {
+            placement: PlacementChoice { kind: placement, params: serde_json::Map::new() },
+            spread: if near { Spread::Near } else { Spread::Even },
+            ..params(16, 40, 1.0)
+        };
+        let parts = Parts::new(params, 2, Box::new(Fixed(asks.clone())), policy);
+        let setup = parts.setup(slices);
+        let which = Which { pods: 2, ..WHICH };
+        let (asks, vms) = drawn(&setup, which);
+        let mut cluster = Cluster::new(&setup, which);
+        let (mut taken, mut refused) = (0, 0);
+        for (ask, vm) in asks.iter().zip(&vms) {
+            cluster.leave_until(ask.start_s);
+            if cluster.admit(vm) { taken += 1 } else { refused += 1 }
+            check(&cluster, slices)?;
+        }
+        cluster.leave_until(u64::MAX);
+        check(&cluster, slices)?;
+        prop_assert_eq!(cluster.outcome.departed, taken);
+        prop_assert_eq!(taken + refused, asks.len() as u64);
+        prop_assert!(cluster.local_used.iter().all(|used| *used == 0));
+    }
+}
+
+fn check(cluster: &Cluster<'_>, device_slices: u32) -> Result<(), TestCaseError> {
+    let live = || cluster.running.iter().map(|number| &cluster.live[*number as usize]);
+    for host in 0..cluster.cores_free.len() {
+        let mine = || live().filter(|one| one.host as usize == host);
+        let cores: u32 = mine().map(|one| one.cores).sum();
+        let local: u64 = mine().map(|one| one.local_mib).sum();
+        let all: u64 = mine().map(|one| one.local_mib + u64::from(one.slices) * 1024).sum();
+        prop_assert_eq!(cluster.cores_free[host], 16 - cores);
+        prop_assert_eq!(cluster.local_used[host], local);
+        prop_assert_eq!(cluster.total_used[host], all);
+        prop_assert!(local <= 40 * 1024);
+    }
+    for pod in 0..2 {
+        let slices: u32 = live().filter(|one| one.host as usize / 2 == pod).map(|one| one.slices).sum();
+        let free: u32 = (0..2).map(|device| cluster.pools.device_free(pod, device)).sum();
+        prop_assert_eq!(cluster.pool_used[pod], slices);
+        prop_assert_eq!(free + slices, 2 * device_slices);
+    }
+    Ok(())
+}

@@ -1,0 +1,398 @@
+//! How much of a VM's memory is pool memory: the catalog of pool policies.
+
+use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::choice;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::sensitivity::slowdown;
+
+/// A VM that asks for a place.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Vm {
+    /// When it goes, in seconds.
+    pub end_s: u64,
+    /// Cores.
+    pub cores: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Time lost at the reference latency, as a part.
+    pub loss: f64,
+    /// The part of its memory that it never touches.
+    pub untouched: f64,
+    /// Its class of sensitivity.
+    pub class: u8,
+    /// The largest part of its memory that may be pool memory.
+    pub most_pool: f64,
+    /// Errors of what is predicted of it, from a standard normal distribution: of `untouched`, and
+    /// of the logarithm of `loss`.
+    pub error: [f64; 2],
+}
+
+/// A host that might take it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HostView {
+    /// Cores that it has.
+    pub cores: u32,
+    /// Cores that are free.
+    pub cores_free: u32,
+    /// Local DRAM that it has, in MiB.
+    pub local_mib: u64,
+    /// Local DRAM that is free, in MiB.
+    pub local_free_mib: u64,
+    /// Free slices of the devices that it reaches.
+    pub pool_free: u32,
+    /// Latency of pool memory without load over that of local memory.
+    pub ratio: f64,
+}
+
+/// How much pool memory a policy wants for a VM, in MiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// If there is room everywhere.
+    pub mib: u64,
+    /// At most, where local DRAM is short.
+    pub most_mib: u64,
+}
+
+/// How a VM's memory is divided.
+pub trait PoolPolicy: std::fmt::Debug + Send + Sync {
+    /// What it wants for a VM on a host.
+    fn wish(&self, vm: &Vm, host: &HostView) -> Wish;
+}
+
+/// Pool slices of a VM on a host: as wished, less where the pool is short, more where local DRAM
+/// is; `None` if the memory is not there. The rest of its memory is local.
+pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u64) -> Option<u32> {
+    let memory = u64::from(vm.memory_mib);
+    let allowed = (memory as f64 * vm.most_pool) as u64;
+    let most = (wish.most_mib.max(wish.mib).min(allowed).min(memory) / slice_mib).min(u64::from(host.pool_free));
+    let short = memory.saturating_sub(host.local_free_mib).div_ceil(slice_mib);
+    let slices = (wish.mib / slice_mib).min(most).max(short);
+    (slices <= most).then_some(slices as u32)
+}
+
+/// Every pool policy, in the order of `cxlab list`.
+pub const CATALOG: &[Entry<Box<dyn PoolPolicy>>] = &[
+    Entry {
+        name: "none",
+        summary: "all memory is local",
+        schema: <None_ as JsonSchema>::json_schema,
+        build: |params| built::<None_>(params),
+    },
+    Entry {
+        name: "static",
+        summary: "the same part of every VM's memory is pool memory (Pond, Fig. 3)",
+        schema: <Static as JsonSchema>::json_schema,
+        build: |params| built::<Static>(params),
+    },
+    Entry {
+        name: "on-demand",
+        summary: "pool memory only for what does not fit into local DRAM",
+        schema: <OnDemand as JsonSchema>::json_schema,
+        build: |params| built::<OnDemand>(params),
+    },
+    Entry {
+        name: "watermark",
+        summary: "local memory up to a part of the host's local DRAM, pool memory above it",
+        schema: <Watermark as JsonSchema>::json_schema,
+        build: |params| built::<Watermark>(params),
+    },
+    Entry {
+        name: "untouched",
+        summary: "what the VM is predicted never to touch is pool memory (Pond, section 4.4)",
+        schema: <Untouched as JsonSchema>::json_schema,
+        build: |params| built::<Untouched>(params),
+    },
+    Entry {
+        name: "predicted",
+        summary: "all memory of VMs predicted to be insensitive, else what is predicted untouched (Pond)",
+        schema: <Predicted as JsonSchema>::json_schema,
+        build: |params| built::<Predicted>(params),
+    },
+];
+
+fn built<P: PoolPolicy + serde::de::DeserializeOwned + 'static>(
+    params: &serde_json::Value,
+) -> Result<Box<dyn PoolPolicy>, ParamError> {
+    Ok(Box::new(read_params::<P>(params)?))
+}
+
+choice!(
+    /// A pool policy from the catalog.
+    PoolPolicyChoice,
+    CATALOG,
+    Box<dyn PoolPolicy>
+);
+
+impl PoolPolicyChoice {
+    /// A policy without parameters.
+    pub fn named(kind: &str) -> PoolPolicyChoice {
+        PoolPolicyChoice {
+            kind: kind.to_owned(),
+            params: serde_json::Map::new(),
+        }
+    }
+}
+
+impl Default for PoolPolicyChoice {
+    fn default() -> Self {
+        PoolPolicyChoice::named("static")
+    }
+}
+
+fn part_of(vm: &Vm, part: f64) -> u64 {
+    (f64::from(vm.memory_mib) * part.clamp(0.0, 1.0)) as u64
+}
+
+/// All memory is local.
+#[derive(Clone, Default, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct None_ {}
+
+impl PoolPolicy for None_ {
+    fn wish(&self, _vm: &Vm, _host: &HostView) -> Wish {
+        Wish { mib: 0, most_mib: 0 }
+    }
+}
+
+/// The same part of every VM's memory is pool memory, in whole slices.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Static {
+    /// The part. 0 to 1. Default 0.5.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    fraction: f64,
+}
+
+impl Default for Static {
+    fn default() -> Self {
+        Static { fraction: 0.5 }
+    }
+}
+
+impl PoolPolicy for Static {
+    fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
+        let mib = part_of(vm, self.fraction);
+        Wish { mib, most_mib: mib }
+    }
+}
+
+/// Pool memory only for what does not fit into local DRAM.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct OnDemand {
+    /// The largest part of a VM's memory. 0 to 1. Default 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    most: f64,
+}
+
+impl Default for OnDemand {
+    fn default() -> Self {
+        OnDemand { most: 1.0 }
+    }
+}
+
+impl PoolPolicy for OnDemand {
+    fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
+        Wish {
+            mib: 0,
+            most_mib: part_of(vm, self.most),
+        }
+    }
+}
+
+/// Local memory up to a part of the host's local DRAM, pool memory above it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Watermark {
+    /// The part of local DRAM above which VMs get pool memory. 0 to 1. Default 0.7.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    mark: f64,
+    /// The largest part of a VM's memory. 0 to 1. Default 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    most: f64,
+}
+
+impl Default for Watermark {
+    fn default() -> Self {
+        Watermark {
+            mark: 0.7,
+            most: 1.0,
+        }
+    }
+}
+
+impl PoolPolicy for Watermark {
+    fn wish(&self, vm: &Vm, host: &HostView) -> Wish {
+        let mark = (host.local_mib as f64 * self.mark) as u64;
+        let after = host.local_mib - host.local_free_mib + u64::from(vm.memory_mib);
+        let most_mib = part_of(vm, self.most);
+        Wish {
+            mib: after.saturating_sub(mark).min(most_mib),
+            most_mib,
+        }
+    }
+}
+
+/// What is predicted to stay untouched is pool memory.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Untouched {
+    /// Taken from what is predicted, as a part of the VM's memory. 0 to 1. Default 0.1
+    /// (*assumed*).
+    #[schemars(range(min = 0.0, max = 1.0))]
+    margin: f64,
+    /// Standard deviation of the prediction's error, as a part of the VM's memory. 0 to 1.
+    /// Default 0.1 (*assumed*).
+    #[schemars(range(min = 0.0, max = 1.0))]
+    error: f64,
+}
+
+impl Default for Untouched {
+    fn default() -> Self {
+        Untouched {
+            margin: 0.1,
+            error: 0.1,
+        }
+    }
+}
+
+impl Untouched {
+    fn mib(&self, vm: &Vm) -> u64 {
+        part_of(vm, vm.untouched + self.error * vm.error[0] - self.margin)
+    }
+}
+
+impl PoolPolicy for Untouched {
+    fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
+        let mib = self.mib(vm);
+        Wish { mib, most_mib: mib }
+    }
+}
+
+/// All memory of VMs predicted to lose little, and what is predicted untouched of the others.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Predicted {
+    /// A VM that is predicted to lose no more than this part of its time with all memory in the
+    /// pool counts as insensitive. 0 to 10. Default 0.05 (Pond's margin, 5 %).
+    #[schemars(range(min = 0.0, max = 10.0))]
+    bound: f64,
+    /// Standard deviation of the error of the logarithm of what it is predicted to lose. 0 to 5.
+    /// Default 0.5 (*assumed*).
+    #[schemars(range(min = 0.0, max = 5.0))]
+    loss_error: f64,
+    /// As for `untouched`: margin.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    margin: f64,
+    /// As for `untouched`: error.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    error: f64,
+}
+
+impl Default for Predicted {
+    fn default() -> Self {
+        Predicted {
+            bound: 0.05,
+            loss_error: 0.5,
+            margin: 0.1,
+            error: 0.1,
+        }
+    }
+}
+
+impl PoolPolicy for Predicted {
+    fn wish(&self, vm: &Vm, host: &HostView) -> Wish {
+        let guess = slowdown(vm.loss, host.ratio) * libm::exp(self.loss_error * vm.error[1]);
+        let untouched = Untouched {
+            margin: self.margin,
+            error: self.error,
+        };
+        let mib = if guess <= self.bound {
+            u64::from(vm.memory_mib)
+        } else {
+            untouched.mib(vm)
+        };
+        Wish { mib, most_mib: mib }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vm(memory_mib: u32) -> Vm {
+        Vm {
+            end_s: 1,
+            cores: 2,
+            memory_mib,
+            loss: 0.1,
+            untouched: 0.5,
+            class: 0,
+            most_pool: 1.0,
+            error: [0.0; 2],
+        }
+    }
+
+    fn host(local_free_mib: u64, pool_free: u32) -> HostView {
+        HostView {
+            cores: 48,
+            cores_free: 48,
+            local_mib: 102_400,
+            local_free_mib,
+            pool_free,
+            ratio: 1.82,
+        }
+    }
+
+    fn slices(kind: &str, params: &str, vm: &Vm, host: &HostView) -> Option<u32> {
+        let entry = CATALOG.iter().find(|entry| entry.name == kind).unwrap();
+        let policy = (entry.build)(&serde_json::from_str(params).unwrap()).unwrap();
+        split(vm, host, policy.wish(vm, host), 1024)
+    }
+
+    #[test]
+    fn policies_split_as_they_say() {
+        let (eight, wide) = (vm(8192), host(102_400, 100));
+        let table = [
+            ("none", "{}", Some(0)),
+            ("static", "{}", Some(4)),
+            ("static", r#"{"fraction": 0.3}"#, Some(2)),
+            ("on-demand", "{}", Some(0)),
+            ("watermark", "{}", Some(0)),
+            ("watermark", r#"{"mark": 0.05}"#, Some(3)),
+            ("untouched", "{}", Some(3)),
+            ("untouched", r#"{"margin": 0.0}"#, Some(4)),
+            ("predicted", "{}", Some(3)),
+            ("predicted", r#"{"bound": 0.2}"#, Some(8)),
+        ];
+        for (kind, params, expected) in table {
+            assert_eq!(slices(kind, params, &eight, &wide), expected, "{kind} {params}");
+        }
+    }
+
+    #[test]
+    fn where_local_memory_is_short_more_comes_from_the_pool_only_if_the_policy_allows() {
+        let narrow = host(2048, 100);
+        assert_eq!(slices("none", "{}", &vm(8192), &narrow), None);
+        assert_eq!(slices("static", "{}", &vm(8192), &narrow), None);
+        assert_eq!(slices("on-demand", "{}", &vm(8192), &narrow), Some(6));
+        assert_eq!(slices("on-demand", r#"{"most": 0.5}"#, &vm(8192), &narrow), None);
+    }
+
+    #[test]
+    fn where_the_pool_is_short_local_memory_takes_its_place() {
+        assert_eq!(slices("static", "{}", &vm(8192), &host(102_400, 1)), Some(1));
+        assert_eq!(slices("static", "{}", &vm(8192), &host(4096, 3)), None);
+        let capped = Vm { most_pool: 0.25, ..vm(8192) };
+        assert_eq!(slices("static", "{}", &capped, &host(102_400, 100)), Some(2));
+    }
+
+    #[test]
+    fn memory_below_a_slice_is_local() {
+        assert_eq!(slices("static", r#"{"fraction": 1.0}"#, &vm(1792), &host(102_400, 9)), Some(1));
+        assert_eq!(slices("static", "{}", &vm(1792), &host(102_400, 9)), Some(0));
+        assert_eq!(slices("on-demand", "{}", &vm(1792), &host(0, 9)), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! What is counted: for one cluster, and summed over clusters in their order.
+
+use serde::{Deserialize, Serialize};
+
+/// Bins of slowdown: each a tenth of a percent, the last all above.
+pub const SLOWDOWN_BINS: usize = 1001;
+/// Groups of clusters by cores that are scheduled: each 5 %.
+pub const CORE_BINS: usize = 20;
+/// Bins of stranded memory: each a percent.
+const STRANDED_BINS: usize = 101;
+
+/// How often values were found, in equal bins from 0 on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    width: f64,
+    sum: f64,
+    total: u64,
+}
+
+impl Histogram {
+    /// Empty.
+    pub fn new(bins: usize, width: f64) -> Histogram {
+        Histogram {
+            counts: vec![0; bins],
+            width,
+            sum: 0.0,
+            total: 0,
+        }
+    }
+
+    /// Counts a value, 0 or more.
+    pub fn add(&mut self, value: f64) {
+        let bin = ((value / self.width) as usize).min(self.counts.len() - 1);
+        self.counts[bin] += 1;
+        self.sum += value;
+        self.total += 1;
+    }
+
+    /// Adds another of the same shape.
+    pub fn merge(&mut self, other: &Histogram) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.sum += other.sum;
+        self.total += other.total;
+    }
+
+    /// How many values.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Their mean; 0 without any.
+    pub fn mean(&self) -> f64 {
+        if self.total > 0 { self.sum / self.total as f64 } else { 0.0 }
+    }
+
+    /// The least upper end of a bin below which this part of the values are; 0 for those in the
+    /// first bin.
+    pub fn quantile(&self, part: f64) -> f64 {
+        let wanted = part * self.total as f64;
+        let mut below = 0;
+        for (bin, count) in self.counts.iter().enumerate() {
+            below += count;
+            if below as f64 >= wanted && below > 0 {
+                return if bin == 0 { 0.0 } else { (bin + 1) as f64 * self.width };
+            }
+        }
+        0.0
+    }
+
+    /// The part of the values that are at or above a number of widths.
+    pub fn part_from(&self, bin: usize) -> f64 {
+        let above: u64 = self.counts[bin.min(self.counts.len())..].iter().sum();
+        if self.total > 0 { above as f64 / self.total as f64 } else { 0.0 }
+    }
+
+    /// The counts.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+}
+
+/// One point of the time series: sums over all hosts.
+#[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
+pub struct Point {
+    /// VMs that run.
+    pub vms: u64,
+    /// Cores that are scheduled.
+    pub cores: u64,
+    /// Local DRAM in use, in MiB.
+    pub local_mib: u64,
+    /// Pool memory in use, in MiB.
+    pub pool_mib: u64,
+    /// Stranded memory, in MiB.
+    pub stranded_mib: u64,
+    /// VMs rejected so far.
+    pub rejected: u64,
+    /// Sum over VMs with pool memory of its loaded latency, in nanoseconds.
+    pub latency_ns: f64,
+    /// VMs with pool memory.
+    pub pooled_vms: u64,
+    /// Hosts whose pool traffic is more than the fabric carries.
+    pub saturated: u64,
+}
+
+impl Point {
+    fn merge(&mut self, other: &Point) {
+        self.vms += other.vms;
+        self.cores += other.cores;
+        self.local_mib += other.local_mib;
+        self.pool_mib += other.pool_mib;
+        self.stranded_mib += other.stranded_mib;
+        self.rejected += other.rejected;
+        self.latency_ns += other.latency_ns;
+        self.pooled_vms += other.pooled_vms;
+        self.saturated += other.saturated;
+    }
+}
+
+/// What a simulation of some clusters found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Clusters in it.
+    pub clusters: u64,
+    /// Hosts in it.
+    pub hosts: u64,
+    /// Pods in it.
+    pub pods: u64,
+    /// VMs that asked for a place.
+    pub arrived: u64,
+    /// VMs that got none.
+    pub rejected: u64,
+    /// VMs that went.
+    pub departed: u64,
+    /// VMs that run at the end.
+    pub running: u64,
+    /// Core-seconds within the study that were asked for.
+    pub asked_core_s: u64,
+    /// Those of VMs that were rejected.
+    pub rejected_core_s: u64,
+    /// VMs by class of sensitivity: placed, and of those with pool memory.
+    pub by_class: Vec<[u64; 2]>,
+    /// By time.
+    pub series: Vec<Point>,
+    /// Sum over clusters of the most local DRAM that any of its hosts had in use, times its hosts,
+    /// in MiB.
+    pub local_peak_mib: u64,
+    /// Sum over clusters of the most pool memory that any of its pods had in use, times its pods,
+    /// in MiB.
+    pub pool_peak_mib: u64,
+    /// Mean slowdown of each VM over its life.
+    pub slowdown: Histogram,
+    /// Slowdown of running VMs at each point of the series.
+    pub slowdown_now: Histogram,
+    /// By scheduled cores of a cluster: its stranded memory, as a part of its DRAM.
+    pub stranded: Vec<Histogram>,
+    /// By cluster: the mean part of cores that were scheduled and of memory that was stranded.
+    pub scatter: Vec<[f64; 2]>,
+}
+
+impl Outcome {
+    /// Nothing yet.
+    pub fn new(points: usize, classes: usize) -> Outcome {
+        Outcome {
+            clusters: 0,
+            hosts: 0,
+            pods: 0,
+            arrived: 0,
+            rejected: 0,
+            departed: 0,
+            running: 0,
+            asked_core_s: 0,
+            rejected_core_s: 0,
+            by_class: vec![[0; 2]; classes],
+            series: vec![Point::default(); points],
+            local_peak_mib: 0,
+            pool_peak_mib: 0,
+            slowdown: Histogram::new(SLOWDOWN_BINS, 0.001),
+            slowdown_now: Histogram::new(SLOWDOWN_BINS, 0.001),
+            stranded: vec![Histogram::new(STRANDED_BINS, 0.01); CORE_BINS],
+            scatter: Vec::new(),
+        }
+    }
+
+    /// Adds another's clusters behind these.
+    pub fn merge(&mut self, other: &Outcome) {
+        self.clusters += other.clusters;
+        self.hosts += other.hosts;
+        self.pods += other.pods;
+        self.arrived += other.arrived;
+        self.rejected += other.rejected;
+        self.departed += other.departed;
+        self.running += other.running;
+        self.asked_core_s += other.asked_core_s;
+        self.rejected_core_s += other.rejected_core_s;
+        self.local_peak_mib += other.local_peak_mib;
+        self.pool_peak_mib += other.pool_peak_mib;
+        for (mine, theirs) in self.by_class.iter_mut().zip(&other.by_class) {
+            mine[0] += theirs[0];
+            mine[1] += theirs[1];
+        }
+        for (mine, theirs) in self.series.iter_mut().zip(&other.series) {
+            mine.merge(theirs);
+        }
+        self.slowdown.merge(&other.slowdown);
+        self.slowdown_now.merge(&other.slowdown_now);
+        for (mine, theirs) in self.stranded.iter_mut().zip(&other.stranded) {
+            mine.merge(theirs);
+        }
+        self.scatter.extend_from_slice(&other.scatter);
+    }
+
+    /// The part of the core-hours asked for that was rejected.
+    pub fn rejected_part(&self) -> f64 {
+        self.rejected_core_s as f64 / self.asked_core_s.max(1) as f64
+    }
+
+    /// The mean over the series of a quantity.
+    pub fn mean(&self, of: impl Fn(&Point) -> f64) -> f64 {
+        let sum: f64 = self.series.iter().map(of).sum();
+        sum / self.series.len().max(1) as f64
+    }
+
+    /// The largest of a quantity in the series.
+    pub fn most(&self, of: impl Fn(&Point) -> u64) -> u64 {
+        self.series.iter().map(of).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_has_quantiles_to_a_bin() {
+        let mut histogram = Histogram::new(SLOWDOWN_BINS, 0.001);
+        (0..1000).for_each(|at| histogram.add(f64::from(at) / 10_000.0 + 1e-9));
+        assert!((histogram.quantile(0.5) - 0.05).abs() < 1e-9);
+        assert_eq!(histogram.quantile(0.005), 0.0);
+        assert!((histogram.part_from(50) - 0.5).abs() < 1e-9);
+        histogram.add(55.0);
+        assert_eq!(histogram.counts()[SLOWDOWN_BINS - 1], 1);
+        let mut twice = histogram.clone();
+        twice.merge(&histogram);
+        assert_eq!((twice.total(), twice.mean()), (2002, histogram.mean()));
+    }
+}

@@ -1,0 +1,107 @@
+use super::*;
+use crate::params::HostParams;
+use cxlab_engine::units::Bytes;
+
+struct Parts {
+    params: FleetParams,
+    fabric: PodFabric,
+    demand: Box<dyn Demand>,
+    placement: Box<dyn Placement>,
+    policy: Box<dyn PoolPolicy>,
+}
+
+fn parts(pod_hosts: usize, policy: &str) -> Parts {
+    let params = FleetParams {
+        hosts: 96,
+        cluster: 32,
+        days: 2.0,
+        host: HostParams {
+            dram: Bytes(256 << 30),
+            ..HostParams::default()
+        },
+        ..FleetParams::default()
+    };
+    Parts {
+        fabric: PodFabric::constant(pod_hosts, 1, 180.0),
+        demand: params.demand.build().unwrap(),
+        placement: params.placement.build().unwrap(),
+        policy: PoolPolicyChoice::named(policy).build().unwrap(),
+        params,
+    }
+}
+
+impl Parts {
+    fn study(&self, threads: usize) -> Study<'_> {
+        Study {
+            params: &self.params,
+            fabric: &self.fabric,
+            device_slices: 100,
+            demand: self.demand.as_ref(),
+            placement: self.placement.as_ref(),
+            policy: self.policy.as_ref(),
+            seed: 7,
+            threads,
+        }
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_threads_and_no_vm_is_lost() {
+    let parts = parts(8, "static");
+    let one = parts.study(1).run(&Watch::default());
+    assert_eq!(one, parts.study(3).run(&Watch::default()));
+    let pooled = one.pooled.as_ref().unwrap();
+    for outcome in [&one.alone, pooled] {
+        assert_eq!(outcome.arrived, outcome.rejected + outcome.departed + outcome.running);
+        assert_eq!((outcome.clusters, outcome.hosts, outcome.pods), (3, 96, 12));
+    }
+    assert_eq!(one.alone.arrived, pooled.arrived);
+}
+
+/// What is found serves, and a step less does not.
+#[test]
+fn the_dram_that_is_needed_is_the_least_that_serves() {
+    let parts = parts(8, "static");
+    let study = parts.study(2);
+    let watch = Watch::default();
+    let needed = study.run(&watch).needed.unwrap();
+    let none = none();
+    let part = |policy: &dyn PoolPolicy, mib, slices| study.simulate(policy, mib, slices, None, &watch).0.rejected_part();
+    assert!(part(none.as_ref(), needed.alone_mib, 0) <= needed.allowed);
+    assert!(part(none.as_ref(), needed.alone_mib - STEP_MIB, 0) > needed.allowed);
+    let policy = parts.policy.as_ref();
+    assert!(part(policy, needed.local_mib, needed.device_slices) <= needed.allowed);
+    assert!(part(policy, needed.local_mib, needed.device_slices - 1) > needed.allowed);
+    assert!(part(policy, needed.local_mib - STEP_MIB, UNLIMITED_SLICES) > needed.allowed);
+    assert!(needed.local_mib < needed.alone_mib);
+}
+
+/// A pool of one host saves nothing: every peak is the host's own.
+#[test]
+fn peaks_of_a_pool_of_one_host_add_up_to_the_host_alone() {
+    let parts = parts(1, "static");
+    let result = parts.study(2).run(&Watch::default());
+    let as_if = result.as_if.unwrap();
+    let alone = result.alone.local_peak_mib;
+    let both = as_if.local_peak_mib + as_if.pool_peak_mib;
+    // A VM's half is rounded down to a slice, and peaks of the two halves may be at two moments.
+    assert!(both >= alone && both < alone + alone / 20, "{both} {alone}");
+}
+
+#[test]
+fn an_interrupted_study_says_so_and_keeps_what_it_has() {
+    let parts = parts(8, "static");
+    let watch = Watch::default();
+    watch.stop.store(true, Ordering::Relaxed);
+    let result = parts.study(2).run(&watch);
+    assert!(result.partial && result.pooled.is_none() && result.alone.clusters == 0);
+}
+
+#[test]
+fn hosts_are_rounded_up_to_whole_pods_and_clusters_are_of_whole_pods() {
+    let mut parts = parts(8, "none");
+    parts.params.hosts = 100;
+    parts.params.cluster = 30;
+    let pods: Vec<usize> = parts.study(1).clusters().iter().map(|which| which.pods).collect();
+    assert_eq!(pods, [4, 4, 4, 1]);
+}
