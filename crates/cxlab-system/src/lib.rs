@@ -4,8 +4,10 @@
 //! and nothing flows back.
 
 pub mod analytic;
+mod chart;
 pub mod cli;
 pub mod diagnostics;
+pub mod fleet;
 pub mod host;
 pub mod load;
 pub mod output;

@@ -7,6 +7,7 @@ mod coherence;
 mod cores;
 mod describe;
 mod endpoints;
+mod fleet;
 mod limits;
 mod links;
 mod os;
@@ -31,6 +32,7 @@ use sha2::{Digest, Sha256};
 
 use crate::scenario::{AcceleratorGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice};
 
+pub use fleet::PlannedFleet;
 pub use links::{End, PlannedLink};
 
 /// A mistake of the user's: where in the scenario, and what.
@@ -133,6 +135,8 @@ pub struct Plan {
     pub(crate) accelerator_hosts: Vec<usize>,
     /// By host: whether it reaches memory that devices keep coherent.
     pub(crate) caching: Vec<bool>,
+    /// The fleet, where the scenario has one.
+    pub(crate) fleet: Option<PlannedFleet>,
     /// Where relative paths start, and a trace from the command line.
     pub(crate) files: Files,
 }
@@ -246,6 +250,7 @@ impl Plan {
         cores::check(&scenario, &workloads, &mut problems);
         accelerators::check(&scenario, &workloads, &mut problems);
         os::check(&scenario, &mut problems);
+        let fleet = fleet::resolve(&scenario, &files, &mut problems);
         let topology = scenario
             .fabric
             .topology
@@ -273,7 +278,7 @@ impl Plan {
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &reach, &links)?;
         coherence::check_policies(&scenario, &hosts, &caching)?;
-        let hash = hash(&scenario, &workloads, &files);
+        let hash = hash(&scenario, &workloads, &files, fleet.as_ref());
         let notes = notes(&scenario, &graph, &devices);
         let accelerator_hosts = accelerators::hosts(&scenario, &endpoints.names, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
@@ -293,6 +298,7 @@ impl Plan {
             node_media,
             accelerator_hosts,
             caching,
+            fleet,
             files,
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
@@ -518,8 +524,13 @@ fn build_choices<G, B>(
 }
 
 /// Everything that can change a result but the seed: version, scenario without its name and
-/// execution, and the content of trace files.
-fn hash(scenario: &Scenario, workloads: &[Box<dyn Workload>], files: &Files) -> String {
+/// execution, and the content of trace files and of a fleet's demand.
+fn hash(
+    scenario: &Scenario,
+    workloads: &[Box<dyn Workload>],
+    files: &Files,
+    fleet: Option<&PlannedFleet>,
+) -> String {
     let mut value = serde_json::to_value(scenario).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
         for key in ["name", "description", "seed", "execution"] {
@@ -534,6 +545,9 @@ fn hash(scenario: &Scenario, workloads: &[Box<dyn Workload>], files: &Files) -> 
         if let Some(path) = workload.file(&files.scenario_dir, trace) {
             hash_file(&mut hasher, &path);
         }
+    }
+    if let Some(fleet) = fleet {
+        hasher.update(fleet.demand.content());
     }
     hasher.finalize()[..16]
         .iter()

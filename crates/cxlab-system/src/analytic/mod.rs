@@ -4,6 +4,7 @@
 
 mod demand;
 mod fabric;
+mod pod;
 mod report;
 mod routes;
 mod timeline;
@@ -16,6 +17,7 @@ use cxlab_memory::Site;
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
 pub use fabric::PlanFabric;
+pub use pod::PodModel;
 pub use report::summary;
 pub use report::{AnalyticHost, AnalyticLink, AnalyticReport, Bottleneck, Idle, PairLatency};
 pub use timeline::{PlanMemory, default_local};

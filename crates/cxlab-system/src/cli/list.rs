@@ -52,6 +52,21 @@ fn all() -> Vec<Listing> {
             "devices[].coherence.victim.kind",
             cxlab_memory::victim::CATALOG,
         ),
+        listing(
+            "vm-demands",
+            "fleet.demand.kind",
+            cxlab_fleet::demand::CATALOG,
+        ),
+        listing(
+            "vm-placements",
+            "fleet.placement.kind",
+            cxlab_fleet::placement::CATALOG,
+        ),
+        listing(
+            "pool-policies",
+            "fleet.pool.kind",
+            cxlab_fleet::policy::CATALOG,
+        ),
     ];
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {

@@ -4,6 +4,7 @@
 
 mod attach;
 mod failure;
+mod fleet;
 mod list;
 mod load;
 mod plan;
@@ -35,6 +36,8 @@ enum Command {
     /// Run a program in a guest whose Linux drives the scenario's devices (QEMU)
     #[command(subcommand)]
     Vm(vm::VmCommand),
+    /// Plan a fleet: stranded memory, pool size, savings and slowdown of thousands of hosts
+    Fleet(fleet::FleetArgs),
     /// Check a scenario and report every mistake in it
     Check(CheckArgs),
     /// Show the resolved system
@@ -165,6 +168,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Run(args) => run::run(args),
         Command::Attach(args) => attach::attach(args),
         Command::Vm(command) => vm::vm(command),
+        Command::Fleet(args) => fleet::fleet(args),
         Command::Check(args) => plan::check(&args),
         Command::Plan(args) => plan::show(&args),
         Command::List { catalog } => list::list(catalog.as_deref()),

@@ -6,6 +6,7 @@ mod choice;
 use cxlab_device::{AcceleratorParams, DeviceParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::switch::SwitchParams;
+use cxlab_fleet::FleetParams;
 use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
 use cxlab_link::LinkParams;
 use schemars::JsonSchema;
@@ -42,6 +43,9 @@ pub struct Scenario {
     /// How devices share the address space.
     #[serde(default)]
     pub address_map: AddressMapParams,
+    /// A fleet of pods, each as this scenario describes one, for `cxlab fleet`. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetParams>,
     /// How the run is executed; never changes a result.
     #[serde(default)]
     pub execution: Execution,

@@ -1,0 +1,111 @@
+//! The analytic form as a fleet sees it: what pool memory costs in one pod, by load.
+
+use cxlab_analytic::{Flow, Host, Network, solve};
+use cxlab_engine::units::LINE_BYTES;
+use cxlab_fleet::PoolFabric;
+
+use super::routes::Router;
+use super::{demand, network_of, pair, refuse};
+use crate::plan::{Plan, Problem};
+
+/// A plan as a pod. Reads and writes mix as its hosts' workloads have them; which devices those
+/// use does not matter: pool traffic goes to all that a host reaches, alike.
+pub struct PodModel {
+    network: Network,
+    /// By flow: host and device.
+    pairs: Vec<(usize, usize)>,
+    devices: usize,
+    /// By host: requests in flight at most.
+    outstanding: Vec<f64>,
+}
+
+impl PodModel {
+    /// The system of a plan.
+    ///
+    /// # Errors
+    /// What the analytic form does not cover, and hosts that reach no device.
+    pub fn new(plan: &Plan, seed: u64) -> Result<PodModel, Vec<Problem>> {
+        refuse(plan)?;
+        let demand = demand::draw(plan, seed)?;
+        let (mut network, media) = network_of(plan, &demand, seed)?;
+        let router = Router::new(plan);
+        let mut flows: Vec<Flow> = Vec::new();
+        let mut pairs = Vec::new();
+        let mut outstanding = Vec::with_capacity(plan.hosts.len());
+        for (host, asked) in demand.hosts.iter().enumerate() {
+            let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+            outstanding.push(f64::from(issue.outstanding));
+            let (reads, writes) = (asked.devices.iter())
+                .fold((0, 0), |(reads, writes), [read, write, back]| {
+                    (reads + read, writes + write + back)
+                });
+            let read_part = reads as f64 / ((reads + writes) as f64).max(1.0);
+            let mut own = Vec::new();
+            for device in 0..plan.devices.len() {
+                let ways =
+                    [false, true].map(|write| pair(plan, &router, &media, (host, device), write));
+                if let [Some(reads), Some(writes)] = ways {
+                    own.extend([(device, read_part, reads), (device, 1.0 - read_part, writes)]);
+                }
+            }
+            if own.is_empty() {
+                return Err(vec![Problem::new(
+                    format!("hosts[{}]", plan.hosts[host].group),
+                    format!(
+                        "{} reaches no device that its pod uses; allowed in a fleet: hosts with a pool",
+                        plan.hosts[host].name
+                    ),
+                )]);
+            }
+            let each = 2.0 / own.len() as f64;
+            for (device, part, flow) in own {
+                pairs.push((host, device));
+                flows.push(Flow {
+                    share: part * each,
+                    ..flow
+                });
+            }
+        }
+        network.flows = flows;
+        Ok(PodModel {
+            network,
+            pairs,
+            devices: plan.devices.len(),
+            outstanding,
+        })
+    }
+
+    /// Mean over a host's reads, which are every second flow.
+    fn of_reads(&self, value: impl Fn(usize) -> f64) -> Vec<f64> {
+        let mut sums = vec![(0.0, 0.0); self.outstanding.len()];
+        for (at, (host, _)) in self.pairs.iter().enumerate().step_by(2) {
+            sums[*host].0 += value(at);
+            sums[*host].1 += 1.0;
+        }
+        sums.into_iter().map(|(sum, count)| sum / count).collect()
+    }
+}
+
+impl PoolFabric for PodModel {
+    fn unloaded_ns(&self) -> Vec<Vec<Option<f64>>> {
+        let mut all = vec![vec![None; self.devices]; self.outstanding.len()];
+        for ((host, device), flow) in self.pairs.iter().zip(&self.network.flows).step_by(2) {
+            all[*host][*device] = Some(flow.stages.total() as f64 / 1e3);
+        }
+        all
+    }
+
+    fn loaded(&mut self, bytes_per_ns: f64) -> Vec<(f64, f64)> {
+        let wanted = bytes_per_ns / LINE_BYTES as f64 / 1e3;
+        for (host, outstanding) in self.network.hosts.iter_mut().zip(&self.outstanding) {
+            *host = Host {
+                outstanding: *outstanding,
+                interval_ps: 1.0 / wanted,
+            };
+        }
+        let solution = solve(&self.network);
+        let latency = self.of_reads(|flow| solution.latency_ps[flow] / 1e3);
+        let stretch = |rate: &f64| (wanted / rate.max(f64::MIN_POSITIVE)).max(1.0);
+        latency.into_iter().zip(solution.rates.iter().map(stretch)).collect()
+    }
+}

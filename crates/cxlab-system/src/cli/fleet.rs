@@ -1,0 +1,302 @@
+//! `cxlab fleet`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use cxlab_fleet::Watch;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::failure::Failure;
+use super::load::load;
+use super::run::file_name;
+use super::{ScenarioArgs, print};
+use crate::fleet::{Fleet, FleetReport, SweepPoint, series_csv, summary, svg, sweep_csv, sweep_svg, sweep_text};
+use crate::load::Loaded;
+use crate::output::{prepare_dir, write_whole};
+
+#[derive(Args)]
+pub(super) struct FleetArgs {
+    /// Scenario file (TOML) with a [fleet] table: one pod of the fleet
+    scenario: PathBuf,
+    /// Change a value of the scenario, e.g. --set fleet.days=1 (repeatable)
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Study every combination of these values, e.g. --grid hosts[0].count=4,8,16 (repeatable);
+    /// paths joined by + take the same value
+    #[arg(long = "grid", value_name = "PATH=VALUE,VALUE...")]
+    grid: Vec<String>,
+    /// Seed of every random stream, instead of the scenario's
+    #[arg(long, value_parser = super::seed)]
+    seed: Option<u64>,
+    /// Threads, instead of the scenario's; the result is the same for every number
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: Option<u32>,
+    /// Where fleet.json, fleet.csv and fleet.svg go, or sweep.csv and sweep.svg [default: out/NAME-fleet]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// A study's or a sweep's point: what is changed.
+type Changes = Vec<(String, String)>;
+
+/// Studies a fleet, or several.
+pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
+    let points = combinations(&args.grid)?;
+    // All mistakes first, also those of the last point.
+    let loaded: Vec<Loaded> = (points.iter())
+        .map(|changes| read(&args, changes))
+        .collect::<Result<_, _>>()?;
+    let Some(first) = loaded.first() else {
+        return Ok(());
+    };
+    let name = format!("{}-fleet", file_name(&first.plan.scenario.name).display());
+    let dir = args.out.clone().unwrap_or_else(|| Path::new("out").join(name));
+    let unwritable =
+        |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
+    prepare_dir(&dir).map_err(unwritable)?;
+    let watch = Arc::new(Watch::default());
+    let handler = Arc::clone(&watch);
+    // Refused only when a handler is set already, and then interrupting ends the run at once.
+    let _ = ctrlc::set_handler(move || {
+        if handler.stop.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    let result = if args.grid.is_empty() {
+        single(&args, first, &dir, &watch)
+    } else {
+        sweep(&args, points, &loaded, &dir, &watch)
+    };
+    if result.is_err() {
+        // Only an empty folder goes: one that this run made in vain.
+        let _ = std::fs::remove_dir(&dir);
+    }
+    result
+}
+
+fn read(args: &FleetArgs, changes: &Changes) -> Result<Loaded, Failure> {
+    let assigned = changes.iter().flat_map(|(paths, value)| {
+        paths.split('+').map(move |path| format!("{}={value}", path.trim()))
+    });
+    let loaded = load(&ScenarioArgs {
+        scenario: args.scenario.clone(),
+        set: args.set.iter().cloned().chain(assigned).collect(),
+        trace_file: None,
+    })?;
+    loaded.map_err(Failure::from)
+}
+
+/// All combinations of a grid, the last path changing fastest; one without changes without a grid.
+fn combinations(grid: &[String]) -> Result<Vec<Changes>, Failure> {
+    let mut points: Vec<Changes> = vec![Vec::new()];
+    for axis in grid {
+        let Some((path, values)) = axis.split_once('=') else {
+            return Err(Failure::mistake(format!(
+                "--grid {axis}: found no `=`; allowed: PATH=VALUE,VALUE..."
+            )));
+        };
+        let values = split_values(values);
+        if values.iter().any(String::is_empty) {
+            return Err(Failure::mistake(format!(
+                "--grid {axis}: a value is missing; allowed: PATH=VALUE,VALUE..."
+            )));
+        }
+        let with = |point: &Changes| -> Vec<Changes> {
+            let more = |value: &String| {
+                let mut point = point.clone();
+                point.push((path.to_owned(), value.clone()));
+                point
+            };
+            values.iter().map(more).collect()
+        };
+        points = points.iter().flat_map(with).collect();
+    }
+    Ok(points)
+}
+
+/// Splits at commas outside of quotes and brackets.
+fn split_values(text: &str) -> Vec<String> {
+    let (mut values, mut depth, mut quoted) = (vec![String::new()], 0, false);
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            '{' | '[' if !quoted => depth += 1,
+            '}' | ']' if !quoted => depth -= 1,
+            ',' if !quoted && depth == 0 => {
+                values.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = values.last_mut() {
+            last.push(letter);
+        }
+    }
+    values.iter().map(|value| value.trim().to_owned()).collect()
+}
+
+/// One study.
+fn study(args: &FleetArgs, loaded: &Loaded, watch: &Watch) -> Result<FleetReport, Failure> {
+    let scenario = &loaded.plan.scenario;
+    let seed = args.seed.unwrap_or(scenario.seed);
+    let threads = args.threads.unwrap_or(scenario.execution.threads) as usize;
+    let begun = Instant::now();
+    let fleet = Fleet::new(&loaded.plan, seed)
+        .map_err(|problems| Failure::from(loaded.mistakes(problems)))?;
+    let report = fleet.run(seed, threads, watch);
+    let mut report = report.ok_or_else(|| Failure::Internal("the fleet is gone".to_owned()))?;
+    report.wall_seconds = begun.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+fn single(args: &FleetArgs, loaded: &Loaded, dir: &Path, watch: &Arc<Watch>) -> Result<(), Failure> {
+    let progress = Progress::start(watch, args.quiet);
+    let report = study(args, loaded, watch);
+    progress.stop();
+    let report = report?;
+    let params = loaded.plan.scenario.fleet.clone().unwrap_or_default();
+    let json = serde_json::to_string_pretty(&report)
+        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    write(
+        dir,
+        &[
+            ("fleet.svg", svg(&params, &report)),
+            ("fleet.csv", series_csv(&params, &report)),
+            ("fleet.json", json + "\n"),
+        ],
+    )?;
+    say(args, &summary(&report), dir, &["fleet.json", "fleet.csv", "fleet.svg"])?;
+    if report.partial {
+        return Err(interrupted(dir, "fleet.json"));
+    }
+    Ok(())
+}
+
+fn sweep(
+    args: &FleetArgs,
+    points: Vec<Changes>,
+    loaded: &[Loaded],
+    dir: &Path,
+    watch: &Arc<Watch>,
+) -> Result<(), Failure> {
+    let progress = Progress::start(watch, args.quiet);
+    progress.show(1, points.len());
+    let of = points.len();
+    let mut found = Vec::new();
+    let mut failed = Ok(());
+    for (changes, loaded) in points.into_iter().zip(loaded) {
+        watch.done.store(0, Ordering::Relaxed);
+        match study(args, loaded, watch) {
+            // An interrupted point has too little to be compared.
+            Ok(report) if report.partial => break,
+            Ok(report) => found.push(SweepPoint { changes, report }),
+            Err(failure) => {
+                failed = Err(failure);
+                break;
+            }
+        }
+        progress.show(found.len() + 1, of);
+    }
+    progress.stop();
+    failed?;
+    if found.is_empty() {
+        return Err(Failure::Interrupted("interrupted before the first study ended".to_owned()));
+    }
+    let all: Vec<&FleetReport> = found.iter().map(|point| &point.report).collect();
+    let json = serde_json::to_string_pretty(&all)
+        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    write(
+        dir,
+        &[
+            ("sweep.svg", sweep_svg(&found)),
+            ("sweep.json", json + "\n"),
+            ("sweep.csv", sweep_csv(&found)),
+        ],
+    )?;
+    say(args, &sweep_text(&found), dir, &["sweep.csv", "sweep.json", "sweep.svg"])?;
+    if watch.stop.load(Ordering::Relaxed) && found.len() < of {
+        return Err(interrupted(dir, "sweep.csv"));
+    }
+    Ok(())
+}
+
+fn interrupted(dir: &Path, name: &str) -> Failure {
+    Failure::Interrupted(format!(
+        "interrupted: {} holds what was measured",
+        dir.join(name).display()
+    ))
+}
+
+fn write(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
+    for (name, content) in files {
+        let path = dir.join(name);
+        write_whole(&path, content.as_bytes())
+            .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn say(args: &FleetArgs, text: &str, dir: &Path, names: &[&str]) -> Result<(), Failure> {
+    if args.quiet {
+        return Ok(());
+    }
+    let written: Vec<String> = names.iter().map(|name| dir.join(name).display().to_string()).collect();
+    print(&format!("{text}\nwritten: {}\n", written.join(", ")))
+}
+
+/// A progress bar on a terminal's standard error.
+struct Progress {
+    done: Arc<AtomicBool>,
+    bar: Option<(ProgressBar, std::thread::JoinHandle<()>)>,
+}
+
+impl Progress {
+    fn start(watch: &Arc<Watch>, quiet: bool) -> Progress {
+        let done = Arc::new(AtomicBool::new(false));
+        if quiet || !std::io::stderr().is_terminal() {
+            return Progress { done, bar: None };
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
+        let template = "{elapsed_precise} [{bar:30}] {pos} of about {len} clusters {msg}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        let (stop, watch, shown) = (Arc::clone(&done), Arc::clone(watch), bar.clone());
+        let thread = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let now = watch.done.load(Ordering::Relaxed);
+                // Searches may take more steps than was thought.
+                shown.set_length(watch.expected.load(Ordering::Relaxed).max(now));
+                shown.set_position(now);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            shown.finish_and_clear();
+        });
+        Progress {
+            done,
+            bar: Some((bar, thread)),
+        }
+    }
+
+    /// Which study of a sweep is under way.
+    fn show(&self, study: usize, of: usize) {
+        if let Some((bar, _)) = &self.bar {
+            bar.set_message(format!("(study {study} of {of})"));
+        }
+    }
+
+    fn stop(self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some((_, thread)) = self.bar {
+            // A progress bar that failed is no reason to fail a study.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The picture of a study.
+
+use cxlab_fleet::FleetParams;
+use cxlab_fleet::stats::Point;
+
+use super::report::{FleetReport, OutcomeReport};
+use crate::chart::{Bar, Chart, Series, Style, page};
+
+/// Memory over time, stranded memory, slowdown, and DRAM that is needed.
+pub fn svg(params: &FleetParams, report: &FleetReport) -> String {
+    let shape = &report.fleet;
+    let title = format!(
+        "{}: {} hosts in pods of {}, {} days, policy {}{}",
+        report.scenario,
+        shape.hosts,
+        shape.pod_hosts,
+        shape.days,
+        shape.policy,
+        if report.partial { " (interrupted)" } else { "" }
+    );
+    let charts = [
+        over_time(params, report),
+        stranded(report),
+        dram(report),
+        slowdown(report),
+    ];
+    page(&title, &charts, 2)
+}
+
+fn line(name: &str, colour: usize, points: Vec<(f64, f64)>) -> Series {
+    Series {
+        name: name.to_owned(),
+        points,
+        style: Style::Line,
+        colour,
+    }
+}
+
+fn over_time(params: &FleetParams, report: &FleetReport) -> Chart {
+    let step_days = f64::from(params.sample_minutes) / 1440.0;
+    let hosts = report.fleet.hosts.max(1) as f64;
+    let curve = |outcome: &OutcomeReport, of: &dyn Fn(&Point) -> u64| -> Vec<(f64, f64)> {
+        let points = outcome.series.iter().enumerate();
+        points
+            .map(|(at, point)| (at as f64 * step_days, of(point) as f64 / 1024.0 / hosts))
+            .collect()
+    };
+    let mut series = vec![line("in use, no pool", 0, curve(&report.alone, &|point| point.local_mib))];
+    if let Some(pooled) = &report.pooled {
+        series.push(line("local, with pool", 2, curve(pooled, &|point| point.local_mib)));
+        series.push(line("pool", 4, curve(pooled, &|point| point.pool_mib)));
+    }
+    series.push(line("stranded, no pool", 1, curve(&report.alone, &|point| point.stranded_mib)));
+    if let Some(pooled) = &report.pooled {
+        series.push(line("stranded, with pool", 3, curve(pooled, &|point| point.stranded_mib)));
+    }
+    Chart {
+        title: "Memory over time".to_owned(),
+        x: "days".to_owned(),
+        y: "GiB per host".to_owned(),
+        series,
+        ..Chart::default()
+    }
+}
+
+fn stranded(report: &FleetReport) -> Chart {
+    let mut series = Vec::new();
+    let groups = &report.alone.stranding;
+    let at = |of: &dyn Fn(usize) -> f64| -> Vec<(f64, f64)> {
+        let middle = |at: usize| (groups[at].cores_from + groups[at].cores_to) / 2.0;
+        (0..groups.len()).map(|group| (middle(group), of(group))).collect()
+    };
+    series.push(Series {
+        style: Style::Band,
+        ..line("5th to 95th percentile", 1, at(&|group| groups[group].p5))
+    });
+    series.push(line("", 1, at(&|group| groups[group].p95)));
+    series.push(Series {
+        style: Style::LineAndPoints,
+        ..line("mean", 1, at(&|group| groups[group].mean))
+    });
+    Chart {
+        title: "Stranded memory of clusters, no pool".to_owned(),
+        x: "cores scheduled, %".to_owned(),
+        y: "DRAM stranded, %".to_owned(),
+        series,
+        ..Chart::default()
+    }
+}
+
+fn dram(report: &FleetReport) -> Chart {
+    let (local, pool) = (0, 4);
+    let mut bars = Vec::new();
+    for (name, dram) in [("needed", &report.needed), ("peaks", &report.peaks)] {
+        if let Some(dram) = dram {
+            bars.push(Bar {
+                name: format!("{name}, no pool"),
+                parts: vec![(dram.alone_gib, local)],
+            });
+            bars.push(Bar {
+                name: format!("with: {:+.1} %", -dram.saved_percent),
+                parts: vec![(dram.local_gib, local), (dram.pool_gib, pool)],
+            });
+        }
+    }
+    if bars.is_empty() {
+        bars.push(Bar {
+            name: "no pool".to_owned(),
+            parts: vec![(report.alone.local_gib, local)],
+        });
+    }
+    Chart {
+        title: "DRAM".to_owned(),
+        y: "GiB per host".to_owned(),
+        bars,
+        legend: vec![("local".to_owned(), local), ("pool".to_owned(), pool)],
+        ..Chart::default()
+    }
+}
+
+/// The part of VMs that lose at least so much.
+fn slowdown(report: &FleetReport) -> Chart {
+    let mut series = Vec::new();
+    if let Some(pooled) = &report.pooled {
+        for (name, colour, slowdown) in [
+            ("VMs, over their lives", 0, &pooled.slowdown),
+            ("VMs that run at a moment", 1, &pooled.slowdown_running),
+        ] {
+            let points = slowdown.curve.iter().map(|[x, y]| (*x, *y)).collect();
+            series.push(line(name, colour, points));
+        }
+    }
+    Chart {
+        title: "Slowdown with the pool".to_owned(),
+        x: "slowdown, %".to_owned(),
+        y: "VMs that lose as much or more, %".to_owned(),
+        series,
+        x_ends: Some((0.0, 40.0)),
+        ..Chart::default()
+    }
+}

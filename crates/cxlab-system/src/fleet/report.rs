@@ -1,0 +1,445 @@
+//! The report of a fleet, and its time series.
+
+use cxlab_fleet::params::MIB;
+use cxlab_fleet::stats::{CORE_BINS, Histogram, Point};
+use cxlab_fleet::study::Needed;
+use cxlab_fleet::{FleetParams, Outcome, PodFabric, StudyResult};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// Everything that a study found. Memory is in GiB, parts are in percent.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct FleetReport {
+    /// The scenario's name.
+    pub scenario: String,
+    /// `fleet`.
+    pub mode: String,
+    /// Seed of the random streams.
+    pub seed: u64,
+    /// Hash of all else that can change the result.
+    pub plan: String,
+    /// Version of the program.
+    pub version: String,
+    /// Whether it was interrupted: some clusters or simulations are missing.
+    pub partial: bool,
+    /// What was studied.
+    pub fleet: Shape,
+    /// What pool memory costs.
+    pub latency: PoolLatency,
+    /// The least DRAM that serves, where it was searched for and found.
+    pub needed: Option<Dram>,
+    /// DRAM at the peaks of all hosts and pools, VMs placed as without pools.
+    pub peaks: Option<Dram>,
+    /// Without pools, with the DRAM of the scenario.
+    pub alone: OutcomeReport,
+    /// With pools: with the DRAM that is needed, or as given.
+    pub pooled: Option<OutcomeReport>,
+    /// What a careful user would want to know.
+    pub notes: Vec<String>,
+    /// Seconds that the study took; the only field that depends on the machine.
+    pub wall_seconds: f64,
+}
+
+/// What was studied.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Shape {
+    /// Hosts in all, in whole pods.
+    pub hosts: u64,
+    /// Pods in all.
+    pub pods: u64,
+    /// Clusters in all.
+    pub clusters: u64,
+    /// Hosts of a pod.
+    pub pod_hosts: usize,
+    /// Devices of a pod.
+    pub pod_devices: usize,
+    /// Cores of a host.
+    pub cores: u32,
+    /// DRAM of a host without a pool, as the scenario has it.
+    pub dram_gib: f64,
+    /// Days of demand.
+    pub days: f64,
+    /// The kind of demand.
+    pub demand: String,
+    /// How VMs are placed.
+    pub placement: String,
+    /// The pool policy.
+    pub policy: String,
+}
+
+/// What pool memory costs.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct PoolLatency {
+    /// Local memory, in nanoseconds.
+    pub local_ns: f64,
+    /// Pool memory without load, over all hosts and devices that reach each other: mean.
+    pub mean_ns: f64,
+    /// Least.
+    pub min_ns: f64,
+    /// Largest.
+    pub max_ns: f64,
+    /// Mean over local.
+    pub ratio: f64,
+    /// What the fabric carries of every host at once, in GB/s.
+    pub limit_gbps: f64,
+    /// Load of every host at the points below, in GB/s.
+    pub load_gbps: Vec<f64>,
+    /// Latency there, mean over hosts, in nanoseconds.
+    pub loaded_ns: Vec<f64>,
+}
+
+/// DRAM without pools and with them.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Dram {
+    /// Without pools, for each host.
+    pub alone_gib: f64,
+    /// Local with pools, for each host.
+    pub local_gib: f64,
+    /// Pool memory, for each host.
+    pub pool_gib: f64,
+    /// Pool memory of each device.
+    pub device_gib: f64,
+    /// What pools save, in percent of DRAM without them.
+    pub saved_percent: f64,
+    /// Rejected core-hours that were allowed, in percent; 0 where nothing was searched for.
+    pub allowed_percent: f64,
+}
+
+/// A distribution of slowdown, in percent.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Slowdown {
+    /// How many.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Median, to 0.1 upwards, as all quantiles.
+    pub p50: f64,
+    /// 90 % are below.
+    pub p90: f64,
+    /// 99 % are below.
+    pub p99: f64,
+    /// Part that loses 1 % and more.
+    pub over_1: f64,
+    /// Part that loses 5 % and more.
+    pub over_5: f64,
+    /// Part that loses 25 % and more.
+    pub over_25: f64,
+    /// Points of the distribution: a slowdown, and the part that loses as much and more.
+    pub curve: Vec<[f64; 2]>,
+}
+
+/// Stranded memory of clusters that had so many cores scheduled, in percent.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Stranding {
+    /// Scheduled cores: from.
+    pub cores_from: f64,
+    /// To.
+    pub cores_to: f64,
+    /// Clusters and moments.
+    pub samples: u64,
+    /// Mean.
+    pub mean: f64,
+    /// 5 % are below.
+    pub p5: f64,
+    /// 95 % are below.
+    pub p95: f64,
+}
+
+/// VMs of a class of sensitivity.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// VMs placed.
+    pub placed: u64,
+    /// Those with pool memory.
+    pub pooled: u64,
+}
+
+/// What one simulation of the fleet found. Means are over the time series.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct OutcomeReport {
+    /// Local DRAM of each host.
+    pub local_gib: f64,
+    /// Pool memory for each host.
+    pub pool_gib: f64,
+    /// VMs that asked for a place.
+    pub arrived: u64,
+    /// VMs that got none.
+    pub rejected: u64,
+    /// VMs that went.
+    pub departed: u64,
+    /// VMs that run at the end.
+    pub running: u64,
+    /// Core-hours of rejected VMs, of all asked for.
+    pub rejected_core_percent: f64,
+    /// Scheduled cores, mean.
+    pub cores_percent: f64,
+    /// Local DRAM in use, mean.
+    pub local_percent: f64,
+    /// Stranded memory, of all DRAM of hosts and pools, mean.
+    pub stranded_percent: f64,
+    /// Stranded memory, largest.
+    pub stranded_most_percent: f64,
+    /// Pool memory in use, mean.
+    pub pool_percent: f64,
+    /// Pool memory in use, largest.
+    pub pool_most_percent: f64,
+    /// Latency of pool memory under load, mean over VMs that have some, in nanoseconds.
+    pub pool_latency_ns: f64,
+    /// Hosts and moments at which the fabric did not carry what was asked for.
+    pub saturated_percent: f64,
+    /// Slowdown of VMs over their lives.
+    pub slowdown: Slowdown,
+    /// Slowdown of VMs that run at a moment.
+    pub slowdown_running: Slowdown,
+    /// By class of sensitivity.
+    pub classes: Vec<Class>,
+    /// Stranded memory by scheduled cores of a cluster, in groups of 5 %.
+    pub stranding: Vec<Stranding>,
+    /// By cluster: scheduled cores and stranded memory, means in percent.
+    pub clusters: Vec<[f64; 2]>,
+    /// Points of the time series.
+    pub series: Vec<Point>,
+}
+
+const MIB_OF_GIB: f64 = 1024.0;
+/// Places of the distribution of slowdown, in tenths of a percent.
+const CURVE: [usize; 19] = [
+    1, 2, 5, 10, 15, 20, 30, 40, 50, 75, 100, 150, 200, 250, 300, 350, 400, 600, 1000,
+];
+
+pub(super) fn assemble(
+    plan: &Plan,
+    params: &FleetParams,
+    fabric: &PodFabric,
+    seed: u64,
+    result: &StudyResult,
+) -> FleetReport {
+    let slice_gib = params.slice.0 as f64 / (1u64 << 30) as f64;
+    let per_host = fabric.devices() as f64 / fabric.hosts().max(1) as f64;
+    let pool_gib = |slices: u32| f64::from(slices) * slice_gib * per_host;
+    let dram_gib = params.host.dram.0 as f64 / (1u64 << 30) as f64;
+    let pooled = result.pooled.as_ref().map(|outcome| {
+        let local = result.local_mib as f64 / MIB_OF_GIB;
+        outcome_report(params, outcome, local, pool_gib(result.device_slices))
+    });
+    FleetReport {
+        scenario: plan.scenario.name.clone(),
+        mode: "fleet".to_owned(),
+        seed,
+        plan: plan.hash.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        partial: result.partial,
+        fleet: Shape {
+            hosts: result.alone.hosts,
+            pods: result.alone.pods,
+            clusters: result.alone.clusters,
+            pod_hosts: fabric.hosts(),
+            pod_devices: fabric.devices(),
+            cores: params.host.cores,
+            dram_gib,
+            days: params.days,
+            demand: params.demand.kind.clone(),
+            placement: params.placement.kind.clone(),
+            policy: params.pool.kind.clone(),
+        },
+        latency: latency(params, fabric),
+        needed: result.needed.map(|needed| dram_needed(&needed, &pool_gib, slice_gib)),
+        peaks: result.as_if.as_ref().map(|as_if| peaks(&result.alone, as_if, per_host)),
+        alone: outcome_report(params, &result.alone, dram_gib, 0.0),
+        notes: notes(params, result, pooled.as_ref()),
+        pooled,
+        wall_seconds: 0.0,
+    }
+}
+
+fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
+    let local_ns = params.host.local_latency.as_nanos_f64();
+    let all = || fabric.unloaded_ns.iter().flatten().flatten().copied();
+    let mean_ns = fabric.mean_ns();
+    let hosts = fabric.curves.len().max(1) as f64;
+    let first = fabric.curves.first();
+    let load_gbps = first.map(|curve| curve.load_gbps.clone()).unwrap_or_default();
+    let loaded = |at: usize| {
+        let sum: f64 = fabric.curves.iter().map(|curve| curve.wait_ns[at]).sum();
+        mean_ns + sum / hosts
+    };
+    PoolLatency {
+        local_ns,
+        mean_ns,
+        min_ns: all().fold(f64::INFINITY, f64::min),
+        max_ns: all().fold(0.0, f64::max),
+        ratio: mean_ns / local_ns,
+        limit_gbps: first.map_or(0.0, |curve| curve.limit_gbps),
+        loaded_ns: (0..load_gbps.len()).map(loaded).collect(),
+        load_gbps,
+    }
+}
+
+fn saved(alone: f64, with: f64) -> f64 {
+    100.0 * (1.0 - with / alone.max(f64::MIN_POSITIVE))
+}
+
+fn dram_needed(needed: &Needed, pool_gib: &dyn Fn(u32) -> f64, slice_gib: f64) -> Dram {
+    let alone_gib = needed.alone_mib as f64 / MIB_OF_GIB;
+    let local_gib = needed.local_mib as f64 / MIB_OF_GIB;
+    let pool_gib = pool_gib(needed.device_slices);
+    Dram {
+        alone_gib,
+        local_gib,
+        pool_gib,
+        device_gib: f64::from(needed.device_slices) * slice_gib,
+        saved_percent: saved(alone_gib, local_gib + pool_gib),
+        allowed_percent: 100.0 * needed.allowed,
+    }
+}
+
+fn peaks(alone: &Outcome, as_if: &Outcome, per_host: f64) -> Dram {
+    let hosts = alone.hosts.max(1) as f64 * MIB_OF_GIB;
+    let alone_gib = alone.local_peak_mib as f64 / hosts;
+    let local_gib = as_if.local_peak_mib as f64 / hosts;
+    let pool_gib = as_if.pool_peak_mib as f64 / hosts;
+    Dram {
+        alone_gib,
+        local_gib,
+        pool_gib,
+        device_gib: pool_gib / per_host,
+        saved_percent: saved(alone_gib, local_gib + pool_gib),
+        allowed_percent: 0.0,
+    }
+}
+
+fn slowdown(histogram: &Histogram) -> Slowdown {
+    Slowdown {
+        count: histogram.total(),
+        mean: 100.0 * histogram.mean(),
+        p50: 100.0 * histogram.quantile(0.5),
+        p90: 100.0 * histogram.quantile(0.9),
+        p99: 100.0 * histogram.quantile(0.99),
+        over_1: 100.0 * histogram.part_from(10),
+        over_5: 100.0 * histogram.part_from(50),
+        over_25: 100.0 * histogram.part_from(250),
+        curve: (CURVE.iter())
+            .map(|bin| [*bin as f64 / 10.0, 100.0 * histogram.part_from(*bin)])
+            .collect(),
+    }
+}
+
+fn stranding(outcome: &Outcome) -> Vec<Stranding> {
+    let width = 100.0 / CORE_BINS as f64;
+    let groups = outcome.stranded.iter().enumerate();
+    let groups = groups.filter(|(_, histogram)| histogram.total() > 0);
+    groups
+        .map(|(at, histogram)| Stranding {
+            cores_from: at as f64 * width,
+            cores_to: (at + 1) as f64 * width,
+            samples: histogram.total(),
+            mean: 100.0 * histogram.mean(),
+            p5: 100.0 * histogram.quantile(0.05),
+            p95: 100.0 * histogram.quantile(0.95),
+        })
+        .collect()
+}
+
+fn outcome_report(
+    params: &FleetParams,
+    outcome: &Outcome,
+    local_gib: f64,
+    pool_gib: f64,
+) -> OutcomeReport {
+    let hosts = outcome.hosts.max(1) as f64;
+    let local = hosts * local_gib * MIB_OF_GIB;
+    let pool = hosts * pool_gib * MIB_OF_GIB;
+    let part = |of: f64, all: f64| if all > 0.0 { 100.0 * of / all } else { 0.0 };
+    let latency: f64 = outcome.series.iter().map(|point| point.latency_ns).sum();
+    let pooled: u64 = outcome.series.iter().map(|point| point.pooled_vms).sum();
+    OutcomeReport {
+        local_gib,
+        pool_gib,
+        arrived: outcome.arrived,
+        rejected: outcome.rejected,
+        departed: outcome.departed,
+        running: outcome.running,
+        rejected_core_percent: 100.0 * outcome.rejected_part(),
+        cores_percent: part(
+            outcome.mean(|point| point.cores as f64),
+            hosts * f64::from(params.host.cores),
+        ),
+        local_percent: part(outcome.mean(|point| point.local_mib as f64), local),
+        stranded_percent: part(outcome.mean(|point| point.stranded_mib as f64), local + pool),
+        stranded_most_percent: part(outcome.most(|point| point.stranded_mib) as f64, local + pool),
+        pool_percent: part(outcome.mean(|point| point.pool_mib as f64), pool),
+        pool_most_percent: part(outcome.most(|point| point.pool_mib) as f64, pool),
+        pool_latency_ns: if pooled > 0 { latency / pooled as f64 } else { 0.0 },
+        saturated_percent: part(outcome.mean(|point| point.saturated as f64), hosts),
+        slowdown: slowdown(&outcome.slowdown),
+        slowdown_running: slowdown(&outcome.slowdown_now),
+        classes: (params.sensitivity.iter().zip(&outcome.by_class))
+            .map(|(class, [placed, pooled])| Class {
+                name: class.name.clone(),
+                placed: *placed,
+                pooled: *pooled,
+            })
+            .collect(),
+        stranding: stranding(outcome),
+        clusters: (outcome.scatter.iter())
+            .map(|[cores, stranded]| [100.0 * cores, 100.0 * stranded])
+            .collect(),
+        series: outcome.series.clone(),
+    }
+}
+
+fn notes(params: &FleetParams, result: &StudyResult, pooled: Option<&OutcomeReport>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if params.sizing == cxlab_fleet::Sizing::Needed && result.needed.is_none() && !result.partial {
+        notes.push("no DRAM that was tried serves as `fleet.slack` asks: nothing was sized".to_owned());
+    }
+    if pooled.is_some_and(|pooled| pooled.saturated_percent > 0.0) {
+        notes.push(
+            "pool traffic is at times more than the fabric carries: VMs are slowed in proportion".to_owned(),
+        );
+    }
+    if result.local_mib * MIB < params.host.dram.0 / 100 {
+        notes.push("nearly no local DRAM is left: check what the policy and the classes allow".to_owned());
+    }
+    notes
+}
+
+/// The time series as CSV: each line a moment, without and with pools.
+pub fn series_csv(params: &FleetParams, report: &FleetReport) -> String {
+    let mut text = "hours".to_owned();
+    let columns = [
+        "vms", "cores", "local_gib", "pool_gib", "stranded_gib", "rejected", "pool_latency_ns", "saturated_hosts",
+    ];
+    let outcomes = [("alone", Some(&report.alone)), ("pooled", report.pooled.as_ref())];
+    let there = || outcomes.iter().filter_map(|(name, outcome)| outcome.map(|outcome| (name, outcome)));
+    for (name, _) in there() {
+        for column in columns {
+            text.push_str(&format!(",{name}_{column}"));
+        }
+    }
+    text.push('\n');
+    let step = f64::from(params.sample_minutes) / 60.0;
+    for at in 0..report.alone.series.len() {
+        text.push_str(&format!("{}", at as f64 * step));
+        for (_, outcome) in there() {
+            let point = outcome.series.get(at).copied().unwrap_or_default();
+            let gib = |mib: u64| mib as f64 / MIB_OF_GIB;
+            text.push_str(&format!(
+                ",{},{},{},{},{},{},{:.3},{}",
+                point.vms,
+                point.cores,
+                gib(point.local_mib),
+                gib(point.pool_mib),
+                gib(point.stranded_mib),
+                point.rejected,
+                point.latency_ns / point.pooled_vms.max(1) as f64,
+                point.saturated,
+            ));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,108 @@
+//! A fleet's report as a table to read.
+
+use super::report::{Dram, FleetReport, OutcomeReport};
+use crate::table::{cells, table};
+
+fn percent(value: f64) -> String {
+    format!("{value:.2} %")
+}
+
+fn dram_row(name: &str, dram: &Dram) -> Vec<String> {
+    vec![
+        name.to_owned(),
+        format!("{:.1}", dram.alone_gib),
+        format!("{:.1}", dram.local_gib),
+        format!("{:.1}", dram.pool_gib),
+        percent(dram.saved_percent),
+    ]
+}
+
+/// What a user wants to know first.
+pub fn summary(report: &FleetReport) -> String {
+    let (shape, latency) = (&report.fleet, &report.latency);
+    let mut text = format!(
+        "{} (fleet): {} hosts of {} cores in {} pods of {}, {} clusters, {} days\n",
+        report.scenario, shape.hosts, shape.cores, shape.pods, shape.pod_hosts, shape.clusters, shape.days,
+    );
+    text.push_str(&format!(
+        "  demand {}, placement {}, pool policy {}\n",
+        shape.demand, shape.placement, shape.policy
+    ));
+    text.push_str(&format!(
+        "  pool memory {:.0} ns ({:.0} to {:.0}), {:.0} % of local; the fabric carries {:.1} GB/s a host\n\n",
+        latency.mean_ns,
+        latency.min_ns,
+        latency.max_ns,
+        100.0 * latency.ratio,
+        latency.limit_gbps
+    ));
+    let mut rows = vec![cells(["DRAM per host, GiB", "no pool", "local", "pool", "saved"])];
+    if let Some(needed) = &report.needed {
+        rows.push(dram_row("needed", needed));
+    }
+    if let Some(peaks) = &report.peaks {
+        rows.push(dram_row("at peaks, VMs where they are", peaks));
+    }
+    if rows.len() > 1 {
+        text.push_str(&table(&rows));
+        text.push('\n');
+    }
+    text.push_str(&outcomes(report));
+    if let Some(pooled) = &report.pooled {
+        text.push('\n');
+        text.push_str(&slowdown(pooled));
+    }
+    for note in &report.notes {
+        text.push_str(&format!("\n  note: {note}\n"));
+    }
+    text
+}
+
+/// A line of a table: what it is, and its value in an outcome.
+type Line<'a> = (&'a str, &'a dyn Fn(&OutcomeReport) -> String);
+
+fn outcomes(report: &FleetReport) -> String {
+    let shown: Vec<&OutcomeReport> = std::iter::once(&report.alone).chain(&report.pooled).collect();
+    let lines: [Line; 10] = [
+        ("local DRAM, GiB per host", &|one| format!("{:.1}", one.local_gib)),
+        ("pool DRAM, GiB per host", &|one| format!("{:.1}", one.pool_gib)),
+        ("VMs that came", &|one| one.arrived.to_string()),
+        ("VMs rejected", &|one| one.rejected.to_string()),
+        ("core-hours rejected", &|one| percent(one.rejected_core_percent)),
+        ("cores scheduled", &|one| percent(one.cores_percent)),
+        ("local DRAM in use", &|one| percent(one.local_percent)),
+        ("DRAM stranded", &|one| percent(one.stranded_percent)),
+        ("  at most", &|one| percent(one.stranded_most_percent)),
+        ("pool in use, mean / most", &|one| match one.pool_gib > 0.0 {
+            true => format!("{:.1} / {:.1} %", one.pool_percent, one.pool_most_percent),
+            false => "-".to_owned(),
+        }),
+    ];
+    let mut rows = vec![cells(["", "no pool"])];
+    if shown.len() > 1 {
+        rows[0].push("with pool".to_owned());
+    }
+    for (name, value) in lines {
+        let values = shown.iter().map(|one| value(one));
+        rows.push(std::iter::once(name.to_owned()).chain(values).collect());
+    }
+    table(&rows)
+}
+
+fn slowdown(pooled: &OutcomeReport) -> String {
+    let mut rows = vec![cells(["slowdown, %", "mean", "p50", "p90", "p99", ">= 1 %", ">= 5 %", ">= 25 %"])];
+    for (name, one) in [
+        ("VMs, over their lives", &pooled.slowdown),
+        ("VMs that run at a moment", &pooled.slowdown_running),
+    ] {
+        let values = [one.mean, one.p50, one.p90, one.p99].map(|value| format!("{value:.2}"));
+        let parts = [one.over_1, one.over_5, one.over_25].map(percent);
+        rows.push(std::iter::once(name.to_owned()).chain(values).chain(parts).collect());
+    }
+    let mut text = table(&rows);
+    text.push_str(&format!(
+        "  pool latency under load: {:.1} ns on the mean\n",
+        pooled.pool_latency_ns
+    ));
+    text
+}
