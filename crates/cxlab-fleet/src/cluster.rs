@@ -6,13 +6,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxlab_engine::rng::StreamRng;
 
 use crate::demand::{Ask, ClusterDemand, Demand};
 use crate::fabric::PodFabric;
 use crate::params::{Exposure, FleetParams, MIB};
-use crate::placement::Placement;
+use crate::placement::{HostSeen, Placement};
 use crate::policy::{HostView, PoolPolicy, Vm, split};
 use crate::pool::{Granted, Pools};
 use crate::sensitivity;
@@ -20,8 +21,8 @@ use crate::stats::{CORE_BINS, Outcome, Point};
 
 /// Slices of a device that never runs short.
 pub const UNLIMITED_SLICES: u32 = 1 << 24;
-/// DRAM of a host that never runs short, in MiB.
-pub const UNLIMITED_MIB: u64 = 1 << 44;
+/// DRAM of a host that never runs short, in MiB: twice what a scenario can give it.
+pub const UNLIMITED_MIB: u64 = 1 << 31;
 
 /// What all clusters of a simulation have in common.
 pub struct Setup<'a> {
@@ -44,6 +45,27 @@ pub struct Setup<'a> {
     pub as_if_mib: Option<u64>,
     /// Seed of the random streams.
     pub seed: u64,
+    /// Whether the time series and slowdowns are wanted.
+    pub series: bool,
+    /// Where only rejections matter: when more core-seconds than these have been rejected in all
+    /// clusters, all stop where they are.
+    pub budget: Option<&'a Budget>,
+}
+
+/// Core-seconds that may be rejected.
+#[derive(Debug)]
+pub struct Budget {
+    /// Rejected so far.
+    pub rejected: AtomicU64,
+    /// That may be.
+    pub allowed: u64,
+}
+
+impl Budget {
+    /// Whether more was rejected than may be.
+    pub fn is_spent(&self) -> bool {
+        self.rejected.load(Ordering::Relaxed) > self.allowed
+    }
 }
 
 /// Which cluster.
@@ -81,7 +103,11 @@ struct Live {
 pub struct Cluster<'a> {
     setup: &'a Setup<'a>,
     pod_hosts: usize,
-    slice_mib: u64,
+    slice_mib: u32,
+    cores: u32,
+    /// DRAM of a host as placement sees it, and one over it.
+    dram_mib: u64,
+    per_mib: f64,
     most_mib_per_core: f64,
     cores_free: Vec<u32>,
     local_used: Vec<u64>,
@@ -91,6 +117,8 @@ pub struct Cluster<'a> {
     pool_used: Vec<u32>,
     pool_peak: Vec<u32>,
     local_peak: u64,
+    /// The most slices that were in use of any device when its pod had most.
+    device_peak: u32,
     /// By host: wait in nanoseconds and stretch at the last point of the series.
     waits: Vec<(f64, f64)>,
     /// By host of a pod: mean unloaded latency over local latency.
@@ -110,7 +138,7 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
     let span_s = setup.params.span_s();
     let step_s = u64::from(setup.params.sample_minutes) * 60;
     let (asks, vms) = drawn(setup, which);
-    let mut next_look = 0;
+    let mut next_look = if setup.series { 0 } else { span_s };
     for (ask, vm) in asks.iter().zip(&vms) {
         // VMs that are there from the beginning are seen by the first look.
         while next_look < ask.start_s.min(span_s) {
@@ -125,6 +153,12 @@ pub fn run(setup: &Setup<'_>, which: Which) -> Outcome {
         if !cluster.admit(vm) {
             cluster.outcome.rejected += 1;
             cluster.outcome.rejected_core_s += core_s;
+            if let Some(budget) = setup.budget {
+                budget.rejected.fetch_add(core_s, Ordering::Relaxed);
+                if budget.is_spent() {
+                    break;
+                }
+            }
         }
     }
     while next_look < span_s {
@@ -148,14 +182,19 @@ fn drawn(setup: &Setup<'_>, which: Which) -> (Vec<Ask>, Vec<Vm>) {
         host_cores: params.host.cores,
         span_s: params.span_s(),
     };
-    let asks = setup.demand.asks(&demand, &mut StreamRng::new(setup.seed, &name));
+    let asks = setup
+        .demand
+        .asks(&demand, &mut StreamRng::new(setup.seed, &name));
     let mut rng = StreamRng::new(setup.seed, &format!("{name}/vms"));
     let classes = &params.sensitivity;
     let total: f64 = classes.iter().map(|class| class.weight).sum();
     let vms = asks.iter().map(|ask| {
         let (class, loss) = sensitivity::draw(classes, total, &mut rng);
         let untouched = quantile(&params.untouched, rng.unit());
-        let error = [crate::demand::normal(&mut rng), crate::demand::normal(&mut rng)];
+        let error = [
+            crate::demand::normal(&mut rng),
+            crate::demand::normal(&mut rng),
+        ];
         let (class, loss) = match ask.loss {
             Some(loss) => (sensitivity::class_of(classes, loss), loss),
             None => (class, loss),
@@ -188,16 +227,22 @@ impl<'a> Cluster<'a> {
         let params = setup.params;
         let pod_hosts = setup.fabric.hosts();
         let hosts = which.pods * pod_hosts;
+        let dram_mib = params.host.dram.0 / MIB;
         let local_ns = params.host.local_latency.as_nanos_f64();
         let ratio = |row: &Vec<Option<f64>>| {
             let reached: Vec<f64> = row.iter().flatten().copied().collect();
             reached.iter().sum::<f64>() / reached.len().max(1) as f64 / local_ns
         };
-        let points = params.span_s().div_ceil(u64::from(params.sample_minutes) * 60);
+        let points = params
+            .span_s()
+            .div_ceil(u64::from(params.sample_minutes) * 60);
         Cluster {
             setup,
             pod_hosts,
-            slice_mib: params.slice.0 / MIB,
+            slice_mib: (params.slice.0 / MIB) as u32,
+            cores: params.host.cores,
+            dram_mib,
+            per_mib: 1.0 / dram_mib as f64,
             most_mib_per_core: setup.demand.most_mib_per_core(),
             cores_free: vec![params.host.cores; hosts],
             local_used: vec![0; hosts],
@@ -206,13 +251,17 @@ impl<'a> Cluster<'a> {
             pool_used: vec![0; which.pods],
             pool_peak: vec![0; which.pods],
             local_peak: 0,
+            device_peak: 0,
             waits: vec![(0.0, 1.0); hosts],
             ratios: setup.fabric.unloaded_ns.iter().map(ratio).collect(),
             live: Vec::new(),
             unused: Vec::new(),
             running: Vec::new(),
             ends: BinaryHeap::new(),
-            placing: StreamRng::new(setup.seed, &format!("fleet/cluster{}/placement", which.index)),
+            placing: StreamRng::new(
+                setup.seed,
+                &format!("fleet/cluster{}/placement", which.index),
+            ),
             outcome: Outcome {
                 series: Vec::with_capacity(points as usize),
                 ..Outcome::new(0, params.sensitivity.len())
@@ -221,59 +270,60 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    fn view(&self, host: usize) -> HostView {
+    /// A host, by its pod and its number there.
+    fn view(&self, pod: usize, slot: usize) -> HostView {
+        let host = pod * self.pod_hosts + slot;
         HostView {
-            cores: self.setup.params.host.cores,
-            cores_free: self.cores_free[host],
             local_mib: self.setup.local_mib,
             local_free_mib: self.setup.local_mib - self.local_used[host],
-            pool_free: self.pools.free(host / self.pod_hosts, host % self.pod_hosts),
-            ratio: self.ratios[host % self.pod_hosts],
+            pool_free: self.pools.free(pod, slot),
+            ratio: self.ratios[slot],
         }
     }
 
     /// The host that takes a VM, and how many slices it gets.
     fn choose(&mut self, vm: &Vm) -> Option<(usize, u32)> {
-        let mut best: Option<(f64, usize, u32)> = None;
-        for host in 0..self.cores_free.len() {
-            if self.cores_free[host] < vm.cores {
-                continue;
-            }
-            let view = self.view(host);
-            let (ranked, slices) = match self.setup.as_if_mib {
-                None => {
-                    let wish = self.setup.policy.wish(vm, &view);
-                    let Some(slices) = split(vm, &view, wish, self.slice_mib) else {
-                        continue;
-                    };
-                    (view, slices)
+        let mut best: Option<(f64, usize, usize, u32)> = None;
+        for pod in 0..self.pool_used.len() {
+            for slot in 0..self.pod_hosts {
+                let host = pod * self.pod_hosts + slot;
+                if self.cores_free[host] < vm.cores {
+                    continue;
                 }
-                Some(mib) => {
-                    let free = mib - self.total_used[host];
-                    if free < u64::from(vm.memory_mib) {
-                        continue;
-                    }
-                    let alone = HostView {
-                        local_mib: mib,
-                        local_free_mib: free,
-                        ..view
-                    };
-                    (alone, 0)
+                let Some(slices) = self.offer(vm, pod, slot) else {
+                    continue;
+                };
+                let seen = HostSeen {
+                    cores: self.cores,
+                    cores_free: self.cores_free[host],
+                    memory_free: self.dram_mib.saturating_sub(self.total_used[host]) as f64
+                        * self.per_mib,
+                };
+                let asked = f64::from(vm.memory_mib) * self.per_mib;
+                let rank = self
+                    .setup
+                    .placement
+                    .rank(vm.cores, asked, &seen, &mut self.placing);
+                if best.is_none_or(|(least, ..)| rank < least) {
+                    best = Some((rank, pod, slot, slices));
                 }
-            };
-            let local = u64::from(vm.memory_mib) - u64::from(slices) * self.slice_mib;
-            let rank = self.setup.placement.rank(vm, &ranked, local, &mut self.placing);
-            if best.is_none_or(|(least, ..)| rank < least) {
-                best = Some((rank, host, slices));
             }
         }
-        let (_, host, slices) = best?;
-        if self.setup.as_if_mib.is_none() {
-            return Some((host, slices));
+        let (_, pod, slot, slices) = best?;
+        Some((pod * self.pod_hosts + slot, slices))
+    }
+
+    /// The slices that a VM would get on a host; `None` if the memory is not there.
+    fn offer(&self, vm: &Vm, pod: usize, slot: usize) -> Option<u32> {
+        if let Some(mib) = self.setup.as_if_mib {
+            let used = self.total_used[pod * self.pod_hosts + slot];
+            if used + u64::from(vm.memory_mib) > mib {
+                return None;
+            }
         }
-        let view = self.view(host);
+        let view = self.view(pod, slot);
         let wish = self.setup.policy.wish(vm, &view);
-        Some((host, split(vm, &view, wish, self.slice_mib)?))
+        split(vm, &view, wish, self.slice_mib)
     }
 
     /// Places a VM; says whether there was a place.
@@ -282,20 +332,28 @@ impl<'a> Cluster<'a> {
             return false;
         };
         let pod = host / self.pod_hosts;
-        let pool_mib = u64::from(slices) * self.slice_mib;
+        let pool_mib = u64::from(slices * self.slice_mib);
         let (granted, unloaded_ns) = self.pools.grant(pod, host % self.pod_hosts, slices);
         self.cores_free[host] -= vm.cores;
         self.local_used[host] += u64::from(vm.memory_mib) - pool_mib;
         self.total_used[host] += u64::from(vm.memory_mib);
         self.local_peak = self.local_peak.max(self.local_used[host]);
         self.pool_used[pod] += slices;
-        self.pool_peak[pod] = self.pool_peak[pod].max(self.pool_used[pod]);
+        if self.pool_used[pod] > self.pool_peak[pod] {
+            self.pool_peak[pod] = self.pool_used[pod];
+            let most = self.pools.most_granted(pod, self.setup.device_slices);
+            self.device_peak = self.device_peak.max(most);
+        }
         let part = pool_mib as f64 / f64::from(vm.memory_mib);
         let share = match self.setup.params.exposure {
             Exposure::Uniform => part,
             Exposure::Znuma => {
                 let touched = 1.0 - vm.untouched;
-                if part > vm.untouched { (part - vm.untouched) / touched } else { 0.0 }
+                if part > vm.untouched {
+                    (part - vm.untouched) / touched
+                } else {
+                    0.0
+                }
             }
         };
         let class = &mut self.outcome.by_class[usize::from(vm.class)];
@@ -359,7 +417,7 @@ impl<'a> Cluster<'a> {
         let pod = host / self.pod_hosts;
         self.cores_free[host] += live.cores;
         self.local_used[host] -= live.local_mib;
-        self.total_used[host] -= live.local_mib + u64::from(live.slices) * self.slice_mib;
+        self.total_used[host] -= live.local_mib + u64::from(live.slices * self.slice_mib);
         self.pool_used[pod] -= live.slices;
         self.pools.release(pod, live.granted);
         self.running.swap_remove(live.place as usize);
@@ -404,7 +462,7 @@ impl<'a> Cluster<'a> {
             point.saturated += u64::from(self.waits[host].1 > 1.0);
         }
         let slices: u64 = self.pool_used.iter().map(|slices| u64::from(*slices)).sum();
-        point.pool_mib = slices * self.slice_mib;
+        point.pool_mib = slices * u64::from(self.slice_mib);
         let hosts = self.cores_free.len() as f64;
         let scheduled = point.cores as f64 / (hosts * f64::from(cores));
         let bin = ((scheduled * CORE_BINS as f64) as usize).min(CORE_BINS - 1);
@@ -412,8 +470,7 @@ impl<'a> Cluster<'a> {
         self.outcome.series.push(point);
     }
 
-    /// Finds what accesses wait in every pod. A host's wait is taken at the larger of its own
-    /// traffic and the mean of its pod: its own link is loaded by the first, all else by the second.
+    /// Finds what accesses wait in every pod.
     fn load(&mut self) {
         self.traffic.fill(0.0);
         let each = self.setup.params.traffic.as_gb_per_s();
@@ -424,8 +481,7 @@ impl<'a> Cluster<'a> {
         for (pod, traffic) in self.traffic.chunks(self.pod_hosts).enumerate() {
             let mean = traffic.iter().sum::<f64>() / self.pod_hosts as f64;
             for (host, own) in traffic.iter().enumerate() {
-                let curve = &self.setup.fabric.curves[host];
-                self.waits[pod * self.pod_hosts + host] = curve.at(own.max(mean));
+                self.waits[pod * self.pod_hosts + host] = self.setup.fabric.wait(host, *own, mean);
             }
         }
     }
@@ -443,9 +499,10 @@ impl<'a> Cluster<'a> {
         outcome.clusters = 1;
         outcome.hosts = hosts;
         outcome.pods = which.pods as u64;
+        outcome.device_peak = self.device_peak;
         outcome.running = self.running.len() as u64;
         outcome.local_peak_mib = self.local_peak * hosts;
-        outcome.pool_peak_mib = u64::from(peak) * self.slice_mib * which.pods as u64;
+        outcome.pool_peak_mib = u64::from(peak) * u64::from(self.slice_mib) * which.pods as u64;
         outcome.scatter = vec![[
             outcome.mean(|point| point.cores as f64) / cores,
             outcome.mean(|point| point.stranded_mib as f64) / (hosts as f64 * limit as f64),

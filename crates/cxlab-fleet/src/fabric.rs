@@ -12,6 +12,9 @@ pub trait PoolFabric {
     /// by host, mean latency of a read, in nanoseconds, and time that the fabric needs over the
     /// time in which it was asked for, at least 1.
     fn loaded(&mut self, bytes_per_ns: f64) -> Vec<(f64, f64)>;
+
+    /// The same of one host while no other asks for anything.
+    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> (f64, f64);
 }
 
 /// How latency grows with load, for one host.
@@ -26,6 +29,23 @@ pub struct LoadCurve {
 }
 
 impl LoadCurve {
+    /// From latencies at the points, and the one without load.
+    fn new(limit_gbps: f64, unloaded: f64, latencies: impl Iterator<Item = f64>) -> LoadCurve {
+        let mut curve = LoadCurve {
+            load_gbps: vec![0.0],
+            wait_ns: vec![0.0],
+            limit_gbps,
+        };
+        let mut most = 0.0;
+        for (part, latency) in PARTS.iter().zip(latencies) {
+            // The fixed point may end a hair's breadth apart.
+            most = (latency - unloaded).max(most);
+            curve.load_gbps.push(part * limit_gbps);
+            curve.wait_ns.push(most);
+        }
+        curve
+    }
+
     /// Wait in nanoseconds at a load in GB/s, between the points by straight lines, and the
     /// stretch of time, at least 1.
     pub fn at(&self, gbps: f64) -> (f64, f64) {
@@ -53,8 +73,10 @@ impl LoadCurve {
 pub struct PodFabric {
     /// By host and device, in nanoseconds; `None` where there is no way.
     pub unloaded_ns: Vec<Vec<Option<f64>>>,
-    /// By host.
+    /// By host: when all hosts load the fabric alike.
     pub curves: Vec<LoadCurve>,
+    /// By host: when it is the only one.
+    pub alone: Vec<LoadCurve>,
 }
 
 /// Points of a curve beyond 0, as parts of the load that the fabric carries.
@@ -66,56 +88,59 @@ impl PodFabric {
     /// Takes what is needed from a model.
     pub fn new(model: &mut dyn PoolFabric) -> PodFabric {
         let unloaded_ns = model.unloaded_ns();
+        let means: Vec<f64> = unloaded_ns.iter().map(|row| mean(row)).collect();
+        let hosts = unloaded_ns.len();
         // Asked for far too much, the fabric says what it carries.
-        let limits: Vec<f64> = (model.loaded(EXCESS).iter())
-            .map(|(_, stretch)| EXCESS / stretch)
-            .collect();
-        let reaches = |host: usize| unloaded_ns[host].iter().any(Option::is_some);
-        let least = (limits.iter().enumerate())
-            .filter(|(host, _)| reaches(*host))
-            .map(|(_, limit)| *limit)
+        let limit = |(_, stretch): (f64, f64)| EXCESS / stretch;
+        let least = model
+            .loaded(EXCESS)
+            .into_iter()
+            .map(limit)
             .fold(f64::INFINITY, f64::min);
-        let least = if least.is_finite() { least } else { 0.0 };
-        let mut curves: Vec<LoadCurve> = (0..unloaded_ns.len())
-            .map(|_| LoadCurve {
-                load_gbps: Vec::with_capacity(PARTS.len() + 1),
-                wait_ns: Vec::with_capacity(PARTS.len() + 1),
-                limit_gbps: least,
+        let points: Vec<Vec<(f64, f64)>> = PARTS
+            .iter()
+            .map(|part| model.loaded(part * least))
+            .collect();
+        let curves = (0..hosts)
+            .map(|host| LoadCurve::new(least, means[host], points.iter().map(|all| all[host].0)))
+            .collect();
+        let alone = (0..hosts)
+            .map(|host| {
+                let most = limit(model.loaded_alone(host, EXCESS));
+                let points = PARTS.map(|part| model.loaded_alone(host, part * most).0);
+                LoadCurve::new(most, means[host], points.into_iter())
             })
             .collect();
-        let means: Vec<f64> = unloaded_ns.iter().map(|row| mean(row)).collect();
-        for curve in &mut curves {
-            curve.load_gbps.push(0.0);
-            curve.wait_ns.push(0.0);
-        }
-        for part in PARTS {
-            let load = part * least;
-            let found = model.loaded(load);
-            for (host, (latency, _)) in found.iter().enumerate() {
-                let wait = (latency - means[host]).max(0.0);
-                let before = curves[host].wait_ns.last().copied().unwrap_or(0.0);
-                curves[host].load_gbps.push(load);
-                curves[host].wait_ns.push(wait.max(before));
-            }
-        }
         PodFabric {
             unloaded_ns,
             curves,
+            alone,
         }
+    }
+
+    /// What a read of a host waits in nanoseconds, and the stretch of time, when the host itself
+    /// asks for `own` GB/s and all hosts of its pod for `mean`, on the mean. What is the host's
+    /// alone (its link) waits as its own load says, all else as the mean does:
+    /// `all(mean) + alone(own) - alone(mean)`.
+    pub fn wait(&self, host: usize, own: f64, mean: f64) -> (f64, f64) {
+        let (all, alone) = (&self.curves[host], &self.alone[host]);
+        let (shared, stretch) = all.at(mean);
+        let (mine, own_stretch) = alone.at(own);
+        let wait = shared + mine - alone.at(mean).0;
+        (wait.max(0.0), stretch.max(own_stretch))
     }
 
     /// A fabric in which every host reaches every device after the same time, at any load.
     pub fn constant(hosts: usize, devices: usize, latency_ns: f64) -> PodFabric {
+        let free = LoadCurve {
+            load_gbps: vec![0.0],
+            wait_ns: vec![0.0],
+            limit_gbps: f64::INFINITY,
+        };
         PodFabric {
             unloaded_ns: vec![vec![Some(latency_ns); devices]; hosts],
-            curves: vec![
-                LoadCurve {
-                    load_gbps: vec![0.0],
-                    wait_ns: vec![0.0],
-                    limit_gbps: f64::INFINITY,
-                };
-                hosts
-            ],
+            curves: vec![free.clone(); hosts],
+            alone: vec![free; hosts],
         }
     }
 
@@ -138,8 +163,13 @@ impl PodFabric {
 }
 
 fn mean(row: &[Option<f64>]) -> f64 {
-    let (sum, count) = (row.iter().flatten()).fold((0.0, 0), |(sum, count), ns| (sum + ns, count + 1));
-    if count > 0 { sum / f64::from(count) } else { 0.0 }
+    let (sum, count) =
+        (row.iter().flatten()).fold((0.0, 0), |(sum, count), ns| (sum + ns, count + 1));
+    if count > 0 {
+        sum / f64::from(count)
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +189,10 @@ mod tests {
             let wait = 6.4 * used / (2.0 * (1.0 - used));
             vec![(110.0 + wait, (bytes_per_ns / 10.0).max(1.0))]
         }
+
+        fn loaded_alone(&mut self, _: usize, bytes_per_ns: f64) -> (f64, f64) {
+            self.loaded(bytes_per_ns / 2.0)[0]
+        }
     }
 
     #[test]
@@ -172,5 +206,8 @@ mod tests {
         assert!((curve.at(20.0).1 - 2.0).abs() < 1e-9);
         assert_eq!(curve.at(0.0), (0.0, 1.0));
         assert!((fabric.mean_ns() - 110.0).abs() < 1e-9);
+        assert_eq!(fabric.wait(0, 5.0, 5.0), curve.at(5.0));
+        assert!(fabric.wait(0, 8.0, 5.0).0 > curve.at(5.0).0);
+        assert!((fabric.wait(0, 30.0, 5.0).1 - 1.5).abs() < 1e-9);
     }
 }

@@ -34,7 +34,7 @@ pub struct FleetParams {
     pub host: HostParams,
     /// Which VMs come when. Default: the generator.
     pub demand: DemandChoice,
-    /// Which host a VM is placed on. Default best-fit.
+    /// Which host a VM is placed on. Default balanced.
     pub placement: PlacementChoice,
     /// How much of a VM's memory is pool memory. Default: half (`static`).
     pub pool: PoolPolicyChoice,
@@ -47,8 +47,8 @@ pub struct FleetParams {
     pub exposure: Exposure,
     /// Whether DRAM is searched for or given. Default needed.
     pub sizing: Sizing,
-    /// Rejected core-hours that are accepted beyond those rejected with unlimited memory, as a
-    /// part of all that is asked for. 0 to 1. Default 0.001 (*assumed*).
+    /// Rejected core-hours that are accepted beyond those rejected without a pool and with
+    /// `host.dram`, as a part of all that is asked for. 0 to 1. Default 0.001 (*assumed*).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub slack: f64,
     /// What VMs lose when their memory is slower. Default: five classes after Pond.
@@ -94,8 +94,8 @@ pub struct HostParams {
     /// Cores that VMs can have. 1 to 4096. Default 48 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub cores: u32,
-    /// DRAM that VMs can have, without a pool: a multiple of 1 MiB. Default 288 GiB, 6 GiB a core
-    /// (*assumed*).
+    /// DRAM that VMs can have, without a pool: a multiple of 1 MiB. Default 224 GiB (*assumed*, so
+    /// that the generator's VMs strand about what Pond found).
     pub dram: Bytes,
     /// Local DRAM with a pool, where `sizing` is `given`: a multiple of 1 MiB. Default: as `dram`.
     pub local: Option<Bytes>,
@@ -108,7 +108,7 @@ impl Default for HostParams {
     fn default() -> Self {
         HostParams {
             cores: 48,
-            dram: Bytes(288 << 30),
+            dram: Bytes(224 << 30),
             local: None,
             local_latency: Picos::from_nanos(85),
         }
@@ -142,8 +142,8 @@ pub enum Exposure {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sizing {
-    /// The least DRAM with which no more is rejected than `slack` allows: of hosts without pools,
-    /// of hosts with pools, and of devices.
+    /// The least DRAM with which no more is rejected than without a pool and with `host.dram`, but
+    /// for `slack`: of hosts without pools, of hosts with pools, and of devices.
     #[default]
     Needed,
     /// `host.dram` without a pool; with a pool `host.local` and the capacity of the devices.
@@ -183,7 +183,12 @@ impl FleetParams {
             ));
         }
         let rises = self.untouched.windows(2).all(|pair| pair[0] <= pair[1]);
-        if !rises || self.untouched.iter().any(|part| !(0.0..=1.0).contains(part)) {
+        if !rises
+            || self
+                .untouched
+                .iter()
+                .any(|part| !(0.0..=1.0).contains(part))
+        {
             errors.push(ParamError::new(
                 "untouched",
                 "allowed: five numbers from 0 to 1, none less than the one before",
@@ -205,7 +210,11 @@ impl FleetParams {
             ));
         }
         errors.extend(crate::sensitivity::check(&self.sensitivity));
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(errors)
+        }
     }
 
     /// Seconds of demand.

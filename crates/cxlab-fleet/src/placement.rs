@@ -6,13 +6,23 @@ use cxlab_engine::rng::StreamRng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{HostView, Vm};
+/// A host as placement sees it. Its memory is all that its VMs have, local or not, against the DRAM
+/// that it has without a pool: what is preferred does not depend on how memory is divided.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HostSeen {
+    /// Cores that it has.
+    pub cores: u32,
+    /// Cores that are free.
+    pub cores_free: u32,
+    /// The part of its memory that is free; 0 where its VMs have more.
+    pub memory_free: f64,
+}
 
 /// Ranks the hosts that a VM fits on.
 pub trait Placement: std::fmt::Debug + Send + Sync {
-    /// The host with the least number takes the VM, the first of those that are equal. `local_mib`
-    /// is the local memory that the VM would take.
-    fn rank(&self, vm: &Vm, host: &HostView, local_mib: u64, rng: &mut StreamRng) -> f64;
+    /// The host with the least number takes the VM, the first of those that are equal. `memory` is
+    /// what the VM asks for, as a part of a host's.
+    fn rank(&self, cores: u32, memory: f64, host: &HostSeen, rng: &mut StreamRng) -> f64;
 }
 
 macro_rules! placement {
@@ -23,9 +33,9 @@ macro_rules! placement {
         struct $name {}
 
         impl Placement for $name {
-            fn rank(&self, vm: &Vm, host: &HostView, local_mib: u64, rng: &mut StreamRng) -> f64 {
-                let rank: fn(&Vm, &HostView, u64, &mut StreamRng) -> f64 = $rank;
-                rank(vm, host, local_mib, rng)
+            fn rank(&self, cores: u32, memory: f64, host: &HostSeen, rng: &mut StreamRng) -> f64 {
+                let rank: fn(u32, f64, &HostSeen, &mut StreamRng) -> f64 = $rank;
+                rank(cores, memory, host, rng)
             }
         }
 
@@ -43,12 +53,12 @@ macro_rules! placement {
 placement!(
     /// The host with the fewest free cores, and among those the least free memory.
     BestFit, "best-fit", "the fullest host by cores, then by memory",
-    |_, host, _, _| f64::from(host.cores_free) + 0.5 * free_memory(host)
+    |_, _, host, _| f64::from(host.cores_free) + 0.5 * host.memory_free
 );
 placement!(
     /// The host with the most free cores, and among those the most free memory.
     WorstFit, "worst-fit", "the emptiest host by cores, then by memory",
-    |_, host, _, _| -f64::from(host.cores_free) - 0.5 * free_memory(host)
+    |_, _, host, _| -f64::from(host.cores_free) - 0.5 * host.memory_free
 );
 placement!(
     /// The first host that it fits on.
@@ -65,27 +75,20 @@ placement!(
     /// dot product of the two, in parts of the host (Panigrahy et al., "Heuristics for Vector Bin
     /// Packing", 2011).
     DotProduct, "dot-product", "the host whose free cores and memory go best with the VM's",
-    |vm, host, local_mib, _| {
-        let cores = f64::from(vm.cores) * f64::from(host.cores_free);
-        let cores = cores / (f64::from(host.cores) * f64::from(host.cores));
-        let memory = local_mib as f64 / host.local_mib.max(1) as f64 * free_memory(host);
-        -(cores + memory)
+    |cores, memory, host, _| {
+        let all = f64::from(host.cores);
+        -(f64::from(cores) * f64::from(host.cores_free) / (all * all) + memory * host.memory_free)
     }
 );
 placement!(
-    /// The host that is left with parts of free cores and free memory that differ least.
+    /// The host that is left with parts of free cores and free memory that differ least, and among
+    /// those the one with fewer free cores.
     Balanced, "balanced", "the host whose free cores and memory stay in proportion",
-    |vm, host, local_mib, _| {
-        let cores = f64::from(host.cores_free - vm.cores) / f64::from(host.cores);
-        let taken = local_mib as f64 / host.local_mib.max(1) as f64;
-        (cores - (free_memory(host) - taken)).abs() + 1e-3 * cores
+    |cores, memory, host, _| {
+        let left = f64::from(host.cores_free - cores) / f64::from(host.cores);
+        (left - (host.memory_free - memory)).abs() + 1e-3 * left
     }
 );
-
-/// The part of local memory that is free.
-fn free_memory(host: &HostView) -> f64 {
-    host.local_free_mib as f64 / host.local_mib.max(1) as f64
-}
 
 /// Every placement, in the order of `cxlab list`.
 pub const CATALOG: &[Entry<Box<dyn Placement>>] = &[
@@ -113,7 +116,7 @@ choice!(
 impl Default for PlacementChoice {
     fn default() -> Self {
         PlacementChoice {
-            kind: "best-fit".to_owned(),
+            kind: "balanced".to_owned(),
             params: serde_json::Map::new(),
         }
     }

@@ -32,10 +32,6 @@ pub struct Vm {
 /// A host that might take it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostView {
-    /// Cores that it has.
-    pub cores: u32,
-    /// Cores that are free.
-    pub cores_free: u32,
     /// Local DRAM that it has, in MiB.
     pub local_mib: u64,
     /// Local DRAM that is free, in MiB.
@@ -50,9 +46,9 @@ pub struct HostView {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
     /// If there is room everywhere.
-    pub mib: u64,
+    pub mib: u32,
     /// At most, where local DRAM is short.
-    pub most_mib: u64,
+    pub most_mib: u32,
 }
 
 /// How a VM's memory is divided.
@@ -63,13 +59,18 @@ pub trait PoolPolicy: std::fmt::Debug + Send + Sync {
 
 /// Pool slices of a VM on a host: as wished, less where the pool is short, more where local DRAM
 /// is; `None` if the memory is not there. The rest of its memory is local.
-pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u64) -> Option<u32> {
-    let memory = u64::from(vm.memory_mib);
-    let allowed = (memory as f64 * vm.most_pool) as u64;
-    let most = (wish.most_mib.max(wish.mib).min(allowed).min(memory) / slice_mib).min(u64::from(host.pool_free));
-    let short = memory.saturating_sub(host.local_free_mib).div_ceil(slice_mib);
+pub fn split(vm: &Vm, host: &HostView, wish: Wish, slice_mib: u32) -> Option<u32> {
+    let memory = vm.memory_mib;
+    let allowed = (f64::from(memory) * vm.most_pool) as u32;
+    let most = wish.most_mib.max(wish.mib).min(allowed).min(memory);
+    let most = (most / slice_mib).min(host.pool_free);
+    let free = u32::try_from(host.local_free_mib).unwrap_or(u32::MAX);
+    let short = match memory.saturating_sub(free) {
+        0 => 0,
+        short => short.div_ceil(slice_mib),
+    };
     let slices = (wish.mib / slice_mib).min(most).max(short);
-    (slices <= most).then_some(slices as u32)
+    (slices <= most).then_some(slices)
 }
 
 /// Every pool policy, in the order of `cxlab list`.
@@ -141,8 +142,8 @@ impl Default for PoolPolicyChoice {
     }
 }
 
-fn part_of(vm: &Vm, part: f64) -> u64 {
-    (f64::from(vm.memory_mib) * part.clamp(0.0, 1.0)) as u64
+fn part_of(vm: &Vm, part: f64) -> u32 {
+    (f64::from(vm.memory_mib) * part.clamp(0.0, 1.0)) as u32
 }
 
 /// All memory is local.
@@ -152,7 +153,10 @@ struct None_ {}
 
 impl PoolPolicy for None_ {
     fn wish(&self, _vm: &Vm, _host: &HostView) -> Wish {
-        Wish { mib: 0, most_mib: 0 }
+        Wish {
+            mib: 0,
+            most_mib: 0,
+        }
     }
 }
 
@@ -229,7 +233,7 @@ impl PoolPolicy for Watermark {
         let after = host.local_mib - host.local_free_mib + u64::from(vm.memory_mib);
         let most_mib = part_of(vm, self.most);
         Wish {
-            mib: after.saturating_sub(mark).min(most_mib),
+            mib: after.saturating_sub(mark).min(u64::from(most_mib)) as u32,
             most_mib,
         }
     }
@@ -259,7 +263,7 @@ impl Default for Untouched {
 }
 
 impl Untouched {
-    fn mib(&self, vm: &Vm) -> u64 {
+    fn mib(&self, vm: &Vm) -> u32 {
         part_of(vm, vm.untouched + self.error * vm.error[0] - self.margin)
     }
 }
@@ -310,7 +314,7 @@ impl PoolPolicy for Predicted {
             error: self.error,
         };
         let mib = if guess <= self.bound {
-            u64::from(vm.memory_mib)
+            vm.memory_mib
         } else {
             untouched.mib(vm)
         };
@@ -337,8 +341,6 @@ mod tests {
 
     fn host(local_free_mib: u64, pool_free: u32) -> HostView {
         HostView {
-            cores: 48,
-            cores_free: 48,
             local_mib: 102_400,
             local_free_mib,
             pool_free,
@@ -368,7 +370,11 @@ mod tests {
             ("predicted", r#"{"bound": 0.2}"#, Some(8)),
         ];
         for (kind, params, expected) in table {
-            assert_eq!(slices(kind, params, &eight, &wide), expected, "{kind} {params}");
+            assert_eq!(
+                slices(kind, params, &eight, &wide),
+                expected,
+                "{kind} {params}"
+            );
         }
     }
 
@@ -378,21 +384,44 @@ mod tests {
         assert_eq!(slices("none", "{}", &vm(8192), &narrow), None);
         assert_eq!(slices("static", "{}", &vm(8192), &narrow), None);
         assert_eq!(slices("on-demand", "{}", &vm(8192), &narrow), Some(6));
-        assert_eq!(slices("on-demand", r#"{"most": 0.5}"#, &vm(8192), &narrow), None);
+        assert_eq!(
+            slices("on-demand", r#"{"most": 0.5}"#, &vm(8192), &narrow),
+            None
+        );
     }
 
     #[test]
     fn where_the_pool_is_short_local_memory_takes_its_place() {
-        assert_eq!(slices("static", "{}", &vm(8192), &host(102_400, 1)), Some(1));
+        assert_eq!(
+            slices("static", "{}", &vm(8192), &host(102_400, 1)),
+            Some(1)
+        );
         assert_eq!(slices("static", "{}", &vm(8192), &host(4096, 3)), None);
-        let capped = Vm { most_pool: 0.25, ..vm(8192) };
-        assert_eq!(slices("static", "{}", &capped, &host(102_400, 100)), Some(2));
+        let capped = Vm {
+            most_pool: 0.25,
+            ..vm(8192)
+        };
+        assert_eq!(
+            slices("static", "{}", &capped, &host(102_400, 100)),
+            Some(2)
+        );
     }
 
     #[test]
     fn memory_below_a_slice_is_local() {
-        assert_eq!(slices("static", r#"{"fraction": 1.0}"#, &vm(1792), &host(102_400, 9)), Some(1));
-        assert_eq!(slices("static", "{}", &vm(1792), &host(102_400, 9)), Some(0));
+        assert_eq!(
+            slices(
+                "static",
+                r#"{"fraction": 1.0}"#,
+                &vm(1792),
+                &host(102_400, 9)
+            ),
+            Some(1)
+        );
+        assert_eq!(
+            slices("static", "{}", &vm(1792), &host(102_400, 9)),
+            Some(0)
+        );
         assert_eq!(slices("on-demand", "{}", &vm(1792), &host(0, 9)), None);
     }
 }

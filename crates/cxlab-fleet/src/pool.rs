@@ -73,14 +73,21 @@ impl Pools {
         let groups: Vec<Group> = rows
             .iter()
             .map(|row| {
-                let reached = row.iter().enumerate().filter_map(|(at, ns)| ns.map(|ns| (at as u32, ns)));
+                let reached = row
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, ns)| ns.map(|ns| (at as u32, ns)));
                 let (devices, ns) = reached.unzip();
                 Group { devices, ns }
             })
             .collect();
         let reaches = |group: &Group, device: usize| group.devices.contains(&(device as u32));
         let groups_of = (0..devices)
-            .map(|device| (0..groups.len()).filter(|at| reaches(&groups[*at], device)).collect())
+            .map(|device| {
+                (0..groups.len())
+                    .filter(|at| reaches(&groups[*at], device))
+                    .collect()
+            })
             .collect();
         let all = |group: &Group| group.devices.len() as u32 * device_slices;
         let each: Vec<u32> = groups.iter().map(all).collect();
@@ -89,7 +96,12 @@ impl Pools {
             groups_of,
             devices,
             free: vec![device_slices; pods * devices],
-            group_free: each.iter().copied().cycle().take(pods * each.len()).collect(),
+            group_free: each
+                .iter()
+                .copied()
+                .cycle()
+                .take(pods * each.len())
+                .collect(),
             groups,
             grants: Vec::new(),
             unused: Vec::new(),
@@ -108,6 +120,12 @@ impl Pools {
         self.free[pod * self.devices + device]
     }
 
+    /// The most slices that any device of a pod has granted, of so many that each has.
+    pub fn most_granted(&self, pod: usize, device_slices: u32) -> u32 {
+        let mine = &self.free[pod * self.devices..(pod + 1) * self.devices];
+        device_slices - mine.iter().copied().min().unwrap_or(device_slices)
+    }
+
     /// Grants slices to a host of a pod, which reaches that many free ones, and says their mean
     /// latency without load, in nanoseconds.
     pub fn grant(&mut self, pod: usize, host: usize, slices: u32) -> (Granted, f64) {
@@ -120,9 +138,12 @@ impl Pools {
         self.order.clear();
         let free = |device: u32| self.free[base + device as usize];
         let places = group.devices.iter().enumerate();
-        self.order.extend(places.map(|(at, device)| (at, free(*device))));
+        self.order
+            .extend(places.map(|(at, device)| (at, free(*device))));
         match self.spread {
-            Spread::Even => self.order.sort_unstable_by_key(|(at, free)| (std::cmp::Reverse(*free), *at)),
+            Spread::Even => self
+                .order
+                .sort_unstable_by_key(|(at, free)| (std::cmp::Reverse(*free), *at)),
             Spread::Near => self.order.sort_by(|a, b| {
                 let near = group.ns[a.0].total_cmp(&group.ns[b.0]);
                 near.then(b.1.cmp(&a.1)).then(a.0.cmp(&b.0))
@@ -133,7 +154,12 @@ impl Pools {
             Spread::Near => fill(&self.order, slices),
         };
         let (mut first, mut sum) = (END, 0.0);
-        for ((at, _), share) in self.order.iter().zip(shares).filter(|(_, share)| *share > 0) {
+        for ((at, _), share) in self
+            .order
+            .iter()
+            .zip(shares)
+            .filter(|(_, share)| *share > 0)
+        {
             let device = group.devices[*at];
             sum += f64::from(share) * group.ns[*at];
             self.free[base + device as usize] -= share;
@@ -252,7 +278,7 @@ mod tests {
             let unloaded_ns: Vec<Vec<Option<f64>>> = (reach.iter())
                 .map(|row| row.iter().enumerate().map(|(at, reached)| reached.then_some(at as f64)).collect())
                 .collect();
-            let fabric = PodFabric { unloaded_ns, curves: Vec::new() };
+            let fabric = PodFabric { unloaded_ns, curves: Vec::new(), alone: Vec::new() };
             let spread = if near { Spread::Near } else { Spread::Even };
             let mut pools = Pools::new(&fabric, 2, 10, spread);
             let mut held: Vec<(usize, Granted, u32)> = Vec::new();
@@ -287,6 +313,7 @@ mod tests {
         let fabric = PodFabric {
             unloaded_ns: vec![vec![Some(300.0), Some(200.0)]],
             curves: Vec::new(),
+            alone: Vec::new(),
         };
         let mut pools = Pools::new(&fabric, 1, 10, Spread::Near);
         assert_eq!(pools.grant(0, 0, 8).1, 200.0);

@@ -66,7 +66,10 @@ pub(crate) fn check(classes: &[SensitivityClass]) -> Vec<ParamError> {
         .map(|(at, class)| {
             ParamError::new(
                 format!("sensitivity[{at}].low"),
-                format!("found {}; allowed: at most `high`, {}", class.low, class.high),
+                format!(
+                    "found {}; allowed: at most `high`, {}",
+                    class.low, class.high
+                ),
             )
         })
         .collect();
@@ -99,9 +102,7 @@ pub(crate) fn draw(classes: &[SensitivityClass], total: f64, rng: &mut StreamRng
 
 /// The class that a known loss belongs to: the first that has it, or the one with the nearest end.
 pub(crate) fn class_of(classes: &[SensitivityClass], loss: f64) -> u8 {
-    let away = |class: &SensitivityClass| {
-        (class.low - loss).max(loss - class.high).max(0.0)
-    };
+    let away = |class: &SensitivityClass| (class.low - loss).max(loss - class.high).max(0.0);
     let mut best = 0;
     for (at, class) in classes.iter().enumerate() {
         if away(class) < away(&classes[best]) {

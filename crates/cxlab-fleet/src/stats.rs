@@ -53,7 +53,11 @@ impl Histogram {
 
     /// Their mean; 0 without any.
     pub fn mean(&self) -> f64 {
-        if self.total > 0 { self.sum / self.total as f64 } else { 0.0 }
+        if self.total > 0 {
+            self.sum / self.total as f64
+        } else {
+            0.0
+        }
     }
 
     /// The least upper end of a bin below which this part of the values are; 0 for those in the
@@ -64,7 +68,11 @@ impl Histogram {
         for (bin, count) in self.counts.iter().enumerate() {
             below += count;
             if below as f64 >= wanted && below > 0 {
-                return if bin == 0 { 0.0 } else { (bin + 1) as f64 * self.width };
+                return if bin == 0 {
+                    0.0
+                } else {
+                    (bin + 1) as f64 * self.width
+                };
             }
         }
         0.0
@@ -73,7 +81,11 @@ impl Histogram {
     /// The part of the values that are at or above a number of widths.
     pub fn part_from(&self, bin: usize) -> f64 {
         let above: u64 = self.counts[bin.min(self.counts.len())..].iter().sum();
-        if self.total > 0 { above as f64 / self.total as f64 } else { 0.0 }
+        if self.total > 0 {
+            above as f64 / self.total as f64
+        } else {
+            0.0
+        }
     }
 
     /// The counts.
@@ -150,6 +162,8 @@ pub struct Outcome {
     /// Sum over clusters of the most pool memory that any of its pods had in use, times its pods,
     /// in MiB.
     pub pool_peak_mib: u64,
+    /// The most slices that were in use of any device when its pod had most.
+    pub device_peak: u32,
     /// Mean slowdown of each VM over its life.
     pub slowdown: Histogram,
     /// Slowdown of running VMs at each point of the series.
@@ -177,6 +191,7 @@ impl Outcome {
             series: vec![Point::default(); points],
             local_peak_mib: 0,
             pool_peak_mib: 0,
+            device_peak: 0,
             slowdown: Histogram::new(SLOWDOWN_BINS, 0.001),
             slowdown_now: Histogram::new(SLOWDOWN_BINS, 0.001),
             stranded: vec![Histogram::new(STRANDED_BINS, 0.01); CORE_BINS],
@@ -197,6 +212,7 @@ impl Outcome {
         self.rejected_core_s += other.rejected_core_s;
         self.local_peak_mib += other.local_peak_mib;
         self.pool_peak_mib += other.pool_peak_mib;
+        self.device_peak = self.device_peak.max(other.device_peak);
         for (mine, theirs) in self.by_class.iter_mut().zip(&other.by_class) {
             mine[0] += theirs[0];
             mine[1] += theirs[1];

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::cluster::{self, Setup, UNLIMITED_MIB, UNLIMITED_SLICES, Which};
+use crate::cluster::{self, Budget, Setup, UNLIMITED_MIB, UNLIMITED_SLICES, Which};
 use crate::demand::Demand;
 use crate::fabric::PodFabric;
 use crate::params::{FleetParams, MIB, Sizing};
@@ -14,8 +14,6 @@ use crate::stats::Outcome;
 
 /// DRAM of hosts is searched in steps of 1 GiB.
 const STEP_MIB: u64 = 1024;
-/// The most DRAM of a host in a search: this many times what the scenario gives it.
-const MOST_TIMES: u64 = 16;
 
 /// How far a study is, and whether to stop; shared with who shows it.
 #[derive(Default, Debug)]
@@ -27,6 +25,9 @@ pub struct Watch {
     /// Set to stop: what was measured is kept.
     pub stop: AtomicBool,
 }
+
+/// Amounts of local DRAM for which the devices are sized, less one.
+const PLACES: u64 = 8;
 
 /// What a study works on.
 pub struct Study<'a> {
@@ -101,13 +102,15 @@ impl Study<'_> {
         let clusters = self.clusters();
         let passes = match self.params.sizing {
             // The searches' bisections, about.
-            Sizing::Needed => 32,
+            Sizing::Needed => 50,
             Sizing::Given => 3,
         };
-        watch.expected.store(passes * clusters.len() as u64, Ordering::Relaxed);
+        watch
+            .expected
+            .store(passes * clusters.len() as u64, Ordering::Relaxed);
         let dram_mib = self.params.host.dram.0 / MIB;
         let none = none();
-        let alone = self.simulate(none.as_ref(), dram_mib, 0, None, watch);
+        let alone = self.simulate(&self.setup(none.as_ref(), dram_mib, 0), watch);
         let mut result = StudyResult {
             alone: alone.0,
             pooled: None,
@@ -125,71 +128,111 @@ impl Study<'_> {
 
     /// All that has pools.
     fn pools(&self, result: &mut StudyResult, watch: &Watch) -> Result<(), Interrupted> {
-        let dram_mib = self.params.host.dram.0 / MIB;
-        let free = (UNLIMITED_MIB, UNLIMITED_SLICES);
-        let (as_if, whole) = self.simulate(self.policy, free.0, free.1, Some(dram_mib), watch);
+        let as_if = Setup {
+            as_if_mib: Some(self.params.host.dram.0 / MIB),
+            series: false,
+            ..self.setup(self.policy, UNLIMITED_MIB, UNLIMITED_SLICES)
+        };
+        let (as_if, whole) = self.simulate(&as_if, watch);
         whole?;
         result.as_if = Some(as_if);
         if self.params.sizing == Sizing::Needed {
-            let Some(needed) = self.needed(watch)? else {
-                return Ok(());
-            };
+            let needed = self.needed(&result.alone, watch)?;
             result.needed = Some(needed);
             result.local_mib = needed.local_mib;
             result.device_slices = needed.device_slices;
         }
         let (local_mib, slices) = (result.local_mib, result.device_slices);
-        let (pooled, whole) = self.simulate(self.policy, local_mib, slices, None, watch);
+        let (pooled, whole) = self.simulate(&self.setup(self.policy, local_mib, slices), watch);
         result.pooled = Some(pooled);
         whole
     }
 
-    /// The least DRAM that serves: of hosts alone, then local DRAM with pools without limit, then
-    /// of devices with that local DRAM.
-    fn needed(&self, watch: &Watch) -> Result<Option<Needed>, Interrupted> {
+    /// The least DRAM that serves: of hosts alone; then of devices, for some amounts of local DRAM
+    /// between the least that serves with pools without limit and that of hosts alone. The least
+    /// sum is taken.
+    fn needed(&self, alone: &Outcome, watch: &Watch) -> Result<Needed, Interrupted> {
+        let allowed = alone.rejected_part() + self.params.slack;
+        let core_s = (allowed * alone.asked_core_s as f64) as u64;
         let none = none();
-        let rejected = |policy: &dyn PoolPolicy, mib: u64, slices: u32| {
-            let (outcome, whole) = self.simulate(policy, mib, slices, None, watch);
-            whole.map(|()| outcome.rejected_part())
-        };
-        let allowed = rejected(none.as_ref(), UNLIMITED_MIB, 0)? + self.params.slack;
-        let steps = (self.params.host.dram.0 / MIB).div_ceil(STEP_MIB) * MOST_TIMES;
+        let dram = (self.params.host.dram.0 / MIB).div_ceil(STEP_MIB);
         let serves = |policy: &dyn PoolPolicy, steps: u64, slices: u32| {
-            rejected(policy, steps * STEP_MIB, slices).map(|part| part <= allowed)
+            self.serves(policy, steps * STEP_MIB, slices, core_s, watch)
         };
-        let Some(alone) = from_near(steps, |steps| serves(none.as_ref(), steps, 0))? else {
-            return Ok(None);
-        };
-        let pooled = least(0, alone, |steps| serves(self.policy, steps, UNLIMITED_SLICES))?;
-        // A policy that cannot do with less than no pool at all needs what that needs.
-        let local = pooled.unwrap_or(alone);
-        let most = self.most_slices();
-        let slices = least(0, most, |slices| serves(self.policy, local, slices as u32))?;
-        Ok(slices.map(|slices| Needed {
+        let alone = least(1, dram, |steps| serves(none.as_ref(), steps, 0))?;
+        let alone = alone.unwrap_or(dram);
+        // Less local DRAM than this does not serve whatever the pool is. A policy that cannot do
+        // with less than without a pool needs what that needs.
+        let low = least(0, alone, |steps| {
+            serves(self.policy, steps, UNLIMITED_SLICES)
+        })?;
+        let low = low.unwrap_or(alone);
+        let pods = self.fabric.devices() as f64 / self.fabric.hosts() as f64;
+        let slice_mib = self.params.slice.0 as f64 / MIB as f64 * pods;
+        let mut most = self.device_peak(low * STEP_MIB, watch)?;
+        let mut best: Option<(u64, u64)> = None;
+        for place in 0..=PLACES {
+            let local = low + (alone - low) * place / PLACES;
+            if let Some((best_local, best_slices)) = best {
+                // Only a smaller sum is of interest.
+                let more = (local - best_local) * STEP_MIB;
+                let left = best_slices as f64 - more as f64 / slice_mib;
+                if left <= 0.0 {
+                    break;
+                }
+                most = (left.ceil() as u64) - 1;
+            }
+            let found = least(0, most, |slices| serves(self.policy, local, slices as u32))?;
+            best = found.map(|slices| (local, slices)).or(best);
+        }
+        let (local, slices) = best.unwrap_or((alone, 0));
+        Ok(Needed {
             allowed,
             alone_mib: alone * STEP_MIB,
             local_mib: local * STEP_MIB,
             device_slices: slices as u32,
-        }))
+        })
     }
 
-    /// Slices of a device that hold everything that all hosts of a pod could have.
-    fn most_slices(&self) -> u64 {
-        let dram = self.params.host.dram.0 * self.fabric.hosts() as u64 * MOST_TIMES;
-        (dram / self.params.slice.0 + 1).min(u64::from(UNLIMITED_SLICES))
-    }
-
-    /// Simulates all clusters, each whole, and sums them up in their order; interrupted, those that
-    /// were done.
-    fn simulate(
+    /// Whether no more than so many core-seconds are rejected.
+    fn serves(
         &self,
         policy: &dyn PoolPolicy,
         local_mib: u64,
         device_slices: u32,
-        as_if_mib: Option<u64>,
+        allowed: u64,
         watch: &Watch,
-    ) -> (Outcome, Result<(), Interrupted>) {
+    ) -> Result<bool, Interrupted> {
+        let budget = Budget {
+            rejected: AtomicU64::new(0),
+            allowed,
+        };
         let setup = Setup {
+            budget: Some(&budget),
+            series: false,
+            ..self.setup(policy, local_mib, device_slices)
+        };
+        let (_, whole) = self.simulate(&setup, watch);
+        whole.map(|()| !budget.is_spent())
+    }
+
+    /// The most slices of a device that are in use, if it has as many as are wanted.
+    fn device_peak(&self, local_mib: u64, watch: &Watch) -> Result<u64, Interrupted> {
+        let setup = Setup {
+            series: false,
+            ..self.setup(self.policy, local_mib, UNLIMITED_SLICES)
+        };
+        let (outcome, whole) = self.simulate(&setup, watch);
+        whole.map(|()| u64::from(outcome.device_peak))
+    }
+
+    fn setup<'a>(
+        &'a self,
+        policy: &'a dyn PoolPolicy,
+        local_mib: u64,
+        device_slices: u32,
+    ) -> Setup<'a> {
+        Setup {
             params: self.params,
             fabric: self.fabric,
             demand: self.demand,
@@ -197,9 +240,16 @@ impl Study<'_> {
             policy,
             local_mib,
             device_slices,
-            as_if_mib,
+            as_if_mib: None,
             seed: self.seed,
-        };
+            series: true,
+            budget: None,
+        }
+    }
+
+    /// Simulates all clusters, each whole, and sums them up in their order; interrupted, those that
+    /// were done.
+    fn simulate(&self, setup: &Setup<'_>, watch: &Watch) -> (Outcome, Result<(), Interrupted>) {
         let clusters = self.clusters();
         let next = AtomicUsize::new(0);
         let done: Vec<Mutex<Option<Outcome>>> = clusters.iter().map(|_| Mutex::new(None)).collect();
@@ -209,7 +259,7 @@ impl Study<'_> {
                 let (Some(which), Some(place)) = (clusters.get(at), done.get(at)) else {
                     return;
                 };
-                let outcome = cluster::run(&setup, *which);
+                let outcome = cluster::run(setup, *which);
                 *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
                 watch.done.fetch_add(1, Ordering::Relaxed);
             }
@@ -220,7 +270,11 @@ impl Study<'_> {
             }
             work();
         });
-        let points = self.params.span_s().div_ceil(u64::from(self.params.sample_minutes) * 60);
+        let all = self
+            .params
+            .span_s()
+            .div_ceil(u64::from(self.params.sample_minutes) * 60);
+        let points = if setup.series { all } else { 0 };
         let mut sum = Outcome::new(points as usize, self.params.sensitivity.len());
         let mut whole = Ok(());
         for place in done {
@@ -239,20 +293,6 @@ fn none() -> Box<dyn PoolPolicy> {
         Ok(policy) => policy,
         Err(error) => unreachable!("the catalog has `none`: {error}"),
     }
-}
-
-/// As [`least`] from 1 to `high`, for an answer that is likely near a sixteenth of `high`.
-fn from_near(
-    high: u64,
-    mut serves: impl FnMut(u64) -> Result<bool, Interrupted>,
-) -> Result<Option<u64>, Interrupted> {
-    let mut upper = (high / MOST_TIMES).max(1);
-    let mut lower = 1;
-    while upper < high && !serves(upper)? {
-        lower = upper + 1;
-        upper = (upper * 2).min(high);
-    }
-    least(lower, upper, serves)
 }
 
 #[cfg(test)]

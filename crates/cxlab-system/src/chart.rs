@@ -81,7 +81,10 @@ pub(crate) fn page(title: &str, charts: &[Chart], in_row: usize) -> String {
         escaped(title)
     );
     for (at, chart) in charts.iter().enumerate() {
-        let (x, y) = ((at % in_row) as f64 * WIDTH, head + (at / in_row) as f64 * height);
+        let (x, y) = (
+            (at % in_row) as f64 * WIDTH,
+            head + (at / in_row) as f64 * height,
+        );
         let _ = writeln!(text, "<g transform=\"translate({x},{y})\">");
         chart.draw(&mut text);
         text.push_str("</g>\n");
@@ -92,13 +95,19 @@ pub(crate) fn page(title: &str, charts: &[Chart], in_row: usize) -> String {
 
 /// Text within XML.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// Round numbers from a little below `low` to a little above `high`: the least, the step, the
 /// largest.
 fn ticks(low: f64, high: f64) -> (f64, f64, f64) {
-    let span = if high > low { high - low } else { high.abs().max(1.0) };
+    let span = if high > low {
+        high - low
+    } else {
+        high.abs().max(1.0)
+    };
     let rough = span / 5.0;
     let power = libm::pow(10.0, libm::floor(libm::log10(rough)));
     let step = [1.0, 2.0, 2.5, 5.0, 10.0]
@@ -126,7 +135,13 @@ struct Axes {
 
 impl Axes {
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        let scale = |value: f64| if self.doubling { libm::log2(value.max(1e-9)) } else { value };
+        let scale = |value: f64| {
+            if self.doubling {
+                libm::log2(value.max(1e-9))
+            } else {
+                value
+            }
+        };
         let part = (scale(x) - self.x.0) / (self.x.1 - self.x.0);
         let up = (y - self.y.0) / (self.y.1 - self.y.0);
         (
@@ -168,10 +183,23 @@ impl Chart {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let shown = |x: f64| self.x_ends.is_none_or(|(low, high)| low <= x && x <= high);
         let heights = points().filter(|(x, _)| shown(*x)).map(|(_, y)| *y);
-        let tops = self.bars.iter().map(|bar| bar.parts.iter().map(|(value, _)| value).sum::<f64>());
-        let (low, high) = heights.chain(tops).fold((0.0, 0.0), |(low, high): (f64, f64), y| (low.min(y), high.max(y)));
+        let tops = self
+            .bars
+            .iter()
+            .map(|bar| bar.parts.iter().map(|(value, _)| value).sum::<f64>());
+        let (low, high) = heights
+            .chain(tops)
+            .fold((0.0, 0.0), |(low, high): (f64, f64), y| {
+                (low.min(y), high.max(y))
+            });
         let (low, _, high) = ticks(low, high);
-        let scale = |x: f64| if self.doubling { libm::log2(x.max(1e-9)) } else { x };
+        let scale = |x: f64| {
+            if self.doubling {
+                libm::log2(x.max(1e-9))
+            } else {
+                x
+            }
+        };
         let ends = points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (x, _)| {
             (low.min(scale(*x)), high.max(scale(*x)))
         });
@@ -233,7 +261,10 @@ impl Chart {
             let (first, step, last) = ticks(axes.x.0, axes.x.1);
             let count = ((last - first) / step + 0.5) as usize;
             let inside = |value: &f64| *value >= axes.x.0 - 1e-9 && *value <= axes.x.1 + 1e-9;
-            (0..=count).map(|at| first + at as f64 * step).filter(inside).collect()
+            (0..=count)
+                .map(|at| first + at as f64 * step)
+                .filter(inside)
+                .collect()
         };
         for value in values {
             let (x, _) = axes.at(value, axes.y.0);
@@ -252,13 +283,23 @@ impl Chart {
         let mut all = self.series.iter().peekable();
         while let Some(series) = all.next() {
             let colour = COLOURS[series.colour % COLOURS.len()];
-            let inside = |point: &&(f64, f64)| self.x_ends.is_none_or(|(low, high)| low <= point.0 && point.0 <= high);
+            let inside = |point: &&(f64, f64)| {
+                self.x_ends
+                    .is_none_or(|(low, high)| low <= point.0 && point.0 <= high)
+            };
             let places = |series: &Series| -> Vec<(f64, f64)> {
-                series.points.iter().filter(inside).map(|(x, y)| axes.at(*x, *y)).collect()
+                series
+                    .points
+                    .iter()
+                    .filter(inside)
+                    .map(|(x, y)| axes.at(*x, *y))
+                    .collect()
             };
             let mine = places(series);
             let path = |points: &mut dyn Iterator<Item = &(f64, f64)>| {
-                points.map(|(x, y)| format!("{x:.1},{y:.1} ")).collect::<String>()
+                points
+                    .map(|(x, y)| format!("{x:.1},{y:.1} "))
+                    .collect::<String>()
             };
             if series.style == Style::Band {
                 let Some(other) = all.next() else { break };
@@ -280,7 +321,10 @@ impl Chart {
             }
             if series.style != Style::Line {
                 for (x, y) in mine {
-                    let _ = writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
+                    let _ = writeln!(
+                        out,
+                        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
+                    );
                 }
             }
         }
@@ -341,9 +385,19 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_cover_the_values() {
-        for (low, high) in [(0.0, 1.0), (0.0, 97.3), (3.0, 4.1), (0.0, 0.0), (-5.0, 12.0), (1e-7, 2e-7)] {
+        for (low, high) in [
+            (0.0, 1.0),
+            (0.0, 97.3),
+            (3.0, 4.1),
+            (0.0, 0.0),
+            (-5.0, 12.0),
+            (1e-7, 2e-7),
+        ] {
             let (first, step, last) = ticks(low, high);
-            assert!(first <= low && last >= high && step > 0.0, "{low} {high}: {first} {step} {last}");
+            assert!(
+                first <= low && last >= high && step > 0.0,
+                "{low} {high}: {first} {step} {last}"
+            );
             assert!((last - first) / step < 12.0);
         }
         assert_eq!(ticks(0.0, 100.0), (0.0, 20.0, 100.0));
@@ -357,11 +411,23 @@ mod tests {
             style: Style::LineAndPoints,
             colour: 9,
         };
-        for points in [&[][..], &[(1.0, 0.0)], &[(2.0, 5.0), (2.0, 5.0)], &[(1.0, -1.0), (64.0, 3.0)]] {
+        for points in [
+            &[][..],
+            &[(1.0, 0.0)],
+            &[(2.0, 5.0), (2.0, 5.0)],
+            &[(1.0, -1.0), (64.0, 3.0)],
+        ] {
             for doubling in [false, true] {
-                let chart = Chart { series: vec![series(points)], doubling, ..Chart::default() };
+                let chart = Chart {
+                    series: vec![series(points)],
+                    doubling,
+                    ..Chart::default()
+                };
                 let text = page("<&>", &[chart], 1);
-                assert!(!text.contains("NaN") && !text.contains("inf"), "{points:?}: {text}");
+                assert!(
+                    !text.contains("NaN") && !text.contains("inf"),
+                    "{points:?}: {text}"
+                );
                 assert!(text.contains("a &lt; b &amp; c"));
             }
         }

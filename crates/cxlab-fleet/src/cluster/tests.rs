@@ -39,6 +39,7 @@ fn params(cores: u32, gib: u64, days: f64) -> FleetParams {
             dram: cxlab_engine::units::Bytes(gib << 30),
             ..HostParams::default()
         },
+        placement: serde_json::from_str(r#"{"kind": "best-fit"}"#).unwrap(),
         ..FleetParams::default()
     }
 }
@@ -73,6 +74,8 @@ impl Parts {
             device_slices,
             as_if_mib: None,
             seed: 1,
+            series: true,
+            budget: None,
         }
     }
 
@@ -81,7 +84,11 @@ impl Parts {
     }
 }
 
-const WHICH: Which = Which { index: 0, of: 1, pods: 1 };
+const WHICH: Which = Which {
+    index: 0,
+    of: 1,
+    pods: 1,
+};
 
 /// M/G/c/c: one host of c cores and VMs of one core, whatever their lives are, rejects what
 /// Erlang's formula B says, and has the mean in use that Little's law gives.
@@ -100,9 +107,16 @@ fn one_host_of_small_vms_rejects_what_erlang_b_says() {
     }
     let found = outcome.rejected as f64 / outcome.arrived as f64;
     // Rejections come in runs, so their number varies more than independent ones would.
-    assert!((found / blocked - 1.0).abs() < 0.03, "{found}, Erlang B {blocked}, of {}", outcome.arrived);
+    assert!(
+        (found / blocked - 1.0).abs() < 0.03,
+        "{found}, Erlang B {blocked}, of {}",
+        outcome.arrived
+    );
     let used = outcome.mean(|point| point.cores as f64);
-    assert!((used / (load * (1.0 - blocked)) - 1.0).abs() < 0.01, "{used}");
+    assert!(
+        (used / (load * (1.0 - blocked)) - 1.0).abs() < 0.01,
+        "{used}"
+    );
 }
 
 /// Against an independent count over all pairs of VM and time.
@@ -110,23 +124,41 @@ fn one_host_of_small_vms_rejects_what_erlang_b_says() {
 fn the_series_is_what_a_count_of_all_vms_at_each_time_gives() {
     let mut rng = StreamRng::new(2, "count");
     let mut asks: Vec<Ask> = (0..300)
-        .map(|_| ask(rng.below(86_400), 1 + rng.below(40_000), 1 + rng.below(4) as u32, 1 + rng.below(16) as u32))
+        .map(|_| {
+            ask(
+                rng.below(86_400),
+                1 + rng.below(40_000),
+                1 + rng.below(4) as u32,
+                1 + rng.below(16) as u32,
+            )
+        })
         .collect();
     asks.sort_by_key(|ask| ask.start_s);
-    let parts = Parts::new(params(1000, 100_000, 1.0), 4, Box::new(Fixed(asks.clone())), "static");
+    let parts = Parts::new(
+        params(1000, 100_000, 1.0),
+        4,
+        Box::new(Fixed(asks.clone())),
+        "static",
+    );
     let outcome = parts.run(UNLIMITED_SLICES);
     assert_eq!((outcome.arrived, outcome.rejected), (300, 0));
     assert_eq!(outcome.departed + outcome.running, 300);
     assert_eq!(outcome.series.len(), 24);
     for (hour, point) in outcome.series.iter().enumerate() {
         let now = hour as u64 * 3600;
-        let there: Vec<&Ask> = asks.iter().filter(|ask| ask.start_s <= now && now < ask.end_s).collect();
+        let there: Vec<&Ask> = asks
+            .iter()
+            .filter(|ask| ask.start_s <= now && now < ask.end_s)
+            .collect();
         let sum = |of: &dyn Fn(&Ask) -> u64| there.iter().map(|ask| of(ask)).sum::<u64>();
         assert_eq!(point.vms, there.len() as u64, "at {hour} h");
         assert_eq!(point.cores, sum(&|ask| u64::from(ask.cores)));
         let half = |ask: &Ask| u64::from(ask.memory_mib) / 2 / 1024 * 1024;
         assert_eq!(point.pool_mib, sum(&half));
-        assert_eq!(point.local_mib + point.pool_mib, sum(&|ask| u64::from(ask.memory_mib)));
+        assert_eq!(
+            point.local_mib + point.pool_mib,
+            sum(&|ask| u64::from(ask.memory_mib))
+        );
     }
 }
 
@@ -136,11 +168,17 @@ fn memory_is_stranded_where_all_cores_are_taken() {
     // 8 GiB of the 56 that are free; the fourth core strands all.
     let asks = vec![ask(0, 86_400, 3, 8), ask(7200, 3600, 1, 8)];
     let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
-    let stranded: Vec<u64> = parts.run(0).series[..4].iter().map(|point| point.stranded_mib / 1024).collect();
+    let stranded: Vec<u64> = parts.run(0).series[..4]
+        .iter()
+        .map(|point| point.stranded_mib / 1024)
+        .collect();
     assert_eq!(stranded, [48, 48, 48, 48]);
     let asks = vec![ask(0, 7200, 4, 8)];
     let parts = Parts::new(params(4, 64, 1.0), 1, Box::new(Fixed(asks)), "none");
-    let stranded: Vec<u64> = parts.run(0).series[..3].iter().map(|point| point.stranded_mib / 1024).collect();
+    let stranded: Vec<u64> = parts.run(0).series[..3]
+        .iter()
+        .map(|point| point.stranded_mib / 1024)
+        .collect();
     assert_eq!(stranded, [56, 56, 32]);
 }
 
@@ -155,8 +193,14 @@ fn slowdown_is_loss_times_added_latency_times_the_part_of_accesses() {
     let expected = 0.2 / 0.82 * (170.0 / 85.0 - 1.0) / 3.0;
     assert!((outcome.slowdown.mean() - expected).abs() < 1e-12);
     assert_eq!(outcome.series[0].latency_ns, 170.0);
-    let uniform = FleetParams { exposure: Exposure::Uniform, ..parts.params.clone() };
-    let parts = Parts { params: uniform, ..parts };
+    let uniform = FleetParams {
+        exposure: Exposure::Uniform,
+        ..parts.params.clone()
+    };
+    let parts = Parts {
+        params: uniform,
+        ..parts
+    };
     assert!((parts.run(100).slowdown.mean() - expected * 1.5).abs() < 1e-12);
 }
 
@@ -231,20 +275,32 @@ proptest! {
 }
 
 fn check(cluster: &Cluster<'_>, device_slices: u32) -> Result<(), TestCaseError> {
-    let live = || cluster.running.iter().map(|number| &cluster.live[*number as usize]);
+    let live = || {
+        cluster
+            .running
+            .iter()
+            .map(|number| &cluster.live[*number as usize])
+    };
     for host in 0..cluster.cores_free.len() {
         let mine = || live().filter(|one| one.host as usize == host);
         let cores: u32 = mine().map(|one| one.cores).sum();
         let local: u64 = mine().map(|one| one.local_mib).sum();
-        let all: u64 = mine().map(|one| one.local_mib + u64::from(one.slices) * 1024).sum();
+        let all: u64 = mine()
+            .map(|one| one.local_mib + u64::from(one.slices) * 1024)
+            .sum();
         prop_assert_eq!(cluster.cores_free[host], 16 - cores);
         prop_assert_eq!(cluster.local_used[host], local);
         prop_assert_eq!(cluster.total_used[host], all);
         prop_assert!(local <= 40 * 1024);
     }
     for pod in 0..2 {
-        let slices: u32 = live().filter(|one| one.host as usize / 2 == pod).map(|one| one.slices).sum();
-        let free: u32 = (0..2).map(|device| cluster.pools.device_free(pod, device)).sum();
+        let slices: u32 = live()
+            .filter(|one| one.host as usize / 2 == pod)
+            .map(|one| one.slices)
+            .sum();
+        let free: u32 = (0..2)
+            .map(|device| cluster.pools.device_free(pod, device))
+            .sum();
         prop_assert_eq!(cluster.pool_used[pod], slices);
         prop_assert_eq!(free + slices, 2 * device_slices);
     }

@@ -23,7 +23,10 @@ pub(super) const ENTRY: Entry<Box<dyn Demand>> = Entry {
     build: |params| {
         let params: Csv = read_params(params)?;
         if params.path.is_empty() {
-            return Err(ParamError::new("path", "found \"\"; allowed: the path of a file"));
+            return Err(ParamError::new(
+                "path",
+                "found \"\"; allowed: the path of a file",
+            ));
         }
         Ok(Box::new(Trace {
             params,
@@ -68,11 +71,16 @@ impl Demand for Trace {
         let file = std::fs::File::open(&path).map_err(unreadable)?;
         let mut content = Vec::new();
         // Bounded, because a device has no size to look at.
-        file.take(MAX_BYTES + 1).read_to_end(&mut content).map_err(unreadable)?;
+        file.take(MAX_BYTES + 1)
+            .read_to_end(&mut content)
+            .map_err(unreadable)?;
         if content.len() as u64 > MAX_BYTES {
-            return Err(DemandError(format!("{shown}: is larger than 4 GiB; allowed: at most that")));
+            return Err(DemandError(format!(
+                "{shown}: is larger than 4 GiB; allowed: at most that"
+            )));
         }
-        self.table = Table::parse(&content).map_err(|(line, message)| DemandError(format!("{shown}:{line}: {message}")))?;
+        self.table = Table::parse(&content)
+            .map_err(|(line, message)| DemandError(format!("{shown}:{line}: {message}")))?;
         self.content = content;
         Ok(())
     }
@@ -83,11 +91,20 @@ impl Demand for Trace {
             let fits = ask.start_s < cluster.span_s;
             (home == cluster.index && fits).then(|| ask.clone())
         };
-        self.table.rows.iter().enumerate().filter_map(mine).collect()
+        self.table
+            .rows
+            .iter()
+            .enumerate()
+            .filter_map(mine)
+            .collect()
     }
 
     fn most_mib_per_core(&self) -> f64 {
-        let each = self.table.rows.iter().map(|(_, ask)| f64::from(ask.memory_mib) / f64::from(ask.cores));
+        let each = self
+            .table
+            .rows
+            .iter()
+            .map(|(_, ask)| f64::from(ask.memory_mib) / f64::from(ask.cores));
         each.fold(0.0, f64::max)
     }
 
@@ -97,7 +114,15 @@ impl Demand for Trace {
 }
 
 /// Columns, in the order of their numbers here; the first `NEEDED` must be there.
-const COLUMNS: [&str; 7] = ["start_s", "lifetime_s", "cores", "memory_gib", "cluster", "slowdown", "untouched"];
+const COLUMNS: [&str; 7] = [
+    "start_s",
+    "lifetime_s",
+    "cores",
+    "memory_gib",
+    "cluster",
+    "slowdown",
+    "untouched",
+];
 const NEEDED: usize = 4;
 /// Seconds in a thousand years and a bit: later than any study.
 const MOST_S: f64 = 4e10;
@@ -113,8 +138,12 @@ impl Table {
         let mut rows = Vec::new();
         for (at, line) in content.split(|byte| *byte == b'\n').enumerate() {
             let number = at + 1;
-            let line = std::str::from_utf8(line)
-                .map_err(|_| (number, "found bytes that are no UTF-8; allowed: text".to_owned()))?;
+            let line = std::str::from_utf8(line).map_err(|_| {
+                (
+                    number,
+                    "found bytes that are no UTF-8; allowed: text".to_owned(),
+                )
+            })?;
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -125,7 +154,13 @@ impl Table {
             }
         }
         if head.is_none() {
-            return Err((1, format!("found no line with the names of columns; allowed: {}", COLUMNS.join(", "))));
+            return Err((
+                1,
+                format!(
+                    "found no line with the names of columns; allowed: {}",
+                    COLUMNS.join(", ")
+                ),
+            ));
         }
         if rows.is_empty() {
             return Err((1, "found no VMs; allowed: one at least".to_owned()));
@@ -141,8 +176,14 @@ fn columns(line: &str) -> Result<Vec<usize>, String> {
     let mut found = Vec::new();
     for name in line.split(',').map(str::trim) {
         let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
-            let hint = near(name).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            return Err(format!("found column `{}`; allowed: {}{hint}", shown(name), COLUMNS.join(", ")));
+            let hint = near(name)
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            return Err(format!(
+                "found column `{}`; allowed: {}{hint}",
+                shown(name),
+                COLUMNS.join(", ")
+            ));
         };
         if found.contains(&column) {
             return Err(format!("found column `{name}` twice; allowed: once"));
@@ -150,7 +191,10 @@ fn columns(line: &str) -> Result<Vec<usize>, String> {
         found.push(column);
     }
     match (0..NEEDED).find(|column| !found.contains(column)) {
-        Some(missing) => Err(format!("found no column `{}`; it is needed", COLUMNS[missing])),
+        Some(missing) => Err(format!(
+            "found no column `{}`; it is needed",
+            COLUMNS[missing]
+        )),
         None => Ok(found),
     }
 }
@@ -163,7 +207,11 @@ fn near(name: &str) -> Option<&'static str> {
     };
     let wanted = plain(name);
     let stem = |column: &str| plain(column.split('_').next().unwrap_or(column));
-    let is_near = |column: &&&str| plain(column) == wanted || (wanted.len() > 2 && (stem(column).starts_with(&wanted) || wanted.starts_with(&stem(column))));
+    let is_near = |column: &&&str| {
+        plain(column) == wanted
+            || (wanted.len() > 2
+                && (stem(column).starts_with(&wanted) || wanted.starts_with(&stem(column))))
+    };
     COLUMNS.iter().find(is_near).copied()
 }
 
@@ -175,7 +223,11 @@ fn shown(field: &str) -> String {
 fn row(head: &[usize], line: &str) -> Result<(Option<u32>, Ask), String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != head.len() {
-        return Err(format!("found {} fields; allowed: {}, as the columns", fields.len(), head.len()));
+        return Err(format!(
+            "found {} fields; allowed: {}, as the columns",
+            fields.len(),
+            head.len()
+        ));
     }
     let mut values: [Option<f64>; COLUMNS.len()] = [None; COLUMNS.len()];
     for (column, field) in head.iter().zip(fields) {
@@ -208,7 +260,11 @@ fn value(column: usize, field: &str) -> Result<f64, String> {
     };
     let wrong = || {
         let kind = if whole { "a whole number" } else { "a number" };
-        format!("column `{}`: found \"{}\"; allowed: {kind} from {low} to {high}", COLUMNS[column], shown(field))
+        format!(
+            "column `{}`: found \"{}\"; allowed: {kind} from {low} to {high}",
+            COLUMNS[column],
+            shown(field)
+        )
     };
     let number: f64 = field.parse().map_err(|_| wrong())?;
     let right = (low..=high).contains(&number) && (!whole || number.trunc() == number);

@@ -82,7 +82,15 @@ pub struct Generator {
 
 impl Default for Generator {
     fn default() -> Self {
-        let cores = [(1, 20.0), (2, 38.0), (4, 23.0), (8, 12.0), (12, 1.0), (16, 5.5), (32, 0.5)];
+        let cores = [
+            (1, 20.0),
+            (2, 38.0),
+            (4, 23.0),
+            (8, 12.0),
+            (12, 1.0),
+            (16, 5.5),
+            (32, 0.5),
+        ];
         let memory = [(1.0, 16.0), (2.0, 11.0), (4.0, 59.0), (8.0, 14.0)];
         let lifetimes = [
             (1.0 / 12.0, 0.0),
@@ -99,10 +107,16 @@ impl Default for Generator {
         Generator {
             load: vec![0.6, 0.95],
             daily: 0.3,
-            cores: cores.map(|(cores, weight)| Weighted { cores, weight }).to_vec(),
-            memory: memory.map(|(gib, weight)| MemoryPerCore { gib, weight }).to_vec(),
+            cores: cores
+                .map(|(cores, weight)| Weighted { cores, weight })
+                .to_vec(),
+            memory: memory
+                .map(|(gib, weight)| MemoryPerCore { gib, weight })
+                .to_vec(),
             mix_spread: 0.5,
-            lifetimes: lifetimes.map(|(hours, part)| Point { hours, part }).to_vec(),
+            lifetimes: lifetimes
+                .map(|(hours, part)| Point { hours, part })
+                .to_vec(),
         }
     }
 }
@@ -118,7 +132,8 @@ const DAY_H: f64 = 24.0;
 
 impl Ready {
     fn new(params: Generator) -> Result<Ready, ParamError> {
-        let right = |load: &[f64]| load.len() == 2 && 0.0 < load[0] && load[0] <= load[1] && load[1] <= 2.0;
+        let right =
+            |load: &[f64]| load.len() == 2 && 0.0 < load[0] && load[0] <= load[1] && load[1] <= 2.0;
         if !right(&params.load) {
             return Err(ParamError::new(
                 "load",
@@ -129,11 +144,21 @@ impl Ready {
             if weights.any(|weight| weight > 0.0) {
                 return Ok(());
             }
-            Err(ParamError::new(field, "all weights are 0; allowed: one above 0 at least"))
+            Err(ParamError::new(
+                field,
+                "all weights are 0; allowed: one above 0 at least",
+            ))
         };
         weights("cores", Box::new(params.cores.iter().map(|one| one.weight)))?;
-        weights("memory", Box::new(params.memory.iter().map(|one| one.weight)))?;
-        let largest = params.cores.iter().map(|one| f64::from(one.cores)).fold(0.0, f64::max);
+        weights(
+            "memory",
+            Box::new(params.memory.iter().map(|one| one.weight)),
+        )?;
+        let largest = params
+            .cores
+            .iter()
+            .map(|one| f64::from(one.cores))
+            .fold(0.0, f64::max);
         if let Some(at) = params.memory.iter().position(|one| one.gib * largest > 4e6) {
             return Err(ParamError::new(
                 format!("memory[{at}].gib"),
@@ -190,7 +215,12 @@ impl Mix {
     fn new(params: &Generator, host_cores: u32, rng: &mut StreamRng) -> Mix {
         let fit = params.cores.iter().filter(|one| one.cores <= host_cores);
         let memory: Vec<(f64, f64)> = (params.memory.iter())
-            .map(|one| (one.weight * libm::exp(params.mix_spread * normal(rng)), one.gib))
+            .map(|one| {
+                (
+                    one.weight * libm::exp(params.mix_spread * normal(rng)),
+                    one.gib,
+                )
+            })
             .collect();
         Mix {
             cores: summed(fit.map(|one| (one.weight, one.cores))),

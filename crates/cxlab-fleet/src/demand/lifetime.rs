@@ -55,7 +55,9 @@ impl Lifetimes {
             return wrong("found no points; allowed: two or more");
         };
         if points.len() < 2 || first.part != 0.0 || last.part != 1.0 {
-            return wrong("allowed: two points or more, the first with `part = 0`, the last with `part = 1`");
+            return wrong(
+                "allowed: two points or more, the first with `part = 0`, the last with `part = 1`",
+            );
         }
         let rise = |pair: &[Point]| pair[0].hours <= pair[1].hours && pair[0].part <= pair[1].part;
         if !points.windows(2).all(rise) {
@@ -88,7 +90,12 @@ impl Lifetimes {
             }
             let width = libm::log(piece.to / piece.from);
             let inside = (to - piece.from) / width + bound * libm::log(piece.to / to) / width;
-            piece.part * if piece.to > piece.from { inside } else { piece.from }
+            piece.part
+                * if piece.to > piece.from {
+                    inside
+                } else {
+                    piece.from
+                }
         };
         self.pieces.iter().map(part).sum()
     }
@@ -106,7 +113,12 @@ impl Lifetimes {
         piece.from + part * (piece.to - piece.from)
     }
 
-    fn pick(&self, rng: &mut StreamRng, weight: impl Fn(&Piece) -> f64, total: f64) -> (Piece, f64) {
+    fn pick(
+        &self,
+        rng: &mut StreamRng,
+        weight: impl Fn(&Piece) -> f64,
+        total: f64,
+    ) -> (Piece, f64) {
         let mut left = rng.unit() * total;
         let part = rng.unit();
         let mut chosen = self.pieces[0];
@@ -153,7 +165,10 @@ mod tests {
         let second = 0.5 * square(1.0, 10.0) + 0.4 * square(10.0, 100.0) + 0.1 * 1e4;
         let exact = second / lifetimes.mean_h();
         let mut rng = StreamRng::new(1, "biased");
-        let mean = (0..400_000).map(|_| lifetimes.draw_biased(&mut rng)).sum::<f64>() / 400_000.0;
+        let mean = (0..400_000)
+            .map(|_| lifetimes.draw_biased(&mut rng))
+            .sum::<f64>()
+            / 400_000.0;
         assert!((mean / exact - 1.0).abs() < 0.01, "{mean} {exact}");
     }
 
@@ -161,7 +176,10 @@ mod tests {
     fn points_that_are_no_distribution_are_refused() {
         let refused = |points: &[(f64, f64)]| {
             let points: Vec<Point> = (points.iter())
-                .map(|(hours, part)| Point { hours: *hours, part: *part })
+                .map(|(hours, part)| Point {
+                    hours: *hours,
+                    part: *part,
+                })
                 .collect();
             Lifetimes::new(&points).is_err()
         };

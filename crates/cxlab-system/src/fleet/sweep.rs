@@ -72,7 +72,13 @@ fn rows(points: &[SweepPoint]) -> Vec<Vec<String>> {
 
 /// As CSV, a line for each study.
 pub fn sweep_csv(points: &[SweepPoint]) -> String {
-    let line = |row: Vec<String>| row.iter().map(|text| field(text)).collect::<Vec<_>>().join(",") + "\n";
+    let line = |row: Vec<String>| {
+        row.iter()
+            .map(|text| field(text))
+            .collect::<Vec<_>>()
+            .join(",")
+            + "\n"
+    };
     rows(points).into_iter().map(line).collect()
 }
 
@@ -87,7 +93,14 @@ pub fn sweep_text(points: &[SweepPoint]) -> String {
     let mut rows: Vec<Vec<String>> = rows(points).iter().map(shown).collect();
     if let (Some(head), Some(point)) = (rows.first_mut(), points.first()) {
         let names = [
-            "hosts/pod", "pool ns", "saved %", "peaks %", "stranded %", "rejected %", "slowdown %", ">= 5 % slow",
+            "hosts/pod",
+            "pool ns",
+            "saved %",
+            "peaks %",
+            "stranded %",
+            "rejected %",
+            "slowdown %",
+            ">= 5 % slow",
         ];
         head.splice(point.changes.len().., names.map(str::to_owned));
     }
@@ -97,15 +110,37 @@ pub fn sweep_text(points: &[SweepPoint]) -> String {
 /// DRAM saved, and VMs that lose 5 % and more, against hosts of a pod: a line for each
 /// combination of the other changes.
 pub fn sweep_svg(points: &[SweepPoint]) -> String {
-    let title = points.first().map_or("", |point| point.report.scenario.as_str());
+    let title = points
+        .first()
+        .map_or("", |point| point.report.scenario.as_str());
     let needed = |report: &FleetReport| report.needed.as_ref().map(|dram| dram.saved_percent);
     let peaks = |report: &FleetReport| report.peaks.as_ref().map(|dram| dram.saved_percent);
-    let slow = |report: &FleetReport| report.pooled.as_ref().map(|one| one.slowdown_running.over_5);
+    let slow = |report: &FleetReport| {
+        report
+            .pooled
+            .as_ref()
+            .map(|one| one.slowdown_running.over_5)
+    };
     let latency = |report: &FleetReport| Some(report.latency.mean_ns);
     let charts = [
-        chart("DRAM saved, needed at the same rejections", "saved, %", points, &needed),
-        chart("DRAM saved, peaks of VMs where they are", "saved, %", points, &peaks),
-        chart("VMs that lose 5 % and more", "of running VMs, %", points, &slow),
+        chart(
+            "DRAM saved, needed at the same rejections",
+            "saved, %",
+            points,
+            &needed,
+        ),
+        chart(
+            "DRAM saved, peaks of VMs where they are",
+            "saved, %",
+            points,
+            &peaks,
+        ),
+        chart(
+            "VMs that lose 5 % and more",
+            "of running VMs, %",
+            points,
+            &slow,
+        ),
         chart("Pool memory without load", "ns", points, &latency),
     ];
     page(&format!("{title}: pool size"), &charts, 2)
@@ -119,7 +154,9 @@ fn chart(
 ) -> Chart {
     let mut series: Vec<Series> = Vec::new();
     for point in points {
-        let Some(value) = value(&point.report) else { continue };
+        let Some(value) = value(&point.report) else {
+            continue;
+        };
         let name = line_name(points, point);
         let at = (point.report.fleet.pod_hosts as f64, value);
         match series.iter_mut().find(|series| series.name == name) {
@@ -153,8 +190,22 @@ fn line_name(points: &[SweepPoint], point: &SweepPoint) -> String {
             !same_hosts || one.changes[at].1 == point.changes[at].1
         })
     };
-    let told = point.changes.iter().enumerate().filter(|(at, _)| !follows(*at));
-    let short = |value: &str| value.replace(['{', '}', '"'], "").replace("kind = ", "").trim().to_owned();
+    let told = point
+        .changes
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !follows(*at));
+    let short = |value: &str| {
+        value
+            .replace(['{', '}', '"'], "")
+            .replace("kind = ", "")
+            .trim()
+            .to_owned()
+    };
     let names: Vec<String> = told.map(|(_, (_, value))| short(value)).collect();
-    if names.is_empty() { point.report.fleet.policy.clone() } else { names.join("; ") }
+    if names.is_empty() {
+        point.report.fleet.policy.clone()
+    } else {
+        names.join("; ")
+    }
 }

@@ -22,7 +22,13 @@ pub fn summary(report: &FleetReport) -> String {
     let (shape, latency) = (&report.fleet, &report.latency);
     let mut text = format!(
         "{} (fleet): {} hosts of {} cores in {} pods of {}, {} clusters, {} days\n",
-        report.scenario, shape.hosts, shape.cores, shape.pods, shape.pod_hosts, shape.clusters, shape.days,
+        report.scenario,
+        shape.hosts,
+        shape.cores,
+        shape.pods,
+        shape.pod_hosts,
+        shape.clusters,
+        shape.days,
     );
     text.push_str(&format!(
         "  demand {}, placement {}, pool policy {}\n",
@@ -36,7 +42,13 @@ pub fn summary(report: &FleetReport) -> String {
         100.0 * latency.ratio,
         latency.limit_gbps
     ));
-    let mut rows = vec![cells(["DRAM per host, GiB", "no pool", "local", "pool", "saved"])];
+    let mut rows = vec![cells([
+        "DRAM per host, GiB",
+        "no pool",
+        "local",
+        "pool",
+        "saved",
+    ])];
     if let Some(needed) = &report.needed {
         rows.push(dram_row("needed", needed));
     }
@@ -62,21 +74,32 @@ pub fn summary(report: &FleetReport) -> String {
 type Line<'a> = (&'a str, &'a dyn Fn(&OutcomeReport) -> String);
 
 fn outcomes(report: &FleetReport) -> String {
-    let shown: Vec<&OutcomeReport> = std::iter::once(&report.alone).chain(&report.pooled).collect();
+    let shown: Vec<&OutcomeReport> = std::iter::once(&report.alone)
+        .chain(&report.pooled)
+        .collect();
     let lines: [Line; 10] = [
-        ("local DRAM, GiB per host", &|one| format!("{:.1}", one.local_gib)),
-        ("pool DRAM, GiB per host", &|one| format!("{:.1}", one.pool_gib)),
+        ("local DRAM, GiB per host", &|one| {
+            format!("{:.1}", one.local_gib)
+        }),
+        ("pool DRAM, GiB per host", &|one| {
+            format!("{:.1}", one.pool_gib)
+        }),
         ("VMs that came", &|one| one.arrived.to_string()),
         ("VMs rejected", &|one| one.rejected.to_string()),
-        ("core-hours rejected", &|one| percent(one.rejected_core_percent)),
+        ("core-hours rejected", &|one| {
+            percent(one.rejected_core_percent)
+        }),
         ("cores scheduled", &|one| percent(one.cores_percent)),
         ("local DRAM in use", &|one| percent(one.local_percent)),
         ("DRAM stranded", &|one| percent(one.stranded_percent)),
         ("  at most", &|one| percent(one.stranded_most_percent)),
-        ("pool in use, mean / most", &|one| match one.pool_gib > 0.0 {
-            true => format!("{:.1} / {:.1} %", one.pool_percent, one.pool_most_percent),
-            false => "-".to_owned(),
-        }),
+        (
+            "pool in use, mean / most",
+            &|one| match one.pool_gib > 0.0 {
+                true => format!("{:.1} / {:.1} %", one.pool_percent, one.pool_most_percent),
+                false => "-".to_owned(),
+            },
+        ),
     ];
     let mut rows = vec![cells(["", "no pool"])];
     if shown.len() > 1 {
@@ -90,14 +113,28 @@ fn outcomes(report: &FleetReport) -> String {
 }
 
 fn slowdown(pooled: &OutcomeReport) -> String {
-    let mut rows = vec![cells(["slowdown, %", "mean", "p50", "p90", "p99", ">= 1 %", ">= 5 %", ">= 25 %"])];
+    let mut rows = vec![cells([
+        "slowdown, %",
+        "mean",
+        "p50",
+        "p90",
+        "p99",
+        ">= 1 %",
+        ">= 5 %",
+        ">= 25 %",
+    ])];
     for (name, one) in [
         ("VMs, over their lives", &pooled.slowdown),
         ("VMs that run at a moment", &pooled.slowdown_running),
     ] {
         let values = [one.mean, one.p50, one.p90, one.p99].map(|value| format!("{value:.2}"));
         let parts = [one.over_1, one.over_5, one.over_25].map(percent);
-        rows.push(std::iter::once(name.to_owned()).chain(values).chain(parts).collect());
+        rows.push(
+            std::iter::once(name.to_owned())
+                .chain(values)
+                .chain(parts)
+                .collect(),
+        );
     }
     let mut text = table(&rows);
     text.push_str(&format!(

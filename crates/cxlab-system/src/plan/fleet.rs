@@ -23,15 +23,22 @@ pub(super) fn resolve(
 ) -> Option<PlannedFleet> {
     let fleet = scenario.fleet.as_ref()?;
     if let Err(errors) = fleet.check() {
-        problems.extend(errors.into_iter().map(|error| Problem::of_param("fleet", error)));
+        problems.extend(
+            errors
+                .into_iter()
+                .map(|error| Problem::of_param("fleet", error)),
+        );
     }
-    let demand = fleet.demand.build().map(|mut demand| match demand.open(&files.scenario_dir) {
-        Ok(()) => Some(demand),
-        Err(error) => {
-            problems.push(Problem::new("fleet.demand.path", error.to_string()));
-            None
-        }
-    });
+    let demand = fleet
+        .demand
+        .build()
+        .map(|mut demand| match demand.open(&files.scenario_dir) {
+            Ok(()) => Some(demand),
+            Err(error) => {
+                problems.push(Problem::new("fleet.demand.path", error.to_string()));
+                None
+            }
+        });
     let demand = built("demand", demand, problems).flatten();
     let placement = built("placement", fleet.placement.build(), problems);
     let policy = built("pool", fleet.pool.build(), problems);

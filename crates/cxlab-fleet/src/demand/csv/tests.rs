@@ -15,8 +15,22 @@ fn a_file_is_read_in_the_order_of_starts_whatever_its_columns_order() {
         b"\xef\xbb\xbf# a comment\r\nmemory_gib, cores,slowdown,start_s,lifetime_s,cluster\r\n\r\n4,2,,9,1,7\n1.75,1,0.02,3,60,\n",
     )
     .unwrap();
-    let first = Ask { start_s: 3, end_s: 63, cores: 1, memory_mib: 1792, loss: Some(0.02), untouched: None };
-    let second = Ask { start_s: 9, end_s: 10, cores: 2, memory_mib: 4096, loss: None, untouched: None };
+    let first = Ask {
+        start_s: 3,
+        end_s: 63,
+        cores: 1,
+        memory_mib: 1792,
+        loss: Some(0.02),
+        untouched: None,
+    };
+    let second = Ask {
+        start_s: 9,
+        end_s: 10,
+        cores: 2,
+        memory_mib: 4096,
+        loss: None,
+        untouched: None,
+    };
     assert_eq!(table.rows, [(None, first), (Some(7), second)]);
 }
 
@@ -26,20 +40,56 @@ fn every_mistake_is_located_and_says_what_is_allowed() {
     let table = [
         ("".to_owned(), "1: found no line with the names"),
         (head.to_owned(), "1: found no VMs"),
-        ("start,lifetime_s,cores,memory_gib\n".to_owned(), "1: found column `start`; allowed: start_s, lifetime_s, cores, memory_gib, cluster, slowdown, untouched; did you mean `start_s`?"),
-        ("start_s,lifetime_s,cores,memoryGiB\n".to_owned(), "did you mean `memory_gib`?"),
-        ("start_s,lifetime_s,cores\n".to_owned(), "1: found no column `memory_gib`; it is needed"),
-        ("start_s,start_s\n".to_owned(), "1: found column `start_s` twice"),
+        (
+            "start,lifetime_s,cores,memory_gib\n".to_owned(),
+            "1: found column `start`; allowed: start_s, lifetime_s, cores, memory_gib, cluster, slowdown, untouched; did you mean `start_s`?",
+        ),
+        (
+            "start_s,lifetime_s,cores,memoryGiB\n".to_owned(),
+            "did you mean `memory_gib`?",
+        ),
+        (
+            "start_s,lifetime_s,cores\n".to_owned(),
+            "1: found no column `memory_gib`; it is needed",
+        ),
+        (
+            "start_s,start_s\n".to_owned(),
+            "1: found column `start_s` twice",
+        ),
         (format!("{head}1,2,3\n"), "2: found 3 fields; allowed: 4"),
-        (format!("{head}0,60,2,8\n\n1,2,x,4\n"), "4: column `cores`: found \"x\"; allowed: a whole number from 1 to 4096"),
-        (format!("{head}1,2,1.5,4\n"), "2: column `cores`: found \"1.5\""),
+        (
+            format!("{head}0,60,2,8\n\n1,2,x,4\n"),
+            "4: column `cores`: found \"x\"; allowed: a whole number from 1 to 4096",
+        ),
+        (
+            format!("{head}1,2,1.5,4\n"),
+            "2: column `cores`: found \"1.5\"",
+        ),
         (format!("{head}1,2,0,4\n"), "2: column `cores`: found \"0\""),
-        (format!("{head}-1,2,1,4\n"), "2: column `start_s`: found \"-1\""),
-        (format!("{head}1,nan,1,4\n"), "2: column `lifetime_s`: found \"nan\""),
-        (format!("{head}1,inf,1,4\n"), "2: column `lifetime_s`: found \"inf\""),
-        (format!("{head}1,2,1,\n"), "2: column `memory_gib`: found \"\""),
-        (format!("{head}1,2,1,5e6\n"), "2: column `memory_gib`: found \"5e6\""),
-        ("start_s,lifetime_s,cores,memory_gib,untouched\n1,2,1,4,1.1\n".to_owned(), "2: column `untouched`: found \"1.1\"; allowed: a number from 0 to 1"),
+        (
+            format!("{head}-1,2,1,4\n"),
+            "2: column `start_s`: found \"-1\"",
+        ),
+        (
+            format!("{head}1,nan,1,4\n"),
+            "2: column `lifetime_s`: found \"nan\"",
+        ),
+        (
+            format!("{head}1,inf,1,4\n"),
+            "2: column `lifetime_s`: found \"inf\"",
+        ),
+        (
+            format!("{head}1,2,1,\n"),
+            "2: column `memory_gib`: found \"\"",
+        ),
+        (
+            format!("{head}1,2,1,5e6\n"),
+            "2: column `memory_gib`: found \"5e6\"",
+        ),
+        (
+            "start_s,lifetime_s,cores,memory_gib,untouched\n1,2,1,4,1.1\n".to_owned(),
+            "2: column `untouched`: found \"1.1\"; allowed: a number from 0 to 1",
+        ),
     ];
     for (text, says) in table {
         let found = message(&text);
@@ -52,10 +102,24 @@ fn every_mistake_is_located_and_says_what_is_allowed() {
 #[test]
 fn vms_take_turns_over_clusters_and_none_is_lost() {
     let table = Table::parse(GOOD.as_bytes()).unwrap();
-    let trace = Trace { params: Csv { path: "x".to_owned() }, table, content: Vec::new() };
-    let cluster = |index| ClusterDemand { index, of: 2, cores: 48, host_cores: 48, span_s: 100 };
+    let trace = Trace {
+        params: Csv {
+            path: "x".to_owned(),
+        },
+        table,
+        content: Vec::new(),
+    };
+    let cluster = |index| ClusterDemand {
+        index,
+        of: 2,
+        cores: 48,
+        host_cores: 48,
+        span_s: 100,
+    };
     let mut rng = StreamRng::new(1, "unused");
-    let found: Vec<usize> = (0..2).map(|index| trace.asks(&cluster(index), &mut rng).len()).collect();
+    let found: Vec<usize> = (0..2)
+        .map(|index| trace.asks(&cluster(index), &mut rng).len())
+        .collect();
     assert_eq!(found, [1, 1]);
     assert_eq!(trace.most_mib_per_core(), 4096.0);
 }
@@ -90,7 +154,11 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         Ok(table) => {
             prop_assert!(!table.rows.is_empty());
             for (_, ask) in &table.rows {
-                prop_assert!(ask.start_s < ask.end_s && (1..=4096).contains(&ask.cores) && ask.memory_mib > 0);
+                prop_assert!(
+                    ask.start_s < ask.end_s
+                        && (1..=4096).contains(&ask.cores)
+                        && ask.memory_mib > 0
+                );
             }
         }
         Err((line, message)) => {

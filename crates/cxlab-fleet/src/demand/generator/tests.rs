@@ -14,7 +14,9 @@ const CLUSTER: ClusterDemand = ClusterDemand {
 
 /// How many run at a time, in seconds.
 fn running(asks: &[Ask], at_s: u64) -> usize {
-    asks.iter().filter(|ask| ask.start_s <= at_s && at_s < ask.end_s).count()
+    asks.iter()
+        .filter(|ask| ask.start_s <= at_s && at_s < ask.end_s)
+        .count()
 }
 
 #[test]
@@ -27,8 +29,14 @@ fn the_mean_life_in_a_window_of_30_days_is_that_of_the_dataset() {
 
 #[test]
 fn memory_and_cores_have_the_buckets_of_azure_2019() {
-    let params = Generator { mix_spread: 0.0, ..Generator::default() };
-    let many = ClusterDemand { cores: 300_000, ..CLUSTER };
+    let params = Generator {
+        mix_spread: 0.0,
+        ..Generator::default()
+    };
+    let many = ClusterDemand {
+        cores: 300_000,
+        ..CLUSTER
+    };
     let asks = ready(params).asks(&many, &mut StreamRng::new(1, "buckets"));
     let share = |within: &dyn Fn(&Ask) -> bool| {
         100.0 * asks.iter().filter(|ask| within(ask)).count() as f64 / asks.len() as f64
@@ -40,14 +48,34 @@ fn memory_and_cores_have_the_buckets_of_azure_2019() {
         })
     };
     // Read from the plots of the dataset's notebook, in percent.
-    let published = [(0.0, 2.0, 12.0), (2.0, 4.0, 16.5), (4.0, 8.0, 33.0), (8.0, 32.0, 29.0), (32.0, 64.0, 6.5), (64.0, 1e9, 3.0)];
+    let published = [
+        (0.0, 2.0, 12.0),
+        (2.0, 4.0, 16.5),
+        (4.0, 8.0, 33.0),
+        (8.0, 32.0, 29.0),
+        (32.0, 64.0, 6.5),
+        (64.0, 1e9, 3.0),
+    ];
     for (low, high, percent) in published {
         let found = memory(low, high);
-        assert!((found - percent).abs() < 4.0, "{low}..{high}: {found}, published {percent}");
+        assert!(
+            (found - percent).abs() < 4.0,
+            "{low}..{high}: {found}, published {percent}"
+        );
     }
-    for (low, high, percent) in [(0, 2, 58.0), (2, 4, 23.0), (4, 8, 12.0), (8, 12, 1.0), (12, 24, 5.5), (24, 48, 0.5)] {
+    for (low, high, percent) in [
+        (0, 2, 58.0),
+        (2, 4, 23.0),
+        (4, 8, 12.0),
+        (8, 12, 1.0),
+        (12, 24, 5.5),
+        (24, 48, 0.5),
+    ] {
         let found = share(&|ask| low < ask.cores && ask.cores <= high);
-        assert!((found - percent).abs() < 1.5, "{low}..{high}: {found}, published {percent}");
+        assert!(
+            (found - percent).abs() < 1.5,
+            "{low}..{high}: {found}, published {percent}"
+        );
     }
 }
 
@@ -55,10 +83,19 @@ fn memory_and_cores_have_the_buckets_of_azure_2019() {
 /// rate times mean lifetime (Little's law), whatever the lifetimes are.
 #[test]
 fn the_number_that_run_is_poisson_from_the_first_moment_on() {
-    let params = Generator { daily: 0.0, load: vec![0.8, 0.8], mix_spread: 0.0, ..Generator::default() };
+    let params = Generator {
+        daily: 0.0,
+        load: vec![0.8, 0.8],
+        mix_spread: 0.0,
+        ..Generator::default()
+    };
     let ready = ready(params);
     let mut rng = StreamRng::new(3, "poisson");
-    let cluster = ClusterDemand { cores: 960, span_s: 2 * 86_400, ..CLUSTER };
+    let cluster = ClusterDemand {
+        cores: 960,
+        span_s: 2 * 86_400,
+        ..CLUSTER
+    };
     let mean = 0.8 * 960.0 / Mix::new(&ready.params, 48, &mut rng).mean_cores();
     let draws = 400;
     for at_s in [0, 3600, 86_400, 2 * 86_400 - 1] {
@@ -66,11 +103,21 @@ fn the_number_that_run_is_poisson_from_the_first_moment_on() {
             .map(|_| running(&ready.asks(&cluster, &mut rng), at_s) as f64)
             .collect();
         let found = counts.iter().sum::<f64>() / f64::from(draws);
-        let variance = counts.iter().map(|n| (n - found) * (n - found)).sum::<f64>() / f64::from(draws - 1);
+        let variance = counts
+            .iter()
+            .map(|n| (n - found) * (n - found))
+            .sum::<f64>()
+            / f64::from(draws - 1);
         // Four standard errors of the mean, and of the variance of a Poisson number.
         let bound = 4.0 * libm::sqrt(mean / f64::from(draws));
-        assert!((found - mean).abs() < bound, "at {at_s} s: {found}, expected {mean}");
-        assert!((variance / mean - 1.0).abs() < 4.0 * libm::sqrt(2.0 / f64::from(draws)), "{variance} {mean}");
+        assert!(
+            (found - mean).abs() < bound,
+            "at {at_s} s: {found}, expected {mean}"
+        );
+        assert!(
+            (variance / mean - 1.0).abs() < 4.0 * libm::sqrt(2.0 / f64::from(draws)),
+            "{variance} {mean}"
+        );
     }
 }
 
@@ -78,8 +125,16 @@ fn the_number_that_run_is_poisson_from_the_first_moment_on() {
 /// m(t) = integral of rate(t - u) (1 - F(u)) du, here for lives of exactly ten hours.
 #[test]
 fn a_daily_swing_gives_the_occupancy_of_the_integral() {
-    let fixed = [(10.0, 0.0), (10.0, 1.0)].map(|(hours, part)| Point { hours, part }).to_vec();
-    let params = Generator { daily: 0.8, load: vec![0.5, 0.5], mix_spread: 0.0, lifetimes: fixed, ..Generator::default() };
+    let fixed = [(10.0, 0.0), (10.0, 1.0)]
+        .map(|(hours, part)| Point { hours, part })
+        .to_vec();
+    let params = Generator {
+        daily: 0.8,
+        load: vec![0.5, 0.5],
+        mix_spread: 0.0,
+        lifetimes: fixed,
+        ..Generator::default()
+    };
     let ready = ready(params);
     let mut rng = StreamRng::new(4, "daily");
     let per_hour = 0.5 * 12_288.0 / Mix::new(&ready.params, 48, &mut rng).mean_cores() / 10.0;
@@ -87,19 +142,38 @@ fn a_daily_swing_gives_the_occupancy_of_the_integral() {
     for hour in [0.0, 5.0, 13.0, 20.0, 100.0] {
         let steps = 1000;
         let expected: f64 = (0..steps)
-            .map(|step| per_hour * ready.swing(hour - 10.0 * (f64::from(step) + 0.5) / f64::from(steps)))
-            .sum::<f64>() * 10.0 / f64::from(steps);
+            .map(|step| {
+                per_hour * ready.swing(hour - 10.0 * (f64::from(step) + 0.5) / f64::from(steps))
+            })
+            .sum::<f64>()
+            * 10.0
+            / f64::from(steps);
         let found = running(&asks, (hour * 3600.0) as u64) as f64;
-        assert!((found - expected).abs() < 4.0 * libm::sqrt(expected), "{hour}: {found} {expected}");
+        assert!(
+            (found - expected).abs() < 4.0 * libm::sqrt(expected),
+            "{hour}: {found} {expected}"
+        );
     }
 }
 
 #[test]
 fn vms_start_in_order_within_the_span_and_fit_a_host() {
-    let params = Generator { load: vec![0.9, 0.9], ..Generator::default() };
-    let cluster = ClusterDemand { host_cores: 8, ..CLUSTER };
+    let params = Generator {
+        load: vec![0.9, 0.9],
+        ..Generator::default()
+    };
+    let cluster = ClusterDemand {
+        host_cores: 8,
+        ..CLUSTER
+    };
     let asks = ready(params).asks(&cluster, &mut StreamRng::new(5, "order"));
-    assert!(asks.windows(2).all(|pair| pair[0].start_s <= pair[1].start_s));
-    assert!(asks.iter().all(|ask| ask.start_s < ask.end_s && ask.start_s < cluster.span_s));
+    assert!(
+        asks.windows(2)
+            .all(|pair| pair[0].start_s <= pair[1].start_s)
+    );
+    assert!(
+        asks.iter()
+            .all(|ask| ask.start_s < ask.end_s && ask.start_s < cluster.span_s)
+    );
     assert!(asks.iter().all(|ask| ask.cores <= 8 && ask.memory_mib > 0));
 }
