@@ -283,6 +283,8 @@ impl<'a> Cluster<'a> {
 
     /// The host that takes a VM, and how many slices it gets.
     fn choose(&mut self, vm: &Vm) -> Option<(usize, u32)> {
+        let placement = self.setup.placement;
+        let asked = f64::from(vm.memory_mib) * self.per_mib;
         let mut best: Option<(f64, usize, usize, u32)> = None;
         for pod in 0..self.pool_used.len() {
             for slot in 0..self.pod_hosts {
@@ -290,21 +292,17 @@ impl<'a> Cluster<'a> {
                 if self.cores_free[host] < vm.cores {
                     continue;
                 }
-                let Some(slices) = self.offer(vm, pod, slot) else {
-                    continue;
-                };
+                let free = self.dram_mib.saturating_sub(self.total_used[host]);
                 let seen = HostSeen {
                     cores: self.cores,
                     cores_free: self.cores_free[host],
-                    memory_free: self.dram_mib.saturating_sub(self.total_used[host]) as f64
-                        * self.per_mib,
+                    memory_free: free as f64 * self.per_mib,
                 };
-                let asked = f64::from(vm.memory_mib) * self.per_mib;
-                let rank = self
-                    .setup
-                    .placement
-                    .rank(vm.cores, asked, &seen, &mut self.placing);
-                if best.is_none_or(|(least, ..)| rank < least) {
+                let rank = placement.rank(vm.cores, asked, &seen, &mut self.placing);
+                // Most hosts are no better than one that was found, whatever they offer.
+                if best.is_none_or(|(least, ..)| rank < least)
+                    && let Some(slices) = self.offer(vm, pod, slot)
+                {
                     best = Some((rank, pod, slot, slices));
                 }
             }

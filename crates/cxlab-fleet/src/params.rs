@@ -51,6 +51,11 @@ pub struct FleetParams {
     /// `host.dram`, as a part of all that is asked for. 0 to 1. Default 0.001 (*assumed*).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub slack: f64,
+    /// Least local DRAM with a pool, as a part of what a host needs without one, where `sizing` is
+    /// `needed`. 0 to 1. Default 0.5 (*assumed*; without it, policies that give pool memory freely
+    /// would leave hosts none of their own).
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub least_local: f64,
     /// What VMs lose when their memory is slower. Default: five classes after Pond.
     #[schemars(length(min = 1, max = 64))]
     pub sensitivity: Vec<SensitivityClass>,
@@ -80,6 +85,7 @@ impl Default for FleetParams {
             exposure: Exposure::default(),
             sizing: Sizing::default(),
             slack: 0.001,
+            least_local: 0.5,
             sensitivity: default_classes(),
             untouched: vec![0.0, 0.25, 0.5, 0.75, 1.0],
             traffic: BytesPerSec(1_000_000_000),

@@ -251,6 +251,10 @@ struct Untouched {
     /// Default 0.1 (*assumed*).
     #[schemars(range(min = 0.0, max = 1.0))]
     error: f64,
+    /// The largest part of a VM's memory where local DRAM is short, if it is more than what is
+    /// predicted. 0 to 1. Default 0.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    most: f64,
 }
 
 impl Default for Untouched {
@@ -258,6 +262,7 @@ impl Default for Untouched {
         Untouched {
             margin: 0.1,
             error: 0.1,
+            most: 0.0,
         }
     }
 }
@@ -271,7 +276,10 @@ impl Untouched {
 impl PoolPolicy for Untouched {
     fn wish(&self, vm: &Vm, _host: &HostView) -> Wish {
         let mib = self.mib(vm);
-        Wish { mib, most_mib: mib }
+        Wish {
+            mib,
+            most_mib: part_of(vm, self.most).max(mib),
+        }
     }
 }
 
@@ -293,6 +301,9 @@ struct Predicted {
     /// As for `untouched`: error.
     #[schemars(range(min = 0.0, max = 1.0))]
     error: f64,
+    /// As for `untouched`: most.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    most: f64,
 }
 
 impl Default for Predicted {
@@ -302,6 +313,7 @@ impl Default for Predicted {
             loss_error: 0.5,
             margin: 0.1,
             error: 0.1,
+            most: 0.0,
         }
     }
 }
@@ -312,13 +324,17 @@ impl PoolPolicy for Predicted {
         let untouched = Untouched {
             margin: self.margin,
             error: self.error,
+            most: self.most,
         };
         let mib = if guess <= self.bound {
             vm.memory_mib
         } else {
             untouched.mib(vm)
         };
-        Wish { mib, most_mib: mib }
+        Wish {
+            mib,
+            most_mib: part_of(vm, self.most).max(mib),
+        }
     }
 }
 
@@ -384,6 +400,11 @@ mod tests {
         assert_eq!(slices("none", "{}", &vm(8192), &narrow), None);
         assert_eq!(slices("static", "{}", &vm(8192), &narrow), None);
         assert_eq!(slices("on-demand", "{}", &vm(8192), &narrow), Some(6));
+        assert_eq!(slices("predicted", "{}", &vm(8192), &narrow), None);
+        assert_eq!(
+            slices("predicted", r#"{"most": 0.9}"#, &vm(8192), &narrow),
+            Some(6)
+        );
         assert_eq!(
             slices("on-demand", r#"{"most": 0.5}"#, &vm(8192), &narrow),
             None

@@ -163,7 +163,8 @@ impl Study<'_> {
         let alone = alone.unwrap_or(dram);
         // Less local DRAM than this does not serve whatever the pool is. A policy that cannot do
         // with less than without a pool needs what that needs.
-        let low = least(0, alone, |steps| {
+        let floor = (alone as f64 * self.params.least_local).ceil() as u64;
+        let low = least(floor.min(alone), alone, |steps| {
             serves(self.policy, steps, UNLIMITED_SLICES)
         })?;
         let low = low.unwrap_or(alone);

@@ -60,8 +60,10 @@ const TOP: f64 = 34.0;
 const BOTTOM: f64 = 48.0;
 /// Height of a line of the legend, below the axis.
 const LINE: f64 = 17.0;
+/// Letters of a name that fit into its place in the legend.
+const LETTERS: usize = 30;
 /// Names in a line of the legend.
-const IN_LINE: usize = 3;
+const IN_LINE: usize = 2;
 
 /// Charts beside and below each other, so many in a row, under a title.
 pub(crate) fn page(title: &str, charts: &[Chart], in_row: usize) -> String {
@@ -373,10 +375,17 @@ impl Chart {
                 COLOURS[colour % COLOURS.len()],
                 x + 20.0,
                 y + 6.0,
-                escaped(name)
+                escaped(&shortened(name))
             );
         }
     }
+}
+
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= LETTERS {
+        return name.to_owned();
+    }
+    name.chars().take(LETTERS - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
