@@ -84,7 +84,7 @@ fn at_equal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent() {
 /// One host asks for much and the others for little: the rule that adds up what is the host's alone
 /// and what all share.
 #[test]
-fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_four_percent() {
+fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_three_percent_up_to_80_percent() {
     let reads = "hosts[0].workload.read_ratio=1.0";
     let fabric = fabric(&[SMALL[0], SMALL[1], SMALL[2], reads]);
     let two = |first: &str, others: &str| {
@@ -105,13 +105,15 @@ fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_four_percent() {
             host("quiet", 3, others)
         )
     };
-    println!("\n| own, GB/s | others, GB/s | engine, ns | fleet, ns | error |");
+    let limits = (fabric.curves[0].limit_gbps, fabric.alone[0].limit_gbps);
+    println!("\n| own, GB/s | others, GB/s | fullest | engine, ns | fleet, ns | error |");
     for (own, others) in [
         (4.0, 1.0),
         (12.0, 1.0),
         (20.0, 4.0),
-        (24.0, 8.0),
+        (20.0, 8.0),
         (1.0, 12.0),
+        (24.0, 8.0),
     ] {
         let text = two(&format!("{own} GB/s"), &format!("{others} GB/s"));
         let set = ["devices[0].count=2", SMALL[2]];
@@ -121,13 +123,16 @@ fn at_unequal_loads_a_pod_has_the_latency_of_the_engine_within_four_percent() {
             let latency = found.hosts[host].latency_ns.mean;
             let (wait, _) = fabric.wait(host, load, mean);
             let error = (fabric.mean_ns() + wait) / latency - 1.0;
+            let fullest = (mean / limits.0).max(own.max(others) / limits.1);
             println!(
-                "| {load} | {} | {latency:.1} | {:.1} | {:+.1} % |",
+                "| {load} | {} | {:.0} % | {latency:.1} | {:.1} | {:+.1} % |",
                 if host == 0 { others } else { own },
+                100.0 * fullest,
                 fabric.mean_ns() + wait,
                 100.0 * error
             );
-            assert!(error.abs() < 0.04, "{own} {others}: {error}");
+            let bound = if fullest <= 0.8 { 0.03 } else { 0.05 };
+            assert!(error.abs() < bound, "{own} {others}: {error}");
         }
     }
 }

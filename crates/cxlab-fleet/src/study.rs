@@ -75,7 +75,7 @@ pub struct StudyResult {
     pub device_slices: u32,
     /// What is needed, where it was searched for.
     pub needed: Option<Needed>,
-    /// VMs placed as in `alone`, their memory divided by the policy without limits.
+    /// VMs placed as in `alone`, their memory divided by the policy without limits; with `static`.
     pub as_if: Option<Outcome>,
     /// Whether it was interrupted.
     pub partial: bool,
@@ -128,14 +128,17 @@ impl Study<'_> {
 
     /// All that has pools.
     fn pools(&self, result: &mut StudyResult, watch: &Watch) -> Result<(), Interrupted> {
-        let as_if = Setup {
-            as_if_mib: Some(self.params.host.dram.0 / MIB),
-            series: false,
-            ..self.setup(self.policy, UNLIMITED_MIB, UNLIMITED_SLICES)
-        };
-        let (as_if, whole) = self.simulate(&as_if, watch);
-        whole?;
-        result.as_if = Some(as_if);
+        // Peaks say little where the fullest host is one whose VMs get no pool memory.
+        if self.params.pool.kind == "static" {
+            let as_if = Setup {
+                as_if_mib: Some(self.params.host.dram.0 / MIB),
+                series: false,
+                ..self.setup(self.policy, UNLIMITED_MIB, UNLIMITED_SLICES)
+            };
+            let (as_if, whole) = self.simulate(&as_if, watch);
+            whole?;
+            result.as_if = Some(as_if);
+        }
         if self.params.sizing == Sizing::Needed {
             let needed = self.needed(&result.alone, watch)?;
             result.needed = Some(needed);

@@ -130,7 +130,7 @@ pub fn sweep_svg(points: &[SweepPoint]) -> String {
             &needed,
         ),
         chart(
-            "DRAM saved, peaks of VMs where they are",
+            "DRAM saved, peaks of VMs where they are (static)",
             "saved, %",
             points,
             &peaks,
@@ -195,14 +195,15 @@ fn line_name(points: &[SweepPoint], point: &SweepPoint) -> String {
         .iter()
         .enumerate()
         .filter(|(at, _)| !follows(*at));
-    let short = |value: &str| {
-        value
-            .replace(['{', '}', '"'], "")
-            .replace("kind = ", "")
-            .trim()
-            .to_owned()
+    let short = |path: &str, value: &str| {
+        let plain = value.replace(['{', '}', '"'], "").replace("kind = ", "");
+        let key = path.rsplit('.').next().unwrap_or(path);
+        match value.contains('{') {
+            true => plain.trim().to_owned(),
+            false => format!("{key} = {}", plain.trim()),
+        }
     };
-    let names: Vec<String> = told.map(|(_, (_, value))| short(value)).collect();
+    let names: Vec<String> = told.map(|(_, (path, value))| short(path, value)).collect();
     if names.is_empty() {
         point.report.fleet.policy.clone()
     } else {
