@@ -60,18 +60,20 @@ impl Histogram {
         }
     }
 
-    /// The least upper end of a bin below which this part of the values are; 0 for those in the
-    /// first bin.
+    /// The value that this part of the values are below, by a straight line within its bin; 0 for
+    /// those in the first bin.
     pub fn quantile(&self, part: f64) -> f64 {
         let wanted = part * self.total as f64;
         let mut below = 0;
         for (bin, count) in self.counts.iter().enumerate() {
+            let before = below;
             below += count;
-            if below as f64 >= wanted && below > 0 {
+            if below as f64 >= wanted && *count > 0 {
+                let within = (wanted - before as f64) / *count as f64;
                 return if bin == 0 {
                     0.0
                 } else {
-                    (bin + 1) as f64 * self.width
+                    (bin as f64 + within) * self.width
                 };
             }
         }

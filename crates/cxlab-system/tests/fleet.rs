@@ -88,7 +88,7 @@ fn a_grid_is_a_table_a_picture_and_a_line_for_each_combination() {
         svg.contains("static, fraction = 0.3") && svg.contains("on-demand"),
         "{svg}"
     );
-    assert_eq!(svg.matches("<polyline").count(), 8);
+    assert_eq!(svg.matches("<polyline").count(), 7);
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub struct Slowdown {
     pub count: u64,
     /// Mean.
     pub mean: f64,
-    /// Median, to 0.1 upwards, as all quantiles.
+    /// Median, to about 0.1, as all quantiles.
     pub p50: f64,
     /// 90 % are below.
     pub p90: f64,
