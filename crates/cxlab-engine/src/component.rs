@@ -1,6 +1,6 @@
 //! Components, their ports and wiring, and what a component may do while it handles an event.
 
-use crate::queue::{EventKey, EventQueue, WheelQueue};
+use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::rng::mix;
 use crate::units::{Picos, SimTime};
 
@@ -9,7 +9,7 @@ use crate::units::{Picos, SimTime};
 pub struct ComponentId(pub u32);
 
 /// What components send each other: a fixed-size value without pointers.
-pub trait Payload: Copy + Send + 'static {
+pub trait Payload: Copy + Default + Send + 'static {
     /// A few bits that identify the value in the order digest.
     fn fingerprint(&self) -> u64;
 }
@@ -56,26 +56,19 @@ pub(crate) struct Route {
     pub(crate) port: u16,
 }
 
-/// An event: who it is for, at which port, and what. `port` is [`WAKE`] for a wake-up.
-#[derive(Clone, Copy)]
-pub(crate) struct Envelope<P> {
-    pub(crate) local: u32,
-    pub(crate) port: u16,
-    pub(crate) body: Body<P>,
-}
-
+/// What a pending event is, between runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Body<P> {
-    Payload(P),
+    Payload(u16, P),
     Wake(u32),
 }
 
 /// An event for another partition.
-pub(crate) type Letter<P> = (EventKey, Envelope<P>);
+pub(crate) type Letter<P> = (EventKey, Target, P);
 
 /// A partition's side of the executor: its queue and its outgoing letters.
 pub(crate) struct Lane<P: Payload> {
-    pub(crate) queue: WheelQueue<Envelope<P>>,
+    pub(crate) queue: WheelQueue<P>,
     pub(crate) outboxes: Vec<Vec<Letter<P>>>,
     pub(crate) partition: u16,
     pub(crate) work: u64,
@@ -139,22 +132,16 @@ impl<P: Payload> Ctx<'_, P> {
             "sent faster than the wire's latency"
         );
         let key = self.next_key(at);
-        let envelope = Envelope {
-            local: route.local,
-            port: route.port,
-            body: Body::Payload(payload),
-        };
-        let placed = if route.partition == self.lane.partition {
-            self.lane.queue.push(key, envelope)
+        let target = Target::port(route.local, route.port);
+        if route.partition == self.lane.partition {
+            let place = self.lane.queue.push(key, target);
+            *place = payload;
+            place
         } else {
             let letters = &mut self.lane.outboxes[route.partition as usize];
-            letters.push((key, envelope));
+            letters.push((key, target, payload));
             let last = letters.len() - 1;
-            &mut letters[last].1
-        };
-        match &mut placed.body {
-            Body::Payload(payload) => payload,
-            Body::Wake(_) => unreachable!("a payload was sent"),
+            &mut letters[last].2
         }
     }
 
@@ -166,12 +153,9 @@ impl<P: Payload> Ctx<'_, P> {
     pub fn wake_at(&mut self, at: SimTime, token: u32) {
         assert!(at >= self.now, "a wake-up in the past");
         let key = self.next_key(at);
-        let envelope = Envelope {
-            local: self.account.local,
-            port: 0,
-            body: Body::Wake(token),
-        };
-        self.lane.queue.push(key, envelope);
+        self.lane
+            .queue
+            .push(key, Target::wake(self.account.local, token));
     }
 
     /// Reports finished units of work (completed requests), for the progress bar.

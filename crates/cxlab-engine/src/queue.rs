@@ -40,16 +40,72 @@ impl PartialOrd for EventKey {
     }
 }
 
-/// What the executor needs of a queue.
-pub trait EventQueue<T: Copy> {
-    /// Adds an event, and shows where it is kept. Its time must not lie before the last event
-    /// popped.
-    fn push(&mut self, key: EventKey, item: T) -> &mut T;
+/// Whom an event is for. It lies beside the key, because it is looked at before the event's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The receiver's number in its part, and [`Target::WAKE`] for a wake-up.
+    to: u32,
+    /// The port at which something arrives, or the token of a wake-up.
+    pub at: u32,
+}
+
+impl Target {
+    const WAKE: u32 = 1 << 31;
+
+    /// A port of the component of that number, below 2^31.
+    #[inline]
+    pub fn port(component: u32, port: u16) -> Target {
+        Target {
+            to: component,
+            at: u32::from(port),
+        }
+    }
+
+    /// A wake-up of that component, with a token.
+    #[inline]
+    pub fn wake(component: u32, token: u32) -> Target {
+        Target {
+            to: component | Self::WAKE,
+            at: token,
+        }
+    }
+
+    /// Whether it is a wake-up, which carries nothing.
+    #[inline]
+    pub fn is_wake(self) -> bool {
+        self.to & Self::WAKE != 0
+    }
+
+    /// The receiver's number.
+    #[inline]
+    pub fn component(self) -> usize {
+        (self.to & !Self::WAKE) as usize
+    }
+}
+
+/// An event that has left the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Popped {
+    /// Its place in the order.
+    pub key: EventKey,
+    /// Whom it is for.
+    pub target: Target,
+    /// Where the queue keeps what it carries, until the next push.
+    pub place: u32,
+}
+
+/// What the executor needs of a queue of events that carry a `T`.
+pub trait EventQueue<T: Copy + Default> {
+    /// Adds an event, and shows the place for what it carries, which holds anything as yet. Its time
+    /// must not lie before the last event popped.
+    fn push(&mut self, key: EventKey, target: Target) -> &mut T;
     /// Removes the first event in the order if its time lies before `end`.
-    fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)>;
+    fn pop_before(&mut self, end: u64) -> Option<Popped>;
+    /// What an event carries that was popped since the last push.
+    fn carried(&self, popped: Popped) -> &T;
     /// The time of the first event, `u64::MAX` when there is none.
     fn next_time(&mut self) -> u64;
-    /// How many events are pending.
+    /// How many events are pending. Not quick.
     fn len(&self) -> usize;
     /// Whether no event is pending.
     fn is_empty(&self) -> bool {
@@ -66,11 +122,16 @@ const SLOTS: usize = 8192;
 const WORDS: usize = SLOTS / 64;
 const NIL: u32 = u32::MAX;
 
+/// No slot.
+const NEVER: u64 = u64::MAX;
+
 /// An event's place in its slot's list. Kept apart from what the event carries, so that walking
 /// a list touches little memory.
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Link {
     key: EventKey,
+    target: Target,
     next: u32,
 }
 
@@ -86,11 +147,14 @@ pub struct WheelQueue<T> {
     current: Vec<(EventKey, u32)>,
     /// Absolute number of the active slot.
     slot: u64,
+    /// Absolute number of the first occupied slot behind the active one.
+    next: u64,
     overflow: BinaryHeap<Reverse<(EventKey, u32)>>,
-    len: usize,
+    /// The slot of the first event of `overflow`.
+    overflow_slot: u64,
 }
 
-impl<T: Copy> Default for WheelQueue<T> {
+impl<T> Default for WheelQueue<T> {
     fn default() -> Self {
         WheelQueue {
             links: Vec::new(),
@@ -100,75 +164,98 @@ impl<T: Copy> Default for WheelQueue<T> {
             occupied: [0; WORDS],
             current: Vec::new(),
             slot: 0,
+            next: NEVER,
             overflow: BinaryHeap::new(),
-            len: 0,
+            overflow_slot: NEVER,
         }
     }
 }
 
-impl<T: Copy> WheelQueue<T> {
-    /// The absolute number of the first occupied wheel slot after the active one.
-    #[inline]
-    fn next_occupied(&self) -> Option<u64> {
-        let start = (self.slot + 1) as usize & (SLOTS - 1);
-        let (word, bit) = (start / 64, start % 64);
-        let first = self.occupied[word] & (!0u64 << bit);
-        if first != 0 {
-            return Some(self.absolute(word * 64 + first.trailing_zeros() as usize));
-        }
+impl<T: Copy + Default> WheelQueue<T> {
+    /// The first occupied slot behind the active one becomes the active one.
+    #[inline(always)]
+    fn turn(&mut self) {
+        let index = self.next as usize & (SLOTS - 1);
+        self.slot = self.next;
+        self.heads[index] = NIL;
+        let (word, bit) = (index / 64, index % 64);
+        self.occupied[word] &= !(1 << bit);
+        let ahead = self.occupied[word] >> bit;
+        self.next = if ahead != 0 {
+            self.slot + u64::from(ahead.trailing_zeros())
+        } else {
+            self.occupied_after(word)
+        };
+    }
+
+    /// The first occupied slot whose bit lies behind that word of the active slot.
+    fn occupied_after(&self, word: usize) -> u64 {
         for step in 1..=WORDS {
             let index = (word + step) % WORDS;
             let bits = self.occupied[index];
             if bits != 0 {
-                return Some(self.absolute(index * 64 + bits.trailing_zeros() as usize));
+                let index = (index * 64) as u64 + u64::from(bits.trailing_zeros());
+                return self.slot + (index.wrapping_sub(self.slot) & (SLOTS as u64 - 1));
             }
         }
-        None
+        NEVER
     }
 
-    /// The absolute slot within one turn after the active slot that lies at `index`.
-    #[inline]
-    fn absolute(&self, index: usize) -> u64 {
-        let ahead = (index as u64).wrapping_sub(self.slot + 1) & (SLOTS as u64 - 1);
-        self.slot + 1 + ahead
+    /// Removes the first event if it is alone in its slot and lies before `end`: most slots of a
+    /// small system hold one event, which needs no sorting.
+    #[inline(always)]
+    fn pop_lone(&mut self, end: u64) -> Option<Popped> {
+        if self.next >= self.overflow_slot {
+            return None;
+        }
+        let at = self.heads[self.next as usize & (SLOTS - 1)];
+        let link = &mut self.links[at as usize];
+        let Link { key, target, next } = *link;
+        if next != NIL || key.time >= end {
+            return None;
+        }
+        link.next = self.free;
+        self.free = at;
+        self.turn();
+        Some(Popped {
+            key,
+            target,
+            place: at,
+        })
     }
 
     /// Makes the earliest non-empty slot the active one. Returns false when nothing is pending.
+    #[inline(never)]
     fn activate(&mut self) -> bool {
         debug_assert!(self.current.is_empty());
-        let in_wheel = self.next_occupied();
-        let in_heap = self
-            .overflow
-            .peek()
-            .map(|Reverse((key, _))| key.time >> SLOT_SHIFT);
-        let slot = match (in_wheel, in_heap) {
-            (None, None) => return false,
-            (Some(slot), None) | (None, Some(slot)) => slot,
-            (Some(a), Some(b)) => a.min(b),
-        };
-        self.slot = slot;
-        if in_wheel == Some(slot) {
-            let index = slot as usize & (SLOTS - 1);
-            let mut at = std::mem::replace(&mut self.heads[index], NIL);
-            self.occupied[index / 64] &= !(1 << (index % 64));
+        let slot = self.next.min(self.overflow_slot);
+        if slot == NEVER {
+            return false;
+        }
+        if self.next == slot {
+            let mut at = self.heads[slot as usize & (SLOTS - 1)];
+            self.turn();
             while at != NIL {
-                let link = self.links[at as usize];
+                let link = &self.links[at as usize];
                 self.current.push((link.key, at));
                 at = link.next;
             }
         }
-        if in_heap == Some(slot) {
-            self.activate_overflow(slot);
+        if self.overflow_slot == slot {
+            self.slot = slot;
+            self.activate_overflow();
         }
         sort_descending(&mut self.current);
         true
     }
 
-    /// Moves the overflow's events of a slot into the active slot.
+    /// Moves the overflow's events of the active slot there.
     #[cold]
-    fn activate_overflow(&mut self, slot: u64) {
+    fn activate_overflow(&mut self) {
+        self.overflow_slot = NEVER;
         while let Some(Reverse((key, _))) = self.overflow.peek() {
-            if key.time >> SLOT_SHIFT != slot {
+            if key.time >> SLOT_SHIFT != self.slot {
+                self.overflow_slot = key.time >> SLOT_SHIFT;
                 break;
             }
             if let Some(Reverse(entry)) = self.overflow.pop() {
@@ -176,15 +263,45 @@ impl<T: Copy> WheelQueue<T> {
             }
         }
     }
-}
 
-impl<T: Copy> WheelQueue<T> {
-    /// What the event `ahead` places after the next one carries, if the active slot has it: for
-    /// fetching ahead.
-    #[inline]
-    pub fn upcoming(&self, ahead: usize) -> Option<&T> {
-        let place = self.current.len().checked_sub(1 + ahead)?;
-        Some(&self.items[self.current[place].1 as usize])
+    /// Puts an event where those go that lie in the active slot or beyond the horizon.
+    #[inline(never)]
+    fn push_elsewhere(&mut self, key: EventKey, at: u32) {
+        let slot = key.time >> SLOT_SHIFT;
+        if slot <= self.slot {
+            let place = self.current.partition_point(|(other, _)| *other > key);
+            self.current.insert(place, (key, at));
+        } else {
+            self.overflow.push(Reverse((key, at)));
+            self.overflow_slot = self.overflow_slot.min(slot);
+        }
+    }
+
+    /// Makes a place for one more event than ever before.
+    #[cold]
+    fn grow(&mut self) {
+        self.free = self.items.len() as u32;
+        self.links.push(Link {
+            key: EventKey { time: 0, order: 0 },
+            target: Target::port(0, 0),
+            next: NIL,
+        });
+        self.items.push(T::default());
+    }
+
+    /// The event `ahead` places after the next one, if the active slot has it or it is the first
+    /// one behind: for fetching ahead.
+    #[inline(always)]
+    pub fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
+        let at = match self.current.len().checked_sub(1 + ahead) {
+            Some(place) => self.current[place].1,
+            None if ahead == 0 && self.next != NEVER => {
+                self.heads[self.next as usize & (SLOTS - 1)]
+            }
+            None => return None,
+        };
+        let at = at as usize;
+        Some((self.links[at].target, &self.items[at]))
     }
 }
 
@@ -206,51 +323,57 @@ fn sort_descending(events: &mut [(EventKey, u32)]) {
     }
 }
 
-impl<T: Copy> EventQueue<T> for WheelQueue<T> {
+impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     #[inline(always)]
-    fn push(&mut self, key: EventKey, item: T) -> &mut T {
-        let at = if self.free != NIL {
-            let at = self.free;
-            let link = &mut self.links[at as usize];
-            self.free = link.next;
-            link.key = key;
-            self.items[at as usize] = item;
-            at
-        } else {
-            self.links.push(Link { key, next: NIL });
-            self.items.push(item);
-            (self.items.len() - 1) as u32
-        };
-        self.len += 1;
+    fn push(&mut self, key: EventKey, target: Target) -> &mut T {
+        if self.free == NIL {
+            self.grow();
+        }
+        let at = self.free;
+        let link = &mut self.links[at as usize];
+        self.free = link.next;
+        link.key = key;
+        link.target = target;
         let slot = key.time >> SLOT_SHIFT;
-        if slot <= self.slot {
-            let place = self.current.partition_point(|(other, _)| *other > key);
-            self.current.insert(place, (key, at));
-        } else if slot - self.slot < SLOTS as u64 {
+        if slot.wrapping_sub(self.slot + 1) < SLOTS as u64 - 1 {
             let index = slot as usize & (SLOTS - 1);
-            self.links[at as usize].next = self.heads[index];
-            self.heads[index] = at;
+            link.next = std::mem::replace(&mut self.heads[index], at);
             self.occupied[index / 64] |= 1 << (index % 64);
+            self.next = self.next.min(slot);
         } else {
-            self.overflow.push(Reverse((key, at)));
+            self.push_elsewhere(key, at);
         }
         &mut self.items[at as usize]
     }
 
     #[inline(always)]
-    fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)> {
-        if self.current.is_empty() && !self.activate() {
-            return None;
+    fn pop_before(&mut self, end: u64) -> Option<Popped> {
+        if self.current.is_empty() {
+            if let Some(popped) = self.pop_lone(end) {
+                return Some(popped);
+            }
+            if !self.activate() {
+                return None;
+            }
         }
         let (key, at) = *self.current.last()?;
         if key.time >= end {
             return None;
         }
         self.current.pop();
-        self.len -= 1;
-        self.links[at as usize].next = self.free;
+        let link = &mut self.links[at as usize];
+        link.next = self.free;
         self.free = at;
-        Some((key, self.items[at as usize]))
+        Some(Popped {
+            key,
+            target: link.target,
+            place: at,
+        })
+    }
+
+    #[inline(always)]
+    fn carried(&self, popped: Popped) -> &T {
+        &self.items[popped.place as usize]
     }
 
     #[inline]
@@ -262,14 +385,20 @@ impl<T: Copy> EventQueue<T> for WheelQueue<T> {
     }
 
     fn len(&self) -> usize {
-        self.len
+        let mut free = 0;
+        let mut at = self.free;
+        while at != NIL {
+            free += 1;
+            at = self.links[at as usize].next;
+        }
+        self.items.len() - free
     }
 }
 
 /// A binary heap behind the same interface: the oracle and the baseline.
 pub struct HeapQueue<T> {
     heap: BinaryHeap<Reverse<(EventKey, u32)>>,
-    items: Vec<T>,
+    items: Vec<(Target, T)>,
     free: Vec<u32>,
 }
 
@@ -283,29 +412,30 @@ impl<T> Default for HeapQueue<T> {
     }
 }
 
-impl<T: Copy> EventQueue<T> for HeapQueue<T> {
-    fn push(&mut self, key: EventKey, item: T) -> &mut T {
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.items[at as usize] = item;
-                at
-            }
-            None => {
-                self.items.push(item);
-                (self.items.len() - 1) as u32
-            }
-        };
-        self.heap.push(Reverse((key, at)));
-        &mut self.items[at as usize]
+impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {
+    fn push(&mut self, key: EventKey, target: Target) -> &mut T {
+        let place = self.free.pop().unwrap_or(self.items.len() as u32);
+        if place as usize == self.items.len() {
+            self.items.push((target, T::default()));
+        }
+        self.heap.push(Reverse((key, place)));
+        let item = &mut self.items[place as usize];
+        item.0 = target;
+        &mut item.1
     }
 
-    fn pop_before(&mut self, end: u64) -> Option<(EventKey, T)> {
+    fn pop_before(&mut self, end: u64) -> Option<Popped> {
         if self.heap.peek()?.0.0.time >= end {
             return None;
         }
-        let Reverse((key, at)) = self.heap.pop()?;
-        self.free.push(at);
-        Some((key, self.items[at as usize]))
+        let Reverse((key, place)) = self.heap.pop()?;
+        self.free.push(place);
+        let target = self.items[place as usize].0;
+        Some(Popped { key, target, place })
+    }
+
+    fn carried(&self, popped: Popped) -> &T {
+        &self.items[popped.place as usize].1
     }
 
     fn next_time(&mut self) -> u64 {
@@ -332,30 +462,41 @@ mod tests {
         fn the_wheel_pops_exactly_what_the_heap_pops(
             steps in prop::collection::vec((0u8..4, 0u64..3_000_000, 0u64..4), 1..400)
         ) {
-            let mut wheel = WheelQueue::default();
-            let mut heap = HeapQueue::default();
+            let mut wheel = WheelQueue::<u64>::default();
+            let mut heap = HeapQueue::<u64>::default();
+            let pop = |wheel: &mut WheelQueue<u64>, heap: &mut HeapQueue<u64>, end: u64| {
+                let (a, b) = (wheel.pop_before(end), heap.pop_before(end));
+                let a = a.map(|one| (one.key, one.target, *wheel.carried(one)));
+                let b = b.map(|one| (one.key, one.target, *heap.carried(one)));
+                (a, b)
+            };
             let (mut now, mut order) = (0u64, 0u64);
             for (kind, value, source) in steps {
                 if kind < 3 {
                     let ahead = match kind { 0 => value % 300, 1 => value % 500_000, _ => value };
                     order += 1;
                     let key = EventKey { time: now + ahead, order: source << 40 | order };
-                    wheel.push(key, order);
-                    heap.push(key, order);
+                    let target = match order % 3 {
+                        0 => Target::wake(order as u32, value as u32),
+                        _ => Target::port(order as u32, value as u16),
+                    };
+                    *wheel.push(key, target) = order;
+                    *heap.push(key, target) = order;
                 } else {
                     let end = now + value % 100_000;
                     prop_assert_eq!(wheel.next_time(), heap.next_time());
                     loop {
-                        let (a, b) = (wheel.pop_before(end), heap.pop_before(end));
+                        let (a, b) = pop(&mut wheel, &mut heap, end);
                         prop_assert_eq!(a, b);
-                        match a { Some((key, _)) => now = key.time, None => break }
+                        match a { Some((key, ..)) => now = key.time, None => break }
                     }
                     now = now.max(end);
                 }
                 prop_assert_eq!(wheel.len(), heap.len());
             }
-            while let Some(expected) = heap.pop_before(u64::MAX) {
-                prop_assert_eq!(wheel.pop_before(u64::MAX), Some(expected));
+            while !heap.is_empty() {
+                let (a, b) = pop(&mut wheel, &mut heap, u64::MAX);
+                prop_assert_eq!(a, b);
             }
             prop_assert!(wheel.is_empty());
         }

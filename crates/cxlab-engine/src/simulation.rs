@@ -12,12 +12,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::component::{
-    Account, Body, Component, ComponentId, Ctx, Envelope, Lane, Letter, Payload, Route, Wire,
-    combine_digests,
+    Account, Body, Component, ComponentId, Ctx, Lane, Letter, Payload, Route, Wire, combine_digests,
 };
 use crate::partition::{Partition, partition};
 use crate::prefetch::prefetch;
-use crate::queue::{EventKey, EventQueue, WheelQueue};
+use crate::queue::{EventKey, EventQueue, Popped, Target, WheelQueue};
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
 
@@ -86,7 +85,7 @@ pub struct Simulation<C: Component> {
     components: Vec<C>,
     wires: Vec<Vec<Wire>>,
     accounts: Vec<Account>,
-    pending: Vec<(EventKey, u32, u16, Body<C::Payload>)>,
+    pending: Vec<(EventKey, u32, Body<C::Payload>)>,
     started: bool,
     events: u64,
     end: SimTime,
@@ -257,16 +256,17 @@ impl<C: Component> Simulation<C> {
                 component,
             });
         }
-        for (key, id, port, body) in std::mem::take(&mut self.pending) {
-            let part = &mut parts[division.part_of[id as usize] as usize];
-            part.lane.queue.push(
-                key,
-                Envelope {
-                    local: local_of[id as usize],
-                    port,
-                    body,
-                },
-            );
+        for (key, id, body) in std::mem::take(&mut self.pending) {
+            let local = local_of[id as usize];
+            let queue = &mut parts[division.part_of[id as usize] as usize].lane.queue;
+            match body {
+                Body::Payload(port, payload) => {
+                    *queue.push(key, Target::port(local, port)) = payload;
+                }
+                Body::Wake(token) => {
+                    queue.push(key, Target::wake(local, token));
+                }
+            }
         }
         parts
     }
@@ -275,9 +275,14 @@ impl<C: Component> Simulation<C> {
     fn join(&mut self, parts: Vec<Part<C>>, division: &Partition) {
         let mut iterators = Vec::with_capacity(parts.len());
         for mut part in parts {
-            while let Some((key, envelope)) = part.lane.queue.pop_before(u64::MAX) {
-                let id = part.cells[envelope.local as usize].account.id;
-                self.pending.push((key, id, envelope.port, envelope.body));
+            while let Some(event) = part.lane.queue.pop_before(u64::MAX) {
+                let target = event.target;
+                let id = part.cells[target.component()].account.id;
+                let body = match target.is_wake() {
+                    true => Body::Wake(target.at),
+                    false => Body::Payload(target.at as u16, *part.lane.queue.carried(event)),
+                };
+                self.pending.push((event.key, id, body));
             }
             self.events += part.events;
             self.end = SimTime(self.end.0.max(part.last));
@@ -308,10 +313,10 @@ where
         let mut pending: Vec<_> = self.pending.iter().collect();
         pending.sort_unstable_by_key(|(key, ..)| *key);
         out.value("pending", &(pending.len() as u64));
-        for (key, id, port, body) in pending {
-            let (payload, token) = match body {
-                Body::Payload(payload) => (Some(payload), 0),
-                Body::Wake(token) => (None, *token),
+        for (key, id, body) in pending {
+            let (port, payload, token) = match body {
+                Body::Payload(port, payload) => (*port, Some(payload), 0),
+                Body::Wake(token) => (0, None, *token),
             };
             out.value("event", &(key.time, key.order, id, port, payload, token));
         }
@@ -346,9 +351,8 @@ where
                     "an event in the state does not fit this system",
                 ));
             }
-            let body = payload.map_or(Body::Wake(token), Body::Payload);
-            self.pending
-                .push((EventKey { time, order }, id, port, body));
+            let body = payload.map_or(Body::Wake(token), |payload| Body::Payload(port, payload));
+            self.pending.push((EventKey { time, order }, id, body));
         }
         Ok(())
     }
@@ -367,42 +371,47 @@ impl<C: Component> Part<C> {
     }
 
     #[inline(always)]
-    fn dispatch(&mut self, key: EventKey, envelope: &Envelope<C::Payload>) {
-        let cell = &mut self.cells[envelope.local as usize];
-        let what = match &envelope.body {
-            Body::Payload(payload) => payload.fingerprint() ^ u64::from(envelope.port) << 48,
-            Body::Wake(token) => u64::from(*token) | 1 << 63,
-        };
-        cell.account.absorb(key, what);
+    fn dispatch(&mut self, event: Popped) {
+        let Popped { key, target, .. } = event;
+        let cell = &mut self.cells[target.component()];
         let ctx = &mut Ctx {
             now: SimTime(key.time),
             account: &mut cell.account,
             routes: &cell.routes,
             lane: &mut self.lane,
         };
-        match &envelope.body {
-            Body::Payload(payload) => cell.component.receive(ctx, envelope.port, payload),
-            Body::Wake(token) => cell.component.wake(ctx, *token),
+        if target.is_wake() {
+            ctx.account.absorb(key, u64::from(target.at) | 1 << 63);
+            cell.component.wake(ctx, target.at);
+        } else {
+            let payload = *ctx.lane.queue.carried(event);
+            let what = payload.fingerprint() ^ u64::from(target.at) << 48;
+            ctx.account.absorb(key, what);
+            cell.component.receive(ctx, target.at as u16, &payload);
         }
     }
 
-    /// In a large system little of what an event touches is in the near cache. What the next
-    /// events of the slot will touch is asked for in the order in which each leads to the next:
-    /// the event, its component, and what the component will look at.
-    #[inline]
+    /// Little of what an event touches is in the nearest cache, in a large system not even in the
+    /// next. What the next events will touch is asked for in the order in which each leads to the
+    /// next: the event, its component, and what the component will look at.
+    #[inline(always)]
     fn fetch_ahead(&self) {
         let queue = &self.lane.queue;
-        if let Some(next) = queue.upcoming(0) {
-            let cell = &self.cells[next.local as usize];
-            if let Body::Payload(payload) = &next.body {
-                cell.component.fetch(next.port, payload);
-            }
-            if let Some(second) = queue.upcoming(1) {
-                prefetch(&self.cells[second.local as usize]);
-                if let Some(fourth) = queue.upcoming(3) {
-                    prefetch(fourth);
-                }
-            }
+        let Some((next, carried)) = queue.upcoming(0) else {
+            return;
+        };
+        let cell = &self.cells[next.component()];
+        let Some((second, _)) = queue.upcoming(1) else {
+            prefetch(carried);
+            prefetch(&cell.account);
+            return;
+        };
+        if !next.is_wake() {
+            cell.component.fetch(next.at as u16, carried);
+        }
+        prefetch(&self.cells[second.component()]);
+        if let Some((_, carried)) = queue.upcoming(3) {
+            prefetch(carried);
         }
     }
 
@@ -411,12 +420,12 @@ impl<C: Component> Part<C> {
     fn advance(&mut self, end: u64, limit: u64) -> u64 {
         let mut done = 0;
         while done < limit {
-            let Some((key, envelope)) = self.lane.queue.pop_before(end) else {
+            let Some(event) = self.lane.queue.pop_before(end) else {
                 break;
             };
             self.fetch_ahead();
-            self.last = key.time;
-            self.dispatch(key, &envelope);
+            self.last = event.key.time;
+            self.dispatch(event);
             done += 1;
         }
         self.events += done;
@@ -551,8 +560,8 @@ impl<C: Component> Part<C> {
                 let mut letters = exchange.mail[turn][from][me]
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner);
-                for (key, envelope) in letters.drain(..) {
-                    self.lane.queue.push(key, envelope);
+                for (key, target, payload) in letters.drain(..) {
+                    *self.lane.queue.push(key, target) = payload;
                 }
             }
             let earliest = exchange.next[turn]
@@ -581,7 +590,7 @@ impl<C: Component> Part<C> {
             if outbox.is_empty() {
                 continue;
             }
-            let sent = outbox.iter().map(|(key, _)| key.time).min();
+            let sent = outbox.iter().map(|(key, ..)| key.time).min();
             earliest = earliest.min(sent.unwrap_or(u64::MAX));
             let mut slot = exchange.mail[turn][me][to]
                 .lock()
@@ -607,7 +616,7 @@ mod tests {
     use super::*;
     use crate::rng::StreamRng;
 
-    #[derive(Clone, Copy, serde::Serialize, serde::Deserialize)]
+    #[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
     struct Ball(u64);
 
     impl Payload for Ball {
