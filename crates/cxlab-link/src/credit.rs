@@ -177,7 +177,7 @@ impl CreditTable {
 /// What a port knows of one buffer: that at the far end, which it sends to, and its own, which it
 /// receives in.
 #[derive(Clone, Copy, Default, Debug)]
-struct BufferState {
+pub(crate) struct BufferState {
     /// Credits at hand, of how many in all.
     credits: u8,
     capacity: u8,
@@ -185,6 +185,14 @@ struct BufferState {
     /// a quarter goes alone.
     waiting: u8,
     sixteenth: u8,
+}
+
+impl BufferState {
+    /// A message goes to this buffer, for which a credit is at hand.
+    #[inline(always)]
+    pub(crate) fn spend(&mut self) {
+        self.credits -= 1;
+    }
 }
 
 /// The flow control of a port, both directions. The buffers of a virtual channel lie together.
@@ -234,12 +242,20 @@ impl FlowControl {
     }
 
     /// What is known of a buffer that the link has.
-    #[inline]
+    #[inline(always)]
     fn state(&mut self, buffer: Buffer) -> &mut BufferState {
-        let (row, class) = (buffer.index() / ROW, buffer.index() % ROW);
+        match buffer.index() {
+            class @ 0..ROW => &mut self.first[class],
+            number => self.far(number),
+        }
+    }
+
+    /// The same of a buffer beyond the first row.
+    #[inline(never)]
+    fn far(&mut self, number: usize) -> &mut BufferState {
+        let (row, class) = (number / ROW, number % ROW);
         match row {
-            0 => &mut self.first[class],
-            1..MAX_VCS => &mut self.more[row - 1][class],
+            0..MAX_VCS => &mut self.more[row - 1][class],
             _ => &mut self.rest[row - MAX_VCS][class],
         }
     }
@@ -278,10 +294,16 @@ impl FlowControl {
         self.unreturned
     }
 
-    /// A message goes to a buffer for which a credit is at hand.
-    #[inline]
-    pub(crate) fn spend(&mut self, buffer: Buffer) {
-        self.state(buffer).credits -= 1;
+    /// A buffer of the link, if a credit for it is at hand.
+    #[inline(always)]
+    pub(crate) fn with_credit(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
+        let state = self.state(buffer);
+        (state.credits > 0).then_some(state)
+    }
+
+    /// A message was sent.
+    #[inline(always)]
+    pub(crate) fn count_sent(&mut self) {
         self.unreturned += 1;
     }
 
@@ -302,13 +324,17 @@ impl FlowControl {
 
     /// A place in `buffer` became free. True when so many credits wait that they should not wait
     /// for a ride any longer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
         let state = self.state(buffer);
         state.waiting += 1;
-        if state.waiting < state.sixteenth {
-            return false;
-        }
+        state.waiting >= state.sixteenth && self.offer_ride(buffer)
+    }
+
+    /// Credits of this buffer may take a ride. True when so many wait that they should not wait for
+    /// one any longer.
+    fn offer_ride(&mut self, buffer: Buffer) -> bool {
+        let state = self.state(buffer);
         let alone = state.waiting >= (state.capacity / 4).max(1);
         self.mark(buffer.0);
         alone
@@ -338,7 +364,7 @@ impl FlowControl {
     }
 
     /// Takes up to four buffers' credits along.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Credits {
         if self.mask | self.rest_mask == 0 {
             return Credits::NONE;
@@ -346,6 +372,7 @@ impl FlowControl {
         self.take_marked()
     }
 
+    #[inline(never)]
     fn take_marked(&mut self) -> Credits {
         let mut credits = Credits::NONE;
         for entry in &mut credits.entries {

@@ -71,7 +71,7 @@ impl LinkPort {
     ///
     /// # Errors
     /// [`Blocked`] says what it waits for; nothing has changed then.
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -81,20 +81,15 @@ impl LinkPort {
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
         let channel = message.channel();
-        let buffer = Buffer::of(channel, vc);
-        if self.flow.credits(buffer) == 0 {
+        let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
             return Err(Blocked::Credits);
-        }
-        let departure = if channel.is_io() {
-            self.transmitter.send_io(at, message.payload())
-        } else {
-            self.transmitter.send(at, channel)
         };
-        let departure = match departure {
+        let departure = match self.transmitter.send(at, channel, message) {
             Ok(departure) => departure,
             Err(time) => return Err(Blocked::Until(time)),
         };
-        self.flow.spend(buffer);
+        buffer.spend();
+        self.flow.count_sent();
         let mut arrival = SimTime(departure.end.0 + self.fixed);
         let held = if channel.is_cache() {
             self.in_order(channel, &mut arrival)
@@ -123,6 +118,7 @@ impl LinkPort {
     /// "Snoop pushes GO": a snoop arrives no earlier than the responses that went before it (CXL 3.1,
     /// section 3.2.5.2), also where these lie in the second half of a flit and it in the first.
     /// Returns for how long it is held, in picoseconds.
+    #[inline(never)]
     fn in_order(&mut self, channel: Channel, arrival: &mut SimTime) -> u64 {
         let before = *arrival;
         match channel {
@@ -150,20 +146,26 @@ impl LinkPort {
 
     /// A received message has left its buffer. Its credit waits for a ride, or goes alone when
     /// many wait.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
         if self.flow.free(buffer) {
-            let credits = self.flow.take_first(buffer);
-            let at = SimTime(ctx.now().0 + self.fixed);
-            ctx.send(
-                self.port,
-                at,
-                Parcel {
-                    message: None,
-                    credits,
-                },
-            );
+            self.return_alone(ctx, buffer);
         }
+    }
+
+    /// Sends back the credits of a buffer, with no message to ride on.
+    #[cold]
+    fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
+        let credits = self.flow.take_first(buffer);
+        let at = SimTime(ctx.now().0 + self.fixed);
+        ctx.send(
+            self.port,
+            at,
+            Parcel {
+                message: None,
+                credits,
+            },
+        );
     }
 
     /// Credits at hand for a buffer at the far end.

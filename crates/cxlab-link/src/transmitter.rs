@@ -55,6 +55,8 @@ pub struct DirectionStats {
 pub struct Transmitter {
     line: Timeline,
     errors: Option<Box<Errors>>,
+    /// Packets without errors: the one case that is quick.
+    plain: bool,
     /// Time of a packet without and with data, in 2^-16 ps.
     time: [u64; 2],
     /// Messages without and with data sent since measurement began.
@@ -87,9 +89,11 @@ impl Transmitter {
         });
         let staging = Timeline::picos(Timeline::of(params.packet.staging.0, rate));
         let bytes = params.packet.sizes();
+        let errors = Errors::of(params, seed, name).map(Box::new);
         Transmitter {
             line: Timeline::new(u32::try_from(staging).unwrap_or(u32::MAX)),
-            errors: Errors::of(params, seed, name).map(Box::new),
+            plain: flits.is_none() && errors.is_none(),
+            errors,
             time: bytes.map(|bytes| Timeline::of(bytes, rate)),
             sent: [0, 0],
             bytes,
@@ -108,7 +112,7 @@ impl Transmitter {
             flit_error_rate: Default::default(),
             ..params.clone()
         };
-        match Transmitter::new(&faultless, 0, "").send(SimTime::ZERO, channel) {
+        match Transmitter::new(&faultless, 0, "").send_class(SimTime::ZERO, channel) {
             Ok(departure) => departure.end.0 - departure.start.0,
             Err(_) => unreachable!("nothing was sent before"),
         }
@@ -119,12 +123,43 @@ impl Transmitter {
     /// # Errors
     /// Until when it cannot; nothing has changed then.
     #[inline(always)]
-    pub(crate) fn send(&mut self, now: SimTime, channel: Channel) -> Result<Departure, SimTime> {
+    pub(crate) fn send(
+        &mut self,
+        now: SimTime,
+        channel: Channel,
+        message: &Message,
+    ) -> Result<Departure, SimTime> {
+        if !self.plain || channel.is_io() {
+            return self.send_otherwise(now, channel, message);
+        }
+        let class = usize::from(channel.carries_data());
+        let departure = self.send_packet(now.0, class)?;
+        self.sent[class] += 1;
+        Ok(departure)
+    }
+
+    /// Sends what is not a plain packet: one of CXL.io, in a flit, or where errors are injected.
+    #[inline(never)]
+    fn send_otherwise(
+        &mut self,
+        now: SimTime,
+        channel: Channel,
+        message: &Message,
+    ) -> Result<Departure, SimTime> {
+        if channel.is_io() {
+            self.send_io(now, message.payload())
+        } else {
+            self.send_class(now, channel)
+        }
+    }
+
+    /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors.
+    fn send_class(&mut self, now: SimTime, channel: Channel) -> Result<Departure, SimTime> {
         let class = usize::from(channel.carries_data());
         let departure = if let Some(flits) = &mut self.flits {
             flits.send(&mut self.line, &mut self.errors, now.0, channel)?
         } else {
-            self.send_packet(now.0, class)?
+            self.send_packet_with_errors(now.0, class)?
         };
         self.sent[class] += 1;
         Ok(departure)
@@ -166,15 +201,21 @@ impl Transmitter {
         self.line.idle_until(now);
         let start = self.line.free();
         self.line.spend(self.time[class]);
-        if let Some(errors) = &mut self.errors {
-            let broken = errors.begin(1);
-            self.line
-                .hold(errors.delay(broken, Timeline::picos(self.time[class])));
-        }
         Ok(Departure {
             start: SimTime(start),
             end: SimTime(self.line.free()),
         })
+    }
+
+    fn send_packet_with_errors(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
+        let mut departure = self.send_packet(now, class)?;
+        if let Some(errors) = &mut self.errors {
+            let broken = errors.begin(1);
+            self.line
+                .hold(errors.delay(broken, Timeline::picos(self.time[class])));
+            departure.end = SimTime(self.line.free());
+        }
+        Ok(departure)
     }
 
     /// Until when nothing at all can be sent; `None` when some class may have room. A packet link

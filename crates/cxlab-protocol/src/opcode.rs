@@ -157,10 +157,13 @@ macro_rules! opcodes {
             /// Every opcode.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$name,)*];
 
+            /// By opcode: the class it travels in.
+            const CHANNELS: [Channel; Opcode::ALL.len()] = [$(Channel::$channel,)*];
+
             /// The class it travels in.
-            #[inline]
+            #[inline(always)]
             pub const fn channel(self) -> Channel {
-                match self { $(Opcode::$name => Channel::$channel,)* }
+                Opcode::CHANNELS[self as usize]
             }
 
             /// Its code in the message's opcode field.

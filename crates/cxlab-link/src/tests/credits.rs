@@ -23,11 +23,12 @@ fn named(credits: Credits) -> Vec<(u8, u8)> {
 
 /// Whether a message can go to a buffer; it goes then.
 fn goes(flow: &mut FlowControl, buffer: Buffer) -> bool {
-    let can = flow.credits(buffer) > 0;
-    if can {
-        flow.spend(buffer);
-    }
-    can
+    let Some(place) = flow.with_credit(buffer) else {
+        return false;
+    };
+    place.spend();
+    flow.count_sent();
+    true
 }
 
 #[test]
