@@ -308,6 +308,12 @@ impl<T: Copy + Default> WheelQueue<T> {
 /// Sorts a slot's few events, the first in the order last.
 #[inline]
 fn sort_descending(events: &mut [(EventKey, u32)]) {
+    if let [one, other] = *events {
+        // Which goes first cannot be predicted, so it is computed.
+        let later = usize::from(one.0 < other.0);
+        (events[later], events[1 - later]) = (one, other);
+        return;
+    }
     if events.len() > 16 {
         events.sort_unstable_by_key(|(key, _)| Reverse(*key));
         return;

@@ -12,7 +12,6 @@
 //! # What is left out
 //! Crossbar limits inside the switch: every output can take one message from any input at once.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
@@ -90,6 +89,10 @@ struct Waiting {
 #[derive(Clone, Copy)]
 struct Queue {
     input: u16,
+    /// The queue whose turn is next, [`NO_QUEUE`] for the last one.
+    after: u16,
+    /// [`Buffer::place`] of the buffer.
+    place: u16,
     /// The buffer at the far end of the output's link.
     buffer: Buffer,
     vc: u8,
@@ -97,14 +100,17 @@ struct Queue {
     tail: u32,
 }
 
+const NO_QUEUE: u16 = u16::MAX;
+
 /// An output and what waits for it.
 #[repr(C)]
 struct Output {
     waiting: u32,
+    /// Queues that hold something, in the order in which they may go: the first and the last.
+    first: u16,
+    last: u16,
     wake: SimTime,
     line_time: u64,
-    /// Queues that hold something, in the order in which they may go.
-    turns: VecDeque<u16>,
     /// Queues that ever held something.
     queues: Vec<Queue>,
     /// By input and [`Buffer::place`]: the queue's number plus one.
@@ -145,7 +151,8 @@ impl Switch {
             waiting: 0,
             wake: SimTime::NEVER,
             line_time: link.transmitter.line_time_ps(),
-            turns: VecDeque::with_capacity(8),
+            first: NO_QUEUE,
+            last: NO_QUEUE,
             queues: Vec::with_capacity(8),
             queue_of: vec![0; queues],
             waiting_for: vec![0; buffers],
@@ -302,6 +309,8 @@ impl Switch {
         if *number == 0 {
             out.queues.push(Queue {
                 input,
+                after: NO_QUEUE,
+                place: place as u16,
                 buffer,
                 vc,
                 head: NIL,
@@ -311,13 +320,13 @@ impl Switch {
         }
         let number = *number - 1;
         let queue = &mut out.queues[number as usize];
+        let tail = std::mem::replace(&mut queue.tail, at);
         if queue.head == NIL {
             queue.head = at;
-            out.turns.push_back(number);
+            out.append_turn(number);
         } else {
-            self.slab[queue.tail as usize].next = at;
+            self.slab[tail as usize].next = at;
         }
-        queue.tail = at;
         let waiting_for = &mut out.waiting_for[place];
         *waiting_for += 1;
         *waiting_for == 1
@@ -337,11 +346,10 @@ impl Switch {
                 }
                 break;
             }
-            let Some(at) = pick(self.arbitration, &self.slab, out, closed) else {
+            let Some(turn) = out.pick(self.arbitration, &self.slab, closed) else {
                 break;
             };
-            let number = out.turns[at];
-            let queue = &mut out.queues[number as usize];
+            let queue = &mut out.queues[turn.queue as usize];
             let head = queue.head;
             let Waiting {
                 message,
@@ -351,19 +359,15 @@ impl Switch {
             let note = crossed(self.switching_ps, now.0 - arrived);
             match out.link.send(ctx, message, queue.vc, now, note) {
                 Ok(_) => {
-                    // The queue goes to the end of the turn, or away when it is empty.
-                    let _ = if at == 0 {
-                        out.turns.pop_front()
-                    } else {
-                        out.turns.remove(at)
-                    };
                     queue.head = *next;
-                    if *next != NIL {
-                        out.turns.push_back(number);
-                    }
-                    out.waiting -= 1;
-                    out.waiting_for[queue.buffer.place(self.vcs)] -= 1;
                     let (input, buffer) = (queue.input, Buffer::of(message.channel(), message.vc));
+                    out.waiting -= 1;
+                    out.waiting_for[queue.place as usize] -= 1;
+                    // The queue goes to the end of the turn, or away when it is empty.
+                    out.remove_turn(turn);
+                    if *next != NIL {
+                        out.append_turn(turn.queue);
+                    }
                     self.forwarded += 1;
                     self.slab[head as usize].next = self.free;
                     self.free = head;
@@ -390,25 +394,62 @@ fn crossed(switching_ps: u32, waited_ps: u64) -> impl FnOnce(&mut Message) {
     }
 }
 
-/// The turn that goes next, among those whose class and virtual channel may go.
-#[inline]
-fn pick(arbitration: Arbitration, slab: &[Waiting], out: &Output, closed: u128) -> Option<usize> {
-    let mut open = out.turns.iter().enumerate().filter_map(|(at, number)| {
-        let queue = &out.queues[*number as usize];
-        (closed >> queue.buffer.0 & 1 == 0).then_some((at, queue))
-    });
-    match arbitration {
-        Arbitration::RoundRobin => open.next().map(|(at, _)| at),
-        Arbitration::Age => open
-            .min_by_key(|(_, queue)| {
-                let head = &slab[queue.head as usize].message;
-                (head.issued_ps, head.source, head.tag)
-            })
-            .map(|(at, _)| at),
-    }
+/// A queue that may go, and the one whose turn is before it.
+#[derive(Clone, Copy)]
+struct Turn {
+    queue: u16,
+    before: u16,
 }
 
 impl Output {
+    /// The turn that goes next, among those whose class and virtual channel may go.
+    #[inline]
+    fn pick(&self, arbitration: Arbitration, slab: &[Waiting], closed: u128) -> Option<Turn> {
+        let mut before = NO_QUEUE;
+        let mut at = self.first;
+        let mut oldest = None;
+        while at != NO_QUEUE {
+            let queue = &self.queues[at as usize];
+            if closed >> queue.buffer.0 & 1 == 0 {
+                let turn = Turn { queue: at, before };
+                if arbitration == Arbitration::RoundRobin {
+                    return Some(turn);
+                }
+                let head = &slab[queue.head as usize].message;
+                let age = (head.issued_ps, head.source, head.tag);
+                if oldest.is_none_or(|(other, _)| age < other) {
+                    oldest = Some((age, turn));
+                }
+            }
+            (before, at) = (at, queue.after);
+        }
+        oldest.map(|(_, turn)| turn)
+    }
+
+    /// A queue's turn comes after all others.
+    #[inline]
+    fn append_turn(&mut self, number: u16) {
+        self.queues[number as usize].after = NO_QUEUE;
+        let last = std::mem::replace(&mut self.last, number);
+        match last {
+            NO_QUEUE => self.first = number,
+            last => self.queues[last as usize].after = number,
+        }
+    }
+
+    /// A queue has no turn any more.
+    #[inline]
+    fn remove_turn(&mut self, turn: Turn) {
+        let after = self.queues[turn.queue as usize].after;
+        match turn.before {
+            NO_QUEUE => self.first = after,
+            before => self.queues[before as usize].after = after,
+        }
+        if after == NO_QUEUE {
+            self.last = turn.before;
+        }
+    }
+
     /// How long a line sent now would roughly wait, in picoseconds: what the wire is promised,
     /// what waits here, and what waits (or is on its way) at the far end.
     fn congestion(&self, now: SimTime) -> u64 {

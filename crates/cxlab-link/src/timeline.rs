@@ -11,8 +11,8 @@ pub(crate) struct Timeline {
     free: u64,
     /// And in 2^-16 ps beyond them.
     fraction: u32,
-    /// While less than so much is promised (picoseconds), the next packet may join.
-    pub(crate) staging: u32,
+    /// While less than so much is promised (picoseconds, at least 1), the next packet may join.
+    staging: u32,
     /// Busy since measurement began, in picoseconds.
     busy: u64,
 }
@@ -22,7 +22,7 @@ impl Timeline {
         Timeline {
             free: 0,
             fraction: 0,
-            staging,
+            staging: staging.max(1),
             busy: 0,
         }
     }
@@ -43,6 +43,19 @@ impl Timeline {
     #[inline]
     pub(crate) fn free(&self) -> u64 {
         self.free
+    }
+
+    /// How far the wire is promised beyond `now`, in picoseconds.
+    #[inline(always)]
+    pub(crate) fn backlog(&self, now: u64) -> u64 {
+        self.free.saturating_sub(now)
+    }
+
+    /// Whether the next packet has to wait. One comparison, because nobody can predict whether the
+    /// wire is free before now.
+    #[inline(always)]
+    pub(crate) fn is_full(&self, now: u64) -> bool {
+        self.backlog(now) >= u64::from(self.staging)
     }
 
     /// Whole picoseconds after [`Timeline::free`] when so much more (2^-16 ps) has passed.

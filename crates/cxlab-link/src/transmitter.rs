@@ -176,9 +176,8 @@ impl Transmitter {
             flits.flush(&mut self.line, &mut self.errors, now.0)?;
             bytes = flits.io_bytes(bytes);
         }
-        let free = self.line.free();
-        if free > now.0 && free - now.0 >= u64::from(self.line.staging) {
-            return Err(SimTime(free));
+        if self.line.is_full(now.0) {
+            return Err(SimTime(self.line.free()));
         }
         self.line.idle_until(now.0);
         let start = self.line.free();
@@ -194,9 +193,8 @@ impl Transmitter {
 
     #[inline(always)]
     fn send_packet(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
-        let free = self.line.free();
-        if free > now && free - now >= u64::from(self.line.staging) {
-            return Err(SimTime(free));
+        if self.line.is_full(now) {
+            return Err(SimTime(self.line.free()));
         }
         self.line.idle_until(now);
         let start = self.line.free();
@@ -222,17 +220,14 @@ impl Transmitter {
     /// takes the next message while few enough are staged, whatever it is.
     #[inline]
     pub fn closed_until(&self, now: SimTime) -> Option<SimTime> {
-        let free = self.line.free();
-        if free <= now.0 || free - now.0 < u64::from(self.line.staging) {
-            return None;
-        }
-        self.flits.is_none().then_some(SimTime(free))
+        let closed = self.line.is_full(now.0) && self.flits.is_none();
+        closed.then_some(SimTime(self.line.free()))
     }
 
     /// How far the wire is promised beyond `now`, in picoseconds.
     #[inline]
     pub fn backlog_ps(&self, now: SimTime) -> u64 {
-        self.line.free().saturating_sub(now.0)
+        self.line.backlog(now.0)
     }
 
     /// Time a line with its header roughly takes, in picoseconds: for congestion estimates.
