@@ -23,6 +23,8 @@ pub struct AddressMap {
     windows: Vec<Window>,
     /// Size of each window when they are all equal, else 0.
     stride: u64,
+    /// Its logarithm when it is a power of two, which saves a division.
+    shift: Option<u32>,
     span: u64,
 }
 
@@ -42,6 +44,7 @@ impl AddressMap {
         AddressMap {
             windows,
             stride: if equal { first } else { 0 },
+            shift: (equal && first.is_power_of_two()).then(|| first.ilog2()),
             span,
         }
     }
@@ -62,9 +65,9 @@ impl AddressMap {
         if hpa.0 >= self.span {
             return None;
         }
-        let at = match self.windows.len() {
-            1 => 0,
-            _ => match hpa.0.checked_div(self.stride) {
+        let at = match self.shift {
+            Some(shift) => (hpa.0 >> shift) as usize,
+            None => match hpa.0.checked_div(self.stride) {
                 Some(at) => at as usize,
                 None => self.windows.partition_point(|window| window.base <= hpa) - 1,
             },

@@ -39,7 +39,7 @@ impl RootPorts {
     }
 
     /// Sends a message towards its destination, or keeps it until it can go.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
         let now = ctx.now();
         let port = self.towards(message.destination);

@@ -118,7 +118,7 @@ impl MemoryDevice {
         let ports = config.ports.into_iter().map(|link| Port {
             link,
             outbox: Outbox::default(),
-            leaving: VecDeque::with_capacity(limit.min(256) as usize),
+            leaving: VecDeque::new(),
         });
         MemoryDevice {
             controller: config.params.process_time.0 as u32,
@@ -130,7 +130,7 @@ impl MemoryDevice {
             free: Vec::new(),
             contexts: 0,
             limit,
-            waiting: VecDeque::with_capacity(256),
+            waiting: VecDeque::new(),
             medium_wake: SimTime::NEVER,
             done: Vec::with_capacity(16),
             stats: DeviceStats::default(),
@@ -174,19 +174,17 @@ impl MemoryDevice {
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let credited = self.ports[port as usize].link.receive(parcel);
-        if let Some(mut message) = parcel.message {
-            message.stages.device += self.controller;
-            message.hops += 1;
+        if let Some(message) = &parcel.message {
             self.stats.accepted += 1;
-            let request = Request {
-                message,
-                port,
-                since: ctx.now(),
-            };
-            if self.waiting.is_empty() && self.admit(ctx, &request) {
+            let now = ctx.now();
+            if self.waiting.is_empty() && self.admit(ctx, message, port, now) {
                 self.wake_medium(ctx);
             } else {
-                self.waiting.push_back(request);
+                self.waiting.push_back(Request {
+                    message: *message,
+                    port,
+                    since: now,
+                });
                 self.admit_waiting(ctx);
             }
         }
@@ -208,10 +206,11 @@ impl MemoryDevice {
         let mut done = std::mem::take(&mut self.done);
         self.backend.advance(ctx.now(), &mut done);
         for completion in done.drain(..) {
-            let mut request = self.requests[completion.id as usize];
+            let request = self.requests[completion.id as usize];
             self.free.push(completion.id);
-            request.message.stages.media += (ctx.now() - request.since).0;
-            self.answer(ctx, &request, ctx.now());
+            let now = ctx.now();
+            let media = (now - request.since).0;
+            self.answer(ctx, &request.message, request.port, 0, media, now);
         }
         self.done = done;
         self.admit_waiting(ctx);
@@ -220,7 +219,7 @@ impl MemoryDevice {
     /// Moves requests from the receive buffers into the medium, as far as it accepts them.
     fn admit_waiting(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(request) = self.waiting.front().copied() {
-            if !self.admit(ctx, &request) {
+            if !self.admit(ctx, &request.message, request.port, request.since) {
                 break;
             }
             self.waiting.pop_front();
@@ -228,17 +227,21 @@ impl MemoryDevice {
         self.wake_medium(ctx);
     }
 
-    /// Moves a request into the medium, if that accepts it.
+    /// Moves a request into the medium, if that accepts it, that came through `port` at `since`.
     #[inline]
-    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request) -> bool {
+    fn admit(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        port: u16,
+        since: SimTime,
+    ) -> bool {
         let now = ctx.now();
-        let write = request.message.channel() == Channel::M2sRwd;
+        let write = message.channel() == Channel::M2sRwd;
         if !self.has_context(ctx) || !self.backend.can_accept(now, write) {
             return false;
         }
-        let mut request = *request;
-        let message = &mut request.message;
-        self.ports[request.port as usize]
+        self.ports[port as usize]
             .link
             .release(ctx, Buffer::of(message.channel(), message.vc));
         let dpa = match self.decoder.and_then(|set| set.decode(message.hpa)) {
@@ -248,8 +251,7 @@ impl MemoryDevice {
                 message.hpa
             ),
         };
-        message.stages.queue += (now - request.since).0;
-        request.since = now;
+        let waited = (now - since).0;
         if write {
             self.stats.writes += 1;
         } else {
@@ -261,43 +263,49 @@ impl MemoryDevice {
             .last()
             .copied()
             .unwrap_or(self.requests.len() as u32);
-        match self.backend.enqueue(
-            now,
-            MemoryRequest {
-                id,
-                dpa,
-                lines: 1,
-                write,
-            },
-        ) {
-            Some(at) => {
-                request.message.stages.media += (at - now).0;
-                self.answer(ctx, &request, at);
-            }
-            None if self.free.pop().is_some() => self.requests[id as usize] = request,
-            None => self.requests.push(request),
+        let request = MemoryRequest {
+            id,
+            dpa,
+            lines: 1,
+            write,
+        };
+        match self.backend.enqueue(now, request) {
+            Some(at) => self.answer(ctx, message, port, waited, (at - now).0, at),
+            None => self.remember(id, message, port, waited, now),
         }
         true
+    }
+
+    /// Keeps a request until the medium is done with it.
+    fn remember(&mut self, id: u32, message: &Message, port: u16, waited: u64, now: SimTime) {
+        let mut request = Request {
+            message: *message,
+            port,
+            since: now,
+        };
+        request.message.stages.queue += waited;
+        if self.free.pop().is_some() {
+            self.requests[id as usize] = request;
+        } else {
+            self.requests.push(request);
+        }
     }
 
     /// Whether one more request may be inside; where answers that leave later are in the way, the
     /// device wakes when the first of them has left.
     #[inline]
     fn has_context(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
-        if self.contexts < self.limit {
-            return true;
-        }
         let mut first = SimTime::NEVER;
         for port in &mut self.ports {
-            while port
-                .leaving
-                .front()
-                .is_some_and(|leaves| *leaves <= ctx.now())
-            {
+            // Done each time, so that the list stays short and near.
+            while let Some(leaves) = port.leaving.front().copied() {
+                if leaves > ctx.now() {
+                    first = first.min(leaves);
+                    break;
+                }
                 port.leaving.pop_front();
                 self.contexts -= 1;
             }
-            first = first.min(port.leaving.front().copied().unwrap_or(SimTime::NEVER));
         }
         if self.contexts < self.limit {
             return true;
@@ -320,24 +328,47 @@ impl MemoryDevice {
         }
     }
 
-    /// The medium is done with a request at `ready`, now or later: its response goes to the link.
+    /// The medium is done at `ready`, now or later, with a request that waited for it and was in it
+    /// for so long, in picoseconds: its response goes to the link.
     #[inline]
-    fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request, ready: SimTime) {
-        let mut message = request.message;
-        message.opcode = if message.channel() == Channel::M2sRwd {
+    fn answer(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        request: &Message,
+        port: u16,
+        waited: u64,
+        media: u64,
+        ready: SimTime,
+    ) {
+        let opcode = if request.channel() == Channel::M2sRwd {
             Opcode::Cmp
         } else {
             Opcode::MemData
         };
-        std::mem::swap(&mut message.source, &mut message.destination);
-        message.vc = 0;
-        message.hops = 0;
+        let controller = self.controller;
+        let change = |message: &mut Message| {
+            message.opcode = opcode;
+            std::mem::swap(&mut message.source, &mut message.destination);
+            message.vc = 0;
+            message.hops = 0;
+            message.stages.device += controller;
+            message.stages.queue += waited;
+            message.stages.media += media;
+        };
         let now = ctx.now();
-        let port = &mut self.ports[request.port as usize];
-        let sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
-        let token = u32::from(request.port);
-        port.outbox
-            .offer(ctx, &mut port.link, token, message, ready, sent);
+        let token = u32::from(port);
+        let port = &mut self.ports[port as usize];
+        let mut sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
+        port.outbox.offer_answer(
+            ctx,
+            &mut port.link,
+            token,
+            request,
+            opcode.channel(),
+            ready,
+            change,
+            |leaves| sent(request, leaves),
+        );
     }
 
     /// Sends waiting responses, as far as link and credits allow.

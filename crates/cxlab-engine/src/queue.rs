@@ -8,6 +8,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use crate::prefetch::prefetch;
+
 /// Position of an event in the total order: its time in picoseconds, then the source component
 /// and the source's own sequence number packed into one word (24 and 40 bits).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -113,42 +115,41 @@ pub trait EventQueue<T: Copy + Default> {
     }
 }
 
-/// Width of a slot as a power of two of picoseconds: 64 ps, so that a slot of a small system holds
-/// one event.
-const SLOT_SHIFT: u32 = 6;
-/// Slots of the wheel (power of two). 8,192 slots of 64 ps reach 524 ns ahead, farther than a
-/// hop or a DRAM access.
-const SLOTS: usize = 8192;
-const WORDS: usize = SLOTS / 64;
 const NIL: u32 = u32::MAX;
 
 /// No slot.
 const NEVER: u64 = u64::MAX;
 
-/// An event's place in its slot's list. Kept apart from what the event carries, so that walking
-/// a list touches little memory.
+/// A pending event: its place in its slot's list, and what it carries. That of a CXL system fills
+/// two cache lines, of which the first is enough for walking the list.
 #[derive(Clone, Copy)]
-#[repr(align(32))]
-struct Link {
+#[repr(C, align(64))]
+struct Entry<T> {
     key: EventKey,
     target: Target,
     next: u32,
+    item: T,
 }
 
 /// The timing wheel.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
-    links: Vec<Link>,
-    items: Vec<T>,
+    entries: Vec<Entry<T>>,
     free: u32,
-    heads: Box<[u32; SLOTS]>,
-    occupied: [u64; WORDS],
+    /// Width of a slot as a power of two of picoseconds.
+    shift: u32,
+    /// By slot of the wheel, a power of two: the first event of its list.
+    heads: Box<[u32]>,
+    /// A bit for each slot that has events.
+    occupied: Box<[u64]>,
     /// The events of the active slot, sorted so that the next one is last.
     current: Vec<(EventKey, u32)>,
     /// Absolute number of the active slot.
     slot: u64,
     /// Absolute number of the first occupied slot behind the active one.
     next: u64,
+    /// The last event of that slot that was fetched ahead.
+    fetched: u32,
     overflow: BinaryHeap<Reverse<(EventKey, u32)>>,
     /// The slot of the first event of `overflow`.
     overflow_slot: u64,
@@ -156,15 +157,31 @@ pub struct WheelQueue<T> {
 
 impl<T> Default for WheelQueue<T> {
     fn default() -> Self {
+        WheelQueue::for_components(0)
+    }
+}
+
+impl<T> WheelQueue<T> {
+    /// A wheel for the events of so many components: in a small system a slot of 64 ps holds one
+    /// event. More components have more events, and get narrower slots, of which there are more: the
+    /// wheel always reaches 524 ns ahead, farther than a hop or a DRAM access.
+    pub fn for_components(count: usize) -> Self {
+        let shift = match count {
+            0..=64 => 6,
+            65..=512 => 5,
+            _ => 4,
+        };
+        let slots = 1 << (19 - shift);
         WheelQueue {
-            links: Vec::new(),
-            items: Vec::new(),
+            entries: Vec::new(),
             free: NIL,
-            heads: Box::new([NIL; SLOTS]),
-            occupied: [0; WORDS],
+            shift,
+            heads: vec![NIL; slots].into(),
+            occupied: vec![0; slots / 64].into(),
             current: Vec::new(),
             slot: 0,
             next: NEVER,
+            fetched: NIL,
             overflow: BinaryHeap::new(),
             overflow_slot: NEVER,
         }
@@ -172,15 +189,32 @@ impl<T> Default for WheelQueue<T> {
 }
 
 impl<T: Copy + Default> WheelQueue<T> {
+    /// The place of a slot in the wheel.
+    #[inline(always)]
+    fn index(&self, slot: u64) -> usize {
+        slot as usize & (self.heads.len() - 1)
+    }
+
+    /// The first event in the list of the first occupied slot behind the active one.
+    #[inline(always)]
+    fn next_head(&self) -> u32 {
+        match self.next {
+            NEVER => NIL,
+            slot => self.heads[self.index(slot)],
+        }
+    }
+
     /// The first occupied slot behind the active one becomes the active one.
     #[inline(always)]
     fn turn(&mut self) {
-        let index = self.next as usize & (SLOTS - 1);
+        let index = self.index(self.next);
         self.slot = self.next;
+        self.fetched = NIL;
         self.heads[index] = NIL;
         let (word, bit) = (index / 64, index % 64);
-        self.occupied[word] &= !(1 << bit);
-        let ahead = self.occupied[word] >> bit;
+        let bits = &mut self.occupied[word];
+        *bits &= !(1 << bit);
+        let ahead = *bits >> bit;
         self.next = if ahead != 0 {
             self.slot + u64::from(ahead.trailing_zeros())
         } else {
@@ -190,12 +224,13 @@ impl<T: Copy + Default> WheelQueue<T> {
 
     /// The first occupied slot whose bit lies behind that word of the active slot.
     fn occupied_after(&self, word: usize) -> u64 {
-        for step in 1..=WORDS {
-            let index = (word + step) % WORDS;
+        let words = self.occupied.len();
+        for step in 1..=words {
+            let index = (word + step) & (words - 1);
             let bits = self.occupied[index];
             if bits != 0 {
                 let index = (index * 64) as u64 + u64::from(bits.trailing_zeros());
-                return self.slot + (index.wrapping_sub(self.slot) & (SLOTS as u64 - 1));
+                return self.slot + self.index(index.wrapping_sub(self.slot)) as u64;
             }
         }
         NEVER
@@ -208,20 +243,16 @@ impl<T: Copy + Default> WheelQueue<T> {
         if self.next >= self.overflow_slot {
             return None;
         }
-        let at = self.heads[self.next as usize & (SLOTS - 1)];
-        let link = &mut self.links[at as usize];
-        let Link { key, target, next } = *link;
-        if next != NIL || key.time >= end {
+        let place = self.heads[self.index(self.next)];
+        let entry = &mut self.entries[place as usize];
+        let (key, target) = (entry.key, entry.target);
+        if entry.next != NIL || key.time >= end {
             return None;
         }
-        link.next = self.free;
-        self.free = at;
+        entry.next = self.free;
+        self.free = place;
         self.turn();
-        Some(Popped {
-            key,
-            target,
-            place: at,
-        })
+        Some(Popped { key, target, place })
     }
 
     /// Makes the earliest non-empty slot the active one. Returns false when nothing is pending.
@@ -233,12 +264,12 @@ impl<T: Copy + Default> WheelQueue<T> {
             return false;
         }
         if self.next == slot {
-            let mut at = self.heads[slot as usize & (SLOTS - 1)];
+            let mut at = self.next_head();
             self.turn();
             while at != NIL {
-                let link = &self.links[at as usize];
-                self.current.push((link.key, at));
-                at = link.next;
+                let entry = &self.entries[at as usize];
+                self.current.push((entry.key, at));
+                at = entry.next;
             }
         }
         if self.overflow_slot == slot {
@@ -254,8 +285,9 @@ impl<T: Copy + Default> WheelQueue<T> {
     fn activate_overflow(&mut self) {
         self.overflow_slot = NEVER;
         while let Some(Reverse((key, _))) = self.overflow.peek() {
-            if key.time >> SLOT_SHIFT != self.slot {
-                self.overflow_slot = key.time >> SLOT_SHIFT;
+            let slot = key.time >> self.shift;
+            if slot != self.slot {
+                self.overflow_slot = slot;
                 break;
             }
             if let Some(Reverse(entry)) = self.overflow.pop() {
@@ -267,7 +299,7 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// Puts an event where those go that lie in the active slot or beyond the horizon.
     #[inline(never)]
     fn push_elsewhere(&mut self, key: EventKey, at: u32) {
-        let slot = key.time >> SLOT_SHIFT;
+        let slot = key.time >> self.shift;
         if slot <= self.slot {
             let place = self.current.partition_point(|(other, _)| *other > key);
             self.current.insert(place, (key, at));
@@ -280,28 +312,34 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// Makes a place for one more event than ever before.
     #[cold]
     fn grow(&mut self) {
-        self.free = self.items.len() as u32;
-        self.links.push(Link {
+        self.free = self.entries.len() as u32;
+        self.entries.push(Entry {
             key: EventKey { time: 0, order: 0 },
             target: Target::port(0, 0),
             next: NIL,
+            item: T::default(),
         });
-        self.items.push(T::default());
     }
 
-    /// The event `ahead` places after the next one, if the active slot has it or it is the first
-    /// one behind: for fetching ahead.
+    /// The event `ahead` places after the next one, if the active slot has it: for fetching ahead.
     #[inline(always)]
     pub fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
-        let at = match self.current.len().checked_sub(1 + ahead) {
-            Some(place) => self.current[place].1,
-            None if ahead == 0 && self.next != NEVER => {
-                self.heads[self.next as usize & (SLOTS - 1)]
-            }
-            None => return None,
+        let place = self.current.len().checked_sub(1 + ahead)?;
+        let entry = &self.entries[self.current[place].1 as usize];
+        Some((entry.target, &entry.item))
+    }
+
+    /// Fetches ahead one more event of the slot behind the active one, and returns whom it is for:
+    /// walking its list at once would wait for each event in turn.
+    #[inline(always)]
+    pub fn fetch_behind(&mut self) -> Option<Target> {
+        self.fetched = match self.fetched {
+            NIL => self.next_head(),
+            at => self.entries[at as usize].next,
         };
-        let at = at as usize;
-        Some((self.links[at].target, &self.items[at]))
+        let entry = self.entries.get(self.fetched as usize)?;
+        prefetch(entry);
+        Some(entry.target)
     }
 }
 
@@ -336,20 +374,23 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
             self.grow();
         }
         let at = self.free;
-        let link = &mut self.links[at as usize];
-        self.free = link.next;
-        link.key = key;
-        link.target = target;
-        let slot = key.time >> SLOT_SHIFT;
-        if slot.wrapping_sub(self.slot + 1) < SLOTS as u64 - 1 {
-            let index = slot as usize & (SLOTS - 1);
-            link.next = std::mem::replace(&mut self.heads[index], at);
+        let slot = key.time >> self.shift;
+        let slots = self.heads.len();
+        let mut after = NIL;
+        if slot.wrapping_sub(self.slot + 1) < slots as u64 - 1 {
+            let index = slot as usize & (slots - 1);
+            after = std::mem::replace(&mut self.heads[index], at);
             self.occupied[index / 64] |= 1 << (index % 64);
             self.next = self.next.min(slot);
         } else {
             self.push_elsewhere(key, at);
         }
-        &mut self.items[at as usize]
+        let entry = &mut self.entries[at as usize];
+        self.free = entry.next;
+        entry.key = key;
+        entry.target = target;
+        entry.next = after;
+        &mut entry.item
     }
 
     #[inline(always)]
@@ -362,24 +403,21 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
                 return None;
             }
         }
-        let (key, at) = *self.current.last()?;
+        let (key, place) = *self.current.last()?;
         if key.time >= end {
             return None;
         }
         self.current.pop();
-        let link = &mut self.links[at as usize];
-        link.next = self.free;
-        self.free = at;
-        Some(Popped {
-            key,
-            target: link.target,
-            place: at,
-        })
+        let entry = &mut self.entries[place as usize];
+        entry.next = self.free;
+        self.free = place;
+        let target = entry.target;
+        Some(Popped { key, target, place })
     }
 
     #[inline(always)]
     fn carried(&self, popped: Popped) -> &T {
-        &self.items[popped.place as usize]
+        &self.entries[popped.place as usize].item
     }
 
     #[inline]
@@ -395,9 +433,9 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
         let mut at = self.free;
         while at != NIL {
             free += 1;
-            at = self.links[at as usize].next;
+            at = self.entries[at as usize].next;
         }
-        self.items.len() - free
+        self.entries.len() - free
     }
 }
 
@@ -466,11 +504,13 @@ mod tests {
         /// bounded by arbitrary ends come out exactly as from the heap.
         #[test]
         fn the_wheel_pops_exactly_what_the_heap_pops(
+            components in prop::sample::select(vec![1usize, 100, 1000]),
             steps in prop::collection::vec((0u8..4, 0u64..3_000_000, 0u64..4), 1..400)
         ) {
-            let mut wheel = WheelQueue::<u64>::default();
+            let mut wheel = WheelQueue::<u64>::for_components(components);
             let mut heap = HeapQueue::<u64>::default();
             let pop = |wheel: &mut WheelQueue<u64>, heap: &mut HeapQueue<u64>, end: u64| {
+                wheel.fetch_behind();
                 let (a, b) = (wheel.pop_before(end), heap.pop_before(end));
                 let a = a.map(|one| (one.key, one.target, *wheel.carried(one)));
                 let b = b.map(|one| (one.key, one.target, *heap.carried(one)));

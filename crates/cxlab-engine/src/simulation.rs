@@ -230,7 +230,7 @@ impl<C: Component> Simulation<C> {
             .map(|part| Part {
                 cells: Vec::with_capacity(sizes[part] as usize),
                 lane: Lane {
-                    queue: WheelQueue::default(),
+                    queue: WheelQueue::for_components(sizes[part] as usize),
                     outboxes: (0..division.parts).map(|_| Vec::new()).collect(),
                     partition: part as u16,
                     work: 0,
@@ -395,22 +395,21 @@ impl<C: Component> Part<C> {
     /// next. What the next events will touch is asked for in the order in which each leads to the
     /// next: the event, its component, and what the component will look at.
     #[inline(always)]
-    fn fetch_ahead(&self) {
-        let queue = &self.lane.queue;
+    fn fetch_ahead(&mut self) {
+        let queue = &mut self.lane.queue;
+        let behind = queue.fetch_behind();
         let Some((next, carried)) = queue.upcoming(0) else {
-            return;
-        };
-        let cell = &self.cells[next.component()];
-        let Some((second, _)) = queue.upcoming(1) else {
-            prefetch(carried);
-            prefetch(&cell.account);
+            if let Some(target) = behind {
+                prefetch(&self.cells[target.component()].account);
+            }
             return;
         };
         if !next.is_wake() {
+            let cell = &self.cells[next.component()];
             cell.component.fetch(next.at as u16, carried);
         }
-        prefetch(&self.cells[second.component()]);
-        if let Some((_, carried)) = queue.upcoming(3) {
+        if let Some((second, carried)) = queue.upcoming(1) {
+            prefetch(&self.cells[second.component()]);
             prefetch(carried);
         }
     }

@@ -171,10 +171,9 @@ impl Requester {
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
-        if let Some(mut message) = parcel.message {
-            message.hops += 1;
+        if let Some(message) = &parcel.message {
             link.release(ctx, Buffer::of(message.channel(), message.vc));
-            self.complete(ctx, &message);
+            self.complete(ctx, message);
         }
         if credited {
             self.roots.pump(ctx, port);
@@ -328,7 +327,7 @@ impl Requester {
             "latency stages sum to the latency"
         );
         let device = message.source.0 - self.first_device;
-        self.log(ctx, slot, stages, message.hops, device, false);
+        self.log(ctx, slot, stages, message.hops + 1, device, false);
     }
 
     fn log(

@@ -51,7 +51,7 @@ impl Outbox {
     /// wait is noted in its stages. When the link alone is missing, the owner is woken with
     /// `token` and calls [`Outbox::wake`]; when credits are missing, it calls [`Outbox::pump`]
     /// on their arrival. `sent` is told of each message that goes, and when it leaves.
-    #[inline]
+    #[inline(always)]
     pub fn offer(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -68,15 +68,58 @@ impl Outbox {
         }
         match port.send(ctx, &message, message.vc, ready, |_| {}) {
             Ok(leaves) => sent(&message, leaves),
-            Err(why) => {
-                self.keep(message, ready);
-                if let Blocked::Until(time) = why {
-                    self.wake_at(ctx, token, time);
-                }
-            }
+            Err(why) => self.keep_blocked(ctx, token, message, ready, why),
         }
     }
 
+    /// Sends the answer that `change` makes of a request, as [`Outbox::offer`] does. It is changed
+    /// where it lies in the end: a copy of what was just written would wait for the writes.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "as `offer`, and what changes")]
+    pub fn offer_answer(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        port: &mut LinkPort,
+        token: u32,
+        request: &Message,
+        channel: Channel,
+        ready: SimTime,
+        change: impl Fn(&mut Message),
+        mut sent: impl FnMut(SimTime),
+    ) {
+        let answer = || {
+            let mut answer = *request;
+            change(&mut answer);
+            answer
+        };
+        if self.len > 0 {
+            self.keep(answer(), ready);
+            self.pump_waiting(ctx, port, token, |_, leaves| sent(leaves));
+            return;
+        }
+        match port.send_as(ctx, request, channel, 0, ready, &change) {
+            Ok(leaves) => sent(leaves),
+            Err(why) => self.keep_blocked(ctx, token, answer(), ready, why),
+        }
+    }
+
+    /// Keeps a message that cannot go now.
+    #[inline(never)]
+    fn keep_blocked(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        token: u32,
+        message: Message,
+        ready: SimTime,
+        why: Blocked,
+    ) {
+        self.keep(message, ready);
+        if let Blocked::Until(time) = why {
+            self.wake_at(ctx, token, time);
+        }
+    }
+
+    #[inline(never)]
     fn keep(&mut self, message: Message, ready: SimTime) {
         let class = message.channel().queue().index();
         self.queues[class].push_back(Waiting { message, ready });

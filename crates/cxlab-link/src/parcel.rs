@@ -26,9 +26,8 @@ impl Credits {
     }
 }
 
-/// The payload of every event between components of a CXL system. 96 bytes, in two cache lines.
+/// The payload of every event between components of a CXL system.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[repr(align(32))]
 pub struct Parcel {
     /// The message, if this is not a credit return alone.
     pub message: Option<Message>,

@@ -80,7 +80,23 @@ impl LinkPort {
         at: SimTime,
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        let channel = message.channel();
+        self.send_as(ctx, message, message.channel(), vc, at, note)
+    }
+
+    /// The same where `note` changes the message into one that travels in `channel`.
+    ///
+    /// # Errors
+    /// As [`LinkPort::send`].
+    #[inline(always)]
+    pub fn send_as(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        channel: Channel,
+        vc: u8,
+        at: SimTime,
+        note: impl FnOnce(&mut Message),
+    ) -> Result<SimTime, Blocked> {
         let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
             return Err(Blocked::Credits);
         };

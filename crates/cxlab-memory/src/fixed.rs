@@ -83,7 +83,7 @@ impl Medium for FixedParams {
             capacity: self.queue as usize,
             in_order: self.bank_cycle.0 == 0
                 && self.write_latency.is_none_or(|write| write == self.latency),
-            pending: VecDeque::with_capacity(self.queue as usize),
+            pending: VecDeque::new(),
         })
     }
 
