@@ -118,7 +118,8 @@ impl Transmitter {
         }
     }
 
-    /// Sends a message of class `channel`, if it can go at `now`.
+    /// Sends a message of class `channel`, if it can go at `now`. `payload` tells the bytes that a
+    /// packet of CXL.io carries.
     ///
     /// # Errors
     /// Until when it cannot; nothing has changed then.
@@ -127,10 +128,13 @@ impl Transmitter {
         &mut self,
         now: SimTime,
         channel: Channel,
-        message: &Message,
+        payload: impl FnOnce() -> u64,
     ) -> Result<Departure, SimTime> {
-        if !self.plain || channel.is_io() {
-            return self.send_otherwise(now, channel, message);
+        if channel.is_io() {
+            return self.send_io(now, payload());
+        }
+        if !self.plain {
+            return self.send_class(now, channel);
         }
         let class = usize::from(channel.carries_data());
         let departure = self.send_packet(now.0, class)?;
@@ -138,22 +142,8 @@ impl Transmitter {
         Ok(departure)
     }
 
-    /// Sends what is not a plain packet: one of CXL.io, in a flit, or where errors are injected.
-    #[inline(never)]
-    fn send_otherwise(
-        &mut self,
-        now: SimTime,
-        channel: Channel,
-        message: &Message,
-    ) -> Result<Departure, SimTime> {
-        if channel.is_io() {
-            self.send_io(now, message.payload())
-        } else {
-            self.send_class(now, channel)
-        }
-    }
-
     /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors.
+    #[inline(never)]
     fn send_class(&mut self, now: SimTime, channel: Channel) -> Result<Departure, SimTime> {
         let class = usize::from(channel.carries_data());
         let departure = if let Some(flits) = &mut self.flits {
@@ -170,7 +160,8 @@ impl Transmitter {
     ///
     /// # Errors
     /// Until when it cannot go; nothing has changed then.
-    pub(crate) fn send_io(&mut self, now: SimTime, payload: u64) -> Result<Departure, SimTime> {
+    #[inline(never)]
+    fn send_io(&mut self, now: SimTime, payload: u64) -> Result<Departure, SimTime> {
         let mut bytes = Message::TLP_OVERHEAD + payload;
         if let Some(flits) = &mut self.flits {
             flits.flush(&mut self.line, &mut self.errors, now.0)?;
