@@ -1,6 +1,6 @@
 //! The event queue in the hold model (pop one, push one a little later) against a binary heap.
 
-use cxlab_engine::queue::{EventKey, EventQueue, HeapQueue, WheelQueue};
+use cxlab_engine::queue::{EventKey, EventQueue, HeapQueue, Target, WheelQueue};
 use cxlab_engine::rng::StreamRng;
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -18,16 +18,16 @@ fn hold<Q: EventQueue<Item> + Default>(bencher: Bencher, pending: u64) {
         order += 1;
         // A hop on a PCIe link: 50 to 114 ns ahead.
         let time = now + 50_000 + rng.below(64_000);
-        queue.push(EventKey { time, order }, [order; 10]);
+        *queue.push(EventKey { time, order }, Target::port(0, 0)) = [order; 10];
     };
     for _ in 0..pending {
         push(&mut queue, &mut rng, 0);
     }
     bencher.counter(ItemsCount::new(EVENTS)).bench_local(|| {
         for _ in 0..EVENTS {
-            if let Some((key, item)) = queue.pop_before(u64::MAX) {
-                divan::black_box(item);
-                push(&mut queue, &mut rng, key.time);
+            if let Some(event) = queue.pop_before(u64::MAX) {
+                divan::black_box(*queue.carried(event));
+                push(&mut queue, &mut rng, event.key.time);
             }
         }
     });
