@@ -241,22 +241,32 @@ impl FlowControl {
         }
     }
 
-    /// What is known of a buffer that the link has.
+    /// What is known of a buffer, if the link has it.
     #[inline(always)]
-    fn state(&mut self, buffer: Buffer) -> &mut BufferState {
+    fn find(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
         match buffer.index() {
-            class @ 0..ROW => &mut self.first[class],
-            number => self.far(number),
+            class @ 0..ROW => Some(&mut self.first[class]),
+            number => self.find_far(number),
         }
     }
 
     /// The same of a buffer beyond the first row.
     #[inline(never)]
-    fn far(&mut self, number: usize) -> &mut BufferState {
+    fn find_far(&mut self, number: usize) -> Option<&mut BufferState> {
         let (row, class) = (number / ROW, number % ROW);
-        match row {
-            0..MAX_VCS => &mut self.more[row - 1][class],
-            _ => &mut self.rest[row - MAX_VCS][class],
+        let row = match row {
+            0..MAX_VCS => self.more.get_mut(row - 1),
+            _ => self.rest.get_mut(row - MAX_VCS),
+        };
+        row.map(|row| &mut row[class])
+    }
+
+    /// What is known of a buffer that the link has.
+    #[inline(always)]
+    fn state(&mut self, buffer: Buffer) -> &mut BufferState {
+        match self.find(buffer) {
+            Some(state) => state,
+            None => unreachable!("the link has no such buffer"),
         }
     }
 
@@ -297,8 +307,7 @@ impl FlowControl {
     /// A buffer of the link, if a credit for it is at hand.
     #[inline(always)]
     pub(crate) fn with_credit(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
-        let state = self.state(buffer);
-        (state.credits > 0).then_some(state)
+        self.find(buffer).filter(|state| state.credits > 0)
     }
 
     /// A message was sent.
