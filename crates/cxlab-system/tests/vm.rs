@@ -92,6 +92,18 @@ fn a_guest_that_is_not_built_and_versions_that_were_never_tried_are_refused() {
     );
 }
 
+#[test]
+fn windows_that_are_too_large_for_the_version_are_refused_before_anything_starts() {
+    let Some(dir) = guest() else { return };
+    let folder = Folder::new("vm-large");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let set = "devices[0].capacity=\"1024 GiB\"";
+    let output = cxlab(&[
+        &"vm", &"run", &scenario, &"--set", &set, &"--dir", &dir, &"--", &"chase",
+    ]);
+    refused(&output, &["GiB of CXL memory", "allowed: 64 GiB"]);
+}
+
 /// The folder with a guest, built once; `None` after a line that says why there is none.
 fn guest() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();

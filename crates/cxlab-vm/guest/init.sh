@@ -12,7 +12,8 @@ mount -t tmpfs tmp /tmp
 mount -t tmpfs shm /dev/shm
 stty -F /dev/ttyS0 -onlcr -echo 2>/dev/null
 say() { echo "@cxlab $*"; }
-fail() { say "failed $*"; poweroff -f; }
+# Also where the output of a function is taken.
+fail() { say "failed $*" > /dev/ttyS0; poweroff -f; sleep 60; }
 uptime() { cut -d ' ' -f 1 /proc/uptime; }
 say up "$(uptime)"
 
@@ -37,9 +38,10 @@ endpoint_decoder() { # MEMORY: a decoder of its endpoint
 region_persistent() { # ROOT GRANULARITY MEMORIES: the region's name
     root=$1 granularity=$2
     shift 2
-    made=$(cxl create-region -m -d "$root" -w $# -g "$granularity" -t pmem "$@" 2>&1) ||
-        fail "cxl create-region: $made"
-    echo "$made" | sed -n 's/.*"region":"\([^"]*\)".*/\1/p'
+    made=$(cxl create-region -m -d "$root" -w $# -g "$granularity" -t pmem "$@" 2>&1)
+    region=$(echo "$made" | sed -n 's/.*"region":"\([^"]*\)".*/\1/p')
+    [ -n "$region" ] || fail "cxl create-region:" $made
+    echo "$region"
 }
 region_volatile() { # ROOT GRANULARITY SIZE MEMORIES: likewise, by sysfs
     root=$1 granularity=$2 size=$3

@@ -24,6 +24,15 @@ impl Version {
         }
     }
 
+    /// Largest window that was seen to work, in bytes: on 7.2 the kernel finds no room for a region
+    /// of 8 GiB.
+    pub fn most_window(self) -> u64 {
+        match self {
+            Version::V7 => 4 << 30,
+            Version::V10 => crate::machine::MOST_CXL,
+        }
+    }
+
     /// Of its interface for plugins.
     pub fn plugin_api(self) -> u32 {
         match self {

@@ -131,6 +131,16 @@ impl Ready<'_> {
     fn run(&self, host: usize, memory: PlanMemory) -> Result<(), Failure> {
         let args = self.args;
         let machine = machine(self.plan, host, args.cpus)?;
+        let most = self.version.most_window();
+        if let Some(window) = machine.windows.iter().find(|window| window.size() > most) {
+            return Err(Failure::mistake(format!(
+                "`{}`: found {} GiB in one window; allowed with this QEMU: {} GiB (smaller, for \
+                 instance with --set devices[0].capacity='\"4 GiB\"', or QEMU 10.0)",
+                window.name(),
+                window.size() >> 30,
+                most >> 30
+            )));
+        }
         let bindings = bindings(&machine, &args.memory)?;
         let own = archive(args, &machine, self.version, &bindings)?;
         let initrd = self.dir.join("initrd");
