@@ -8,6 +8,7 @@ mod io;
 mod lanes;
 mod ledger;
 mod root_ports;
+mod slab;
 mod stats;
 
 pub use access::{Access, AccessKind, Answer, Turn};
@@ -20,6 +21,7 @@ pub use io::{
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;
 pub use root_ports::RootPorts;
+pub use slab::Slab;
 pub use stats::{
     CACHE, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages,
     stages_of,

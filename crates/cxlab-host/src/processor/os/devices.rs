@@ -59,17 +59,16 @@ impl Processor {
     /// A device has forgotten translations.
     fn invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let Some(os) = &self.os else { return };
-        match os.tasks.get(tag as usize).map(|task| &task.about) {
+        match os.tasks.get(tag).map(|task| &task.about) {
             Some(About::Page { .. }) => self.page_event(ctx, tag, Event::Invalidated, None),
             Some(About::Release(..)) => self.waited(ctx, tag),
-            Some(About::Free) | None => {}
+            None => {}
         }
     }
 
     fn translation_request(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let Some(os) = &mut self.os else { return };
-        let busy = os.device_walks.len() - os.free_device_walks.len();
-        if busy >= os.params.iommu.walkers as usize {
+        if os.device_walks.len() >= os.params.iommu.walkers as usize {
             os.asked.push_back(*message);
             return;
         }
@@ -94,16 +93,7 @@ impl Processor {
             at: 0,
             begun: ctx.now().0,
         };
-        let id = match os.free_device_walks.pop() {
-            Some(id) => {
-                os.device_walks[id as usize] = walk;
-                id
-            }
-            None => {
-                os.device_walks.push(walk);
-                os.device_walks.len() as u32 - 1
-            }
-        };
+        let id = os.device_walks.insert(walk);
         os.stats.translation_reads += walked.reads().len() as u64;
         let overhead = match walked.reads().is_empty() {
             true => os.params.iommu.overhead,
@@ -116,7 +106,9 @@ impl Processor {
     /// The next read of a walk for a device, or its answer.
     pub(in super::super) fn device_walk_on(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let walk = &mut os.device_walks[id as usize];
+        let Some(walk) = os.device_walks.get_mut(id) else {
+            return;
+        };
         let reads = walk.walked.reads();
         if usize::from(walk.at) == reads.len() {
             self.translation_completed(ctx, id);
@@ -136,7 +128,9 @@ impl Processor {
     /// A read of a walk for a device has been answered.
     pub(in super::super) fn device_walk_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &self.os else { return };
-        let walk = &os.device_walks[txn.tag as usize];
+        let Some(walk) = os.device_walks.get(txn.tag) else {
+            return;
+        };
         let last = usize::from(walk.at) == walk.walked.reads().len();
         let time = match last {
             true => Picos(os.params.iommu.overhead.0 / 2),
@@ -147,13 +141,15 @@ impl Processor {
 
     fn translation_completed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let DeviceWalk {
+        let Some(DeviceWalk {
             message,
             walked,
             begun,
             ..
-        } = os.device_walks[id as usize];
-        os.free_device_walks.push(id);
+        }) = os.device_walks.remove(id)
+        else {
+            return;
+        };
         os.stats.translations += 1;
         os.stats.translation.record(since(begun, ctx.now().0));
         let waiting = os.asked.pop_front();

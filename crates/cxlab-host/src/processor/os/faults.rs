@@ -23,8 +23,6 @@ pub(super) enum Holder {
 
 /// What a task is about.
 pub(super) enum About {
-    /// Nothing: its place is free.
-    Free,
     /// A page that is touched for the first time, or moves.
     Page {
         page: Page,
@@ -41,7 +39,7 @@ pub(super) enum About {
         moving: Option<Moving>,
     },
     /// Pages that were unmapped by an operation, until no translation of them is left.
-    Release(Option<Released>, u32),
+    Release(Released, u32),
 }
 
 /// Something under way for a page or some pages.
@@ -54,40 +52,35 @@ pub(in super::super) struct Task {
 
 impl Os {
     pub(super) fn open_task(&mut self, about: About, now: u64) -> u32 {
-        let task = Task {
+        self.tasks.insert(Task {
             about,
             waits: 0,
             begun: now,
-        };
-        match self.free_tasks.pop() {
-            Some(id) => {
-                self.tasks[id as usize] = task;
-                id
-            }
-            None => {
-                self.tasks.push(task);
-                self.tasks.len() as u32 - 1
-            }
-        }
+        })
     }
 
     /// The task about a page that has any address of this one.
     pub(super) fn task_of(&self, page: Page) -> Option<u32> {
         let scope = Scope::page(page);
-        let about = |task: &Task| match &task.about {
+        let about = |(_, task): &(u32, &Task)| match &task.about {
             About::Page { page, .. } => scope.concerns(*page),
-            _ => false,
+            About::Release(..) => false,
         };
-        self.tasks.iter().position(about).map(|id| id as u32)
+        self.tasks.iter().find(about).map(|(id, _)| id)
     }
 
     /// Whether a page has a frame that is not zeroed yet.
     pub(super) fn is_being_zeroed(&self, page: Page) -> bool {
         let scope = Scope::page(page);
-        self.tasks.iter().any(|task| match &task.about {
+        self.tasks.iter().any(|(_, task)| match &task.about {
             About::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
-            _ => false,
+            About::Release(..) => false,
         })
+    }
+
+    /// What a task is about.
+    pub(super) fn about(&mut self, id: u32) -> Option<&mut About> {
+        Some(&mut self.tasks.get_mut(id)?.about)
     }
 
     fn fail(&mut self, error: SpaceError) {
@@ -137,7 +130,7 @@ impl Processor {
         holder: Option<Holder>,
     ) {
         let Some(os) = &mut self.os else { return };
-        let About::Page { state, .. } = &mut os.tasks[id as usize].about else {
+        let Some(About::Page { state, .. }) = os.about(id) else {
             return;
         };
         let Some((row, next)) = step(*state, event) else {
@@ -148,11 +141,11 @@ impl Processor {
             self.page_action(ctx, id, *action, holder);
         }
         let Some(os) = &mut self.os else { return };
-        let settled = match &os.tasks[id as usize].about {
+        let settled = |about: &mut About| match about {
             About::Page { state, .. } => state.phase == Phase::Stable,
-            _ => false,
+            About::Release(..) => false,
         };
-        if settled {
+        if os.about(id).is_some_and(settled) {
             self.settle_page(ctx, id);
         }
     }
@@ -165,7 +158,7 @@ impl Processor {
         holder: Option<Holder>,
     ) {
         let Some(os) = &mut self.os else { return };
-        let About::Page { page, held, .. } = &mut os.tasks[id as usize].about else {
+        let Some(About::Page { page, held, .. }) = os.about(id) else {
             return;
         };
         let page = *page;
@@ -198,7 +191,7 @@ impl Processor {
             Action::Suspend => self.suspend(id),
             Action::FlushIommu => self.shoot_down_page(ctx, id, page),
             Action::Copy => self.waited(ctx, id),
-            Action::Install => self.install(ctx, id),
+            Action::Install => self.install(id),
         }
     }
 
@@ -214,10 +207,10 @@ impl Processor {
 
     /// The time of a fault has passed, or that of an interrupt of the cores.
     pub(in super::super) fn task_wakes(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let Some(os) = &self.os else { return };
+        let Some(os) = &mut self.os else { return };
         let faulting = matches!(
-            &os.tasks[id as usize].about,
-            About::Page { state, .. } if state.phase == Phase::Faulting
+            os.about(id),
+            Some(About::Page { state, .. }) if state.phase == Phase::Faulting
         );
         match faulting {
             true => self.handle_fault(ctx, id),
@@ -227,14 +220,18 @@ impl Processor {
 
     fn handle_fault(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let About::Page {
-            page,
-            touch: (at, need),
-            device,
-            zeroing,
-            held,
+        let Some(Task {
+            about:
+                About::Page {
+                    page,
+                    touch: (at, need),
+                    device,
+                    zeroing,
+                    held,
+                    ..
+                },
             ..
-        } = &mut os.tasks[id as usize].about
+        }) = os.tasks.get_mut(id)
         else {
             return;
         };
@@ -275,7 +272,7 @@ impl Processor {
     /// A frame has been zeroed or copied.
     pub(super) fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let About::Page { zeroing, .. } = &mut os.tasks[id as usize].about else {
+        let Some(About::Page { zeroing, .. }) = os.about(id) else {
             return;
         };
         let event = match std::mem::take(zeroing) {
@@ -289,19 +286,21 @@ impl Processor {
     /// Nothing is under way for a page any more.
     fn settle_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let task = &mut os.tasks[id as usize];
-        let about = std::mem::replace(&mut task.about, About::Free);
-        let took = since(task.begun, ctx.now().0);
-        os.free_tasks.push(id);
-        let About::Page {
-            wanted,
-            moving,
-            device,
+        let Some(Task {
+            about:
+                About::Page {
+                    wanted,
+                    moving,
+                    device,
+                    ..
+                },
+            begun,
             ..
-        } = about
+        }) = os.tasks.remove(id)
         else {
             return;
         };
+        let took = since(begun, ctx.now().0);
         match (wanted, device) {
             (Some(wanted), _) => {
                 let done = moving.is_some();

@@ -43,16 +43,7 @@ impl Processor {
             next: 0,
             open: 0,
         };
-        let id = match os.free_jobs.pop() {
-            Some(id) => {
-                os.jobs[id as usize] = job;
-                id
-            }
-            None => {
-                os.jobs.push(job);
-                os.jobs.len() as u32 - 1
-            }
-        };
+        let id = os.jobs.insert(job);
         self.fill_on(ctx, id);
     }
 
@@ -61,7 +52,9 @@ impl Processor {
         loop {
             let Some(os) = &mut self.os else { return };
             let most = u64::from(os.params.copy_lines);
-            let job = &mut os.jobs[id as usize];
+            let Some(job) = os.jobs.get_mut(id) else {
+                return;
+            };
             if job.open == most || job.next == job.lines {
                 return;
             }
@@ -86,18 +79,21 @@ impl Processor {
         self.arrive(ctx, txn);
     }
 
+    /// The page that a line is of.
+    fn job(&self, txn: &Txn) -> Option<Job> {
+        self.os.as_ref()?.jobs.get(txn.tag).copied()
+    }
+
     /// A line that is copied has been read: it is written next.
     pub(in super::super) fn page_read(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
-        let Some(os) = &self.os else { return };
-        let job = os.jobs[txn.tag as usize];
+        let Some(job) = self.job(txn) else { return };
         let offset = txn.line.0 - job.from.unwrap_or(0);
         self.page_line(ctx, txn.tag, What::PageWrite, job.to + offset);
     }
 
     /// A line of the page takes its value.
     pub(in super::super) fn page_write(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
-        let Some(os) = &self.os else { return };
-        let job = os.jobs[txn.tag as usize];
+        let Some(job) = self.job(txn) else { return };
         let to = Hpa(txn.line.0 * LINE_BYTES);
         match job.from {
             Some(from) => {
@@ -113,14 +109,16 @@ impl Processor {
     /// A line of the page is done.
     pub(in super::super) fn page_written(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn) {
         let Some(os) = &mut self.os else { return };
-        let job = &mut os.jobs[txn.tag as usize];
+        let Some(job) = os.jobs.get_mut(txn.tag) else {
+            return;
+        };
         job.open -= 1;
         if job.open > 0 || job.next < job.lines {
             self.fill_on(ctx, txn.tag);
             return;
         }
         let task = job.task;
-        os.free_jobs.push(txn.tag);
+        os.jobs.remove(txn.tag);
         self.filled(ctx, task);
     }
 }

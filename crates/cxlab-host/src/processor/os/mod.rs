@@ -19,7 +19,7 @@ mod walks;
 
 use std::collections::VecDeque;
 
-use cxlab_agent::Access as LineAccess;
+use cxlab_agent::{Access as LineAccess, Slab};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::rng::StreamRng;
@@ -138,14 +138,11 @@ pub(super) struct Os {
     epochs: Epochs,
     walks: Vec<Walk>,
     free_walks: Vec<u32>,
-    device_walks: Vec<DeviceWalk>,
-    free_device_walks: Vec<u32>,
+    device_walks: Slab<DeviceWalk>,
     /// Requests of devices that found every walker busy.
     asked: VecDeque<Message>,
-    tasks: Vec<Task>,
-    free_tasks: Vec<u32>,
-    jobs: Vec<Job>,
-    free_jobs: Vec<u32>,
+    tasks: Slab<Task>,
+    jobs: Slab<Job>,
     /// Pages on their way by the migration policy.
     moves: u32,
     /// Ranges that could not be unmapped because of a page on its way: operation, address, bytes.
@@ -232,13 +229,10 @@ impl Os {
             epochs: Epochs::default(),
             walks: Vec::new(),
             free_walks: Vec::new(),
-            device_walks: Vec::new(),
-            free_device_walks: Vec::new(),
+            device_walks: Slab::default(),
             asked: VecDeque::new(),
-            tasks: Vec::new(),
-            free_tasks: Vec::new(),
-            jobs: Vec::new(),
-            free_jobs: Vec::new(),
+            tasks: Slab::default(),
+            jobs: Slab::default(),
             moves: 0,
             unmaps: Vec::new(),
             activity: 0,
@@ -298,11 +292,8 @@ impl Os {
 
     /// Walks, faults and moves under way.
     pub(super) fn in_flight(&self) -> u64 {
-        let open = |all: usize, free: &Vec<u32>| (all - free.len()) as u64;
-        open(self.walks.len(), &self.free_walks)
-            + open(self.device_walks.len(), &self.free_device_walks)
-            + open(self.tasks.len(), &self.free_tasks)
-            + self.unmaps.len() as u64
+        let walks = self.walks.len() - self.free_walks.len() + self.device_walks.len();
+        (walks + self.tasks.len() + self.unmaps.len()) as u64
     }
 
     /// Measurement begins.

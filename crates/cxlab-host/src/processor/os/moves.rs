@@ -11,7 +11,7 @@ use cxlab_os::tlb::Scope;
 use cxlab_os::{Access, NodeId, NodeSet, Page, VirtAddr};
 
 use super::super::{OP, Processor, SCAN, TASK};
-use super::faults::About;
+use super::faults::{About, Task};
 use super::{Os, PROCESS};
 
 /// What memory is handed out in.
@@ -48,7 +48,9 @@ impl Processor {
         let Some(os) = &mut self.os else { return };
         os.forget(scope);
         let idle = os.epochs.invalidate(id);
-        os.tasks[id as usize].waits += 1 + u32::from(!idle);
+        if let Some(task) = os.tasks.get_mut(id) {
+            task.waits += 1 + u32::from(!idle);
+        }
         ctx.wake_at(SimTime(ctx.now().0 + time), TASK | id);
         // Who spins on an old frame looks for the new one.
         let spins = |at: u64| match scope {
@@ -73,7 +75,9 @@ impl Processor {
     /// The same for the page of a move, which also waits for the table to have it copied.
     pub(super) fn shoot_down_page(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, page: Page) {
         let Some(os) = &mut self.os else { return };
-        os.tasks[id as usize].waits += 1;
+        if let Some(task) = os.tasks.get_mut(id) {
+            task.waits += 1;
+        }
         let time = os.params.shootdown_time.0 + os.params.move_time.0;
         self.shoot_down(ctx, id, Scope::page(page), time);
     }
@@ -88,43 +92,50 @@ impl Processor {
     /// Something that a task waits for has come.
     pub(super) fn waited(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Some(os) = &mut self.os else { return };
-        let task = &mut os.tasks[id as usize];
+        let Some(task) = os.tasks.get_mut(id) else {
+            return;
+        };
         task.waits -= 1;
         if task.waits > 0 {
             return;
         }
         match &mut task.about {
-            About::Free => {}
             About::Page { moving, .. } => match *moving {
                 Some(moving) => self.fill(ctx, id, Some(moving.from), moving.to),
                 None => self.page_event(ctx, id, Event::Copied, None),
             },
-            About::Release(released, op) => {
-                let op = *op;
-                if let Some(released) = released.take() {
-                    for page in &released.pages {
-                        os.migration.released(*page);
-                    }
-                    released.give(&mut os.frames);
-                }
-                task.about = About::Free;
-                os.free_tasks.push(id);
-                ctx.wake_at(ctx.now(), OP | op);
-                self.unmap_again(ctx);
-            }
+            About::Release(..) => self.release_pages(ctx, id),
         }
+    }
+
+    /// No translation of pages that were unmapped is left: their frames are free.
+    fn release_pages(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let Some(os) = &mut self.os else { return };
+        let Some(About::Release(released, op)) = os.tasks.remove(id).map(|task| task.about) else {
+            return;
+        };
+        for page in &released.pages {
+            os.migration.released(*page);
+        }
+        released.give(&mut os.frames);
+        ctx.wake_at(ctx.now(), OP | op);
+        self.unmap_again(ctx);
     }
 
     /// The page of a move gets its new frame and is not present until the copy is there; without a
     /// frame it stays where it is.
     pub(super) fn suspend(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
-        if let About::Page {
-            page,
-            wanted: Some(wanted),
-            moving,
+        if let Some(Task {
+            about:
+                About::Page {
+                    page,
+                    wanted: Some(wanted),
+                    moving,
+                    ..
+                },
             ..
-        } = &mut os.tasks[id as usize].about
+        }) = os.tasks.get_mut(id)
         {
             let moved = os
                 .space
@@ -134,13 +145,17 @@ impl Processor {
     }
 
     /// The page is present at its new frame.
-    pub(super) fn install(&mut self, _ctx: &mut Ctx<'_, Parcel>, id: u32) {
+    pub(super) fn install(&mut self, id: u32) {
         let Some(os) = &mut self.os else { return };
-        if let About::Page {
-            page,
-            moving: Some(_),
+        if let Some(Task {
+            about:
+                About::Page {
+                    page,
+                    moving: Some(_),
+                    ..
+                },
             ..
-        } = &os.tasks[id as usize].about
+        }) = os.tasks.get(id)
         {
             os.space.end_move(*page, &mut os.frames);
         }
@@ -274,9 +289,10 @@ impl Processor {
                 return;
             }
         };
-        let id = os.open_task(About::Release(Some(released), op), ctx.now().0);
-        let devices = self.devices.len() as u32;
-        os.tasks[id as usize].waits += devices;
+        let id = os.open_task(About::Release(released, op), ctx.now().0);
+        if let Some(task) = os.tasks.get_mut(id) {
+            task.waits += self.devices.len() as u32;
+        }
         let scope = Scope::Range {
             pasid: PROCESS,
             start: VirtAddr(addr),
