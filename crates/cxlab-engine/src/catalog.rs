@@ -150,6 +150,12 @@ macro_rules! choice {
             fn schema_name() -> ::std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
+
+            // Two crates may have catalogs of one name.
+            fn schema_id() -> ::std::borrow::Cow<'static, str> {
+                concat!(module_path!(), "::", stringify!($name)).into()
+            }
+
             fn json_schema(generator: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
                 let catalog: &[$crate::catalog::Entry<$built>] = $catalog;
                 $crate::catalog::one_of(generator, catalog)
