@@ -142,6 +142,8 @@ pub struct WheelQueue<T> {
     heads: Box<[u32]>,
     /// A bit for each slot that has events.
     occupied: Box<[u64]>,
+    /// A bit for each word of those that has any.
+    words: Box<[u64]>,
     /// The events of the active slot, sorted so that the next one is last.
     current: Vec<(EventKey, u32)>,
     /// Absolute number of the active slot.
@@ -178,6 +180,7 @@ impl<T> WheelQueue<T> {
             shift,
             heads: vec![NIL; slots].into(),
             occupied: vec![0; slots / 64].into(),
+            words: vec![0; slots / 4096].into(),
             current: Vec::new(),
             slot: 0,
             next: NEVER,
@@ -215,6 +218,9 @@ impl<T: Copy + Default> WheelQueue<T> {
         let bits = &mut self.occupied[word];
         *bits &= !(1 << bit);
         let ahead = *bits >> bit;
+        if *bits == 0 {
+            self.words[word / 64] &= !(1 << (word % 64));
+        }
         self.next = if ahead != 0 {
             self.slot + u64::from(ahead.trailing_zeros())
         } else {
@@ -224,12 +230,17 @@ impl<T: Copy + Default> WheelQueue<T> {
 
     /// The first occupied slot whose bit lies behind that word of the active slot.
     fn occupied_after(&self, word: usize) -> u64 {
-        let words = self.occupied.len();
-        for step in 1..=words {
-            let index = (word + step) & (words - 1);
-            let bits = self.occupied[index];
-            if bits != 0 {
-                let index = (index * 64) as u64 + u64::from(bits.trailing_zeros());
+        let first = (word + 1) & (self.occupied.len() - 1);
+        let (at, count) = (first / 64, self.words.len());
+        // Words from the first on, then those before it.
+        let ahead = self.words[at] & (!0 << (first % 64));
+        let others = (1..=count).map(|step| (at + step) & (count - 1));
+        let others = others.map(|at| (at, self.words[at]));
+        for (at, words) in std::iter::once((at, ahead)).chain(others) {
+            if words != 0 {
+                let word = at * 64 + words.trailing_zeros() as usize;
+                let bits = self.occupied[word];
+                let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
                 return self.slot + self.index(index.wrapping_sub(self.slot)) as u64;
             }
         }
@@ -381,6 +392,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
             let index = slot as usize & (slots - 1);
             after = std::mem::replace(&mut self.heads[index], at);
             self.occupied[index / 64] |= 1 << (index % 64);
+            self.words[index / 4096] |= 1 << (index / 64 % 64);
             self.next = self.next.min(slot);
         } else {
             self.push_elsewhere(key, at);
