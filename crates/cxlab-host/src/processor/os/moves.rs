@@ -8,7 +8,7 @@ use cxlab_link::Parcel;
 use cxlab_os::ats::home::{Event, PageState};
 use cxlab_os::space::{AreaOptions, SpaceError};
 use cxlab_os::tlb::Scope;
-use cxlab_os::{Access, NodeId, NodeSet, Page, VirtAddr};
+use cxlab_os::{Access, NodeId, NodeSet, Page, PageSize, VirtAddr};
 
 use super::super::{OP, Processor, SCAN, TASK};
 use super::faults::{About, Task};
@@ -53,13 +53,10 @@ impl Processor {
         }
         ctx.wake_at(SimTime(ctx.now().0 + time), TASK | id);
         // Who spins on an old frame looks for the new one.
-        let spins = |at: u64| match scope {
-            Scope::Range { start, length, .. } => (start.0..start.0 + length).contains(&at),
-            _ => true,
-        };
+        let page = |addr| Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
         let mut again = Vec::new();
         self.spinning.retain(|(_, access)| {
-            let stays = !spins(access.addr);
+            let stays = !scope.concerns(page(access.addr));
             if !stays {
                 again.push(*access);
             }
@@ -231,7 +228,7 @@ impl Processor {
             let page = Page {
                 pasid: PROCESS,
                 start: VirtAddr(0),
-                size: cxlab_os::PageSize::Small,
+                size: PageSize::Small,
             };
             self.tell_devices(ctx, AtsKind::InvalidateAll, page, NO_TASK);
         }
@@ -299,7 +296,7 @@ impl Processor {
             length,
         };
         let time = os.params.syscall_time.0 + os.params.shootdown_time.0;
-        let page = Page::around(PROCESS, VirtAddr(addr), cxlab_os::PageSize::Small);
+        let page = Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
         self.shoot_down(ctx, id, scope, time);
         self.tell_devices(ctx, AtsKind::InvalidateAll, page, id);
     }
