@@ -1,9 +1,10 @@
 """What the figures share: the testbed and its ASIC, the measurements, the paper's values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 from cxlab._scenario import Scenario
 from cxlab._types import Value
@@ -29,6 +30,8 @@ PCIE: dict[str, Value] = {"accelerators[0].device.kind": "pcie"}
 CLOCK_COLOURS = {FPGA: BLUE, ASIC: ORANGE}
 
 HMC, LLC, MEMORY = "HMC hit", "LLC hit", "memory hit"
+#: Loads beside DMA.
+CXL_MEMORY = "CXL.cache, memory hit"
 #: Where the load/store unit finds its lines, and what the kernel calls it.
 TIERS = {HMC: "hmc", LLC: "llc", MEMORY: "memory"}
 
@@ -129,3 +132,42 @@ def collect(
 def size_label(size: int) -> str:
     """A size as the paper writes it."""
     return f"{size} B" if size < 1024 else f"{size >> 10} KB"
+
+
+def dma_cases(
+    sizes: Sequence[int], dma: Callable[[str, int], Scenario], loads_of_memory: Scenario
+) -> list[tuple[dict[str, Value], Scenario]]:
+    """DMA of every size at both clocks, and the FPGA's loads from memory beside it."""
+    cases: list[tuple[dict[str, Value], Scenario]] = [
+        ({"clock": clock, "path": "DMA", "bytes": size}, dma(clock, size))
+        for clock in CLOCKS
+        for size in sizes
+    ]
+    cases.append(({"clock": FPGA, "path": CXL_MEMORY, "bytes": 64}, loads_of_memory))
+    return cases
+
+
+def dma_curve(table: pd.DataFrame, clock: str, column: str) -> "pd.Series[float]":
+    """What DMA gave by its size."""
+    part = table[(table.clock == clock) & (table.path == "DMA")]
+    return part.set_index("bytes")[column]
+
+
+def clock_bars(
+    axes: Axes, values: Callable[[str], dict[str, float]], paper: Mapping[str, float], fmt: str
+) -> None:
+    """Bars by path, one for each clock, and the paper's values over the FPGA's."""
+    for place, (clock, colour) in enumerate(CLOCK_COLOURS.items()):
+        shown = values(clock)
+        at = [index + 0.4 * (place - 0.5) for index in range(len(shown))]
+        bars = axes.bar(at, list(shown.values()), 0.4, color=colour, label=clock)
+        axes.bar_label(bars, fmt=fmt, padding=2, fontsize=8)
+    axes.plot(
+        [index - 0.2 for index in range(len(paper))],
+        list(paper.values()),
+        "k_",
+        markersize=24,
+        label="paper, FPGA",
+    )
+    axes.set_xticks(range(len(paper)), list(paper))
+    axes.grid(axis="x", visible=False)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Drawing
 
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
-from cxlab.reproduce.cohet.common import ASIC, CLOCK_COLOURS, CLOCKS, FPGA, HMC, LLC, MEMORY, TIERS
+from cxlab.reproduce.cohet.common import ASIC, CLOCKS, FPGA, HMC, LLC, MEMORY, TIERS
 
 DMA = "DMA, 64 B"
 #: Median latency, ns (section VI-B2), and of DMA "~2.5 us" (section VI-B3).
@@ -70,22 +70,9 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 def draw(table: pd.DataFrame) -> Drawing:
     """Bars by path and clock."""
     figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
-    for place, (clock, colour) in enumerate(CLOCK_COLOURS.items()):
-        values = medians(table, clock)
-        at = [index + 0.4 * (place - 0.5) for index in range(len(values))]
-        bars = axes.bar(at, list(values.values()), 0.4, color=colour, label=clock)
-        axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
-    axes.plot(
-        [index - 0.2 for index in range(len(PAPER))],
-        list(PAPER.values()),
-        "k_",
-        markersize=24,
-        label="paper, FPGA",
-    )
-    axes.set_xticks(range(len(PAPER)), list(PAPER))
+    common.clock_bars(axes, lambda clock: medians(table, clock), PAPER, "%.0f")
     axes.set(ylabel="median latency (ns)")
     axes.legend(loc="upper left", fontsize=8)
-    axes.grid(axis="x", visible=False)
     axes.set_title("Latency of loads by CXL.cache, and of DMA (Cohet Fig. 13)")
     return figure
 

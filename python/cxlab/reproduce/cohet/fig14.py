@@ -8,7 +8,6 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
 from cxlab.reproduce.cohet.common import (
     CLOCK_COLOURS,
-    CLOCKS,
     FPGA,
     GREEN,
     MEMORY,
@@ -19,30 +18,20 @@ from cxlab.reproduce.cohet.common import (
 #: "roughly constant at ~2.5 us for message sizes below 8 KB" (section VI-B3), ns.
 PAPER = 2500.0
 KNEE = 8 << 10
-CXL = "CXL.cache, memory hit"
+CXL = common.CXL_MEMORY
 
 
 def collect(settings: Settings) -> pd.DataFrame:
     """Median latency by size and clock, and that of a load."""
     sizes = sorted({*SIZES, KNEE})
-    cases = [
-        ({"clock": clock, "path": "DMA", "bytes": size}, common.dma_latency(clock, size))
-        for clock in CLOCKS
-        for size in sizes
-    ]
-    cases.append(({"clock": FPGA, "path": CXL, "bytes": 64}, common.latency(FPGA, MEMORY)))
+    cases = common.dma_cases(sizes, common.dma_latency, common.latency(FPGA, MEMORY))
     table = common.collect(settings, "fig14", cases)
     return table[["clock", "path", "bytes", "p50_ns"]]
 
 
-def _curve(table: pd.DataFrame, clock: str) -> "pd.Series[float]":
-    part = table[(table.clock == clock) & (table.path == "DMA")]
-    return part.set_index("bytes").p50_ns
-
-
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Flat below 8 KiB, and then by the bytes."""
-    curve = _curve(table, FPGA)
+    curve = common.dma_curve(table, FPGA, "p50_ns")
     found = [
         Claim(
             f"DMA read of {size_label(size)}: median latency, ns (about 2.5 us)",
@@ -70,7 +59,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     """Curves by clock."""
     figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
     for clock, colour in CLOCK_COLOURS.items():
-        curve = _curve(table, clock)
+        curve = common.dma_curve(table, clock, "p50_ns")
         axes.plot(curve.index, curve / 1000, "o-", color=colour, label=f"DMA, {clock}")
     cxl = float(table[table.path == CXL].p50_ns.iloc[0])
     axes.plot([64], [cxl / 1000], "^", color=GREEN, label=f"{CXL}, 64 B")

@@ -8,7 +8,6 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
 from cxlab.reproduce.cohet.common import (
     BLUE,
-    CLOCK_COLOURS,
     CLOCKS,
     FPGA,
     GREEN,
@@ -95,22 +94,9 @@ def draw(table: pd.DataFrame) -> Drawing:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(9.5, 3.6), width_ratios=[3, 2], layout="constrained"
     )
-    for place, (clock, colour) in enumerate(CLOCK_COLOURS.items()):
-        values = peaks(table, clock)
-        at = [index + 0.4 * (place - 0.5) for index in range(len(values))]
-        bars = left.bar(at, list(values.values()), 0.4, color=colour, label=clock)
-        left.bar_label(bars, fmt="%.3g", padding=2, fontsize=8)
-    left.plot(
-        [index - 0.2 for index in range(len(PAPER))],
-        list(PAPER.values()),
-        "k_",
-        markersize=24,
-        label="paper, FPGA",
-    )
-    left.set_xticks(range(len(PAPER)), list(PAPER))
+    common.clock_bars(left, lambda clock: peaks(table, clock), PAPER, "%.3g")
     left.set(ylabel="bandwidth (GB/s)", title="at 2,048 loads")
     left.legend(fontsize=8)
-    left.grid(axis="x", visible=False)
     for tier, colour in _COLOURS.items():
         part = table[(table.clock == FPGA) & (table.path == tier)]
         right.plot(part.requests, part.bandwidth_gbps, "o-", color=colour, label=tier)

@@ -8,7 +8,6 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
 from cxlab.reproduce.cohet.common import (
     CLOCK_COLOURS,
-    CLOCKS,
     FPGA,
     GREEN,
     MEMORY,
@@ -18,24 +17,14 @@ from cxlab.reproduce.cohet.common import (
 
 #: GB/s (section VI-C2).
 PAPER = {64: 0.92, 256 << 10: 22.9}
-CXL = "CXL.cache, memory hit"
+CXL = common.CXL_MEMORY
 
 
 def collect(settings: Settings) -> pd.DataFrame:
     """Bandwidth by size and clock, and that of loads."""
-    cases = [
-        ({"clock": clock, "path": "DMA", "bytes": size}, common.dma_bandwidth(clock, size))
-        for clock in CLOCKS
-        for size in SIZES
-    ]
-    cases.append(({"clock": FPGA, "path": CXL, "bytes": 64}, common.bandwidth(FPGA, MEMORY)))
+    cases = common.dma_cases(SIZES, common.dma_bandwidth, common.bandwidth(FPGA, MEMORY))
     table = common.collect(settings, "fig16", cases)
     return table[["clock", "path", "bytes", "bandwidth_gbps"]]
-
-
-def _curve(table: pd.DataFrame, clock: str) -> "pd.Series[float]":
-    part = table[(table.clock == clock) & (table.path == "DMA")]
-    return part.set_index("bytes").bandwidth_gbps
 
 
 def _cxl(table: pd.DataFrame) -> float:
@@ -44,7 +33,7 @@ def _cxl(table: pd.DataFrame) -> float:
 
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Both ends, their ratios, and percentages that the paper's numbers do not give."""
-    curve, cxl = _curve(table, FPGA), _cxl(table)
+    curve, cxl = common.dma_curve(table, FPGA, "bandwidth_gbps"), _cxl(table)
     least, most = float(curve[64]), float(curve[256 << 10])
     found = [
         Claim(f"DMA read of {size_label(size)}: bandwidth, GB/s", value, float(curve[size]), 0.03)
@@ -74,7 +63,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     """Curves by clock."""
     figure, axes = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
     for clock, colour in CLOCK_COLOURS.items():
-        curve = _curve(table, clock)
+        curve = common.dma_curve(table, clock, "bandwidth_gbps")
         axes.plot(curve.index, curve, "o-", color=colour, label=f"DMA, {clock}")
     axes.axhline(_cxl(table), color=GREEN, label=f"{CXL}, 400 MHz")
     axes.plot(list(PAPER), list(PAPER.values()), "kx", label="paper, FPGA", zorder=3)
