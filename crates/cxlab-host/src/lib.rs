@@ -18,7 +18,7 @@ pub use cxlab_agent::{
 pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{
-    Cluster, LlcParams, MOST_PROMISED, OsConfig, OsParams, PageChoice, Processor, ProcessorConfig,
-    ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
+    Cluster, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig, OsParams, PageChoice,
+    Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig};

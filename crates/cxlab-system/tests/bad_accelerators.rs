@@ -68,7 +68,43 @@ const CASES: &[Case] = &[
         "misses = 8",
         "misses = 8\nllc = { size = \"1 MiB\", ways = 16 }",
         "llc = ",
-        &["hosts[0].processor.llc.size", "at least 4 MiB"],
+        &[
+            "hosts[0].processor.llc.size",
+            "at least 4 MiB",
+            "non-inclusive",
+        ],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nllc = { inclusion = \"exclusive\" }",
+        "llc = ",
+        &[
+            "hosts[0].processor.llc.inclusion",
+            "exclusive",
+            "non-inclusive",
+        ],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nllc = { directory = { entries = 24 } }",
+        "llc = ",
+        &["hosts[0].processor.llc.directory", "beside its tags"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nllc = { inclusion = \"non-inclusive\", directory = { entries = 25 } }",
+        "llc = ",
+        &[
+            "hosts[0].processor.llc.directory.entries",
+            "25",
+            "multiples of 12",
+        ],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nllc = { inclusion = \"non-inclusive\", directory = { ways = 0 } }",
+        "llc = ",
+        &["hosts[0].processor.llc.directory.ways", "1 to 65536"],
     ),
     (
         "misses = 8",

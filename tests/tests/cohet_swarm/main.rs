@@ -129,6 +129,11 @@ fn draw(seed: u64) -> Drawn {
     if silent {
         text = text.replace("hit_cycles = 4", "hit_cycles = 4\nclean_evict = false");
     }
+    // A stream of its own: the rest of a seed's system stays as it is.
+    let mut rng_llc = StreamRng::new(seed, "cohet-swarm-llc");
+    if rng_llc.chance(0.5) {
+        text = non_inclusive(&text, cores, &mut rng_llc);
+    }
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
     let own = type2 && pcie.contains(&false);
     if expander || own {
@@ -158,6 +163,29 @@ fn draw(seed: u64) -> Drawn {
             maps: os,
         },
     }
+}
+
+/// The same with a victim cache of any size, and a directory that is often too small for what private
+/// caches and devices hold.
+fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
+    let inclusive = format!("llc = {{ size = \"{} B\", ways = 4 }}", cores * 4096);
+    let ways = 1 + rng.below(8);
+    let size = 64 * ways * (1 + rng.below(16));
+    let directory = match rng.below(3) {
+        0 => String::new(),
+        _ => {
+            let ways = 1 + rng.below(12);
+            let entries = ways * (1 + rng.below(12));
+            format!(", directory = {{ entries = {entries}, ways = {ways} }}")
+        }
+    };
+    assert!(text.contains(&inclusive));
+    text.replace(
+        &inclusive,
+        &format!(
+            "llc = {{ size = \"{size} B\", ways = {ways}, inclusion = \"non-inclusive\"{directory} }}"
+        ),
+    )
 }
 
 /// An operating system whose pages move all the time, with caches that hold next to nothing.

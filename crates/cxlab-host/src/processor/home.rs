@@ -22,16 +22,17 @@ use super::{ARRIVE, FINISH, NONE, Processor};
 /// (*assumed*: the write pending queues of a server's memory controllers together).
 const WRITES: u32 = 256;
 
-/// A line in the last-level cache, or that a device holds, with its directory entry.
+/// An entry of the directory: a line in the last-level cache, or that others hold.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// The transaction that has the line, or `NONE`.
     pub(super) txn: u32,
-    /// Who may hold the line. The cores do while `data` is there.
+    /// Who may hold the line. The cores do while `data` is there; and where they give a line up
+    /// without a word, no longer when it says so.
     pub(super) filter: Filter,
     /// Whether the last-level cache has the line.
     pub(super) data: bool,
-    /// Whether that is newer than memory.
+    /// Whether that is newer than memory; during a transaction also what cores or devices gave up.
     pub(super) dirty: bool,
     /// Cores that hold it: a bit each.
     pub(super) cores: u64,
@@ -47,6 +48,17 @@ impl Default for Way {
             cores: 0,
         }
     }
+}
+
+/// What cores keep of a line that others look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Leave {
+    /// A shared copy.
+    Shared,
+    /// A copy that is as memory has it, or the last-level cache.
+    Clean,
+    /// What they have.
+    AsItIs,
 }
 
 /// What a transaction is for.
@@ -106,6 +118,8 @@ pub(super) struct Txn {
     pub(super) keeps: bool,
     /// Whether the device that owns the line is being told that the host takes it.
     pub(super) claiming: bool,
+    /// Whether a core hands its copy over, which the table takes as a read.
+    pub(super) forwarded: bool,
     /// Whether it has been told.
     pub(super) claimed: bool,
     /// When it reached the home agent.
@@ -141,6 +155,7 @@ impl Txn {
             walk: NONE,
             keeps: false,
             claiming: false,
+            forwarded: false,
             claimed: false,
             arrived: 0,
             media_ps: 0,
@@ -258,6 +273,11 @@ impl Processor {
             }
             return;
         }
+        // What comes in may make lines leave the last-level cache at any time until it is over.
+        if self.llc.is_victim_cache() && self.open_writes >= WRITES {
+            self.stalled.push_back(id);
+            return;
+        }
         if let Room::Evict(block) = self.llc.room(line)
             && let Some(slot) = self.llc.find(block.victim)
         {
@@ -269,7 +289,7 @@ impl Processor {
         }
         match self.llc.room(line) {
             Room::Free => {
-                let slot = self.llc.insert(line, Way::default());
+                let slot = self.llc.enter(line);
                 self.take(ctx, id, slot);
             }
             // The victim is being recalled, or every way of the set is busy.
@@ -285,21 +305,41 @@ impl Processor {
         self.txns[last as usize].next = id;
     }
 
-    /// A line leaves the last-level cache, and every private cache with it; at once, unless a
-    /// device holds it.
+    /// A line leaves the directory, and every private cache with it; at once, unless a device holds
+    /// it. An inclusive last-level cache loses it too; a non-inclusive one takes in what cores had.
     pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
         let line = self.llc.line(slot);
-        self.stats.llc_evictions += 1;
+        match self.llc.is_victim_cache() {
+            true => self.stats.directory_evictions += 1,
+            false => self.stats.llc_evictions += 1,
+        }
         if !self.llc[slot].filter.holders().without(CORES).is_empty() {
             let id = self.open(Txn::new(line, What::Recall, 0));
             self.txns[id as usize].arrived = ctx.now().0;
             self.take(ctx, id, slot);
             return;
         }
-        let (dirty, _) = self.drop_copies(ctx, slot, NONE);
+        let (dirty, any) = self.drop_copies(ctx, slot, NONE);
+        if self.llc.is_victim_cache() {
+            self.stats.back_invalidations += u64::from(any);
+            self.keep(ctx, slot, dirty);
+            self.llc.settle(slot);
+            return;
+        }
         let (_, way) = self.llc.remove(slot);
         if dirty || way.dirty {
             self.write_memory(ctx, line, NONE, false);
+        }
+    }
+
+    /// The last-level cache takes a line in; what makes room goes to memory if that is older.
+    pub(super) fn keep(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, dirty: bool) {
+        let Some(leaving) = self.llc.keep(slot, dirty) else {
+            return;
+        };
+        self.stats.llc_evictions += 1;
+        if leaving.dirty {
+            self.write_memory(ctx, leaving.line, NONE, leaving.keeps);
         }
     }
 
@@ -331,9 +371,9 @@ impl Processor {
         (dirty, any)
     }
 
-    /// Leaves cores a shared copy at most: whether one had it modified, and whether one had it
+    /// Leaves cores at most so much of a line: whether one had it modified, and whether one had it
     /// alone.
-    pub(super) fn share_copies(&mut self, slot: Slot, but: u32, clean: bool) -> (bool, bool) {
+    pub(super) fn share_copies(&mut self, slot: Slot, but: u32, most: Leave) -> (bool, bool) {
         let line = self.llc.line(slot);
         let mut left = self.llc[slot].cores;
         let (mut dirty, mut alone) = (false, false);
@@ -344,9 +384,10 @@ impl Processor {
                 continue;
             }
             let caches = &mut self.cores[core as usize].caches;
-            let was = match clean {
-                true => caches.clean(line),
-                false => caches.share(line),
+            let was = match most {
+                Leave::Shared => caches.share(line),
+                Leave::Clean => caches.clean(line),
+                Leave::AsItIs => caches.held(line),
             };
             dirty |= was == Held::Modified;
             alone |= was >= Held::Exclusive;

@@ -8,8 +8,9 @@
 //! and the time of the snoop, of the last-level cache and of memory lies before its answer. Cores
 //! see the answer one mesh crossing later. Devices are asked with messages (see `devices`).
 //!
-//! The last-level cache is inclusive; a line that makes room there leaves every private cache.
-//! Modified lines go back to memory off the critical path.
+//! The last-level cache is inclusive, so that a line that makes room there leaves every private
+//! cache; or it holds what private caches evict, and a directory of its own size tracks what they
+//! hold (see `llc`). Modified lines go back to memory off the critical path.
 //!
 //! With an operating system, threads use virtual addresses (see `os`).
 //!
@@ -21,6 +22,7 @@ mod caches;
 mod devices;
 mod home;
 mod io;
+mod llc;
 mod memory;
 mod os;
 mod params;
@@ -38,19 +40,20 @@ use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
-use cxlab_memory::{GeometryError, Statistic, TagArray};
+use cxlab_memory::{GeometryError, Statistic};
 use cxlab_protocol::{Channel, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
 
 use crate::local::{LocalConfig, LocalMemory, Returned};
 use caches::{CoreCaches, Level};
 use devices::Uqids;
-use home::{Behind, Txn, Way};
+use home::{Behind, Txn};
 use io::Io;
+use llc::Llc;
 use os::{Os, Translated};
 
 pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, VIRTUAL};
-pub use params::{Cluster, LlcParams, ProcessorParams};
+pub use params::{Cluster, DirectoryParams, Inclusion, LlcParams, ProcessorParams};
 pub use stats::ProcessorStats;
 
 /// What a processor is built from.
@@ -126,7 +129,7 @@ pub struct Processor {
     /// When each lane's wake-up comes, to ask for no second one.
     lane_wake: Vec<u64>,
     cores: Vec<Core>,
-    llc: TagArray<Way>,
+    llc: Llc,
     nodes: Vec<LocalMemory>,
     /// Its accelerators, by their number as holders of lines.
     devices: Vec<PortId>,
@@ -209,7 +212,7 @@ impl Processor {
                 versions: config.versions,
             }),
             cores: cores.map_err(ProcessorError::Cache)?,
-            llc: caches::lru(params.llc.size, params.llc.ways).map_err(ProcessorError::Cache)?,
+            llc: Llc::new(&params).map_err(ProcessorError::Cache)?,
             nodes: config
                 .nodes
                 .into_iter()
@@ -248,7 +251,7 @@ impl Processor {
 
     /// What its caches, its home agent and its memory kept about themselves.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
-        let mut list = self.stats.list();
+        let mut list = self.stats.list(self.llc.is_victim_cache());
         for (number, node) in self.nodes.iter().enumerate() {
             for one in node.statistics(now) {
                 let name = format!("node{number}.{}", one.name);

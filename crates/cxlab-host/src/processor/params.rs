@@ -1,13 +1,49 @@
 //! What a user says of a processor: the single home of the defaults.
 
-use cxlab_engine::units::{Bytes, Picos};
+use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::CacheLevel;
 
-/// The shared last-level cache. It is inclusive: a line of the host's own memory that any private
-/// cache or device holds has its place here, with the directory beside its tag.
+/// Whether the last-level cache includes the private ones.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Inclusion {
+    /// A line that a private cache or a device holds has its place in it, with the directory beside
+    /// its tag. A line that makes room leaves every private cache.
+    #[default]
+    Inclusive,
+    /// It holds what private caches have evicted; lines that cores read pass it by. A directory of
+    /// its own size tracks what private caches and devices hold (Intel's servers since
+    /// Skylake-SP).
+    NonInclusive,
+}
+
+/// The directory beside a non-inclusive cache. An entry that makes room takes its line from every
+/// private cache and device.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct DirectoryParams {
+    /// Lines that it tracks: a multiple of `ways`. Default: one and a half for each line of the
+    /// second private caches (Skylake-SP: 12 ways of 2,048 sets for 16,384 lines of a core; Yan et
+    /// al., "Attack Directories, Not Caches", IEEE S&P 2019).
+    pub entries: Option<u32>,
+    /// Entries of a set. 1 to 65536. Default 12 (the same).
+    #[schemars(range(min = 1, max = 65536))]
+    pub ways: u32,
+}
+
+impl Default for DirectoryParams {
+    fn default() -> Self {
+        DirectoryParams {
+            entries: None,
+            ways: 12,
+        }
+    }
+}
+
+/// The shared last-level cache.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct LlcParams {
@@ -19,6 +55,10 @@ pub struct LlcParams {
     /// Time of an access at the home agent, hit or miss: directory and data. Default 20 ns
     /// (*assumed*).
     pub access_time: Picos,
+    /// Whether it includes the private caches. Default inclusive.
+    pub inclusion: Inclusion,
+    /// The directory of a non-inclusive cache; an inclusive one has it beside its tags.
+    pub directory: DirectoryParams,
 }
 
 impl Default for LlcParams {
@@ -27,6 +67,8 @@ impl Default for LlcParams {
             size: Bytes(96 << 20),
             ways: 12,
             access_time: Picos::from_nanos(20),
+            inclusion: Inclusion::default(),
+            directory: DirectoryParams::default(),
         }
     }
 }
@@ -143,6 +185,16 @@ impl ProcessorParams {
                 + u64::from(rows) * self.row_time.0
                 + sockets * self.socket_time.0,
         )
+    }
+
+    /// Lines that the directory of a non-inclusive cache tracks.
+    pub fn directory_entries(&self) -> u64 {
+        let ways = u64::from(self.llc.directory.ways.max(1));
+        let lines = self.l2.size.0 / LINE_BYTES * u64::from(self.cores);
+        match self.llc.directory.entries {
+            Some(entries) => entries.into(),
+            None => (lines + lines / 2).next_multiple_of(ways).max(ways),
+        }
     }
 
     /// Time of a look into both private caches.

@@ -12,16 +12,31 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 
 use super::caches::Held;
-use super::home::{Behind, Txn, What};
+use super::home::{Behind, Leave, Txn, Way, What};
 use super::{FINISH, NONE, Processor};
 
 /// Position of `coherence` in the stages.
 const COHERENCE: usize = 7;
 
+/// Who on the die has a line that a core wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    /// The last-level cache, or the core itself.
+    Here,
+    /// Another core alone.
+    Core,
+    /// Nobody: what the directory knew has left without a word.
+    Memory,
+}
+
 impl Processor {
     /// A time that a transaction waited for has come.
     pub(super) fn proceed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
+        if std::mem::take(&mut self.txns[id as usize].forwarded) {
+            self.apply(ctx, id, Event::ReadDone);
+            return;
+        }
         if let Some(found) = self.txns[id as usize].found.take() {
             match txn.state.is_busy() {
                 true => self.apply(ctx, id, Event::CoresAnswered(found)),
@@ -38,16 +53,17 @@ impl Processor {
         let cores = txn.state.filter.holders().contains(CORES);
         let alone = txn.state.filter == Filter::Any(CORES);
         match txn.what {
-            What::Read if cores => {
-                let (dirty, alone) = self.share_copies(slot, u32::from(txn.core), false);
-                self.on_die(ctx, id, dirty, alone);
+            What::Read if cores && self.source(slot, txn.core) != Source::Memory => {
+                let core = self.source(slot, txn.core) == Source::Core;
+                let (dirty, alone) = self.share_copies(slot, u32::from(txn.core), Leave::Shared);
+                self.on_die(ctx, id, dirty, alone || core);
             }
-            What::Own if alone => {
+            What::Own if alone && self.source(slot, txn.core) != Source::Memory => {
                 let (dirty, any) = self.drop_copies(ctx, slot, u32::from(txn.core));
                 self.on_die(ctx, id, dirty, any);
             }
             What::WriteBack => {
-                let (dirty, _) = self.share_copies(slot, NONE, true);
+                let (dirty, _) = self.share_copies(slot, NONE, Leave::Clean);
                 let way = &mut self.llc[slot];
                 if dirty | std::mem::take(&mut way.dirty) {
                     self.write_memory(ctx, txn.line, NONE, true);
@@ -56,18 +72,18 @@ impl Processor {
             }
             What::Demote => {
                 let was = self.cores[txn.core as usize].caches.drop_line(txn.line);
-                let way = &mut self.llc[slot];
-                way.cores &= !(1 << txn.core);
-                way.dirty |= was == Held::Modified;
+                self.llc[slot].cores &= !(1 << txn.core);
+                if was != Held::Invalid {
+                    self.keep(ctx, slot, was == Held::Modified);
+                }
                 self.conclude(ctx, id);
             }
             What::Read => self.apply(ctx, id, Event::CoreRead),
             What::Own => self.apply(ctx, id, Event::CoreOwn),
             What::Flush => {
                 let (dirty, _) = self.drop_copies(ctx, slot, NONE);
-                let way = &mut self.llc[slot];
-                way.data = false;
-                if dirty | std::mem::take(&mut way.dirty) {
+                self.llc.drop_data(slot);
+                if dirty | std::mem::take(&mut self.llc[slot].dirty) {
                     let keeps = !txn.state.filter.holders().without(CORES).is_empty();
                     self.write_memory(ctx, txn.line, NONE, keeps);
                 }
@@ -106,6 +122,19 @@ impl Processor {
             && txn.state.filter == Filter::Invalid
             && !txn.claimed
             && self.is_device_biased(txn.line)
+    }
+
+    /// Where a core's request finds its line, if the directory gives it to the cores.
+    fn source(&self, slot: Slot, core: u16) -> Source {
+        let way = &self.llc[slot];
+        let me = 1 << core;
+        if way.data || way.cores & me != 0 || !self.llc.is_victim_cache() {
+            Source::Here
+        } else if way.cores != 0 {
+            Source::Core
+        } else {
+            Source::Memory
+        }
     }
 
     /// The cores settle it among themselves; `snooped` says whether one had to be asked.
@@ -151,6 +180,15 @@ impl Processor {
             Action::Snoop(snoop, peers) => self.snoop_devices(ctx, id, snoop, peers),
             Action::SnoopCores(snoop) => return self.snoop_cores(ctx, id, slot, snoop),
             Action::ReadLlc if self.llc[slot].data => return Some(Event::ReadDone),
+            Action::ReadLlc if self.llc[slot].cores != 0 => {
+                // Nobody has it but cores: the one that asks, or another.
+                if txn.is_miss() && self.source(slot, txn.core) == Source::Here {
+                    return Some(Event::ReadDone);
+                }
+                self.stats.core_snoops += 1;
+                self.txns[id as usize].forwarded = true;
+                ctx.wake_at(ctx.now() + self.params.snoop_time, FINISH | id);
+            }
             Action::ReadMemory | Action::ReadLlc => {
                 self.stats.memory_reads += 1;
                 self.read_memory(ctx, id, 0);
@@ -161,11 +199,8 @@ impl Processor {
                 let keeps = txn.state.filter != Filter::Invalid;
                 self.write_memory(ctx, txn.line, if waits { id } else { NONE }, keeps);
             }
-            Action::WriteLlc => {
-                let way = &mut self.llc[slot];
-                (way.data, way.dirty) = (true, true);
-            }
-            Action::FillLlc => self.llc[slot].data = true,
+            Action::WriteLlc => self.keep(ctx, slot, true),
+            Action::FillLlc => self.keep(ctx, slot, false),
             Action::Reply(..) if txn.what == What::DmaRead => self.dma_read(ctx, id),
             Action::Reply(..) if txn.what == What::DmaWrite => {
                 self.dma_write(ctx, id);
@@ -179,8 +214,9 @@ impl Processor {
             Action::Reply(_, reply) => self.reply(ctx, id, reply),
             Action::GrantCores(GoState::Invalid) => {}
             Action::GrantCores(state) => {
+                let fills = !self.llc.is_victim_cache();
                 let way = &mut self.llc[slot];
-                way.data = true;
+                way.data |= fills;
                 way.dirty |= state == GoState::Modified;
             }
         }
@@ -195,21 +231,28 @@ impl Processor {
         slot: Slot,
         snoop: Snoop,
     ) -> Option<Event> {
+        // Without a copy below them, one of the cores has to give the data.
+        let data = self.llc[slot].data;
+        let by_core = !data && self.llc[slot].cores != 0;
         let (dirty, asked) = match snoop {
             Snoop::Inv => self.drop_copies(ctx, slot, NONE),
-            Snoop::Data => self.share_copies(slot, NONE, false),
-            Snoop::Cur => self.share_copies(slot, NONE, true),
+            Snoop::Data => self.share_copies(slot, NONE, Leave::Shared),
+            Snoop::Cur if data => self.share_copies(slot, NONE, Leave::Clean),
+            Snoop::Cur => self.share_copies(slot, NONE, Leave::AsItIs),
         };
+        let asked = asked || by_core;
         let way = &mut self.llc[slot];
         let dirty = dirty | way.dirty;
-        let found = match (way.data, dirty) {
+        let found = match (data || by_core, dirty) {
             (_, true) => Found::Dirty,
             (true, false) => Found::Clean,
             (false, false) => Found::Nothing,
         };
         // A current value leaves the line as it is; the others hand it over, or have it written.
-        way.dirty = dirty && snoop == Snoop::Cur;
-        way.data &= snoop != Snoop::Inv;
+        way.dirty = dirty && data && snoop == Snoop::Cur;
+        if snoop == Snoop::Inv {
+            self.llc.drop_data(slot);
+        }
         if !asked {
             return Some(Event::CoresAnswered(found));
         }
@@ -236,7 +279,7 @@ impl Processor {
             self.llc[slot].dirty |= dirty;
         }
         if txn.is_miss() {
-            self.grant(&txn, slot);
+            self.grant(ctx, &txn, slot);
         }
         self.answer(ctx, id);
         // Others may have come for the line meanwhile.
@@ -256,7 +299,7 @@ impl Processor {
     }
 
     /// The core that asked takes the line in.
-    fn grant(&mut self, txn: &Txn, slot: Slot) {
+    fn grant(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         let me = 1 << txn.core;
         let others = self.llc[slot].cores & !me;
         let alone = txn.state.filter == Filter::Any(CORES);
@@ -265,12 +308,13 @@ impl Processor {
             _ if others == 0 && alone => Held::Exclusive,
             _ => Held::Shared,
         };
+        let held = self.hand_over(ctx, slot, held);
         self.llc[slot].cores |= me;
         self.lanes.filled(txn.core, txn.line);
         let core = &mut self.cores[txn.core as usize];
         let held = held.max(core.caches.held(txn.line));
         if let Some((line, was)) = core.caches.insert(txn.line, held) {
-            self.left_core(line, was, txn.core);
+            self.left_core(ctx, line, was, txn.core);
         }
         let core = &mut self.cores[txn.core as usize];
         if let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line) {
@@ -278,14 +322,36 @@ impl Processor {
         }
     }
 
+    /// A non-inclusive cache gives up what a core takes alone, and keeps what is newer than memory
+    /// of a line that several share. How the core holds the line then.
+    fn hand_over(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, held: Held) -> Held {
+        if !self.llc.is_victim_cache() {
+            return held;
+        }
+        let Way { data, dirty, .. } = self.llc[slot];
+        match held {
+            Held::Exclusive | Held::Modified => {
+                self.llc.drop_data(slot);
+                self.llc[slot].dirty = false;
+                if dirty { Held::Modified } else { held }
+            }
+            _ => {
+                if dirty && !data {
+                    self.keep(ctx, slot, true);
+                }
+                held
+            }
+        }
+    }
+
     /// A line has left a core's caches to make room.
-    fn left_core(&mut self, line: LineAddr, was: Held, core: u16) {
+    fn left_core(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, was: Held, core: u16) {
         let Some(slot) = self.llc.find(line) else {
-            unreachable!("the last-level cache includes the private ones")
+            unreachable!("the directory knows what private caches hold")
         };
-        let way = &mut self.llc[slot];
-        way.cores &= !(1 << core);
-        way.dirty |= was == Held::Modified;
+        self.llc[slot].cores &= !(1 << core);
+        self.keep(ctx, slot, was == Held::Modified);
+        self.llc.settle(slot);
     }
 
     /// The accesses of a transaction take effect, each in turn, as far as the line is held well
@@ -346,9 +412,6 @@ impl Processor {
     fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         self.llc[slot].txn = NONE;
         self.llc.unpin(slot);
-        if self.llc[slot].filter == Filter::Invalid {
-            self.llc.remove(slot);
-        }
         let mut next = txn.next;
         while next != NONE {
             let after = std::mem::replace(&mut self.txns[next as usize].next, NONE);

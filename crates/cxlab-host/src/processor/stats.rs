@@ -21,6 +21,10 @@ pub struct ProcessorStats {
     pub memory_writes: u64,
     /// Lines that made room in the last-level cache.
     pub llc_evictions: u64,
+    /// Entries that made room in the directory of a non-inclusive cache.
+    pub directory_evictions: u64,
+    /// Of those, the ones whose line private caches lost.
+    pub back_invalidations: u64,
     /// Transactions in which the home agent had to ask cores for their copies.
     pub core_snoops: u64,
     /// Requests of devices.
@@ -34,8 +38,8 @@ pub struct ProcessorStats {
 }
 
 impl ProcessorStats {
-    /// By name.
-    pub fn list(&self) -> Vec<Statistic> {
+    /// By name; `directory`: whether there is a directory of its own size.
+    pub fn list(&self, directory: bool) -> Vec<Statistic> {
         let list = [
             ("l1_hits", self.l1_hits),
             ("l2_hits", self.l2_hits),
@@ -51,7 +55,12 @@ impl ProcessorStats {
             ("dma_lines", self.dma_lines),
             ("interrupts", self.interrupts),
         ];
-        let list = list.into_iter();
+        let own = [
+            ("directory_evictions", self.directory_evictions),
+            ("back_invalidations", self.back_invalidations),
+        ];
+        let own = own.into_iter().filter(|_| directory);
+        let list = list.into_iter().chain(own);
         list.map(|(name, value)| Statistic {
             name: name.to_owned(),
             value: value as f64,

@@ -4,7 +4,7 @@ use cxlab_device::{AcceleratorKind, AcceleratorParams};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use cxlab_fabric::graph::Endpoints;
-use cxlab_host::{CacheLevel, ProcessorParams, RequesterParams};
+use cxlab_host::{CacheLevel, DirectoryParams, Inclusion, ProcessorParams, RequesterParams};
 use cxlab_os::ats::Atc;
 use cxlab_workload::Workload;
 
@@ -243,13 +243,39 @@ fn check_processor(path: &str, params: &ProcessorParams, problems: &mut Vec<Prob
         let allowed = format!("at least {}, as it includes the first", params.l1.size);
         check.refuse("l2.size", params.l2.size, &allowed);
     }
+    check_directory(&mut check, params);
     let private = Bytes(params.l2.size.0 * u64::from(params.cores));
-    if params.llc.size < private {
+    if params.llc.inclusion == Inclusion::Inclusive && params.llc.size < private {
         let allowed = format!(
-            "at least {private}, as it includes the private caches of {} cores",
+            "at least {private}, as it includes the private caches of {} cores, or any size with \
+             inclusion = \"non-inclusive\"",
             params.cores
         );
         check.refuse("llc.size", params.llc.size, &allowed);
+    }
+}
+
+fn check_directory(check: &mut Checker<'_>, params: &ProcessorParams) {
+    let directory = &params.llc.directory;
+    if params.llc.inclusion == Inclusion::Inclusive {
+        if *directory != DirectoryParams::default() {
+            check.refuse(
+                "llc.directory",
+                "a directory of its own size",
+                "none with inclusion = \"inclusive\", whose directory lies beside its tags",
+            );
+        }
+        return;
+    }
+    if directory.ways == 0 || directory.ways > 1 << 16 {
+        check.refuse("llc.directory.ways", directory.ways, "1 to 65536");
+        return;
+    }
+    let entries = params.directory_entries();
+    let set = u64::from(directory.ways);
+    if entries == 0 || !entries.is_multiple_of(set) || entries > 1 << 26 {
+        let allowed = format!("multiples of {set}, the ways of a set, up to 67108864");
+        check.refuse("llc.directory.entries", entries, &allowed);
     }
 }
 

@@ -1,0 +1,257 @@
+//! Laws of the last-level cache of a processor: how long each kind of hit takes, how much fits, and who
+//! loses what when there is no room, for inclusive and non-inclusive caches.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::Monitor;
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::Bytes;
+use cxlab_system::diagnostics::{Document, validate};
+use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::run::{RunOptions, run};
+use cxlab_system::scenario::{self, Scenario};
+use cxlab_workload::op::{OpSource, SourceContext, Workload};
+use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::{Image, Phase, WorkloadError};
+
+/// Lines that each core loads or stores one after the other; each core begins when the one before it
+/// has long ended.
+#[derive(Clone)]
+struct Chase {
+    by_core: Vec<Vec<u64>>,
+    stores: bool,
+}
+
+impl Workload for Chase {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(ParamError::new("kind", "threads only").into())
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        Ok(Box::new(Kernel {
+            chase: self.clone(),
+            base: ctx.bases.local,
+            phases: [Phase {
+                name: "chase".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    chase: Chase,
+    base: u64,
+    phases: [Phase; 1],
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let Place::Core { core } = place else {
+            return Vec::new();
+        };
+        let (lines, stores) = (self.chase.by_core[core].clone(), self.chase.stores);
+        let base = self.base;
+        vec![Thread::new(move |t| async move {
+            t.compute(1_000_000 * core as u32).await;
+            for line in lines {
+                match stores {
+                    true => t.store(base + 64 * line, line).await,
+                    false => t.load(base + 64 * line).await,
+                };
+            }
+        })]
+    }
+
+    fn check(&self, _: &Image) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// An L1 of 4 lines, an L2 of 16, a last-level cache of 32, each fully associative.
+const L1: u64 = 4;
+const L2: u64 = 16;
+const LLC: u64 = 32;
+
+const INCLUSIVE: &str = "inclusion = \"inclusive\"";
+const NON_INCLUSIVE: &str =
+    "inclusion = \"non-inclusive\", directory = { entries = 64, ways = 64 }";
+
+/// Latencies in order of completion, and a count of the processor by name.
+fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
+    let text = format!(
+        "name = \"llc\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\nname = \"host\"\n\
+         workload = {{ kind = \"external\", name = \"chase\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
+         [hosts.processor]\ncores = {}\nmesh_time = \"7 ns\"\nsnoop_time = \"23 ns\"\n\
+         l1 = {{ size = \"256 B\", ways = 4, access_time = \"1 ns\" }}\n\
+         l2 = {{ size = \"1 KiB\", ways = 16, access_time = \"4 ns\" }}\n\
+         llc = {{ size = \"{} B\", ways = {LLC}, access_time = \"11 ns\", {llc} }}\n\
+         [[devices]]\nname = \"memory\"\n",
+        chase.by_core.len(),
+        64 * LLC,
+    );
+    let document = Document::parse("llc.toml", &text).unwrap();
+    let wrong = validate(&document, &scenario::schema());
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let mut externals = Externals::new();
+    externals.insert("chase".to_owned(), Arc::new(chase));
+    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let monitor = Monitor::default();
+    let mut latencies = Vec::new();
+    let mut rows = |rows: Vec<cxlab_host::RequestRow>| {
+        latencies.extend(rows.iter().map(|row| row.completed_ps - row.issued_ps));
+        Ok(())
+    };
+    let options = RunOptions {
+        seed: 1,
+        threads: 1,
+        monitor: &monitor,
+        rows: Some(&mut rows),
+    };
+    let report = run(&plan, options).unwrap();
+    let counts = report.hosts[0].processor.clone();
+    (latencies, move |name| counts[name].as_f64().unwrap() as u64)
+}
+
+fn loads(lines: Vec<u64>) -> Chase {
+    Chase {
+        by_core: vec![lines],
+        stores: false,
+    }
+}
+
+fn laps(lines: u64, laps: u64) -> Chase {
+    loads((0..laps).flat_map(|_| 0..lines).collect())
+}
+
+const L1_HIT: u64 = 1_000;
+const L2_HIT: u64 = 5_000;
+const LLC_HIT: u64 = 5_000 + 2 * 7_000 + 11_000;
+const SNOOPED: u64 = LLC_HIT + 23_000;
+
+/// What a line of memory takes, by the first load of all.
+fn miss() -> u64 {
+    let (latencies, _) = simulate(INCLUSIVE, loads(vec![0]));
+    latencies[0]
+}
+
+#[test]
+fn hits_take_what_lies_on_their_way() {
+    let miss = miss();
+    assert!(miss > LLC_HIT);
+    // Line 0 leaves L1 for four others, then L2 for sixteen.
+    let lines: Vec<u64> = [0, 0].into_iter().chain(1..=L1).chain([0]).collect();
+    let more: Vec<u64> = lines.iter().copied().chain(1..=L2).chain([0]).collect();
+    for llc in [INCLUSIVE, NON_INCLUSIVE] {
+        let (latencies, _) = simulate(llc, loads(more.clone()));
+        assert_eq!(latencies[0], miss, "{llc}");
+        assert_eq!(latencies[1], L1_HIT, "{llc}");
+        assert_eq!(latencies[lines.len() - 1], L2_HIT, "{llc}");
+        assert_eq!(latencies.last(), Some(&LLC_HIT), "{llc}");
+    }
+}
+
+#[test]
+fn a_chase_fits_as_far_as_the_caches_hold_different_lines() {
+    let miss = miss();
+    // How long every load of the last lap takes, by the lines of a lap.
+    let steps = |llc: &str, lines: u64| {
+        let (latencies, _) = simulate(llc, laps(lines, 3));
+        let last = &latencies[2 * lines as usize..];
+        assert!(
+            last.iter().all(|one| *one == last[0]),
+            "{llc}, {lines} lines: {last:?}"
+        );
+        last[0]
+    };
+    for (lines, inclusive, non_inclusive) in [
+        (L1, L1_HIT, L1_HIT),
+        (L1 + 1, L2_HIT, L2_HIT),
+        (L2, L2_HIT, L2_HIT),
+        (L2 + 1, LLC_HIT, LLC_HIT),
+        (LLC, LLC_HIT, LLC_HIT),
+        (LLC + 1, miss, LLC_HIT),
+        (L2 + LLC, miss, LLC_HIT),
+        (L2 + LLC + 1, miss, miss),
+    ] {
+        assert_eq!(steps(INCLUSIVE, lines), inclusive, "{lines} lines");
+        assert_eq!(steps(NON_INCLUSIVE, lines), non_inclusive, "{lines} lines");
+    }
+}
+
+#[test]
+fn only_what_no_cache_has_room_for_is_written_to_memory() {
+    for (llc, room) in [(INCLUSIVE, LLC), (NON_INCLUSIVE, L2 + LLC)] {
+        let stores = Chase {
+            by_core: vec![(0..80).collect()],
+            stores: true,
+        };
+        let (_, count) = simulate(llc, stores);
+        assert_eq!(count("memory_writes"), 80 - room, "{llc}");
+    }
+}
+
+#[test]
+fn what_cores_read_passes_a_non_inclusive_cache_by_and_its_evictions_take_nothing_from_them() {
+    // As many lines as L2 and one line more than the last-level cache beside it, then those of L2.
+    let total = L2 + LLC + 1;
+    let again: Vec<u64> = (0..total).chain(total - L2..total).collect();
+    let (latencies, count) = simulate(NON_INCLUSIVE, loads(again));
+    assert!(latencies[total as usize..].iter().all(|one| *one <= L2_HIT));
+    assert_eq!(count("llc_hits"), 0);
+    assert_eq!(count("llc_evictions"), 1);
+    assert_eq!(count("directory_evictions"), 0);
+    // Lines that L2 holds are in no other cache: as many loads as L2 has lines evict none.
+    let (_, count) = simulate(NON_INCLUSIVE, laps(L2, 2));
+    assert_eq!(count("llc_evictions") + count("llc_hits"), 0);
+}
+
+#[test]
+fn a_directory_that_has_no_room_takes_lines_from_the_private_caches() {
+    const ENTRIES: u64 = 8;
+    let small = "inclusion = \"non-inclusive\", directory = { entries = 8, ways = 8 }";
+    let (latencies, count) = simulate(small, laps(ENTRIES, 3));
+    assert!(
+        latencies[ENTRIES as usize..]
+            .iter()
+            .all(|one| *one <= L2_HIT)
+    );
+    assert_eq!(count("back_invalidations"), 0);
+    // One line more, and each load finds its line taken from L2, in the last-level cache.
+    let lines = ENTRIES + 1;
+    let (latencies, count) = simulate(small, laps(lines, 3));
+    let later = &latencies[lines as usize..];
+    assert!(later.iter().all(|one| *one == LLC_HIT), "{later:?}");
+    assert_eq!(count("back_invalidations"), 3 * lines - ENTRIES);
+    assert_eq!(count("directory_evictions"), 3 * lines - ENTRIES);
+}
+
+#[test]
+fn a_line_that_only_other_cores_have_is_handed_over_by_one_of_them() {
+    let by_cores = |cores| Chase {
+        by_core: vec![vec![0]; cores],
+        stores: false,
+    };
+    let miss = miss();
+    let (latencies, _) = simulate(INCLUSIVE, by_cores(2));
+    assert_eq!(latencies, [miss, SNOOPED], "the first has it alone");
+    // The third is the one that tells: what cores share is in no other cache.
+    let (latencies, count) = simulate(NON_INCLUSIVE, by_cores(3));
+    assert_eq!(latencies, [miss, SNOOPED, SNOOPED]);
+    assert_eq!(count("memory_reads"), 1);
+}
