@@ -15,6 +15,8 @@ pub struct Window {
     pub set: InterleaveSet,
     /// Edge port of each target.
     pub targets: Vec<PortId>,
+    /// Where in each target the window's share begins.
+    pub first: Vec<Dpa>,
 }
 
 /// All windows of a requester, contiguous from address 0.
@@ -74,6 +76,7 @@ impl AddressMap {
         };
         let window = &self.windows[at];
         let (target, dpa) = window.set.decode(hpa)?;
-        Some((window.targets[target as usize], dpa))
+        let first = window.first[target as usize];
+        Some((window.targets[target as usize], Dpa(first.0 + dpa.0)))
     }
 }

@@ -15,8 +15,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{Channel, Message, Opcode};
+use cxlab_protocol::{Channel, DecoderTable, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,11 +79,8 @@ pub struct DeviceConfig {
     pub ports: Vec<LinkPort>,
     /// The medium.
     pub backend: Box<dyn MemoryBackend>,
-    /// The window of host physical addresses that this device has a share of; `None` when no
-    /// host addresses it.
-    pub decoder: Option<InterleaveSet>,
-    /// This device's number among the window's targets.
-    pub target: u32,
+    /// Where each host's addresses lie in this device.
+    pub decoders: DecoderTable,
 }
 
 /// The Type 3 device component.
@@ -92,8 +88,7 @@ pub struct MemoryDevice {
     controller: u32,
     ports: Vec<Port>,
     backend: Box<dyn MemoryBackend>,
-    decoder: Option<InterleaveSet>,
-    target: u32,
+    decoders: DecoderTable,
     /// Requests in a medium that tells later when they are done, by their number there.
     requests: Vec<Request>,
     /// Numbers that are free.
@@ -124,8 +119,7 @@ impl MemoryDevice {
             controller: config.params.process_time.0 as u32,
             ports: ports.collect(),
             backend: config.backend,
-            decoder: config.decoder,
-            target: config.target,
+            decoders: config.decoders,
             requests: Vec::new(),
             free: Vec::new(),
             contexts: 0,
@@ -244,12 +238,11 @@ impl MemoryDevice {
         self.ports[port as usize]
             .link
             .release(ctx, Buffer::of(message.channel(), message.vc));
-        let dpa = match self.decoder.and_then(|set| set.decode(message.hpa)) {
-            Some((target, dpa)) if target == self.target => dpa,
-            _ => panic!(
+        let Some(dpa) = self.decoders.decode(message.source, message.hpa) else {
+            panic!(
                 "{:?} was routed to a device that does not own it",
                 message.hpa
-            ),
+            )
         };
         let waited = (now - since).0;
         if write {

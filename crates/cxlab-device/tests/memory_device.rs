@@ -13,7 +13,7 @@ use cxlab_link::{
 use cxlab_memory::Medium;
 use cxlab_memory::fixed::FixedParams;
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
 
 /// A link on which every message takes 1 ns, and the wire 1 ns.
 fn link(responses: u8) -> LinkParams {
@@ -175,8 +175,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
             cxlab_engine::units::Bytes(1 << 30),
             1,
         )),
-        decoder: Some(set),
-        target: 0,
+        decoders: DecoderTable::common(vec![DeviceDecoder::whole(set, 0)]),
     });
     let wire = |peer: usize| {
         vec![Wire {

@@ -183,7 +183,8 @@ impl FabricGraph {
         problems
     }
 
-    /// Every endpoint has one link; only a requester without a switch may have several.
+    /// Every endpoint has one link to a switch, or links without one to different endpoints: root
+    /// ports of a requester, heads of a device.
     fn attachment_problems(&self) -> Vec<FabricError> {
         let mut switched = vec![0_usize; self.endpoints.len()];
         let mut direct = vec![0_usize; self.endpoints.len()];
@@ -199,13 +200,21 @@ impl FabricGraph {
             direct[*requester] += 1;
             direct[*device] += 1;
         }
-        let mut problems = Vec::new();
+        let mut pairs = BTreeSet::new();
+        let twice = |pair: &&(usize, usize)| !pairs.insert(**pair);
+        let name = |endpoint: &usize| self.endpoints.name(*endpoint).to_owned();
+        let twice = self.direct.iter().filter(twice);
+        let mut problems: Vec<FabricError> = twice
+            .map(|(_, device)| FabricError::AttachedTwice {
+                endpoint: name(device),
+            })
+            .collect();
         for endpoint in 0..self.endpoints.len() {
             let name = || self.endpoints.name(endpoint).to_owned();
             match (switched[endpoint], direct[endpoint]) {
                 (0, 0) => problems.push(FabricError::NeverAttached { endpoint: name() }),
-                (1, 0) | (0, 1) => {}
-                (0, _) if self.endpoints.is_requester(endpoint) => {}
+                (1, 0) => {}
+                (0, _) => {}
                 _ => problems.push(FabricError::AttachedTwice { endpoint: name() }),
             }
         }
@@ -279,5 +288,14 @@ mod tests {
             error.to_string(),
             "switch `sw0` has 2 ports, but at most 1 are allowed"
         );
+    }
+    #[test]
+    fn a_device_has_a_head_for_each_host_but_not_two_for_one() {
+        let mut graph = FabricGraph::new(&Endpoints::numbered(2, 1));
+        graph.direct = vec![(0, 2), (1, 2)];
+        assert_eq!(graph.problems(), []);
+        graph.direct.push((1, 2));
+        let endpoint = "device0".into();
+        assert_eq!(graph.problems(), [FabricError::AttachedTwice { endpoint }]);
     }
 }

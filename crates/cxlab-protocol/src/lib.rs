@@ -3,11 +3,13 @@
 
 pub mod coherence;
 pub mod coverage;
+mod decoder_table;
 pub mod flit;
 pub mod hdm;
 pub mod io;
 pub mod message;
 pub mod opcode;
 
+pub use decoder_table::{DecoderTable, DeviceDecoder};
 pub use message::{CacheMeta, LatencyStages, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};

@@ -11,6 +11,7 @@ mod fleet;
 mod limits;
 mod links;
 mod os;
+mod regions;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,8 +24,8 @@ use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::{AddressMap, VIRTUAL};
 use cxlab_memory::Medium;
+use cxlab_protocol::DecoderTable;
 use cxlab_protocol::coherence::fields::CoherenceClass;
-use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_workload::pattern::External;
 use cxlab_workload::thread::{Bases, ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
@@ -89,8 +90,8 @@ pub struct PlannedDevice {
     pub name: String,
     /// What it is.
     pub group: DeviceKind,
-    /// The window that it has a share of; `None` when no host reaches it.
-    pub decoder: Option<(InterleaveSet, u32)>,
+    /// Where each host's addresses lie in it; empty when no host reaches it.
+    pub decoders: DecoderTable,
 }
 
 impl PlannedDevice {
@@ -186,6 +187,7 @@ impl Plan {
         let endpoints = endpoints::name_all(&scenario, &mut problems);
         links::check(&scenario, &mut problems);
         address::check(&scenario, &mut problems);
+        regions::check(&scenario, &endpoints, &mut problems);
         limits::check(&scenario, &mut problems);
         let media = build_choices(
             &mut problems,
@@ -276,11 +278,11 @@ impl Plan {
         let devices = endpoints.devices(maps.decoders);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
-        let caching = coherence::check(&scenario, &hosts, &devices, &reach, &links)?;
+        let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &hosts, &caching)?;
         let hash = hash(&scenario, &workloads, &files, fleet.as_ref());
         let notes = notes(&scenario, &graph, &devices);
-        let accelerator_hosts = accelerators::hosts(&scenario, &endpoints.names, &hosts)?;
+        let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
         let plan = Plan {
             scenario,
@@ -583,8 +585,8 @@ fn notes(scenario: &Scenario, graph: &FabricGraph, devices: &[PlannedDevice]) ->
     }
     if devices
         .iter()
-        .flat_map(|device| &device.decoder)
-        .any(|(set, _)| !set.is_expressible())
+        .flat_map(|device| device.decoders.decoders())
+        .any(|decoder| !decoder.set.is_expressible())
     {
         notes.push(
             "the interleave set has more ways or a coarser level than HDM decoder registers can \

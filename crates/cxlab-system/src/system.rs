@@ -628,7 +628,11 @@ impl Builder<'_> {
         });
         Some(OwnMemoryConfig {
             backend,
-            decoder: device.decoder?,
+            decoder: device
+                .decoders
+                .decoders()
+                .first()
+                .map(|one| (one.set, one.target))?,
             lines: params.capacity.0 / 64,
         })
     }
@@ -667,10 +671,6 @@ impl Builder<'_> {
 
     fn device(&self, number: usize, ports: Vec<LinkPort>) -> Node {
         let device = &self.plan.devices[number];
-        let (decoder, target) = match device.decoder {
-            Some((decoder, target)) => (Some(decoder), target),
-            None => (None, 0),
-        };
         let at = match device.group {
             DeviceKind::Memory(group) => group,
             DeviceKind::Accelerator(group) => return self.accelerator(number, group, ports),
@@ -686,8 +686,7 @@ impl Builder<'_> {
                 params,
                 ports,
                 backend,
-                decoder,
-                target,
+                decoders: device.decoders.clone(),
             }));
         }
         let hosts = self.plan.hosts.len();
@@ -699,8 +698,7 @@ impl Builder<'_> {
                 policy_rng: StreamRng::new(self.seed, &format!("{}/filter", device.name)),
                 ports,
                 backend,
-                decoder,
-                target,
+                decoders: device.decoders.clone(),
                 port_id: PortId((hosts + number) as u16),
                 peers: (0..hosts as u16).map(PortId).collect(),
                 observe: self.notes.values,

@@ -846,6 +846,126 @@ const SCENARIOS: &[Scenario] = &[
         "bindings",
         &["fabric.bindings", "`mem0`", "more than one"],
     ),
+    // Regions.
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"300 MiB\"",
+        )],
+        "300 MiB",
+        &[
+            "regions[0].capacity",
+            "300 MiB over 2",
+            "multiples of 512 MiB",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"0 B\"",
+        )],
+        "0 B",
+        &["regions[0].capacity", "multiples of 512 MiB"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"20 GiB\"",
+        )],
+        "20 GiB",
+        &[
+            "regions[0].capacity",
+            "10 GiB of them on device `mem0`",
+            "6 GiB left of 16 GiB",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nhosts = [\"hots\"]",
+        )],
+        "hots",
+        &["regions[0].hosts", "`hots`", "host0, host1"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\ndevices = [\"mem0\", \"mem2\"]",
+        )],
+        "mem2",
+        &["regions[0].devices", "`mem2`", "did you mean"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nhosts = [\"host0\"]",
+        )],
+        "[[hosts]]",
+        &["hosts[0]", "no region for host `host1`"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nsharing = \"share\"",
+        )],
+        "sharing",
+        &["regions[0].sharing", "\"share\"", "exclusive", "shared"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = 'own'\ncapacity = \"1 GiB\"",
+        )],
+        "name = 'own'",
+        &["regions[1].name", "`own` twice"],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"",
+            ),
+            (
+                "count = 2\ncapacity",
+                "count = 2\nlogical_devices = 1\ncapacity",
+            ),
+        ],
+        "[[regions]]",
+        &[
+            "regions[0].hosts",
+            "more hosts on `mem0` than its 1 logical",
+        ],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nsharing = \"shared\"",
+            ),
+            (
+                "count = 2\ncapacity",
+                "count = 2\nlogical_devices = 4\ncapacity",
+            ),
+        ],
+        "sharing",
+        &["regions[0].sharing", "one host each"],
+    ),
+    one(
+        &[(
+            "count = 2\ncapacity",
+            "count = 2\nlogical_devices = 4\ncapacity",
+        )],
+        "logical_devices",
+        &["devices[0].logical_devices", "[[regions]]"],
+    ),
+    one(
+        &[(
+            "count = 2\ncapacity",
+            "count = 2\nlogical_devices = 17\ncapacity",
+        )],
+        "logical_devices",
+        &["devices[0].logical_devices", "17", "16"],
+    ),
     one(
         &[(
             CUSTOM,

@@ -108,6 +108,8 @@ fn the_swarm_draws_every_kind_of_coherent_system() {
         "private = true",
         "edge_link",
         "count = 4",
+        "name = \"own3\"",
+        "sharing = \"shared\"",
     ]) {
         assert!(all.contains(word), "no system has `{word}`");
     }

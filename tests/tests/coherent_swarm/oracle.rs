@@ -20,9 +20,10 @@
 use std::collections::BTreeMap;
 
 use cxlab_device::CoherentDevice;
-use cxlab_engine::units::{Bytes, Hpa, SimTime};
+use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{CachingRequester, CoherenceStats, Observation, RequestRow, Stall};
+use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::{Filter, Peer};
 use cxlab_protocol::coherence::requester::Line;
 use cxlab_system::host::Host;
@@ -33,11 +34,23 @@ use cxlab_tests::swarm::{Draw, check_drained};
 /// More events than any of these systems can need.
 const MANY_EVENTS: u64 = 5_000_000;
 
-/// A line of a device with HDM-DB memory that hosts may access.
+/// A line of a device with HDM-DB memory that hosts may access, each by an address of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     device: usize,
-    hpa: Hpa,
+    dpa: Dpa,
+}
+
+impl Place {
+    /// Where an address of a host's lies.
+    fn of(plan: &Plan, host: usize, hpa: Hpa) -> Place {
+        let (owner, dpa) = plan.hosts[host]
+            .map
+            .locate(hpa)
+            .expect("the line is mapped");
+        let device = usize::from(owner.0) - plan.hosts.len();
+        Place { device, dpa }
+    }
 }
 
 /// A system under observation.
@@ -111,7 +124,7 @@ impl<'a> Watched<'a> {
         };
         let system = System::build(plan, plan.scenario.seed, notes).expect("the system builds");
         let mut places = Vec::new();
-        for host in &plan.hosts {
+        for (number, host) in plan.hosts.iter().enumerate() {
             let params = &plan.scenario.hosts[host.group].workload.params;
             let bytes = |key: &str| -> Bytes {
                 let text = params[key].as_str().expect("the workload has a region");
@@ -119,12 +132,10 @@ impl<'a> Watched<'a> {
             };
             let first = bytes("offset").0 / 64;
             for line in first..first + bytes("footprint").0 / 64 {
-                let hpa = Hpa(64 * line);
-                let (owner, _) = host.map.locate(hpa).expect("the line is mapped");
-                let device = usize::from(owner.0) - plan.hosts.len();
-                let group = plan.memory_group(&plan.devices[device]);
+                let place = Place::of(plan, number, Hpa(64 * line));
+                let group = plan.memory_group(&plan.devices[place.device]);
                 if group.is_some_and(|group| group.is_hdm_db()) {
-                    places.push(Place { device, hpa });
+                    places.push(place);
                 }
             }
         }
@@ -204,24 +215,36 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Whether the address is this place for a host: hosts with devices of their own have address
-    /// spaces of their own.
-    fn is_at(&self, host: usize, place: Place) -> bool {
-        let located = self.plan.hosts[host].map.locate(place.hpa);
-        located.is_some_and(|(owner, _)| usize::from(owner.0) == self.system.hosts + place.device)
+    /// The address of a place for a host that sees it.
+    fn address(&self, host: usize, place: Place) -> Option<Hpa> {
+        let decoders = &self.plan.devices[place.device].decoders;
+        let hpa = decoders.encode(PortId(host as u16), place.dpa)?;
+        // Decoders that are the same for all hosts may be those of others.
+        let map = &self.plan.hosts[host].map;
+        (map.locate(hpa).is_some() && Place::of(self.plan, host, hpa) == place).then_some(hpa)
+    }
+
+    /// What the device of a place says of it: who holds it, and its value.
+    fn said(&self, place: Place) -> (Filter, u16) {
+        let device = self.device(place.device);
+        let mut known = (0..self.system.hosts).filter_map(|host| {
+            let (port, hpa) = (PortId(host as u16), self.address(host, place)?);
+            Some((device.holders(port, hpa)?, device.value(port, hpa)?))
+        });
+        let (filter, value) = known.next().expect("a host sees it, and values are kept");
+        assert!(known.all(|other| other == (filter, value)), "{place:?}");
+        (filter, value)
     }
 
     fn check_copies(&self) {
         for &place in &self.places {
-            let device = self.device(place.device);
-            let known = device.holders(place.hpa).expect("the device owns the line");
-            let value = device.value(place.hpa).expect("the device keeps values");
-            let line = place.hpa.line();
+            let (known, value) = self.said(place);
             let (mut readers, mut writers) = (0, 0);
             for (number, agent) in self.caching() {
-                if !self.is_at(number, place) {
+                let Some(hpa) = self.address(number, place) else {
                     continue;
-                }
+                };
+                let line = hpa.line();
                 let state = agent.line(line);
                 let (load, store) = rights(state);
                 readers += u32::from(load);
@@ -310,11 +333,7 @@ impl<'a> Watched<'a> {
                     (row.issued_ps..=row.completed_ps).contains(&seen.time.0),
                     "h{number}: {seen:?} outside {row:?}"
                 );
-                let hpa = Hpa(row.hpa);
-                let owner = self.plan.hosts[number].map.locate(hpa);
-                let (owner, _) = owner.expect("the line is mapped");
-                let device = usize::from(owner.0) - self.system.hosts;
-                let place = Place { device, hpa };
+                let place = Place::of(self.plan, number, Hpa(row.hpa));
                 if self.places.contains(&place) {
                     effects.entry(place).or_default().push((number, *seen));
                 }
@@ -330,11 +349,14 @@ impl<'a> Watched<'a> {
     fn check_final(&self, last: &BTreeMap<Place, u16>) {
         for &place in &self.places {
             let last = last.get(&place).copied().unwrap_or(0);
-            let line = place.hpa.line();
             let mut modified = false;
             for (number, agent) in self.caching() {
+                let Some(hpa) = self.address(number, place) else {
+                    continue;
+                };
+                let line = hpa.line();
                 let state = agent.line(line);
-                if !self.is_at(number, place) || state == Line::I {
+                if state == Line::I {
                     continue;
                 }
                 modified |= state == Line::M;
@@ -345,10 +367,10 @@ impl<'a> Watched<'a> {
                     "h{number} at the end: {place:?}"
                 );
             }
-            let value = self.device(place.device).value(place.hpa);
+            let (_, value) = self.said(place);
             assert!(
-                modified || value == Some(last),
-                "{place:?} lost its last store {last}, its device has {value:?}"
+                modified || value == last,
+                "{place:?} lost its last store {last}, its device has {value}"
             );
         }
     }

@@ -10,8 +10,49 @@ struct Region {
     lines: usize,
 }
 
-/// Capacity of every device: the smallest there is.
+/// Capacity of every device, or of the share of the region that all hosts see: the smallest there is.
 const CAPACITY: u64 = 256 << 20;
+
+/// Who sees what: all hosts one region, and some of them one of their own before it, so that they
+/// know the same line by different addresses. `None`: all see all.
+struct Regions {
+    own: Vec<usize>,
+    devices: usize,
+}
+
+impl Regions {
+    /// Drawn from a stream of their own. Hosts and devices must all reach each other.
+    fn draw(seed: u64, shape: &Shape) -> Option<Regions> {
+        let mut draw = Draw::new(seed, "coherent-swarm-regions");
+        let all = !shape.direct && shape.bindings.is_empty();
+        (all && draw.one_in(3)).then(|| Regions {
+            own: (0..shape.hosts).filter(|_| draw.one_in(2)).collect(),
+            devices: shape.devices,
+        })
+    }
+
+    fn write(&self, draw: &mut Draw) {
+        let capacity = CAPACITY * self.devices as u64;
+        for host in &self.own {
+            draw.line(format!(
+                "\n[[regions]]\nname = \"own{host}\"\nhosts = [\"h{host}\"]\ncapacity = \"{capacity} B\""
+            ));
+        }
+        draw.line(format!(
+            "\n[[regions]]\nname = \"all\"\nsharing = \"shared\"\ncapacity = \"{capacity} B\""
+        ));
+    }
+
+    /// Where the common region begins for a host.
+    fn first(&self, host: usize) -> u64 {
+        let own = self.own.contains(&host);
+        if own {
+            CAPACITY * self.devices as u64
+        } else {
+            0
+        }
+    }
+}
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> String {
@@ -56,25 +97,36 @@ pub fn scenario(seed: u64) -> String {
     if draw.one_in(3) {
         link(&mut draw, "fabric.edge_link", rules);
     }
-    let region = Region { offset, lines };
+    let regions = Regions::draw(seed, &shape);
+    let region = |host| Region {
+        offset: offset + regions.as_ref().map_or(0, |regions| regions.first(host)),
+        lines,
+    };
     let needs = |coherent: &[bool], host| {
         let mut reached = (0..shape.devices).filter(|device| shape.reaches(host, *device));
         reached.any(|device| coherent[device])
     };
-    if shape.hosts > 1 && draw.one_in(4) {
+    let alike = regions
+        .as_ref()
+        .is_none_or(|regions| regions.own.is_empty());
+    if shape.hosts > 1 && draw.one_in(4) && alike {
         let count = shape.hosts;
         let coherent = (0..count).all(|number| needs(&coherent, number));
         let names = format!("name = \"h\"\ncount = {count}");
-        host(&mut draw, &names, &region, true, coherent);
+        host(&mut draw, &names, &region(0), true, coherent);
     } else {
         for number in 0..shape.hosts {
             let needs = needs(&coherent, number);
             let name = format!("name = \"h{number}\"");
-            host(&mut draw, &name, &region, needs, needs);
+            host(&mut draw, &name, &region(number), needs, needs);
         }
     }
     for (number, coherent) in coherent.into_iter().enumerate() {
-        device(&mut draw, number, coherent);
+        let shares = regions.as_ref().map_or(1, |regions| 1 + regions.own.len());
+        device(&mut draw, number, coherent, CAPACITY * shares as u64);
+    }
+    if let Some(regions) = &regions {
+        regions.write(&mut draw);
     }
     draw.text
 }
@@ -175,9 +227,9 @@ fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool, cohere
     draw.line(format!("cache = {cache} }}"));
 }
 
-fn device(draw: &mut Draw, number: usize, coherent: bool) {
+fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64) {
     draw.line(format!(
-        "\n[[devices]]\nname = \"d{number}\"\ncapacity = \"256 MiB\""
+        "\n[[devices]]\nname = \"d{number}\"\ncapacity = \"{capacity} B\""
     ));
     let mut memory = "{ kind = \"fixed\"".to_owned();
     for (key, values) in [

@@ -1,12 +1,12 @@
 //! Entries of the snoop filter: who waits for one, and who gives one up.
 
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{LINE_BYTES, LineAddr};
+use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
 use cxlab_memory::{Block, Room, Slot};
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState};
 
-use super::{CoherentDevice, row};
+use super::{CoherentDevice, dpa_of, row};
 
 impl CoherentDevice {
     pub(super) fn filter_of(&self, slot: Option<Slot>) -> Filter {
@@ -117,9 +117,8 @@ impl CoherentDevice {
                 first.max((victim + 1).saturating_sub(u64::from(most)))
             });
         }
-        let last = LineAddr(trimmed.first.0 + u64::from(trimmed.lines - 1));
-        let span = u64::from(trimmed.lines - 1) * LINE_BYTES;
-        if span > 0 && self.hpa(last).0 != self.hpa(trimmed.first).0 + span {
+        let bytes = Bytes(u64::from(trimmed.lines) * LINE_BYTES);
+        if trimmed.lines > 1 && !self.decoders.is_contiguous(dpa_of(trimmed.first), bytes) {
             return Block::single(block.victim);
         }
         trimmed

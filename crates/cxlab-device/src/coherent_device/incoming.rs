@@ -22,7 +22,7 @@ impl CoherentDevice {
             panic!("{:?} is no answer to a snoop", message.opcode)
         };
         let count = if block { message.lines } else { 1 };
-        let first = self.dpa(message.hpa).line();
+        let first = self.dpa(message).line();
         self.snoops.answered(message.tag, peer, first, count);
         for line in (first.0..first.0 + u64::from(count)).map(LineAddr) {
             let Some(number) = self.lines.find(line) else {
@@ -42,7 +42,7 @@ impl CoherentDevice {
         self.coherence.count(what);
         self.stats.accepted += u64::from(what != M2s::BiConflict);
         message.stages.queue += (ctx.now() - arrived.at).0;
-        let dpa = self.dpa(message.hpa);
+        let dpa = self.dpa(&message);
         let busy = self.lines.find(dpa.line());
         let slot = match busy {
             Some(number) => self.lines.get(number).slot,

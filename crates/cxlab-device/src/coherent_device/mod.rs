@@ -62,8 +62,7 @@ use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
 use cxlab_protocol::coherence::message::M2s;
-use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{Channel, Message, PortId};
+use cxlab_protocol::{Channel, DecoderTable, Message, PortId};
 
 use crate::memory_device::DeviceStats;
 use lines::{BusyLines, Contexts, SetQueue};
@@ -116,8 +115,7 @@ pub struct CoherentDevice {
     eager: bool,
     port_id: PortId,
     ports: Vec<Port>,
-    decoder: Option<InterleaveSet>,
-    target: u32,
+    decoders: DecoderTable,
     peers: Vec<PortId>,
     /// The peer's number, by edge port.
     peer_numbers: Vec<Option<Peer>>,
@@ -180,8 +178,7 @@ impl CoherentDevice {
             eager: filter.eager,
             port_id: config.port_id,
             ports: ports.collect(),
-            decoder: config.decoder,
-            target: config.target,
+            decoders: config.decoders,
             peer_ports: vec![0; config.peers.len()],
             peers: config.peers,
             peer_numbers,
@@ -250,21 +247,21 @@ impl CoherentDevice {
         &mut self.ports[port as usize].link
     }
 
-    /// What the filter says of the line at this address; `None` if this device does not own it.
-    pub fn holders(&self, hpa: Hpa) -> Option<Filter> {
-        let (target, dpa) = self.decoder.and_then(|set| set.decode(hpa))?;
-        let line = dpa.line();
-        (target == self.target).then(|| match self.lines.find(line) {
+    /// What the filter says of the line at this address of a host's; `None` if it does not lie
+    /// here.
+    pub fn holders(&self, host: PortId, hpa: Hpa) -> Option<Filter> {
+        let line = self.decoders.decode(host, hpa)?.line();
+        Some(match self.lines.find(line) {
             Some(busy) => self.lines.get(busy).state.filter,
             None => self.filter_of(self.filter.find(line)),
         })
     }
 
-    /// The value that was last written to the line at this address, 0 before any write. `None` if
-    /// this device does not own it or keeps no values.
-    pub fn value(&self, hpa: Hpa) -> Option<u16> {
-        let (target, dpa) = self.decoder.and_then(|set| set.decode(hpa))?;
-        let values = self.values.as_ref().filter(|_| target == self.target)?;
+    /// The value that was last written to the line at this address of a host's, 0 before any write.
+    /// `None` if it does not lie here or no values are kept.
+    pub fn value(&self, host: PortId, hpa: Hpa) -> Option<u16> {
+        let dpa = self.decoders.decode(host, hpa)?;
+        let values = self.values.as_ref()?;
         Some(values.get(&dpa.line()).copied().unwrap_or(0))
     }
 
@@ -395,12 +392,12 @@ impl CoherentDevice {
         }
     }
 
-    /// Where a line lies in this device.
+    /// Where the line of a message lies in this device.
     #[inline]
-    fn dpa(&self, hpa: Hpa) -> Dpa {
-        match self.decoder.and_then(|set| set.decode(hpa)) {
-            Some((target, dpa)) if target == self.target => dpa,
-            _ => panic!("{hpa:?} was routed to a device that does not own it"),
+    fn dpa(&self, message: &Message) -> Dpa {
+        match self.decoders.decode(message.source, message.hpa) {
+            Some(dpa) => dpa,
+            None => panic!("{message:?} was routed to a device that does not own it"),
         }
     }
 

@@ -20,7 +20,7 @@ impl CoherentDevice {
         self.stats.accepted += 1;
         self.coherence.count(what);
         message.stages.queue += (now - arrived.at).0;
-        let line = self.dpa(message.hpa).line();
+        let line = self.dpa(&message).line();
         let busy = self.lines.find(line);
         let request = self.contexts.take(Request {
             message,

@@ -7,7 +7,7 @@ use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::Peers;
 use cxlab_protocol::coherence::message::{S2m, Snoop};
-use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message};
+use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, PortId};
 
 use super::lines::{Contexts, NONE};
 use super::{Answers, CoherentDevice, dpa_of};
@@ -72,17 +72,17 @@ impl CoherentDevice {
         lines: u8,
         peers: Peers,
     ) {
-        let hpa = self.hpa(first);
         for peer in peers.iter() {
+            let destination = self.peers[peer.index()];
             self.coherence.snoops[kind as usize] += 1;
             self.coherence.block_snoops += u64::from(lines > 1);
             let message = Message {
-                hpa,
+                hpa: self.hpa(destination, first),
                 issued_ps: ctx.now().0,
                 stages: LatencyStages::default(),
                 tag: self.snoops.take(peer, first, lines),
                 source: self.port_id,
-                destination: self.peers[peer.index()],
+                destination,
                 opcode: if lines > 1 {
                     kind.block_opcode()
                 } else {
@@ -99,11 +99,11 @@ impl CoherentDevice {
         }
     }
 
-    /// The address of a line of this device.
-    pub(super) fn hpa(&self, line: LineAddr) -> Hpa {
-        match &self.decoder {
-            Some(set) => set.encode(self.target, dpa_of(line)),
-            None => unreachable!("nobody addresses this device"),
+    /// The address by which a host that holds a line of this device knows it.
+    fn hpa(&self, host: PortId, line: LineAddr) -> Hpa {
+        match self.decoders.encode(host, dpa_of(line)) {
+            Some(hpa) => hpa,
+            None => unreachable!("{host:?} holds a line that it has no address for"),
         }
     }
 }

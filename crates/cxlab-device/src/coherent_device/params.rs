@@ -6,9 +6,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
 use cxlab_link::LinkPort;
 use cxlab_memory::{Geometry, GeometryError, MemoryBackend, VictimPolicy};
-use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::Peer;
-use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_protocol::{DecoderTable, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -87,11 +86,8 @@ pub struct CoherentConfig {
     pub ports: Vec<LinkPort>,
     /// The medium.
     pub backend: Box<dyn MemoryBackend>,
-    /// The window of host physical addresses that this device has a share of; `None` when nobody
-    /// addresses it.
-    pub decoder: Option<InterleaveSet>,
-    /// This device's number among the window's targets.
-    pub target: u32,
+    /// Where each host's addresses lie in this device.
+    pub decoders: DecoderTable,
     /// Its own edge port, the source of its snoops.
     pub port_id: PortId,
     /// The edge ports of the requesters that may hold its lines. At most 64.

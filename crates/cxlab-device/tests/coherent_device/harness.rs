@@ -15,7 +15,9 @@ use cxlab_memory::fixed::FixedParams;
 use cxlab_memory::{Medium, VictimPolicy, victim};
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{
+    CacheMeta, DecoderTable, DeviceDecoder, LatencyStages, MemMeta, Message, Opcode, PortId,
+};
 
 use crate::cache::Cache;
 
@@ -121,7 +123,7 @@ impl Setup {
 /// The system of a device, the last component, and a port for each peer.
 pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node) -> System {
     let params = link(setup.credits);
-    let decoder = setup.window();
+    let decoder = DeviceDecoder::whole(setup.window(), setup.targets - 1);
     let ingress = setup.filter.ingress(&setup.params).0;
     let far = if setup.hub { 0 } else { ingress };
     let mut nodes: Vec<Node> = (0..peers)
@@ -140,8 +142,7 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
             cxlab_engine::units::Bytes(1 << 30),
             1,
         )),
-        decoder: Some(decoder),
-        target: setup.targets - 1,
+        decoders: DecoderTable::common(vec![decoder]),
         port_id: DEVICE,
         peers: (0..peers).map(peer_id).collect(),
         observe: true,

@@ -9,6 +9,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{BytesPerSec, Dpa, Hpa, Picos, SimTime};
 use cxlab_memory::fixed::FixedParams;
 use cxlab_memory::victim;
+use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::dcoh::{Filter, Peer};
 use cxlab_protocol::coherence::requester::Line;
 use serde_json::json;
@@ -39,7 +40,7 @@ fn check_copies(system: &System, peers: usize, addresses: &[u64], capacity: u32)
             writers == 0 || (writers, readers) == (1, 1),
             "line {line}: {rights:?}"
         );
-        let known = device.holders(Hpa(64 * line)).unwrap();
+        let known = device.holders(PortId(0), Hpa(64 * line)).unwrap();
         held += u32::from(known != Filter::Invalid);
         for (number, (load, store)) in rights.iter().enumerate() {
             let peer = Peer::new(number).unwrap();
@@ -138,7 +139,11 @@ fn run(seed: u64) -> Totals {
             "{held:?} {last}"
         );
         if held.iter().all(|(line, _)| *line != Line::M) {
-            assert_eq!(device.value(Hpa(64 * line)), Some(last), "line {line}");
+            assert_eq!(
+                device.value(PortId(0), Hpa(64 * line)),
+                Some(last),
+                "line {line}"
+            );
         }
     }
     let mut conflicts = 0;

@@ -11,7 +11,7 @@ use cxlab_memory::{Medium, VictimPolicy, victim};
 use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
-use cxlab_protocol::{Message, Opcode};
+use cxlab_protocol::{DecoderTable, Message, Opcode, PortId};
 use serde_json::json;
 
 use crate::harness::{
@@ -115,7 +115,7 @@ fn an_idle_read_takes_two_ways_two_pipelines_and_the_medium() {
         (stats.reads_data, stats.filter_misses, stats.entries),
         (1, 1, 1)
     );
-    assert_eq!(ran.device().holders(Hpa(3 * 64)), owned(0));
+    assert_eq!(ran.device().holders(PortId(0), Hpa(3 * 64)), owned(0));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_line_that_two_share_is_owned_when_the_other_has_given_it_up() {
     let (_, granted) = ran.seen(0)[2];
     assert_eq!(granted.stages.coherence, WAY + THERE, "the snoop");
     assert_eq!(granted.stages.media, 0);
-    assert_eq!(ran.device().holders(Hpa(0)), owned(0));
+    assert_eq!(ran.device().holders(PortId(0), Hpa(0)), owned(0));
     let stats = ran.device().coherence_stats();
     assert_eq!((stats.filter_hits, stats.filter_misses), (2, 1));
     assert_eq!((stats.snoops, stats.invalidated), ([1, 0, 0], 1));
@@ -188,7 +188,7 @@ fn a_dirty_victim_is_written_before_its_entry_is_free() {
     );
     assert_eq!(stats.entry_wait, Picos(3 * (WAY + THERE)));
     assert_eq!((stats.entries, stats.peak_entries), (1, 1));
-    assert_eq!(ran.device().value(Hpa(0)), Some(77));
+    assert_eq!(ran.device().value(PortId(0), Hpa(0)), Some(77));
     assert_eq!(ran.device().stats().writes, 1);
 }
 
@@ -233,7 +233,7 @@ fn a_conflict_is_acknowledged_while_the_request_waits_for_its_line() {
     );
     let arrived = 201 * NS + THERE;
     assert_eq!(stats.line_wait, Picos(first - arrived));
-    assert_eq!(ran.device().holders(Hpa(0)), owned(1));
+    assert_eq!(ran.device().holders(PortId(0), Hpa(0)), owned(1));
 }
 
 #[test]
@@ -268,7 +268,10 @@ fn an_entry_is_free_when_all_holders_have_given_the_line_up() {
         (stats.snoops[0], stats.evictions, stats.invalidated),
         (2, 1, 2)
     );
-    assert_eq!(ran.device().holders(Hpa(0)), Some(Filter::Invalid));
+    assert_eq!(
+        ran.device().holders(PortId(0), Hpa(0)),
+        Some(Filter::Invalid)
+    );
 }
 
 fn block_length(params: serde_json::Value) -> Box<dyn VictimPolicy> {
@@ -421,7 +424,10 @@ fn requests_wait_for_a_busy_line_in_the_order_of_their_arrival() {
         (stats.line_waits, stats.snoop_waits, stats.snoops),
         (2, 1, [0, 1, 0])
     );
-    assert_eq!(ran.device().holders(Hpa(0)), shared(&[0, 1, 2, 3]));
+    assert_eq!(
+        ran.device().holders(PortId(0), Hpa(0)),
+        shared(&[0, 1, 2, 3])
+    );
 }
 
 #[test]
@@ -514,7 +520,7 @@ fn a_line_with_a_queue_gives_its_entry_to_one_that_waits() {
         .filter(|(_, _, opcode, ..)| *opcode == Opcode::CmpS);
     let peers: Vec<usize> = grants.map(|(_, peer, ..)| *peer).collect();
     assert_eq!(peers, [0, 1, 2, 3]);
-    assert_eq!(ran.device().holders(Hpa(0)), shared(&[2, 3]));
+    assert_eq!(ran.device().holders(PortId(0), Hpa(0)), shared(&[2, 3]));
 }
 
 #[test]
@@ -579,8 +585,7 @@ fn what_cannot_be_built_is_told() {
                 cxlab_engine::units::Bytes(1 << 30),
                 1,
             )),
-            decoder: None,
-            target: 0,
+            decoders: DecoderTable::default(),
             port_id: DEVICE,
             peers: (0..peers).map(peer_id).collect(),
             observe: false,

@@ -26,8 +26,8 @@ pub struct Custom {
     #[serde(default)]
     pub switches: Vec<String>,
     /// Pairs of names, such as `["a", "b"]` or `["host0", "a"]`, with a link class as an optional
-    /// third. Every endpoint occurs exactly once, but for a requester that is linked to devices
-    /// without a switch. Two switches may be linked several times.
+    /// third. An endpoint is linked to one switch, or without a switch to any number of others: a
+    /// requester by root ports, a device by heads. Two switches may be linked several times.
     pub links: Vec<Vec<String>>,
 }
 

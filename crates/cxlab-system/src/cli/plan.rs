@@ -2,6 +2,7 @@
 
 use crate::picture;
 use crate::plan::Plan;
+use crate::scenario::Sharing;
 
 use super::failure::Failure;
 use super::load::load;
@@ -93,6 +94,25 @@ fn summary(plan: &Plan) -> String {
                 "{} window(s) of {ways} way(s) by {}",
                 windows.len(),
                 scenario.address_map.granularity
+            ),
+        );
+    }
+    for region in &scenario.regions {
+        let whose = match region.sharing {
+            Sharing::Exclusive => "for each of",
+            Sharing::Shared => "shared by",
+        };
+        let list = |names: &[String]| match names {
+            [] => "all".to_owned(),
+            names => names.join(", "),
+        };
+        row(
+            &format!("region {}", region.name),
+            format!(
+                "{} {whose} {}, on {}",
+                region.capacity,
+                list(&region.hosts),
+                list(&region.devices)
             ),
         );
     }

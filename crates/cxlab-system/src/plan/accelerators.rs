@@ -3,7 +3,7 @@
 use cxlab_device::{AcceleratorKind, AcceleratorParams};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
-use cxlab_fabric::graph::Endpoints;
+use cxlab_fabric::graph::FabricGraph;
 use cxlab_host::{CacheLevel, DirectoryParams, Inclusion, ProcessorParams, RequesterParams};
 use cxlab_os::ats::Atc;
 use cxlab_workload::Workload;
@@ -367,10 +367,32 @@ pub(super) fn check_access(
 /// The host of each accelerator, by number among the accelerators.
 pub(super) fn hosts(
     scenario: &Scenario,
-    names: &Endpoints,
+    graph: &FabricGraph,
     hosts: &[PlannedHost],
 ) -> Result<Vec<usize>, Vec<Problem>> {
     let mut problems = Vec::new();
+    let names = &graph.endpoints;
+    let memory: usize = scenario
+        .devices
+        .iter()
+        .map(|group| group.count as usize)
+        .sum();
+    for endpoint in names.requesters.len() + memory..names.len() {
+        let heads = graph
+            .direct
+            .iter()
+            .filter(|(_, device)| *device == endpoint);
+        if heads.count() > 1 {
+            problems.push(Problem::new(
+                "fabric.topology.links",
+                format!(
+                    "found accelerator `{}` linked to several hosts; allowed: one (only Type 3 devices \
+                     have several heads)",
+                    names.name(endpoint)
+                ),
+            ));
+        }
+    }
     let mut of = Vec::new();
     for (at, group) in scenario.accelerators.iter().enumerate() {
         let path = format!("accelerators[{at}].host");

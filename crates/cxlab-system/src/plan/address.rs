@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_engine::units::{Bytes, Dpa, Hpa};
 use cxlab_host::{AddressMap, Window};
-use cxlab_protocol::PortId;
 use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
+use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 
-use super::Problem;
 use super::endpoints::Named;
+use super::{Problem, regions};
 use crate::scenario::Scenario;
 
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
-const DECODER_UNIT: u64 = 256 << 20;
+pub(super) const DECODER_UNIT: u64 = 256 << 20;
 
 /// What laying out makes.
 pub(super) struct Maps {
     /// By host.
     pub(super) host_maps: Vec<Arc<AddressMap>>,
     /// By device.
-    pub(super) decoders: Vec<Option<(InterleaveSet, u32)>>,
+    pub(super) decoders: Vec<DecoderTable>,
 }
 
 /// Checks what does not depend on the fabric.
@@ -64,45 +64,91 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Lays out the devices that each host reaches. Hosts that reach the same devices share a map.
+/// Lays out the memory that each host sees: its regions, or without any all that it reaches. Hosts
+/// that see the same share a map.
 pub(super) fn lay_out(
     scenario: &Scenario,
     named: &Named,
     reach: &[Vec<usize>],
 ) -> Result<Maps, Vec<Problem>> {
-    let mut decoders = vec![None; named.names.devices.len()];
-    let mut known: BTreeMap<Vec<usize>, Arc<AddressMap>> = BTreeMap::new();
+    let regions = regions::allot(scenario, named, reach)?;
+    let mut known: BTreeMap<Vec<Extent>, Arc<AddressMap>> = BTreeMap::new();
+    let mut lists = vec![vec![Vec::new(); reach.len()]; named.names.devices.len()];
     let mut host_maps = Vec::with_capacity(reach.len());
     for (host, reached) in reach.iter().enumerate() {
         let name = &named.names.requesters[host];
-        let has_memory = |device: &usize| {
+        let visible = |device: &usize| {
             capacity_of(scenario, named, *device).0 > 0
-                && owner_of(scenario, named, *device).is_none_or(|owner| owner == name)
+                && match owner_of(scenario, named, *device) {
+                    Some(owner) => owner == name,
+                    None => regions.is_none(),
+                }
         };
-        let devices: Vec<usize> = reached.iter().copied().filter(has_memory).collect();
-        if reached.is_empty() || devices.is_empty() && !has_own_memory(scenario, named, host) {
-            return Err(vec![Problem::new(
-                format!("hosts[{}]", named.host_group[host]),
-                format!(
-                    "no device is reachable from host `{}`",
-                    named.names.requesters[host]
-                ),
-            )]);
+        let devices: Vec<usize> = reached.iter().copied().filter(visible).collect();
+        let mut extents = match &regions {
+            Some(regions) => regions[host].clone(),
+            None => Vec::new(),
+        };
+        extents.extend(whole_devices(scenario, named, &devices)?);
+        if reached.is_empty() || extents.is_empty() && !has_own_memory(scenario, named, host) {
+            return Err(vec![nothing_to_see(scenario, named, host)]);
         }
-        let map = match known.get(&devices) {
-            Some(map) => Arc::clone(map),
-            None => {
-                let map = Arc::new(one_map(scenario, named, &devices, &mut decoders)?);
-                known.insert(devices, Arc::clone(&map));
-                map
+        let windows = windows(scenario, named, &extents)?;
+        for (window, extent) in windows.iter().zip(&extents) {
+            for (target, (device, first)) in (0..).zip(&extent.shares) {
+                lists[*device][host].push(DeviceDecoder {
+                    set: window.set,
+                    target,
+                    first: *first,
+                });
             }
-        };
-        host_maps.push(map);
+        }
+        let map = known
+            .entry(extents)
+            .or_insert_with(|| Arc::new(AddressMap::new(windows)));
+        host_maps.push(Arc::clone(map));
     }
+    let decoders = lists
+        .into_iter()
+        .map(|list| table(list, regions.is_some()))
+        .collect();
     Ok(Maps {
         host_maps,
         decoders,
     })
+}
+
+/// The decoders of a device: one list where all hosts that reach it have the same, and none is to be
+/// kept away.
+fn table(lists: Vec<Vec<DeviceDecoder>>, isolates: bool) -> DecoderTable {
+    let mut used = lists.iter().filter(|list| isolates || !list.is_empty());
+    match used.next().cloned() {
+        Some(first) if used.all(|list| *list == first) => DecoderTable::common(first),
+        Some(_) => DecoderTable::by_host(lists),
+        None => DecoderTable::default(),
+    }
+}
+
+/// A host that no memory is for.
+fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
+    let name = &named.names.requesters[host];
+    let path = format!("hosts[{}]", named.host_group[host]);
+    match scenario.regions.is_empty() {
+        true => Problem::new(path, format!("no device is reachable from host `{name}`")),
+        false => Problem::new(
+            path,
+            format!("found no region for host `{name}`; allowed: hosts that a region names"),
+        ),
+    }
+}
+
+/// Memory in one piece of a host's addresses.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Extent {
+    /// The devices in turn, and where in each it begins.
+    pub(super) shares: Vec<(usize, Dpa)>,
+    /// Bytes on each device.
+    pub(super) share: Bytes,
 }
 
 /// The host of a Type 2 device, which alone reaches its memory; `None` for a Type 3 device.
@@ -130,64 +176,59 @@ fn has_own_memory(scenario: &Scenario, named: &Named, host: usize) -> bool {
     group.processor.is_some() && !group.nodes.is_empty()
 }
 
-fn one_map(
+/// All of some devices, those of one capacity in a row interleaved.
+fn whole_devices(
     scenario: &Scenario,
     named: &Named,
     devices: &[usize],
-    decoders: &mut [Option<(InterleaveSet, u32)>],
-) -> Result<AddressMap, Vec<Problem>> {
-    let mut windows = Vec::new();
-    let mut base = 0;
+) -> Result<Vec<Extent>, Vec<Problem>> {
     let same_capacity = |a: &usize, b: &usize| {
         // A Type 2 device's memory is not interleaved with others'.
         let plain = |device: usize| device < named.first_accelerator;
         let capacity = |device: usize| capacity_of(scenario, named, device);
         plain(*a) && plain(*b) && capacity(*a) == capacity(*b)
     };
+    let mut extents = Vec::new();
     for run in devices.chunk_by(same_capacity) {
-        let capacity = capacity_of(scenario, named, run[0]).0;
         let ways = ways(scenario, run.len())?;
-        for members in run.chunks(ways) {
-            let size = Bytes(capacity * members.len() as u64);
-            let granularity = scenario.address_map.granularity;
-            let set = InterleaveSet::new(Hpa(base), size, granularity, members.len() as u32)
-                .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
-            for (target, device) in members.iter().enumerate() {
-                let decoder = (set, target as u32);
-                if decoders[*device]
-                    .replace(decoder)
-                    .is_some_and(|other| other != decoder)
-                {
-                    return Err(vec![Problem::new(
-                        "fabric.topology",
-                        format!(
-                            "device `{}` is reached by hosts that do not reach the same devices; \
-                             each host would need a decoder of its own in it (multi-headed \
-                             devices are not modelled yet)",
-                            named.names.devices[*device]
-                        ),
-                    )]);
-                }
-            }
-            let first = named.names.requesters.len();
-            let targets = members
-                .iter()
-                .map(|device| PortId((first + device) as u16))
-                .collect();
-            windows.push(Window {
-                base: Hpa(base),
-                size,
-                set,
-                targets,
-            });
-            base += size.0;
-        }
+        extents.extend(run.chunks(ways).map(|members| Extent {
+            shares: members.iter().map(|device| (*device, Dpa(0))).collect(),
+            share: capacity_of(scenario, named, run[0]),
+        }));
     }
-    Ok(AddressMap::new(windows))
+    Ok(extents)
+}
+
+/// The windows of a host, one behind the other.
+fn windows(
+    scenario: &Scenario,
+    named: &Named,
+    extents: &[Extent],
+) -> Result<Vec<Window>, Vec<Problem>> {
+    let first = named.names.requesters.len();
+    let mut base = Hpa(0);
+    let mut windows = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let ways = extent.shares.len();
+        let size = Bytes(extent.share.0 * ways as u64);
+        let granularity = scenario.address_map.granularity;
+        let set = InterleaveSet::new(base, size, granularity, ways as u32)
+            .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
+        let port = |(device, _): &(usize, Dpa)| PortId((first + device) as u16);
+        windows.push(Window {
+            base,
+            size,
+            set,
+            targets: extent.shares.iter().map(port).collect(),
+            first: extent.shares.iter().map(|(_, first)| *first).collect(),
+        });
+        base.0 += size.0;
+    }
+    Ok(windows)
 }
 
 /// Ways of the windows over `count` devices of one capacity.
-fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
+pub(super) fn ways(scenario: &Scenario, count: usize) -> Result<usize, Vec<Problem>> {
     let dividing = |ways: &u32| count.is_multiple_of(*ways as usize);
     match scenario.address_map.ways {
         None => Ok(legal_targets().filter(dividing).max().unwrap_or(1) as usize),

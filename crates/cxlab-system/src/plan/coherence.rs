@@ -16,7 +16,6 @@ pub(super) fn check(
     scenario: &Scenario,
     hosts: &[PlannedHost],
     devices: &[PlannedDevice],
-    reach: &[Vec<usize>],
     links: &[PlannedLink],
 ) -> Result<Vec<bool>, Vec<Problem>> {
     let mut problems = Vec::new();
@@ -44,11 +43,11 @@ pub(super) fn check(
             }
         }
     }
-    let coherent = |device: &usize| match devices[*device].group {
+    let coherent = |device: usize| match devices[device].group {
         DeviceKind::Memory(group) => scenario.devices[group].is_hdm_db(),
         DeviceKind::Accelerator(_) => false,
     };
-    let Some(first) = (0..devices.len()).find(|device| coherent(device)) else {
+    let Some(first) = (0..devices.len()).find(|device| coherent(*device)) else {
         return if problems.is_empty() {
             Ok(vec![false; hosts.len()])
         } else {
@@ -83,8 +82,10 @@ pub(super) fn check(
     }
     let mut told = vec![false; scenario.hosts.len()];
     let mut caching = Vec::with_capacity(hosts.len());
-    for (host, reached) in hosts.iter().zip(reach) {
-        let needs = reached.iter().any(&coherent);
+    for host in hosts {
+        let targets = host.map.windows().iter().flat_map(|window| &window.targets);
+        let mut devices = targets.map(|target| usize::from(target.0) - hosts.len());
+        let needs = devices.any(coherent);
         caching.push(needs);
         if needs && scenario.hosts[host.group].core.is_some() && !told[host.group] {
             told[host.group] = true;

@@ -1,13 +1,14 @@
 //! The plan as data, for programs that show it.
 
+use cxlab_protocol::PortId;
 use serde_json::{Value, json};
 
-use super::{End, Plan};
+use super::{End, Plan, PlannedHost};
 use crate::picture;
 
 impl Plan {
-    /// The resolved system: names, links with their parameters, the proof that it has no
-    /// deadlock, and where a picture has its components (`x` to the right and `y` downwards, in
+    /// The resolved system: names, links with their parameters, each host's address map in bytes,
+    /// the proof that it has no deadlock, and where a picture has its components (`x` to the right and `y` downwards, in
     /// the order of hosts, devices, switches).
     pub fn describe(&self) -> Value {
         let links = self.links.iter().map(|link| {
@@ -25,6 +26,7 @@ impl Plan {
         let nodes = ends.zip(positions).map(|((kind, end), (x, y))| {
             json!({ "name": self.end_name(end), "kind": kind, "x": x, "y": y })
         });
+        let maps = self.hosts.iter().map(|host| self.address_map(host));
         let proof = self.tables.proof();
         json!({
             "plan_hash": self.hash,
@@ -39,7 +41,26 @@ impl Plan {
                 "channels": proof.channels,
                 "dependencies": proof.dependencies,
             },
+            "address_maps": maps.collect::<Vec<_>>(),
             "notes": self.notes,
         })
+    }
+
+    /// The windows of a host: its addresses, and whose memory they are.
+    fn address_map(&self, host: &PlannedHost) -> Value {
+        let device = |port: &PortId| &self.devices[usize::from(port.0) - self.hosts.len()].name;
+        let windows = host.map.windows().iter().map(|window| {
+            let targets = window.targets.iter().zip(&window.first);
+            let targets =
+                targets.map(|(port, first)| json!({ "device": device(port), "dpa": first.0 }));
+            json!({
+                "base": window.base.0,
+                "bytes": window.size.0,
+                "ways": window.targets.len(),
+                "granularity": self.scenario.address_map.granularity,
+                "targets": targets.collect::<Vec<_>>(),
+            })
+        });
+        json!({ "host": host.name, "windows": windows.collect::<Vec<_>>() })
     }
 }

@@ -7,8 +7,7 @@ use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_fabric::routing::vcs::{self, Hierarchy};
 use cxlab_host::AddressMap;
-use cxlab_protocol::PortId;
-use cxlab_protocol::hdm::InterleaveSet;
+use cxlab_protocol::{DecoderTable, PortId};
 
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
 use crate::diagnostics::nearest;
@@ -219,7 +218,7 @@ fn vcs_reach(
 }
 
 /// A name that is none of those known.
-fn unknown(path: String, found: &str, what: &str, known: &[String]) -> Problem {
+pub(super) fn unknown(path: String, found: &str, what: &str, known: &[String]) -> Problem {
     let hint = nearest(found, known.iter().map(String::as_str))
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
@@ -257,10 +256,7 @@ impl Named {
             .collect()
     }
 
-    pub(super) fn devices(
-        &self,
-        decoders: Vec<Option<(InterleaveSet, u32)>>,
-    ) -> Vec<PlannedDevice> {
+    pub(super) fn devices(&self, decoders: Vec<DecoderTable>) -> Vec<PlannedDevice> {
         let names = self
             .names
             .devices
@@ -269,13 +265,13 @@ impl Named {
             .zip(decoders)
             .enumerate();
         names
-            .map(|(number, ((name, group), decoder))| PlannedDevice {
+            .map(|(number, ((name, group), decoders))| PlannedDevice {
                 name: name.clone(),
                 group: match number < self.first_accelerator {
                     true => DeviceKind::Memory(*group),
                     false => DeviceKind::Accelerator(*group),
                 },
-                decoder,
+                decoders,
             })
             .collect()
     }

@@ -43,6 +43,10 @@ pub struct Scenario {
     /// How devices share the address space.
     #[serde(default)]
     pub address_map: AddressMapParams,
+    /// Memory of Type 3 devices that is given to hosts, which see nothing else of them. Default:
+    /// none, every host sees all of every device that it reaches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub regions: Vec<RegionGroup>,
     /// A fleet of pods, each as this scenario describes one, for `cxlab fleet`. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetParams>,
@@ -288,6 +292,44 @@ pub struct DeviceGroup {
     /// Who keeps its memory coherent. Default: the hosts.
     #[serde(default)]
     pub coherence: CoherenceParams,
+    /// A multi-logical device with at most so many logical devices, each bound to one host: 1 to 16
+    /// (CXL 3.1 section 2.5). Default: none, a G-FAM device, which tells any number of hosts apart
+    /// (section 7.7.2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16))]
+    pub logical_devices: Option<u32>,
+}
+
+/// Who uses a region.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sharing {
+    /// Each host has memory of its own, which no other sees (pooling).
+    #[default]
+    Exclusive,
+    /// All hosts see the same memory. The device keeps their caches coherent if it is hdm-db;
+    /// otherwise their software must.
+    Shared,
+}
+
+/// Memory of Type 3 devices that is given to hosts.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct RegionGroup {
+    /// The region's name.
+    pub name: String,
+    /// What each host gets, or what all share: a multiple of 256 MiB on each device.
+    pub capacity: Bytes,
+    /// Who uses it. Default exclusive.
+    #[serde(default)]
+    pub sharing: Sharing,
+    /// The devices that it is interleaved over: names of devices, or of groups of them. Default: all
+    /// Type 3 devices.
+    #[serde(default)]
+    pub devices: Vec<String>,
+    /// The hosts that get it: names of hosts, or of groups of them. Default: all.
+    #[serde(default)]
+    pub hosts: Vec<String>,
 }
 
 /// Who keeps a device's memory coherent (CXL 3.1 section 2.2).

@@ -1,0 +1,264 @@
+//! Regions: memory of Type 3 devices that is given to hosts, and where in the devices it lies.
+
+use std::collections::BTreeSet;
+
+use cxlab_engine::units::{Bytes, Dpa};
+
+use super::Problem;
+use super::address::{DECODER_UNIT, Extent, ways};
+use super::endpoints::{Named, unknown};
+use crate::scenario::{RegionGroup, Scenario, Sharing};
+
+/// Checks what does not depend on the fabric.
+pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
+    let mut names = BTreeSet::new();
+    for (at, region) in scenario.regions.iter().enumerate() {
+        let path = format!("regions[{at}]");
+        if !names.insert(&region.name) {
+            problems.push(Problem::new(
+                format!("{path}.name"),
+                format!("found `{}` twice; allowed: a new name", region.name),
+            ));
+        }
+        let devices = devices_of(scenario, named, region);
+        let devices = devices.map_err(|name| {
+            let known = &named.names.devices[..named.first_accelerator];
+            unknown(format!("{path}.devices"), &name, "a Type 3 device", known)
+        });
+        let hosts = hosts_of(scenario, named, region).map_err(|name| {
+            let known = &named.names.requesters;
+            unknown(format!("{path}.hosts"), &name, "a host", known)
+        });
+        match (&devices, &hosts) {
+            (Ok(devices), Ok(_)) => {
+                if let Err(problem) = check_capacity(region, &path, devices.len()) {
+                    problems.push(problem);
+                }
+            }
+            _ => problems.extend([devices.err(), hosts.err()].into_iter().flatten()),
+        }
+    }
+    for (at, group) in scenario.devices.iter().enumerate() {
+        if group.logical_devices.is_some() && scenario.regions.is_empty() {
+            problems.push(Problem::new(
+                format!("devices[{at}].logical_devices"),
+                "found logical devices that nothing says the hosts of; allowed: with [[regions]]",
+            ));
+        }
+    }
+}
+
+fn check_capacity(region: &RegionGroup, path: &str, devices: usize) -> Result<(), Problem> {
+    let capacity = region.capacity;
+    let unit = DECODER_UNIT * devices as u64;
+    if devices == 0 {
+        return Err(Problem::new(
+            format!("{path}.devices"),
+            "found a system without Type 3 devices; allowed: with [[devices]]",
+        ));
+    }
+    if capacity.0 == 0 || !capacity.0.is_multiple_of(unit) {
+        return Err(Problem::new(
+            format!("{path}.capacity"),
+            format!(
+                "found {capacity} over {devices} device(s); allowed: multiples of {}",
+                Bytes(unit)
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The devices of a region in order, or a name that is none.
+fn devices_of(
+    scenario: &Scenario,
+    named: &Named,
+    region: &RegionGroup,
+) -> Result<Vec<usize>, String> {
+    let all = &named.names.devices[..named.first_accelerator];
+    let groups = scenario.devices.iter().map(|group| group.name.as_str());
+    let groups: Vec<&str> = groups.collect();
+    select(&region.devices, all, &named.device_group, &groups)
+}
+
+/// The hosts of a region in order, or a name that is none.
+fn hosts_of(
+    scenario: &Scenario,
+    named: &Named,
+    region: &RegionGroup,
+) -> Result<Vec<usize>, String> {
+    let groups = scenario.hosts.iter().map(|group| group.name.as_str());
+    let groups: Vec<&str> = groups.collect();
+    select(
+        &region.hosts,
+        &named.names.requesters,
+        &named.host_group,
+        &groups,
+    )
+}
+
+/// Members whose name, or whose group's name, is chosen; all where nothing is.
+fn select(
+    chosen: &[String],
+    names: &[String],
+    group_of: &[usize],
+    groups: &[&str],
+) -> Result<Vec<usize>, String> {
+    let is = |member: usize, name: &str| names[member] == name || groups[group_of[member]] == name;
+    for name in chosen {
+        if !(0..names.len()).any(|member| is(member, name)) {
+            return Err(name.clone());
+        }
+    }
+    let wanted = |member: &usize| chosen.is_empty() || chosen.iter().any(|name| is(*member, name));
+    Ok((0..names.len()).filter(wanted).collect())
+}
+
+/// How much of each device is given away, and to whom.
+struct Allotment {
+    /// By device: where the free part begins.
+    free: Vec<u64>,
+    /// By device: the hosts that have a logical device of it.
+    bound: Vec<BTreeSet<usize>>,
+}
+
+/// The extents of each host, in the order of regions; `None` where the scenario has no regions.
+pub(super) fn allot(
+    scenario: &Scenario,
+    named: &Named,
+    reach: &[Vec<usize>],
+) -> Result<Option<Vec<Vec<Extent>>>, Vec<Problem>> {
+    if scenario.regions.is_empty() {
+        return Ok(None);
+    }
+    let mut allotment = Allotment {
+        free: vec![0; named.first_accelerator],
+        bound: vec![BTreeSet::new(); named.first_accelerator],
+    };
+    let mut extents = vec![Vec::new(); reach.len()];
+    for (at, region) in scenario.regions.iter().enumerate() {
+        let path = format!("regions[{at}]");
+        // Unknown names have been refused.
+        let devices = devices_of(scenario, named, region).unwrap_or_default();
+        let hosts = hosts_of(scenario, named, region).unwrap_or_default();
+        check_reach(named, reach, &path, &hosts, &devices)?;
+        let mut shared = None;
+        for host in hosts {
+            let taken = match (region.sharing, &shared) {
+                (Sharing::Shared, Some(taken)) => Vec::clone(taken),
+                _ => allotment.take(scenario, named, &path, region, &devices)?,
+            };
+            if region.sharing == Sharing::Shared {
+                shared = Some(taken.clone());
+            }
+            allotment.bind(scenario, named, &path, region, &devices, host)?;
+            extents[host].extend(taken);
+        }
+    }
+    Ok(Some(extents))
+}
+
+/// Every host must reach every device of its region.
+fn check_reach(
+    named: &Named,
+    reach: &[Vec<usize>],
+    path: &str,
+    hosts: &[usize],
+    devices: &[usize],
+) -> Result<(), Vec<Problem>> {
+    for host in hosts {
+        let missing = |device: &&usize| !reach[*host].contains(device);
+        if let Some(device) = devices.iter().find(missing) {
+            let (host, device) = (
+                &named.names.requesters[*host],
+                &named.names.devices[*device],
+            );
+            return Err(vec![Problem::new(
+                format!("{path}.hosts"),
+                format!(
+                    "found host `{host}`, which does not reach device `{device}` of the region; \
+                     allowed: hosts that reach all its devices"
+                ),
+            )]);
+        }
+    }
+    Ok(())
+}
+
+impl Allotment {
+    /// Takes a region's capacity from the free part of its devices.
+    fn take(
+        &mut self,
+        scenario: &Scenario,
+        named: &Named,
+        path: &str,
+        region: &RegionGroup,
+        devices: &[usize],
+    ) -> Result<Vec<Extent>, Vec<Problem>> {
+        let share = Bytes(region.capacity.0 / devices.len() as u64);
+        let ways = ways(scenario, devices.len())?;
+        let mut extents = Vec::new();
+        for members in devices.chunks(ways) {
+            let mut shares = Vec::with_capacity(members.len());
+            for device in members {
+                let whole = scenario.devices[named.device_group[*device]].capacity;
+                let first = self.free[*device];
+                self.free[*device] = first.saturating_add(share.0);
+                if self.free[*device] > whole.0 {
+                    return Err(vec![Problem::new(
+                        format!("{path}.capacity"),
+                        format!(
+                            "found {}, {share} of them on device `{}`, which has {} left of {whole}; \
+                             allowed: what is left",
+                            region.capacity,
+                            named.names.devices[*device],
+                            Bytes(whole.0 - first),
+                        ),
+                    )]);
+                }
+                shares.push((*device, Dpa(first)));
+            }
+            extents.push(Extent { shares, share });
+        }
+        Ok(extents)
+    }
+
+    /// Gives a host a logical device of every multi-logical device of the region.
+    fn bind(
+        &mut self,
+        scenario: &Scenario,
+        named: &Named,
+        path: &str,
+        region: &RegionGroup,
+        devices: &[usize],
+        host: usize,
+    ) -> Result<(), Vec<Problem>> {
+        for device in devices {
+            let group = &scenario.devices[named.device_group[*device]];
+            let Some(most) = group.logical_devices else {
+                continue;
+            };
+            let name = &named.names.devices[*device];
+            if region.sharing == Sharing::Shared {
+                return Err(vec![Problem::new(
+                    format!("{path}.sharing"),
+                    format!(
+                        "found \"shared\" on `{name}`, whose logical devices have one host each; \
+                         allowed: \"exclusive\", or devices without logical_devices"
+                    ),
+                )]);
+            }
+            self.bound[*device].insert(host);
+            if self.bound[*device].len() > most as usize {
+                return Err(vec![Problem::new(
+                    format!("{path}.hosts"),
+                    format!(
+                        "found more hosts on `{name}` than its {most} logical device(s); allowed: at \
+                         most so many, or devices without logical_devices"
+                    ),
+                )]);
+            }
+        }
+        Ok(())
+    }
+}
