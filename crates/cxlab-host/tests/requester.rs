@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
+use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
 use cxlab_host::{
     AddressMap, CacheParams, RequestRow, Requester, RequesterConfig, RequesterParams, Window,
@@ -197,6 +197,7 @@ fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemO
             size,
             set,
             targets: vec![PortId(1 + device as u16)],
+            first: vec![Dpa(0)],
         }
     });
     let egress = params.egress();

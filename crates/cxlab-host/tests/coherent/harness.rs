@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, LineAddr, Picos, SimTime};
+use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LineAddr, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
 use cxlab_host::{
     AddressMap, CacheParams, CachingConfig, CachingRequester, Observation, RequestRow,
@@ -144,6 +144,7 @@ pub fn requester(
             size,
             set: InterleaveSet::new(base, size, Bytes(256), 1).unwrap(),
             targets: vec![PortId(DEVICE + device as u16)],
+            first: vec![Dpa(0)],
         }
     });
     let egress = params.process_time + cache.access_time;
