@@ -1,7 +1,7 @@
-//! Threads on a core or a processing element: which operation begins next, what it waits for, and
-//! when it is done. The owner has the caches, the links and the clock.
+//! Threads on a core or a processing element, and programs on a core: which operation begins next,
+//! what it waits for, and when it is done. The owner has the caches, the links and the clock.
 //!
-//! A lane runs one thread. It begins operations in order, one access to a line each cycle, and
+//! A lane runs one thread, or one program (see `steps`). A thread's lane begins operations in order, one access to a line each cycle, and
 //! lets them complete in any order; an operation that [follows](ThreadOp::follows) an outstanding
 //! one waits for it, and so do those behind it. A range of bytes is begun line by line.
 //!
@@ -26,6 +26,7 @@ use crate::access::{
 use crate::audit::{Audit, Versions};
 use crate::ledger::Ledger;
 use crate::stats::{QUEUE, RequestRow};
+use crate::steps::{LaneProgram, NextStep, Steps};
 
 /// What one phase of a kernel did on one component.
 #[derive(Clone, Default, Debug)]
@@ -75,13 +76,50 @@ struct Op {
     number: u64,
     /// What is known of the access that is over last.
     last: Answer,
+    /// Of a program's step: which it is, and whether an operation of the program is done with it.
+    step: u64,
+    ends: bool,
     value: u64,
     /// The physical address of its first byte, as far as it was translated.
     hpa: u64,
 }
 
+impl Op {
+    fn new(op: ThreadOp, token: Token, lane: usize, phase: u8, now: SimTime) -> Op {
+        Op {
+            op,
+            token,
+            lane: lane as u16,
+            phase,
+            begun: false,
+            open: 0,
+            covered: 0,
+            issued: now.0,
+            number: 0,
+            last: Answer::NONE,
+            step: 0,
+            ends: false,
+            value: 0,
+            hpa: 0,
+        }
+    }
+}
+
+/// What a lane runs.
+enum Code {
+    Thread(Thread),
+    Program(Box<Steps>),
+}
+
+/// What its code does next, as a lane takes it.
+enum Taken {
+    Op(u32),
+    NotBefore(u64),
+    Nothing,
+}
+
 struct Lane {
-    thread: Thread,
+    code: Code,
     /// The operation that is being begun.
     held: Option<u32>,
     /// Operations that have begun and are not complete, oldest first.
@@ -114,13 +152,15 @@ pub struct Lanes {
 pub struct LanesConfig {
     /// What they run.
     pub threads: Vec<Thread>,
-    /// The phases of the threads' kernel.
+    /// What further lanes run, behind those of the threads.
+    pub programs: Vec<LaneProgram>,
+    /// The phases of the threads' kernel, and those of the programs.
     pub phases: Vec<Phase>,
     /// The memory that the threads share.
     pub image: Image,
     /// Time of a cycle.
     pub cycle: Picos,
-    /// Operations of each lane outstanding at most.
+    /// Operations of each thread outstanding at most.
     pub window: u32,
     /// The number of the requester.
     pub number: u16,
@@ -135,14 +175,19 @@ impl Lanes {
     pub fn new(config: LanesConfig) -> Lanes {
         let LanesConfig {
             threads,
+            programs,
             phases,
             image,
             cycle,
             window,
             ..
         } = config;
-        let lane = |thread| Lane {
-            thread,
+        let cycle = cycle.0.max(1);
+        let threads = threads.into_iter().map(Code::Thread);
+        let programs = programs.into_iter();
+        let programs = programs.map(|one| Code::Program(Box::new(Steps::new(one, cycle))));
+        let lane = |code| Lane {
+            code,
             held: None,
             outstanding: Vec::with_capacity(window.min(4096) as usize),
             changing: 0,
@@ -150,11 +195,11 @@ impl Lanes {
             ended: false,
         };
         Lanes {
-            lanes: threads.into_iter().map(lane).collect(),
+            lanes: threads.chain(programs).map(lane).collect(),
             ops: Vec::new(),
             free: Vec::new(),
             image,
-            cycle: cycle.0.max(1),
+            cycle,
             window: window.max(1) as usize,
             phases: vec![ThreadPhase::default(); phases.len().max(1)],
             names: phases,
@@ -172,6 +217,17 @@ impl Lanes {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty()
+    }
+
+    /// Checks the results of the programs that have come to their end.
+    ///
+    /// # Errors
+    /// What is wrong with the first that is.
+    pub fn check(&self) -> Result<(), String> {
+        self.lanes.iter().try_for_each(|lane| match &lane.code {
+            Code::Thread(_) => Ok(()),
+            Code::Program(steps) => steps.check(),
+        })
     }
 
     /// Whether every thread has ended and everything is complete.
@@ -216,19 +272,27 @@ impl Lanes {
     pub fn turn(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) -> Turn {
         let now = ctx.now();
         loop {
-            let Some(id) = self.held(lane, now) else {
-                let lane = &mut self.lanes[lane];
-                return match lane.ended && lane.outstanding.is_empty() {
-                    true => Turn::Ended,
-                    false => Turn::Waits,
-                };
+            let id = match self.held(lane, now) {
+                Taken::Op(id) => id,
+                Taken::NotBefore(at) => return Turn::NotBefore(SimTime(at)),
+                Taken::Nothing => {
+                    let lane = &mut self.lanes[lane];
+                    return match lane.ended && lane.outstanding.is_empty() {
+                        true => Turn::Ended,
+                        false => Turn::Waits,
+                    };
+                }
             };
             let one = &self.lanes[lane];
             if one.free_at > now.0 {
                 return Turn::NotBefore(SimTime(one.free_at));
             }
             let Op { op, covered, .. } = self.ops[id as usize];
-            if covered == 0 && (one.outstanding.len() >= self.window || self.must_wait(lane, op)) {
+            let ordered = matches!(one.code, Code::Thread(_));
+            if ordered
+                && covered == 0
+                && (one.outstanding.len() >= self.window || self.must_wait(lane, op))
+            {
                 return Turn::Waits;
             }
             match op {
@@ -252,57 +316,82 @@ impl Lanes {
         }
     }
 
-    /// The operation that is being begun, or the next of the thread. Those that take no time are
-    /// done on the way.
-    fn held(&mut self, lane: usize, now: SimTime) -> Option<u32> {
+    /// The operation that is being begun, or the next of the lane's code.
+    fn held(&mut self, lane: usize, now: SimTime) -> Taken {
         if let Some(id) = self.lanes[lane].held {
-            return Some(id);
+            return Taken::Op(id);
         }
+        match &self.lanes[lane].code {
+            Code::Thread(_) => self.next_op(lane, now),
+            Code::Program(_) => self.next_step(lane, now),
+        }
+    }
+
+    /// The next step of a program.
+    fn next_step(&mut self, lane: usize, now: SimTime) -> Taken {
+        let Lane { code, ended, .. } = &mut self.lanes[lane];
+        let Code::Program(steps) = code else {
+            return Taken::Nothing;
+        };
+        match steps.next(now.0) {
+            NextStep::Begin(number, step) => {
+                let (op, phase) = steps.operation(&step);
+                let mut op = Op::new(op, Token(0), lane, phase, now);
+                op.step = number;
+                op.ends = step.ends;
+                Taken::Op(self.hold(lane, op))
+            }
+            NextStep::NotBefore(at) => Taken::NotBefore(at),
+            NextStep::Waits => Taken::Nothing,
+            NextStep::Ended => {
+                *ended = true;
+                Taken::Nothing
+            }
+        }
+    }
+
+    /// The next operation of a thread. Those that take no time are done on the way.
+    fn next_op(&mut self, lane: usize, now: SimTime) -> Taken {
         let one = &mut self.lanes[lane];
+        let Code::Thread(thread) = &mut one.code else {
+            return Taken::Nothing;
+        };
         loop {
-            match one.thread.next_op() {
-                Next::Op(token, ThreadOp::Mark { .. }, _) => one.thread.complete(token, 0),
+            match thread.next_op() {
+                Next::Op(token, ThreadOp::Mark { .. }, _) => thread.complete(token, 0),
                 Next::Op(token, ThreadOp::Count { operations }, phase) => {
                     let phase = &mut self.phases[usize::from(phase)];
                     phase.operations += u64::from(operations);
                     phase.end = phase.end.max(now);
-                    one.thread.complete(token, 0);
+                    thread.complete(token, 0);
                 }
                 Next::Op(token, op, phase) => {
-                    let op = Op {
-                        op,
-                        token,
-                        lane: lane as u16,
-                        phase,
-                        begun: false,
-                        open: 0,
-                        covered: 0,
-                        issued: now.0,
-                        number: 0,
-                        last: Answer::NONE,
-                        value: 0,
-                        hpa: 0,
-                    };
-                    let id = match self.free.pop() {
-                        Some(id) => {
-                            self.ops[id as usize] = op;
-                            id
-                        }
-                        None => {
-                            self.ops.push(op);
-                            self.ops.len() as u32 - 1
-                        }
-                    };
-                    one.held = Some(id);
-                    return Some(id);
+                    let op = Op::new(op, token, lane, phase, now);
+                    return Taken::Op(self.hold(lane, op));
                 }
-                Next::Blocked => return None,
+                Next::Blocked => return Taken::Nothing,
                 Next::Finished => {
                     one.ended = true;
-                    return None;
+                    return Taken::Nothing;
                 }
             }
         }
+    }
+
+    /// An operation is taken from a lane's code, and is being begun.
+    fn hold(&mut self, lane: usize, op: Op) -> u32 {
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.ops[id as usize] = op;
+                id
+            }
+            None => {
+                self.ops.push(op);
+                self.ops.len() as u32 - 1
+            }
+        };
+        self.lanes[lane].held = Some(id);
+        id
     }
 
     fn must_wait(&self, lane: usize, op: ThreadOp) -> bool {
@@ -394,7 +483,10 @@ impl Lanes {
     pub fn perform(&mut self, access: &Access) {
         let hpa = access.hpa;
         let op = &mut self.ops[access.op as usize];
-        let thread = &mut self.lanes[usize::from(op.lane)].thread;
+        let Code::Thread(thread) = &mut self.lanes[usize::from(op.lane)].code else {
+            // A program computes on values of its own.
+            return;
+        };
         let bytes = usize::from(access.bytes);
         let mut line = [0; LINE_BYTES as usize];
         match op.op {
@@ -452,7 +544,15 @@ impl Lanes {
         self.free.push(id);
         let phase = &mut self.phases[usize::from(op.phase)];
         phase.completed += 1;
-        phase.bytes += bytes_of(op.op);
+        match &lane.code {
+            Code::Thread(_) => phase.bytes += bytes_of(op.op),
+            Code::Program(_) if op.ends => {
+                let name = &self.names[usize::from(op.phase)];
+                phase.operations += 1;
+                phase.bytes += name.bytes.0;
+            }
+            Code::Program(_) => {}
+        }
         phase.end = phase.end.max(now);
         if moves(op.op) {
             phase.latency.record(Picos(now.0 - op.issued));
@@ -461,7 +561,10 @@ impl Lanes {
                 phase.busy.0 += now.0 - phase.since;
             }
         }
-        lane.thread.complete(op.token, op.value);
+        match &mut lane.code {
+            Code::Thread(thread) => thread.complete(op.token, op.value),
+            Code::Program(steps) => steps.complete(op.step, now.0),
+        }
         if is_request(op.op) {
             self.book(ctx, &op);
         }

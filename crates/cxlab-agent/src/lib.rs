@@ -10,6 +10,7 @@ mod ledger;
 mod root_ports;
 mod slab;
 mod stats;
+mod steps;
 
 pub use access::{Access, AccessKind, Answer, Turn};
 pub use address_map::{AddressMap, Window};
@@ -26,3 +27,4 @@ pub use stats::{
     CACHE, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages,
     stages_of,
 };
+pub use steps::LaneProgram;

@@ -11,6 +11,7 @@ mod fleet;
 mod limits;
 mod links;
 mod os;
+mod programs;
 mod regions;
 
 use std::collections::BTreeMap;
@@ -31,10 +32,13 @@ use cxlab_workload::thread::{Bases, ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 
-use crate::scenario::{AcceleratorGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice};
+use crate::scenario::{
+    AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice,
+};
 
 pub use fleet::PlannedFleet;
 pub use links::{End, PlannedLink};
+pub(crate) use programs::PlannedProgram;
 
 /// A mistake of the user's: where in the scenario, and what.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -132,6 +136,8 @@ pub struct Plan {
     pub(crate) accelerator_media: Vec<Option<Box<dyn Medium>>>,
     /// Media of the NUMA nodes, by host group.
     pub(crate) node_media: Vec<Vec<Box<dyn Medium>>>,
+    /// What runs beside the workload, by host group.
+    pub(crate) beside: Vec<Option<Box<dyn Workload>>>,
     /// By accelerator: the number of its host.
     pub(crate) accelerator_hosts: Vec<usize>,
     /// By host: whether it reaches memory that devices keep coherent.
@@ -148,8 +154,8 @@ pub(crate) enum Source {
     Lines(Box<dyn OpSource>),
     /// A program, on a core.
     Program(Box<dyn Program>),
-    /// Threads, on a processor and its accelerators.
-    Threads(Box<dyn ThreadedKernel>),
+    /// Threads, on a processor and its accelerators, and programs on its cores.
+    Processor(Box<dyn ThreadedKernel>, Vec<PlannedProgram>),
 }
 
 /// Files that a plan refers to.
@@ -249,8 +255,20 @@ impl Plan {
                 Ok(Some(medium))
             },
         );
+        let beside = build_choices(
+            &mut problems,
+            "hosts",
+            "beside.workload",
+            &scenario.hosts,
+            |group| {
+                let beside = group.beside.as_ref();
+                let build = |beside: &BesideGroup| build_workload(&beside.workload, externals);
+                beside.map(build).transpose()
+            },
+        );
         cores::check(&scenario, &workloads, &mut problems);
         accelerators::check(&scenario, &workloads, &mut problems);
+        programs::check(&scenario, &workloads, &beside, &mut problems);
         os::check(&scenario, &mut problems);
         let fleet = fleet::resolve(&scenario, &files, &mut problems);
         let topology = scenario
@@ -280,7 +298,8 @@ impl Plan {
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &hosts, &caching)?;
-        let hash = hash(&scenario, &workloads, &files, fleet.as_ref());
+        let runs = workloads.iter().chain(beside.iter().flatten());
+        let hash = hash(&scenario, runs, &files, fleet.as_ref());
         let notes = notes(&scenario, &graph, &devices);
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
@@ -298,6 +317,7 @@ impl Plan {
             workloads,
             accelerator_media,
             node_media,
+            beside,
             accelerator_hosts,
             caching,
             fleet,
@@ -332,9 +352,17 @@ impl Plan {
             };
             let workload = &self.workloads[host.group];
             let source = match (&group.processor, &group.core) {
-                (Some(_), _) => workload
-                    .threads(&self.thread_context(number, seed))
-                    .map(Source::Threads),
+                (Some(_), _) => {
+                    match self.processor_source(number, requester, seed) {
+                        Ok(source) => sources.push(source),
+                        Err(_) if failed[host.group] => {}
+                        Err(problem) => {
+                            failed[host.group] = true;
+                            problems.push(problem);
+                        }
+                    }
+                    continue;
+                }
                 (None, Some(_)) => workload.program(&context).map(Source::Program),
                 (None, None) => workload.source(&context).map(Source::Lines),
             };
@@ -371,7 +399,9 @@ impl Plan {
             span: planned.map.span(),
             local,
             bases,
-            cores: processor.map_or(0, |processor| processor.cores as usize),
+            cores: processor.map_or(0, |processor| {
+                (processor.cores - group.cores_beside()) as usize
+            }),
             accelerators: self.accelerators_of(host).count(),
             elements: elements.min().unwrap_or(0) as usize,
         }
@@ -416,9 +446,13 @@ impl Plan {
 
     /// A workload that does not fit the system, at the field that says so.
     fn workload_problem(&self, group: usize, error: WorkloadError) -> Problem {
-        let path = format!("hosts[{group}].workload");
+        self.problem_of(&format!("hosts[{group}].workload"), error)
+    }
+
+    /// The same, of the workload at this path.
+    fn problem_of(&self, path: &str, error: WorkloadError) -> Problem {
         match error {
-            WorkloadError::Param(error) => Problem::of_param(&path, error),
+            WorkloadError::Param(error) => Problem::of_param(path, error),
             WorkloadError::Trace(error) if self.files.trace_override.is_some() => {
                 Problem::new(path, format!("--trace-file: {error}"))
             }
@@ -447,7 +481,14 @@ impl Plan {
     /// Whether a host's workload ends by itself.
     pub(crate) fn is_finite(&self, host: &PlannedHost) -> bool {
         let workload = &self.workloads[host.group];
-        workload.is_finite() || workload.needs_threads()
+        let group = &self.scenario.hosts[host.group];
+        let limited = group
+            .beside
+            .as_ref()
+            .is_some_and(|one| one.requests.is_some());
+        let beside = self.beside[host.group].as_ref();
+        (workload.is_finite() || workload.needs_threads())
+            && beside.is_none_or(|one| limited || one.is_finite())
     }
 
     /// Who keeps the memory of each device coherent.
@@ -464,7 +505,7 @@ impl Plan {
     /// Whether any workload replays a file.
     pub(crate) fn has_trace(&self) -> bool {
         let trace = self.files.trace_override.as_deref();
-        let mut workloads = self.workloads.iter();
+        let mut workloads = self.workloads.iter().chain(self.beside.iter().flatten());
         workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())
     }
 
@@ -527,9 +568,9 @@ fn build_choices<G, B>(
 
 /// Everything that can change a result but the seed: version, scenario without its name and
 /// execution, and the content of trace files and of a fleet's demand.
-fn hash(
+fn hash<'a>(
     scenario: &Scenario,
-    workloads: &[Box<dyn Workload>],
+    workloads: impl Iterator<Item = &'a Box<dyn Workload>>,
     files: &Files,
     fleet: Option<&PlannedFleet>,
 ) -> String {

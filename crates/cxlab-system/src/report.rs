@@ -658,6 +658,11 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
         core.check()
             .map_err(|wrong| format!("the result of the program: {wrong}"))?;
     }
+    if let Some(lanes) = host.lanes() {
+        lanes
+            .check()
+            .map_err(|wrong| format!("the result of a program: {wrong}"))?;
+    }
     let stages: u128 = stats.stages_ps.iter().sum();
     let latencies = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
     if stages != latencies {

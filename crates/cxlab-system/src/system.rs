@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cxlab_agent::Versions;
+use cxlab_agent::{LaneProgram, Versions};
 use cxlab_device::{
     Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
     OwnMemoryConfig,
@@ -23,7 +23,7 @@ use cxlab_workload::thread::{Place, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
 use crate::host::{Agent, Host};
-use crate::plan::{DeviceKind, End, Plan, PlannedLink, Problem, Source};
+use crate::plan::{DeviceKind, End, Plan, PlannedLink, PlannedProgram, Problem, Source};
 
 /// A component of a CXL system.
 #[allow(clippy::large_enum_variant)]
@@ -421,7 +421,9 @@ impl Builder<'_> {
         let port_to = self.root_ports(number, ports.len());
         self.domains.push(None);
         let source = match (source, &group.core) {
-            (Source::Threads(kernel), _) => return self.processor(number, ports, kernel),
+            (Source::Processor(kernel, programs), _) => {
+                return self.processor(number, ports, kernel, programs);
+            }
             (Source::Program(program), Some(core)) => {
                 let core = CoreConfig {
                     params: core.clone(),
@@ -486,6 +488,7 @@ impl Builder<'_> {
         number: usize,
         ports: Vec<LinkPort>,
         kernel: Box<dyn ThreadedKernel>,
+        programs: Vec<PlannedProgram>,
     ) -> Result<Node, Problem> {
         let host = &self.plan.hosts[number];
         let group = &self.plan.scenario.hosts[host.group];
@@ -510,6 +513,26 @@ impl Builder<'_> {
             threads.into_iter().map(move |thread| (core as u16, thread))
         });
         let threads = threads.collect();
+        let mut phases = kernel.phases().to_vec();
+        let first_phase = phases.len() as u8;
+        if let Some(one) = programs.first() {
+            phases.extend_from_slice(one.program.phases());
+        }
+        let bases = self.plan.thread_context(number, self.seed).bases;
+        let programs = programs.into_iter().map(|one| {
+            let name = format!("{}/core{}", host.name, one.core);
+            let lane = LaneProgram {
+                program: one.program,
+                rng: StreamRng::new(self.seed, &name),
+                window: params.reorder,
+                limit: one.limit,
+                bases,
+                cxl_end: one.cxl_end,
+                first_phase,
+            };
+            (one.core, lane)
+        });
+        let programs = programs.collect();
         let mut base = LOCAL_BASE;
         let media = self.plan.node_media[host.group].iter();
         let nodes = group.nodes.iter().zip(media).enumerate();
@@ -543,7 +566,8 @@ impl Builder<'_> {
                 .collect(),
             os,
             threads,
-            phases: kernel.phases().to_vec(),
+            programs,
+            phases,
             image: image.clone(),
             log: self.notes.rows,
             versions: versions.clone(),

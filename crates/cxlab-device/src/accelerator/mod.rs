@@ -185,6 +185,7 @@ impl Accelerator {
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
             lane_wake: vec![u64::MAX; config.threads.len()],
             lanes: Lanes::new(LanesConfig {
+                programs: Vec::new(),
                 threads: config.threads,
                 phases: config.phases,
                 image: config.image,

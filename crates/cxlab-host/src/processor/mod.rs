@@ -1,4 +1,4 @@
-//! A multi-core processor: threads on cores with private caches, a shared last-level cache, the
+//! A multi-core processor: threads and programs on cores with private caches, a shared last-level cache, the
 //! home agent of the host's own memory, memory controllers on NUMA nodes, and root ports.
 //!
 //! # What is modelled, and how
@@ -33,8 +33,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_agent::{
-    Access, AccessKind, AddressMap, Answer, Lanes, LanesConfig, RequestRow, RequesterStats,
-    RootPorts, Turn, Versions,
+    Access, AccessKind, AddressMap, Answer, LaneProgram, Lanes, LanesConfig, RequestRow,
+    RequesterStats, RootPorts, Turn, Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
@@ -81,7 +81,9 @@ pub struct ProcessorConfig {
     pub os: Option<(OsConfig, Image)>,
     /// What it runs: threads, each with the core that it is bound to.
     pub threads: Vec<(u16, Thread)>,
-    /// The phases of the threads' kernel.
+    /// What it runs besides: programs, each on a core without threads.
+    pub programs: Vec<(u16, LaneProgram)>,
+    /// The phases of the threads' kernel, and those of the programs.
     pub phases: Vec<Phase>,
     /// The memory of its coherence domain.
     pub image: Image,
@@ -174,7 +176,9 @@ impl Processor {
     /// A cache of more lines than a tag array holds, or an operating system that cannot be.
     pub fn new(config: ProcessorConfig) -> Result<Processor, ProcessorError> {
         let params = config.params;
-        let (core_of, threads): (Vec<u16>, Vec<Thread>) = config.threads.into_iter().unzip();
+        let (mut core_of, threads): (Vec<u16>, Vec<Thread>) = config.threads.into_iter().unzip();
+        let (cores, programs): (Vec<u16>, Vec<LaneProgram>) = config.programs.into_iter().unzip();
+        core_of.extend(cores);
         let core = || {
             Ok(Core {
                 caches: CoreCaches::new(&params.l1, &params.l2)?,
@@ -203,6 +207,7 @@ impl Processor {
             core_of,
             lanes: Lanes::new(LanesConfig {
                 threads,
+                programs,
                 phases: config.phases,
                 image: config.image,
                 cycle: params.cycle,

@@ -87,7 +87,12 @@ pub struct ProcessorParams {
     /// Operations of a thread outstanding at once. 1 to 4096. Default 64 (*assumed*).
     #[schemars(range(min = 1, max = 4096))]
     pub window: u32,
-    /// Lines that a core asks for at once. 1 to 4096. Default 48 (*assumed*: L2 fill buffers of a
+    /// Steps of a program, or operations of a source of lines, in flight from the oldest that is not
+    /// complete. 1 to 65536; 1 is an in-order core that waits for every access. Default 192 (the load
+    /// queue of Golden Cove; stores count too here).
+    #[schemars(range(min = 1, max = 65536))]
+    pub reorder: u32,
+    /// Lines that a core asks for at once, until the home agent answers. 1 to 4096. Default 48 (*assumed*: L2 fill buffers of a
     /// current server core).
     #[schemars(range(min = 1, max = 4096))]
     pub misses: u32,
@@ -139,6 +144,7 @@ impl Default for ProcessorParams {
             cores: 1,
             cycle: Picos(417),
             window: 64,
+            reorder: 192,
             misses: 48,
             l1: level(48, 12, 5),
             l2: level(2048, 16, 10),

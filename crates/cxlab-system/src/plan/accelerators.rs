@@ -101,16 +101,6 @@ pub(super) fn check(
             Some(processor) => {
                 check_processor(&format!("{path}.processor"), processor, problems);
                 check_host(&path, group, problems);
-                if complete && !threads {
-                    problems.push(Problem::new(
-                        format!("{path}.workload.kind"),
-                        format!(
-                            "found \"{}\" on a host with a processor; allowed: kernels made of \
-                             threads, such as \"circus-tent\"",
-                            group.workload.kind
-                        ),
-                    ));
-                }
             }
             None if threads => problems.push(Problem::new(
                 format!("{path}.workload.kind"),
@@ -174,7 +164,6 @@ fn check_host(path: &str, group: &HostGroup, problems: &mut Vec<Problem>) {
     exclude("core", group.core.is_some());
     exclude("issue", group.issue != RequesterParams::default());
     exclude("local", group.local.is_some());
-    exclude("requests", group.requests.is_some());
     if group.nodes.is_empty() {
         problems.push(Problem::new(
             format!("{path}.nodes"),

@@ -38,11 +38,11 @@ pub(super) fn check(
                     ));
                 }
             }
-            None if complete && workloads[at].needs_core() => problems.push(Problem::new(
+            None if complete && workloads[at].needs_core() && group.processor.is_none() => problems.push(Problem::new(
                 format!("{path}.workload"),
                 format!(
                     "found \"{}\" on a host without a core; allowed: with core = {{}}, which runs \
-                     it as a program",
+                     it as a program, or processor = {{}}",
                     group.workload.kind
                 ),
             )),

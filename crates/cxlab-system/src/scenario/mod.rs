@@ -148,8 +148,8 @@ pub struct HostGroup {
     /// Memory of the host's own, with `core`. Default: none.
     #[serde(default)]
     pub local: Option<LocalMemoryParams>,
-    /// A multi-core processor that runs the workload as threads and keeps its own memory coherent
-    /// with its accelerators, instead of `core`. Default: none.
+    /// A multi-core processor that runs the workload, as threads or as a program on each core, and
+    /// keeps its own memory coherent with its accelerators, instead of `core`. Default: none.
     #[serde(default)]
     pub processor: Option<ProcessorParams>,
     /// Memory of the host's own, with `processor`: a controller on each NUMA node. Their addresses
@@ -163,10 +163,50 @@ pub struct HostGroup {
     pub os: Option<OsParams>,
     /// What they access.
     pub workload: WorkloadChoice,
-    /// Requests that each host issues at most; steps of its program, where it has a core. Default: as many as the workload has.
+    /// Requests that each host issues at most; steps of its program, where it has a core, and of each
+    /// core's, where it has a processor. Default: as many as the workload has.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
+    /// With `processor`: the memory that patterns and traces address from 0 on. Default: `cxl` where
+    /// the host reaches any, else `local`.
+    #[serde(default)]
+    pub span: Option<SpanOf>,
+    /// With `processor` and a workload of threads: what the last of its cores run instead. Default:
+    /// none.
+    #[serde(default)]
+    pub beside: Option<BesideGroup>,
+}
+
+/// The memory that sources of lines on a processor address from 0 on.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpanOf {
+    /// CXL memory.
+    Cxl,
+    /// The host's own: its NUMA nodes, or its process's heap.
+    Local,
+    /// CXL memory, and the host's own behind it.
+    All,
+}
+
+/// Operations or programs on cores of a processor whose other cores run threads.
+#[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct BesideGroup {
+    /// What each of the cores runs: a pattern, a trace, or a program.
+    pub workload: WorkloadChoice,
+    /// How many cores run it, the last ones. Default 1; at least one core is left.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub cores: u32,
+    /// Steps of each at most. Default: as many as the workload has.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub requests: Option<u64>,
+    /// The memory that patterns and traces address from 0 on. Default: as in the host group.
+    #[serde(default)]
+    pub span: Option<SpanOf>,
 }
 
 fn one() -> u32 {

@@ -74,6 +74,23 @@ impl ThreadContext {
     }
 }
 
+/// The kernel of a system whose cores run nothing but programs.
+pub struct NoThreads;
+
+impl ThreadedKernel for NoThreads {
+    fn phases(&self) -> &[Phase] {
+        &[]
+    }
+
+    fn threads(&self, _: Place) -> Vec<Thread> {
+        Vec::new()
+    }
+
+    fn check(&self, _: &Image) -> Result<(), String> {
+        Ok(())
+    }
+}
+
 /// A kernel written as threads that share memory, bound to a system.
 pub trait ThreadedKernel: Send + Sync {
     /// Its phases, in order; at most 256.

@@ -1,0 +1,390 @@
+//! A program on a lane: its steps in a reorder window.
+//!
+//! Steps enter the window in the order of the program, begin when the data that they need are there,
+//! the one first whose data came first, complete in any order and leave in the order of the program.
+//! So no step begins that is further than the window from the oldest that is not complete. Rules of
+//! entering are those of the core that runs one program alone (`cxlab_host::Core`): computing before
+//! a step that needs no data holds up what is behind it, computing on data that have to come does
+//! not; a fence enters when all is complete, a flush when all has begun.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Hpa;
+use cxlab_workload::thread::{Bases, ThreadOp};
+use cxlab_workload::{Action, After, LOCAL_BASE, Program, Step};
+
+/// A program for one lane.
+pub struct LaneProgram {
+    /// What it runs.
+    pub program: Box<dyn Program>,
+    /// Its random stream.
+    pub rng: StreamRng,
+    /// Steps of it in flight, from the oldest that is not complete.
+    pub window: u32,
+    /// Steps to take from it at most; `None` for as many as it has.
+    pub limit: Option<u64>,
+    /// Where the memories begin whose addresses it gives as physical.
+    pub bases: Bases,
+    /// Where CXL memory ends among its addresses below [`LOCAL_BASE`]; the host's own follows.
+    pub cxl_end: u64,
+    /// Where among the phases of the component its own begin.
+    pub first_phase: u8,
+}
+
+/// Where a step stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It waits for the data of the step before it.
+    Waits,
+    /// It may begin.
+    Ready,
+    /// It has begun.
+    Begun,
+    /// It is complete, and one before it is not.
+    Done,
+}
+
+/// What a program does next.
+pub(crate) enum NextStep {
+    /// It begins this one, of that number.
+    Begin(u64, Step),
+    /// Nothing before that time.
+    NotBefore(u64),
+    /// Nothing before a step completes.
+    Waits,
+    /// It has ended.
+    Ended,
+}
+
+/// The window of one program.
+pub(crate) struct Steps {
+    program: Box<dyn Program>,
+    rng: StreamRng,
+    left: u64,
+    bases: Bases,
+    cxl_end: u64,
+    first_phase: u8,
+    /// Time of a cycle.
+    cycle: u64,
+    size: usize,
+    /// The steps in flight, oldest first, and the number of the oldest.
+    window: VecDeque<(Step, State)>,
+    oldest: u64,
+    /// Steps that may begin, by time and number.
+    ready: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Those of the window that have not begun.
+    waiting: usize,
+    /// The next to enter.
+    held: Option<Step>,
+    /// When the last one entered, and when one completed last.
+    entered: u64,
+    completed: u64,
+    exhausted: bool,
+    /// Whether it came to its end, and not to its limit.
+    finished: bool,
+}
+
+impl Steps {
+    pub(crate) fn new(lane: LaneProgram, cycle: u64) -> Steps {
+        let size = lane.window.max(1) as usize;
+        Steps {
+            program: lane.program,
+            rng: lane.rng,
+            left: lane.limit.unwrap_or(u64::MAX),
+            bases: lane.bases,
+            cxl_end: lane.cxl_end,
+            first_phase: lane.first_phase,
+            cycle,
+            size,
+            window: VecDeque::with_capacity(size),
+            oldest: 0,
+            ready: BinaryHeap::with_capacity(size),
+            waiting: 0,
+            held: None,
+            entered: 0,
+            completed: 0,
+            exhausted: false,
+            finished: false,
+        }
+    }
+
+    /// What it does now.
+    pub(crate) fn next(&mut self, now: u64) -> NextStep {
+        let enters = self.enter(now);
+        if let Some(Reverse((time, number))) = self.ready.peek().copied() {
+            if time > now {
+                return NextStep::NotBefore(time.min(enters.unwrap_or(u64::MAX)));
+            }
+            self.ready.pop();
+            self.waiting -= 1;
+            let (step, state) = &mut self.window[(number - self.oldest) as usize];
+            *state = State::Begun;
+            return NextStep::Begin(number, *step);
+        }
+        match enters {
+            Some(time) => NextStep::NotBefore(time),
+            None if self.exhausted && self.window.is_empty() => NextStep::Ended,
+            None => NextStep::Waits,
+        }
+    }
+
+    /// Takes steps into the window; when the next one enters, where only time is missing.
+    fn enter(&mut self, now: u64) -> Option<u64> {
+        loop {
+            if self.held.is_none() && !self.exhausted {
+                if self.left > 0 {
+                    self.left -= 1;
+                    self.held = self.program.next_step(&mut self.rng);
+                    self.finished = self.held.is_none();
+                }
+                self.exhausted = self.held.is_none();
+            }
+            let step = self.held?;
+            let due = self.due(&step)?;
+            if due > now {
+                return Some(due);
+            }
+            self.held = None;
+            self.entered = now;
+            let data = match (step.after, self.window.back()) {
+                (After::Previous, Some((_, State::Done))) => Some(self.completed),
+                (After::Previous, Some(_)) => None,
+                _ => Some(now),
+            };
+            let number = self.oldest + self.window.len() as u64;
+            let state = match data {
+                Some(_) => State::Ready,
+                None => State::Waits,
+            };
+            self.window.push_back((step, state));
+            self.waiting += 1;
+            if let Some(data) = data {
+                let computing = match step.after {
+                    After::Previous => u64::from(step.cycles) * self.cycle,
+                    After::Nothing | After::All => 0,
+                };
+                self.ready
+                    .push(Reverse((now.max(data + computing), number)));
+            }
+        }
+    }
+
+    /// When a step may enter; `None` while it waits for another.
+    fn due(&self, step: &Step) -> Option<u64> {
+        let computing = u64::from(step.cycles) * self.cycle;
+        if self.window.len() == self.size || step.action == Action::Flush && self.waiting > 0 {
+            return None;
+        }
+        let due = match step.after {
+            After::Nothing => self.entered + computing,
+            After::Previous => 0,
+            After::All if !self.window.is_empty() => return None,
+            After::All => self.entered.max(self.completed) + computing,
+        };
+        Some(due.max(step.not_before.0))
+    }
+
+    /// A step is complete.
+    pub(crate) fn complete(&mut self, number: u64, now: u64) {
+        self.completed = now;
+        let place = (number - self.oldest) as usize;
+        self.window[place].1 = State::Done;
+        if let Some((step, state @ State::Waits)) = self.window.get_mut(place + 1) {
+            *state = State::Ready;
+            let computing = u64::from(step.cycles) * self.cycle;
+            self.ready.push(Reverse((now + computing, number + 1)));
+        }
+        while let Some((_, State::Done)) = self.window.front() {
+            self.window.pop_front();
+            self.oldest += 1;
+        }
+    }
+
+    /// The operation of a step, and its phase among those of the component.
+    pub(crate) fn operation(&self, step: &Step) -> (ThreadOp, u8) {
+        let Hpa(hpa) = step.hpa;
+        let local = hpa.checked_sub(match hpa >= LOCAL_BASE.0 {
+            true => LOCAL_BASE.0,
+            false => self.cxl_end,
+        });
+        let addr = match local {
+            Some(offset) => self.bases.local + offset,
+            None => self.bases.cxl + hpa,
+        };
+        // What is loaded or stored is a word of the line; the program has the values.
+        let (addr, size) = (addr & !7, 8);
+        let op = match step.action {
+            Action::Load => ThreadOp::Load { addr, size },
+            Action::Store => ThreadOp::Store {
+                addr,
+                size,
+                value: 0,
+            },
+            Action::Flush => ThreadOp::WriteBack { addr },
+        };
+        (op, self.first_phase + step.phase)
+    }
+
+    /// Checks the result of the program, if it came to its end and all has completed.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.finished && self.window.is_empty() {
+            true => self.program.check(),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use cxlab_engine::units::{Bytes, SimTime};
+    use cxlab_workload::Phase;
+
+    use super::*;
+
+    /// Steps given one by one.
+    struct Listed {
+        steps: std::vec::IntoIter<Step>,
+        phases: [Phase; 1],
+    }
+
+    impl Program for Listed {
+        fn next_step(&mut self, _: &mut StreamRng) -> Option<Step> {
+            self.steps.next()
+        }
+
+        fn phases(&self) -> &[Phase] {
+            &self.phases
+        }
+
+        fn check(&self) -> Result<(), String> {
+            Err("checked".to_owned())
+        }
+    }
+
+    fn load(after: After, cycles: u32) -> Step {
+        Step {
+            after,
+            cycles,
+            ..Step::new(Hpa(0), Action::Load)
+        }
+    }
+
+    /// A lane of a window and a limit, with a cycle of 10 ps.
+    fn steps(list: Vec<Step>, window: u32, limit: Option<u64>) -> Steps {
+        let phase = Phase {
+            name: "all".to_owned(),
+            bytes: Bytes(64),
+        };
+        let lane = LaneProgram {
+            program: Box::new(Listed {
+                steps: list.into_iter(),
+                phases: [phase],
+            }),
+            rng: StreamRng::new(1, "steps"),
+            window,
+            limit,
+            bases: Bases::PHYSICAL,
+            cxl_end: 1024,
+            first_phase: 3,
+        };
+        Steps::new(lane, 10)
+    }
+
+    /// What begins at a time, and what is to wait for.
+    fn begins(steps: &mut Steps, now: u64) -> (Vec<u64>, &'static str, u64) {
+        let mut begun = Vec::new();
+        loop {
+            match steps.next(now) {
+                NextStep::Begin(number, _) => begun.push(number),
+                NextStep::NotBefore(time) => return (begun, "time", time),
+                NextStep::Waits => return (begun, "data", 0),
+                NextStep::Ended => return (begun, "end", 0),
+            }
+        }
+    }
+
+    #[test]
+    fn no_step_begins_further_than_the_window_from_the_oldest_that_is_not_complete() {
+        let mut steps = steps(vec![load(After::Nothing, 0); 5], 3, None);
+        assert_eq!(begins(&mut steps, 0), (vec![0, 1, 2], "data", 0));
+        steps.complete(1, 5);
+        steps.complete(2, 6);
+        assert_eq!(begins(&mut steps, 6), (vec![], "data", 0), "0 is not out");
+        steps.complete(0, 7);
+        assert_eq!(begins(&mut steps, 7), (vec![3, 4], "data", 0));
+        steps.complete(4, 8);
+        assert!(steps.check().is_ok(), "3 is under way");
+        steps.complete(3, 9);
+        assert_eq!(begins(&mut steps, 9), (vec![], "end", 0));
+        assert_eq!(steps.check().unwrap_err(), "checked");
+    }
+
+    #[test]
+    fn a_step_that_needs_data_computes_when_they_are_there_and_holds_up_nobody() {
+        let list = vec![
+            load(After::Nothing, 0),
+            load(After::Previous, 4),
+            load(After::Nothing, 0),
+        ];
+        let mut steps = steps(list, 8, None);
+        assert_eq!(begins(&mut steps, 0), (vec![0, 2], "data", 0));
+        steps.complete(0, 100);
+        assert_eq!(begins(&mut steps, 100), (vec![], "time", 140));
+        assert_eq!(begins(&mut steps, 140), (vec![1], "data", 0));
+    }
+
+    #[test]
+    fn computing_without_data_and_times_hold_up_what_is_behind() {
+        let mut second = load(After::Nothing, 2);
+        let mut third = load(After::Nothing, 0);
+        third.not_before = SimTime(90);
+        let mut held = steps(vec![load(After::Nothing, 0), second, third], 8, None);
+        assert_eq!(begins(&mut held, 0), (vec![0], "time", 20));
+        assert_eq!(begins(&mut held, 20), (vec![1], "time", 90));
+        assert_eq!(begins(&mut held, 90), (vec![2], "data", 0));
+        // A fence waits for all, and then computes.
+        second.after = After::All;
+        let mut fenced = steps(vec![load(After::Nothing, 0), second, third], 8, None);
+        assert_eq!(begins(&mut fenced, 0), (vec![0], "data", 0));
+        fenced.complete(0, 50);
+        assert_eq!(begins(&mut fenced, 50), (vec![], "time", 70));
+    }
+
+    #[test]
+    fn a_flush_waits_until_all_before_it_has_begun() {
+        let flush = Step::new(Hpa(0), Action::Flush);
+        let list = vec![load(After::Nothing, 0), load(After::Previous, 0), flush];
+        let mut steps = steps(list, 8, None);
+        assert_eq!(begins(&mut steps, 0), (vec![0], "data", 0));
+        steps.complete(0, 10);
+        assert_eq!(begins(&mut steps, 10), (vec![1, 2], "data", 0));
+    }
+
+    #[test]
+    fn a_limit_ends_a_program_early_and_its_result_is_not_checked() {
+        let mut steps = steps(vec![load(After::Nothing, 0); 5], 8, Some(2));
+        assert_eq!(begins(&mut steps, 0), (vec![0, 1], "data", 0));
+        steps.complete(0, 1);
+        steps.complete(1, 1);
+        assert_eq!(begins(&mut steps, 1), (vec![], "end", 0));
+        assert!(steps.check().is_ok());
+    }
+
+    #[test]
+    fn addresses_of_one_span_are_cxl_memory_and_then_the_hosts_own() {
+        let lane = steps(Vec::new(), 1, None);
+        for (hpa, addr) in [
+            (0, 0),
+            (960, 960),
+            (1024, LOCAL_BASE.0),
+            (1091, LOCAL_BASE.0 + 64),
+            (LOCAL_BASE.0 + 128, LOCAL_BASE.0 + 128),
+        ] {
+            let (op, phase) = lane.operation(&Step::new(Hpa(hpa), Action::Load));
+            assert_eq!((op, phase), (ThreadOp::Load { addr, size: 8 }, 3));
+        }
+    }
+}
