@@ -658,6 +658,7 @@ impl Builder<'_> {
                 .first()
                 .map(|one| (one.set, one.target))?,
             lines: params.capacity.0 / 64,
+            bias_page: self.plan.scenario.accelerators[group].device.bias_page,
         })
     }
 

@@ -333,6 +333,12 @@ const CASES: &[Case] = &[
     ),
     (
         "elements = 2",
+        "elements = 2\nbias_page = \"8 KiB\"",
+        "bias_page",
+        &["accelerators[0].device.bias_page", "64 B to 4 KiB"],
+    ),
+    (
+        "elements = 2",
         "elements = 2\natc = { requests = 0 }",
         "atc",
         &["accelerators[0].device.atc.requests", "0"],

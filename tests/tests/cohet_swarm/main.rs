@@ -134,6 +134,11 @@ fn draw(seed: u64) -> Drawn {
     if rng_llc.chance(0.5) {
         text = non_inclusive(&text, cores, &mut rng_llc);
     }
+    let page = pick(&mut rng_llc, &["64 B", "256 B", "4 KiB"]);
+    text = text.replace(
+        "[accelerators.device.cache]",
+        &format!("bias_page = \"{page}\"\n[accelerators.device.cache]"),
+    );
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
     let own = type2 && pcie.contains(&false);
     if expander || own {

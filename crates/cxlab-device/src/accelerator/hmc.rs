@@ -192,6 +192,9 @@ impl Accelerator {
         self.hmc.misses += u64::from(slot.is_none());
         self.entries[id as usize].state = next;
         self.entries[id as usize].flip = own;
+        if own {
+            self.flip_asks(ctx, line);
+        }
         let answer = Answer::by_cache(begun, ctx.now());
         if access.kind == AccessKind::Prefetch {
             self.over(ctx, access, answer);
@@ -202,6 +205,9 @@ impl Accelerator {
         }
         for action in actions.iter() {
             self.act(ctx, id, action, None);
+        }
+        if own {
+            self.go_on_flipping(ctx);
         }
         Found::Waits
     }
@@ -254,7 +260,7 @@ impl Accelerator {
 
     /// A free CQID with a place in the cache, if the line is to be kept; `None` when there is no
     /// room. Another line may have to leave, which takes a CQID too.
-    fn make_room(
+    pub(super) fn make_room(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,

@@ -5,6 +5,7 @@
 //! one access of all elements a cycle. Requests to the host pass a constant pipeline before the
 //! link, and answers one behind it.
 
+mod bias;
 mod hmc;
 mod io;
 mod own;
@@ -213,6 +214,7 @@ impl Accelerator {
     /// What its cache and its engines kept about themselves.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let hmc = &self.hmc;
+        let bias_flips = self.own.as_ref().map_or(0, |own| own.bias.stats.flips);
         let own = self.own.as_ref().map(|own| own.stats).unwrap_or_default();
         let list = [
             ("hmc_hits", hmc.hits),
@@ -230,7 +232,7 @@ impl Accelerator {
             ("dma_bytes_written", self.io.bytes_written),
             ("dmc_hits", own.dmc_hits),
             ("dmc_misses", own.dmc_misses),
-            ("bias_flips", own.bias_flips),
+            ("bias_flips", bias_flips),
             ("host_reads", own.host_reads),
             ("host_writes", own.host_writes),
         ];

@@ -1,9 +1,9 @@
 //! The memory of a Type 2 device: lines that the host may cache and those that it may not.
 //!
-//! The host keeps this memory coherent (HDM-D). For each line the device keeps its bias: while the
-//! host may hold a copy (host bias), the device must ask it to give that up before it accesses
-//! the line itself; after that (device bias) it goes to its own memory, and to a cache of that
-//! (DMC), without the host. The host's next read brings host bias back. The host's answer to such
+//! The host keeps this memory coherent (HDM-D). For each page the device keeps its bias (see
+//! `bias`): while the host may hold a copy (host bias), the device must ask it to give that up
+//! before it accesses a line itself; after that (device bias) it goes to its own memory, and to a
+//! cache of that (DMC), without the host. The host's next read brings host bias back. The host's answer to such
 //! a request is a `MemRdFwd`: it comes in order with the host's reads of the same line, so the
 //! device knows which came first (CXL 3.1, section 3.3.3).
 
@@ -11,41 +11,15 @@ use std::collections::VecDeque;
 
 use cxlab_agent::{Access, AccessKind, Answer, MEDIA, PROCESS, QUEUE};
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
+use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{Channel, Message, Opcode};
 
+use super::bias::{BiasStats, BiasTable};
 use super::{Accelerator, MEDIUM};
-
-/// Lines of a region of the bias table.
-const REGION: u64 = 4096;
-
-/// A bit for each line, made as far as any is set.
-struct LineBits(Vec<Option<Box<[u64]>>>);
-
-impl LineBits {
-    fn new(lines: u64) -> LineBits {
-        LineBits((0..lines.div_ceil(REGION)).map(|_| None).collect())
-    }
-
-    fn get(&self, line: u64) -> bool {
-        let region = self.0[(line / REGION) as usize].as_ref();
-        region.is_some_and(|bits| bits[(line % REGION / 64) as usize] >> (line % 64) & 1 == 1)
-    }
-
-    fn set(&mut self, line: u64, on: bool) {
-        let region = &mut self.0[(line / REGION) as usize];
-        if !on && region.is_none() {
-            return;
-        }
-        let bits = region.get_or_insert_with(|| vec![0; (REGION / 64) as usize].into());
-        let word = &mut bits[(line % REGION / 64) as usize];
-        *word = *word & !(1 << (line % 64)) | u64::from(on) << (line % 64);
-    }
-}
 
 /// A line in the cache of the device's own memory.
 #[derive(Clone, Copy, Default)]
@@ -72,6 +46,8 @@ struct Request {
     job: Job,
     line: LineAddr,
     write: bool,
+    /// Of a line for the cache: whether the host has taken it meanwhile.
+    taken: bool,
     since: u64,
     accepted: u64,
 }
@@ -92,6 +68,8 @@ pub struct OwnMemoryConfig {
     pub decoder: (InterleaveSet, u32),
     /// Lines of its capacity.
     pub lines: u64,
+    /// What an entry of its bias table covers.
+    pub bias_page: Bytes,
 }
 
 /// Counts since measurement began.
@@ -99,7 +77,6 @@ pub struct OwnMemoryConfig {
 pub(super) struct OwnStats {
     pub(super) dmc_hits: u64,
     pub(super) dmc_misses: u64,
-    pub(super) bias_flips: u64,
     pub(super) host_reads: u64,
     pub(super) host_writes: u64,
 }
@@ -109,8 +86,8 @@ pub(super) struct OwnMemory {
     backend: Box<dyn MemoryBackend>,
     decoder: InterleaveSet,
     target: u32,
-    /// Lines that the host may hold.
-    host_bias: LineBits,
+    /// Pages, and lines, that the host may hold.
+    pub(super) bias: BiasTable,
     dmc: TagArray<DmcWay>,
     requests: Vec<Request>,
     free: Vec<u32>,
@@ -131,7 +108,7 @@ impl OwnMemory {
             backend: config.backend,
             decoder,
             target,
-            host_bias: LineBits::new(config.lines),
+            bias: BiasTable::new(config.lines, config.bias_page),
             dmc,
             requests: Vec::new(),
             free: Vec::new(),
@@ -152,8 +129,17 @@ impl OwnMemory {
         }
     }
 
-    fn number(&self, line: LineAddr) -> u64 {
+    pub(super) fn number(&self, line: LineAddr) -> u64 {
         self.dpa(line).map_or(0, |dpa| dpa.0 / LINE_BYTES)
+    }
+
+    /// The host takes a line.
+    fn host_takes(&mut self, line: LineAddr) {
+        self.bias.host_takes(self.number(line));
+        for request in &mut self.requests {
+            let fills = matches!(request.job, Job::Fill(wanted) if wanted == line);
+            request.taken |= fills;
+        }
     }
 
     pub(super) fn in_flight(&self) -> u64 {
@@ -163,9 +149,22 @@ impl OwnMemory {
     pub(super) fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
         self.stats = OwnStats::default();
+        self.bias.stats = BiasStats::default();
     }
 
     pub(super) fn statistics(&self, now: SimTime, list: &mut Vec<Statistic>) {
+        let bias = &self.bias.stats;
+        let flips = (bias.flips + bias.lost).max(1) as f64;
+        let own = [
+            ("bias_lost", bias.lost as f64),
+            ("bias_lines", bias.lines as f64),
+            ("bias_to_host", bias.host as f64),
+            ("bias_flip_ns", bias.flip_ps as f64 / 1e3 / flips),
+        ];
+        list.extend(own.map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value,
+        }));
         let mut medium = Vec::new();
         self.backend.statistics(now, &mut medium);
         list.extend(medium.into_iter().map(|one| Statistic {
@@ -185,15 +184,14 @@ impl Accelerator {
     /// Whether the host may hold a line of the device's own memory.
     pub(super) fn is_host_biased(&self, line: LineAddr) -> bool {
         let own = self.own.as_ref();
-        own.is_some_and(|own| own.host_bias.get(own.number(line)))
+        own.is_some_and(|own| own.bias.is_host(own.number(line)))
     }
 
     /// The host holds a line no more.
     pub(super) fn flipped(&mut self, line: LineAddr) {
         if let Some(own) = &mut self.own {
             let number = own.number(line);
-            own.host_bias.set(number, false);
-            own.stats.bias_flips += 1;
+            own.bias.left(number);
         }
     }
 
@@ -243,6 +241,7 @@ impl Accelerator {
             job,
             line,
             write,
+            taken: false,
             since: ctx.now().0,
             accepted: 0,
         };
@@ -344,7 +343,7 @@ impl Accelerator {
 
     /// A line has come for the cache, unless the host has taken it meanwhile.
     fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
-        let host = self.is_host_biased(line);
+        let host = request.taken && self.is_host_biased(line);
         let mut out = None;
         let Some(own) = &mut self.own else { return };
         if !host {
@@ -423,7 +422,10 @@ impl Accelerator {
             own.stats.host_writes += 1;
             let gone = message.meta.field == MetaField::Meta0State
                 && message.meta.value == MetaValue::Invalid;
-            own.host_bias.set(number, !gone);
+            match gone {
+                true => own.bias.host_drops(number),
+                false => own.host_takes(line),
+            }
             self.ask_medium(ctx, Job::Host(message), line, true);
             return;
         }
@@ -437,7 +439,7 @@ impl Accelerator {
             return;
         }
         own.stats.host_reads += 1;
-        own.host_bias.set(number, true);
+        own.host_takes(line);
         let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
         if dirty {
             self.ask_medium(ctx, Job::WriteBack, line, true);

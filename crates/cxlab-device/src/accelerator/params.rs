@@ -119,6 +119,10 @@ pub struct AcceleratorParams {
     pub cache: HmcParams,
     /// The cache of its own memory, where it has any.
     pub dmc: DmcParams,
+    /// What an entry of the bias table of its own memory covers: 64 B to 4 KiB, a power of two.
+    /// Default 4 KiB (bias is kept by page; the specification's example is a bit for each page of
+    /// 4 KiB, CXL 3.1, section 2.2.2, from recollection). 64 B is a device that knows each line.
+    pub bias_page: Bytes,
     /// Cycles from an access to the device's own buffers to its answer. Default 4 (*assumed*).
     pub buffer_cycles: u32,
     /// The DMA engine.
@@ -137,6 +141,7 @@ impl Default for AcceleratorParams {
             atomic_cycles: 20,
             cache: HmcParams::default(),
             dmc: DmcParams::default(),
+            bias_page: Bytes(4096),
             buffer_cycles: 4,
             dma: DmaParams::default(),
             atc: AtcParams::default(),

@@ -237,6 +237,7 @@ impl Accelerator {
             state,
             slot,
             first,
+            flip,
             ..
         } = self.entries[id as usize];
         match slot {
@@ -265,6 +266,9 @@ impl Accelerator {
             self.free_waiters.push(place);
             place = next;
             self.again(ctx, access, SimTime(begun));
+        }
+        if flip {
+            self.flip_settles(ctx, line);
         }
         self.retry(ctx);
     }
@@ -300,6 +304,7 @@ impl Accelerator {
         if self.blocked.is_empty() {
             self.blocked = blocked;
         }
+        self.go_on_flipping(ctx);
     }
 
     /// A line may have another value now: who spins on it looks again.

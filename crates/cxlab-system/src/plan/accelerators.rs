@@ -282,6 +282,7 @@ fn check_accelerator(path: &str, params: &AcceleratorParams, problems: &mut Vec<
     check.array("cache", cache.size, cache.ways);
     check.count("cache.misses", cache.misses, MOST_OUTSTANDING);
     check.array("dmc", params.dmc.size, params.dmc.ways);
+    check.power_of_two("bias_page", params.bias_page, 64, 4096);
     for (field, found) in [
         ("cache.hit_cycles", cache.hit_cycles),
         ("cache.request_cycles", cache.request_cycles),

@@ -1,0 +1,261 @@
+//! Laws of bias: what a Type 2 device asks its host for, by page, when it takes memory of its own back,
+//! how long that takes, and that both get on when they want the same page.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::Monitor;
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_system::diagnostics::{Document, validate};
+use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunOptions, run};
+use cxlab_system::scenario::{self, Scenario};
+use cxlab_workload::op::{OpSource, SourceContext, Workload};
+use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::{Image, Phase, WorkloadError};
+
+/// What somebody does, one operation after the other.
+#[derive(Clone, Copy)]
+enum Act {
+    /// So many microseconds of nothing.
+    Sleep(u32),
+    Load(u64),
+    Store(u64),
+    Flush(u64),
+    /// Additions to a line's counter.
+    Add(u64, u64),
+}
+
+use Act::{Add, Flush, Load, Sleep, Store};
+
+/// What each core does, and the device; lines are those of the device's memory.
+#[derive(Clone)]
+struct Acts {
+    cores: Vec<Vec<Act>>,
+    device: Vec<Act>,
+    /// What counters hold at the end.
+    counters: Vec<(u64, u64)>,
+}
+
+impl Workload for Acts {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(ParamError::new("kind", "threads only").into())
+    }
+
+    fn threads(&self, _: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        Ok(Box::new(Kernel {
+            acts: self.clone(),
+            phases: [Phase {
+                name: "acts".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    acts: Acts,
+    phases: [Phase; 1],
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let acts = match place {
+            Place::Core { core } => self.acts.cores.get(core).cloned().unwrap_or_default(),
+            Place::Element { .. } => self.acts.device.clone(),
+        };
+        vec![Thread::new(move |t| async move {
+            for act in acts {
+                match act {
+                    // Cycles of core and device are 1 ns.
+                    Sleep(micros) => drop(t.compute(1000 * micros).await),
+                    Load(line) => drop(t.load(64 * line).await),
+                    Store(line) => drop(t.store(64 * line, line).await),
+                    Flush(line) => drop(t.flush(64 * line).await),
+                    Add(line, times) => {
+                        for _ in 0..times {
+                            t.fetch_add(64 * line, 1).await;
+                        }
+                    }
+                }
+            }
+        })]
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        for (line, expected) in &self.acts.counters {
+            let found = image.read(Hpa(64 * line), 8);
+            if found != *expected {
+                return Err(format!("line {line} holds {found}, not {expected}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The report, and the latencies of the device's requests in order.
+fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec<u64>) {
+    let text = format!(
+        "name = \"bias\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
+         link = {{ transmission = \"packet\", bandwidth = \"1 TB/s\" }}\n[[hosts]]\nname = \"host\"\n\
+         workload = {{ kind = \"external\", name = \"acts\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
+         processor = {{ cores = {}, cycle = \"1 ns\", home_interval = \"10 ns\" }}\n\
+         [[accelerators]]\nname = \"xpu\"\nmemory = {{ capacity = \"256 MiB\" }}\n\
+         [accelerators.device]\ncycle = \"1 ns\"\nbias_page = \"{page}\"\ncache = {{ misses = {misses} }}\n",
+        acts.cores.len().max(1),
+    );
+    let document = Document::parse("bias.toml", &text).unwrap();
+    let wrong = validate(&document, &scenario::schema());
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let mut externals = Externals::new();
+    externals.insert("acts".to_owned(), Arc::new(acts));
+    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let monitor = Monitor::default();
+    let mut latencies = Vec::new();
+    let mut rows = |rows: Vec<cxlab_host::RequestRow>| {
+        let device = rows.iter().filter(|row| row.requester == 1);
+        latencies.extend(device.map(|row| row.completed_ps - row.issued_ps));
+        Ok(())
+    };
+    let options = RunOptions {
+        seed: 1,
+        threads,
+        monitor: &monitor,
+        rows: Some(&mut rows),
+    };
+    let report = run(&plan, options).unwrap();
+    (report, latencies)
+}
+
+fn count(report: &Report, name: &str) -> u64 {
+    report.accelerators[0].accelerator[name].as_f64().unwrap() as u64
+}
+
+const PAGES: [(&str, u64); 3] = [("64 B", 1), ("256 B", 4), ("4 KiB", 64)];
+
+/// The host stores to a line; then the device loads some.
+fn handed_over(device: &[u64]) -> Acts {
+    let loads = device.iter().map(|line| Load(*line));
+    Acts {
+        cores: vec![vec![Store(5)]],
+        device: [Sleep(10)].into_iter().chain(loads).collect(),
+        counters: Vec::new(),
+    }
+}
+
+#[test]
+fn the_device_asks_for_every_line_of_a_page_once() {
+    for (page, lines) in PAGES {
+        let (report, latencies) = simulate(page, handed_over(&[5, 5, 5]), 512, 1);
+        assert_eq!(count(&report, "bias_to_host"), 1, "{page}");
+        assert_eq!(count(&report, "bias_flips"), 1, "{page}");
+        assert_eq!(count(&report, "bias_lines"), lines, "{page}");
+        assert_eq!(count(&report, "bias_lost"), 0, "{page}");
+        assert!(latencies[0] > 2 * latencies[1], "one way to the host");
+        assert_eq!(latencies[1], latencies[2]);
+    }
+}
+
+#[test]
+fn an_access_waits_for_its_own_line_and_the_page_for_the_home_agent() {
+    // The host holds no line any more, but the device knows that only where it knows each line.
+    let acts = Acts {
+        cores: vec![vec![Store(5), Flush(5)]],
+        device: vec![Sleep(10), Load(5), Sleep(10), Load(5)],
+        counters: Vec::new(),
+    };
+    let flips = PAGES.map(|(page, _)| {
+        let (report, latencies) = simulate(page, acts.clone(), 512, 1);
+        let time = &report.accelerators[0].accelerator["bias_flip_ns"];
+        let time_ps = (time.as_f64().unwrap() * 1e3).round() as u64;
+        (count(&report, "bias_lines"), time_ps, latencies)
+    });
+    let [line, few, many] = flips;
+    assert_eq!((line.0, few.0, many.0), (0, 4, 64));
+    // Its own line is asked for first, and the home agent takes a request each 10 ns.
+    assert_eq!(few.2, many.2);
+    assert_eq!(many.1, few.1 + 10_000 * 60);
+    let way = few.2[0] - line.2[0];
+    assert_eq!(
+        few.1,
+        way + 10_000 * 3,
+        "one way to the host, and three lines behind"
+    );
+}
+
+#[test]
+fn other_lines_of_a_page_in_device_bias_cost_no_way_to_the_host() {
+    // The page flips while the device sleeps; with bias by line, only what the host held would go there.
+    let acts = |line: u64| Acts {
+        cores: vec![vec![Store(5), Store(6)]],
+        device: vec![Sleep(10), Load(5), Sleep(10), Load(line)],
+        counters: Vec::new(),
+    };
+    for (page, lines) in PAGES {
+        let (report, latencies) = simulate(page, acts(6), 512, 1);
+        let local = latencies[1] < latencies[0] / 2;
+        assert_eq!(local, lines > 1, "{page}: {latencies:?}");
+        assert_eq!(count(&report, "bias_lines"), lines.max(2), "{page}");
+    }
+    // And the host brings bias back for all of a page, touched or not.
+    for (page, lines) in PAGES {
+        let acts = Acts {
+            cores: vec![vec![Store(5), Sleep(20), Load(6)]],
+            device: vec![Sleep(10), Load(5), Load(7), Sleep(30), Load(7)],
+            counters: Vec::new(),
+        };
+        let (report, latencies) = simulate(page, acts, 512, 1);
+        let again = latencies[2] > 2 * latencies[1];
+        assert_eq!(again, lines > 1, "{page}: {latencies:?}");
+        let flips = if lines > 1 { 2 } else { 1 };
+        assert_eq!(count(&report, "bias_lines"), flips * lines, "{page}");
+        assert_eq!(count(&report, "bias_to_host"), 2, "{page}");
+    }
+}
+
+#[test]
+fn a_flip_goes_on_with_two_cqids() {
+    let (many, _) = simulate("4 KiB", handed_over(&[5]), 512, 1);
+    let (few, _) = simulate("4 KiB", handed_over(&[5]), 1, 1);
+    for report in [&many, &few] {
+        assert_eq!(count(report, "bias_flips"), 1);
+        assert_eq!(count(report, "bias_lines"), 64);
+    }
+    let time = |report: &Report| report.accelerators[0].accelerator["bias_flip_ns"].as_f64();
+    assert!(time(&few) > time(&many));
+}
+
+#[test]
+fn hosts_and_device_that_add_to_different_lines_of_a_page_all_get_on() {
+    let acts = Acts {
+        cores: vec![vec![Add(1, 300)], vec![Add(2, 300)], vec![Add(1, 300)]],
+        device: vec![Add(3, 300), Add(2, 300)],
+        counters: vec![(1, 600), (2, 600), (3, 300)],
+    };
+    for (page, _) in PAGES {
+        let (report, _) = simulate(page, acts.clone(), 512, 1);
+        let (other, _) = simulate(page, acts.clone(), 512, 2);
+        assert_eq!(report.digest, other.digest, "{page}");
+    }
+    let (report, _) = simulate("4 KiB", acts, 512, 1);
+    assert!(
+        count(&report, "bias_lost") > 0,
+        "hosts come back during flips"
+    );
+}
