@@ -239,3 +239,38 @@ fn a_requester_with_a_short_queue_issues_no_more_than_the_system_holds() {
         "the device sets the pace"
     );
 }
+
+/// Sixteen combinations of seed and contexts, of which some make the device look at its DRAM only after
+/// something was due there.
+#[test]
+fn requests_to_dram_that_is_overloaded_all_end() {
+    let text = r#"
+name = "overloaded"
+[measure]
+warmup_requests = 0
+[fabric]
+topology = { kind = "chain", switches = 1 }
+link = { generation = "6" }
+[[hosts]]
+name = "h"
+count = 4
+requests = 1000
+issue = { outstanding = 256 }
+workload = { kind = "stride", stride = "1 MiB", read_ratio = 0.6, mix = "random" }
+[[devices]]
+name = "d"
+capacity = "8 GiB"
+memory = { kind = "dram", grade = "DDR4-2400R", channels = 4 }
+"#;
+    for seed in 1..=4 {
+        for contexts in [16, 64, 128, 192] {
+            let set = [
+                format!("seed={seed}"),
+                format!("devices[0].controller.contexts={contexts}"),
+            ];
+            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            let report = cxlab_tests::report(text, &set);
+            assert_eq!(report.requests.completed, 4000, "{set:?}");
+        }
+    }
+}

@@ -315,9 +315,11 @@ impl MemoryDevice {
 
     #[inline]
     fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: SimTime) {
+        // A medium that has not been asked for a while may have something to do at once.
+        let at = at.max(ctx.now());
         if at < self.medium_wake {
             self.medium_wake = at;
-            ctx.wake_at(at.max(ctx.now()), MEDIUM);
+            ctx.wake_at(at, MEDIUM);
         }
     }
 

@@ -144,6 +144,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
     }
     let mut start = runner.now;
     if stop == Stop::Exhausted {
+        check_drained(&runner.system)?;
         return Err(RunError::Problems(vec![Problem {
             path: "measure".to_owned(),
             message: format!(

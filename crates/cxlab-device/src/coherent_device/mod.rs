@@ -375,11 +375,13 @@ impl CoherentDevice {
         }
         let ending = self.ending.front().map(|(at, _)| *at);
         let next = [self.backend.next_event(), ending];
-        if let Some(at) = next.into_iter().flatten().min()
+        let next = next.into_iter().flatten().min();
+        // A medium that has not been asked for a while may have something to do at once.
+        if let Some(at) = next.map(|at| at.max(ctx.now()))
             && at < self.medium_wake
         {
             self.medium_wake = at;
-            ctx.wake_at(at.max(ctx.now()), MEDIUM);
+            ctx.wake_at(at, MEDIUM);
         }
     }
 
