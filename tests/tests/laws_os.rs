@@ -289,3 +289,35 @@ fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
         assert_eq!(more.hosts[0].processor, *host);
     }
 }
+
+/// A core has four lines under way, also when many accesses wait for one walk of the page table and go
+/// on together.
+#[test]
+fn accesses_that_waited_for_a_translation_are_misses_like_others() {
+    let text = r#"
+name = "misses"
+[measure]
+warmup_requests = 0
+[fabric]
+topology = { kind = "direct" }
+link = { generation = "6" }
+[[hosts]]
+name = "cpu"
+nodes = [{ capacity = "64 MiB", memory = { kind = "fixed", latency = "400 ns" } }]
+workload = { kind = "stream-threads", array = "1 MiB", loops = ["copy"], outstanding = 64 }
+processor = { misses = 4, llc = { size = "64 KiB", ways = 16 }, l2 = { size = "16 KiB", ways = 8, access_time = "5 ns" }, l1 = { size = "8 KiB", ways = 8, access_time = "1 ns" } }
+os = {}
+[[devices]]
+name = "mem"
+capacity = "256 MiB"
+"#;
+    let report = cxlab_tests::report(text, &[]);
+    // Copy: a line is loaded, and one is fetched to be stored; each takes 400 ns and more.
+    let lines = 2.0 * f64::from(1 << 20) / 64.0;
+    let least_ns = lines / 4.0 * 400.0;
+    assert!(
+        report.sim_time_ns > least_ns,
+        "{} ns for what takes {least_ns} ns",
+        report.sim_time_ns
+    );
+}

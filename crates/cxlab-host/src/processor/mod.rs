@@ -45,7 +45,7 @@ use cxlab_protocol::{Channel, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
 
 use crate::local::{LocalConfig, LocalMemory, Returned};
-use caches::{CoreCaches, Level};
+use caches::{CoreCaches, Held, Level};
 use devices::Uqids;
 use home::{Behind, Txn};
 use io::Io;
@@ -115,7 +115,10 @@ struct Core {
     caches: CoreCaches,
     /// Lines that it has asked the home agent for, and the transactions.
     asking: Vec<(LineAddr, u32)>,
-    /// Whether a lane of it waits for a place in `asking`.
+    /// Accesses whose address was known only when it had asked for as many lines as it may, and when
+    /// they began.
+    deferred: VecDeque<(Access, SimTime)>,
+    /// Whether one of these or a lane of it waits for a place in `asking`.
     full: bool,
 }
 
@@ -183,6 +186,7 @@ impl Processor {
             Ok(Core {
                 caches: CoreCaches::new(&params.l1, &params.l2)?,
                 asking: Vec::with_capacity(params.misses as usize),
+                deferred: VecDeque::new(),
                 full: false,
             })
         };
@@ -456,26 +460,47 @@ impl Processor {
             self.ask(ctx, number, &access, begun);
             return true;
         }
+        if self.is_full_for(number, line, kind.writes()) {
+            self.cores[number as usize].full = true;
+            if !fresh {
+                self.begin(&mut access, begun, false);
+                let core = &mut self.cores[number as usize];
+                core.deferred.push_back((access, begun));
+            }
+            return !fresh;
+        }
+        self.begin(&mut access, begun, fresh);
+        self.look(ctx, number, &access, begun);
+        true
+    }
+
+    /// Whether a core would have to ask for a line, and has asked for as many as it may.
+    fn is_full_for(&self, number: u16, line: LineAddr, writes: bool) -> bool {
+        let core = &self.cores[number as usize];
+        let enough = match writes {
+            true => Held::Exclusive,
+            false => Held::Shared,
+        };
+        core.asking.len() >= self.params.misses as usize
+            && core.caches.held(line) < enough
+            && !core.asking.iter().any(|(other, _)| *other == line)
+    }
+
+    /// An access that has begun looks for its line.
+    fn look(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, access: &Access, begun: SimTime) {
+        let (line, kind) = (access.line(), access.kind);
         let core = &mut self.cores[number as usize];
         if let Some(level) = core.caches.access(line, kind.writes()) {
-            self.begin(&mut access, begun, fresh);
-            self.hit(ctx, &access, level, begun);
-            return true;
+            self.hit(ctx, access, level, begun);
+            return;
         }
         let asked = core.asking.iter().find(|(other, _)| *other == line);
         if let Some((_, txn)) = asked.copied() {
-            self.begin(&mut access, begun, fresh);
-            self.wait_behind(txn, access, begun);
+            self.wait_behind(txn, *access, begun);
             self.stats.merged += 1;
-            return true;
+            return;
         }
-        if fresh && core.asking.len() == self.params.misses as usize {
-            core.full = true;
-            return false;
-        }
-        self.begin(&mut access, begun, fresh);
-        self.ask(ctx, number, &access, begun);
-        true
+        self.ask(ctx, number, access, begun);
     }
 
     /// An access begins, with its physical address.

@@ -442,6 +442,14 @@ impl Processor {
         if !std::mem::take(&mut self.cores[core as usize].full) {
             return;
         }
+        while let Some((access, begun)) = self.cores[core as usize].deferred.front().copied() {
+            if self.is_full_for(core, access.line(), access.kind.writes()) {
+                self.cores[core as usize].full = true;
+                return;
+            }
+            self.cores[core as usize].deferred.pop_front();
+            self.look(ctx, core, &access, begun);
+        }
         for lane in 0..self.core_of.len() {
             if self.core_of[lane] == core {
                 self.run(ctx, lane);
