@@ -121,6 +121,12 @@ fn small() -> Vec<(&'static str, Value)> {
             all.push(("dma-transfers", params));
         }
     }
+    for access in ["8 B", "64 B"] {
+        let params = json!({"array": "4 KiB", "access": access, "repeats": 3});
+        all.push(("stream-threads", params));
+    }
+    let params = json!({"array": "8 KiB", "loops": ["triad", "copy", "triad"], "outstanding": 1});
+    all.push(("stream-threads", params));
     for model in ["cohet", "explicit", "unified"] {
         all.push(("axpy", json!({"model": model, "elements": 5000})));
         all.push(("axpy", json!({"model": model, "elements": 1, "chunks": 1})));
@@ -514,6 +520,18 @@ fn what_does_not_fit_is_refused_with_a_reason() {
             ("load-store-unit", json!({"lines": 0}), ctx),
         ),
         ("without both", ("axpy", json!({}), context(0, 1, 1))),
+        (
+            "`array`: found 4100 B",
+            ("stream-threads", json!({"array": "4100 B"}), ctx),
+        ),
+        (
+            "`array`: found data of",
+            ("stream-threads", json!({"array": "1 GiB"}), ctx),
+        ),
+        (
+            "`loops`: found 0",
+            ("stream-threads", json!({"loops": []}), ctx),
+        ),
         (
             "`page`: found 5 kB",
             ("axpy", json!({"page": "5000 B"}), ctx),

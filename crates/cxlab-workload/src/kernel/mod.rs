@@ -18,6 +18,7 @@ pub mod random_read;
 pub mod rpc;
 mod script;
 pub mod stream;
+pub mod stream_threads;
 mod zipf;
 
 pub use axpy::Axpy;
@@ -30,3 +31,4 @@ pub use load_store_unit::LoadStoreUnit;
 pub use random_read::RandomRead;
 pub use rpc::Rpc;
 pub use stream::StreamKernels;
+pub use stream_threads::StreamThreads;

@@ -38,6 +38,7 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     trace::ENTRY,
     external::ENTRY,
     kernel::stream::ENTRY,
+    kernel::stream_threads::ENTRY,
     kernel::random_read::ENTRY,
     kernel::key_value::ENTRY,
     kernel::dma_transfers::ENTRY,

@@ -1,0 +1,324 @@
+//! STREAM (McCalpin, version 5.10) with OpenMP's static schedule: every core has a part of each
+//! array, and all meet at a barrier between two loops.
+//!
+//! The arrays are in memory when the run begins, as after STREAM's own first loop. STREAM fills each
+//! with one value; here those of `a` differ, so that an element in the wrong place is found.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, aligned, needs_threads, phase, within};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{Handle, Loaded, Place, Thread, ThreadContext, ThreadedKernel, Window};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: StreamThreads::KIND,
+    summary: "threads: STREAM's loops on all cores of a processor, arrays placed by its pages' policy",
+    schema: <StreamThreads as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: StreamThreads = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Bytes of an element, a double.
+const ELEMENT: u64 = 8;
+/// The factor of scale and triad.
+const SCALAR: f64 = 3.0;
+/// Most times that the loops run.
+const MAX_REPEATS: u32 = 1_000_000;
+
+/// One of STREAM's loops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loop {
+    /// `c = a`.
+    Copy,
+    /// `b = s c`.
+    Scale,
+    /// `c = a + b`.
+    Add,
+    /// `a = b + s c`.
+    Triad,
+}
+
+impl Loop {
+    const fn name(self) -> &'static str {
+        match self {
+            Loop::Copy => "copy",
+            Loop::Scale => "scale",
+            Loop::Add => "add",
+            Loop::Triad => "triad",
+        }
+    }
+
+    /// The arrays that are loaded, and the one that is stored: 0, 1, 2 for `a`, `b`, `c`.
+    const fn arrays(self) -> (&'static [usize], usize) {
+        match self {
+            Loop::Copy => (&[0], 2),
+            Loop::Scale => (&[2], 1),
+            Loop::Add => (&[0, 1], 2),
+            Loop::Triad => (&[1, 2], 0),
+        }
+    }
+
+    fn compute(self, operands: &[f64]) -> f64 {
+        match (self, operands) {
+            (Loop::Scale, [x, ..]) => SCALAR * x,
+            (Loop::Add, [x, y, ..]) => x + y,
+            (Loop::Triad, [x, y, ..]) => x + SCALAR * y,
+            (_, [x, ..]) => *x,
+            (_, []) => 0.0,
+        }
+    }
+}
+
+/// STREAM on the cores of a processor. Phases: the loops by their names. An operation is one access
+/// wide: `access / 8` elements, loads and store together.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamThreads {
+    /// Bytes of each of the three arrays: a multiple of 4 KiB up to 64 GiB. Default 8 MiB.
+    pub array: Bytes,
+    /// The loops that run, in order, over and over. Default all four.
+    pub loops: Vec<Loop>,
+    /// How often they run. 1 to 1000000. Default 1.
+    pub repeats: u32,
+    /// Bytes of one load or store: 8 B (scalar), 16 B, 32 B or 64 B (vectors). Default 64 B.
+    pub access: Bytes,
+    /// Accesses of one array that a thread has under way, as the core lets it. 1 to 4096. Default 16.
+    pub outstanding: u32,
+    /// The memory of the arrays. Default `local`: with an operating system, where it places pages.
+    pub data: Memory,
+    /// Where in it the first array begins. A multiple of 4 KiB.
+    pub base: Bytes,
+}
+
+impl Default for StreamThreads {
+    fn default() -> Self {
+        StreamThreads {
+            array: Bytes(8 << 20),
+            loops: vec![Loop::Copy, Loop::Scale, Loop::Add, Loop::Triad],
+            repeats: 1,
+            access: Bytes(LINE_BYTES),
+            outstanding: 16,
+            data: Memory::Local,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl StreamThreads {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "stream-threads";
+
+    fn check(&self) -> Result<(), ParamError> {
+        aligned("array", self.array, 4096)?;
+        within("array", self.array.0, 4096, 64 << 30)?;
+        within("loops", self.loops.len() as u64, 1, 16)?;
+        within("repeats", self.repeats.into(), 1, MAX_REPEATS.into())?;
+        within("outstanding", self.outstanding.into(), 1, 4096)?;
+        if ![8, 16, 32, 64].contains(&self.access.0) {
+            let message = format!("found {}; allowed: 8 B, 16 B, 32 B, 64 B", self.access);
+            return Err(ParamError::new("access", message));
+        }
+        aligned("base", self.base, 4096)
+    }
+}
+
+impl Workload for StreamThreads {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        // A line behind the arrays is the barrier's.
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "array",
+            base: self.base.0,
+            bytes: 3 * self.array.0 + LINE_BYTES,
+        };
+        let first = need.place_for(ctx)?;
+        let named = |each: &Loop| {
+            let (loads, _) = each.arrays();
+            phase(each.name(), (loads.len() as u64 + 1) * self.access.0)
+        };
+        Ok(Box::new(Kernel {
+            phases: self.loops.iter().map(named).collect(),
+            run: Arc::new(Run {
+                params: self.clone(),
+                first,
+                cores: ctx.cores as u64,
+            }),
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    run: Arc<Run>,
+    phases: Vec<Phase>,
+}
+
+struct Run {
+    params: StreamThreads,
+    first: u64,
+    cores: u64,
+}
+
+/// What `a`, `b` and `c` hold before the first loop.
+fn initial(element: u64) -> [f64; 3] {
+    [1.0 + (element % 1024) as f64 / 1024.0, 2.0, 0.0]
+}
+
+/// The doubles in some bytes.
+fn doubles(bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
+    let (whole, _) = bytes.as_chunks::<{ ELEMENT as usize }>();
+    whole.iter().map(|bytes| f64::from_le_bytes(*bytes))
+}
+
+impl Run {
+    fn array(&self, number: usize) -> u64 {
+        self.first + number as u64 * self.params.array.0
+    }
+
+    /// The accesses of a core, by number.
+    fn part(&self, core: u64) -> Range<u64> {
+        let all = self.params.array.0 / self.params.access.0;
+        all * core / self.cores..all * (core + 1) / self.cores
+    }
+
+    async fn work(&self, t: &Handle, core: u64) {
+        let mut round = 0;
+        for _ in 0..self.params.repeats {
+            for (number, each) in self.params.loops.iter().enumerate() {
+                t.mark(number as u8);
+                self.pass(t, *each, self.part(core)).await;
+                round += 1;
+                self.barrier(t, round).await;
+            }
+        }
+    }
+
+    /// One loop over a part of the arrays: loads run ahead of stores.
+    async fn pass(&self, t: &Handle, each: Loop, part: Range<u64>) {
+        let wide = self.params.access.0;
+        let (from, to) = each.arrays();
+        let limit = self.params.outstanding as usize;
+        let mut loads: VecDeque<(u64, Vec<Loaded>)> = VecDeque::with_capacity(limit);
+        let mut stores = Window::new(limit);
+        let mut next = part.start;
+        while next < part.end || !loads.is_empty() {
+            if next < part.end && loads.len() < limit {
+                let load = |array: &usize| t.read_range(self.array(*array) + next * wide, wide);
+                loads.push_back((next, from.iter().map(load).collect()));
+                next += 1;
+                continue;
+            }
+            let Some((at, operands)) = loads.pop_front() else {
+                break;
+            };
+            let mut loaded = Vec::with_capacity(operands.len());
+            for operand in operands {
+                loaded.push(operand.await);
+            }
+            let result = combine(each, &loaded);
+            stores.room().await;
+            stores.add(t.write_range(self.array(to) + at * wide, &result));
+            t.count(1);
+        }
+        stores.drain().await;
+    }
+
+    /// Waits until every core has come so far.
+    async fn barrier(&self, t: &Handle, round: u64) {
+        let count = self.array(3);
+        t.fetch_add(count, 1).await;
+        let mut seen = t.load(count).await;
+        while seen < round * self.cores {
+            seen = t.await_change(count, seen).await;
+        }
+    }
+}
+
+/// The bytes that a loop stores for those that it has loaded.
+fn combine(each: Loop, loaded: &[Vec<u8>]) -> Vec<u8> {
+    let (Some(x), y) = (loaded.first(), loaded.last()) else {
+        return Vec::new();
+    };
+    let second = doubles(y.unwrap_or(x));
+    let results = doubles(x).zip(second).map(|(x, y)| each.compute(&[x, y]));
+    results.flat_map(f64::to_le_bytes).collect()
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        let run = &self.run;
+        for element in 0..run.params.array.0 / ELEMENT {
+            for (array, value) in initial(element).into_iter().enumerate() {
+                let hpa = Hpa(run.array(array) + element * ELEMENT);
+                image.write(hpa, ELEMENT as u8, value.to_bits());
+            }
+        }
+        image.write(Hpa(run.array(3)), 8, 0);
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let Place::Core { core } = place else {
+            return Vec::new();
+        };
+        let run = Arc::clone(&self.run);
+        vec![Thread::new(move |t| async move {
+            run.work(&t, core as u64).await;
+        })]
+    }
+
+    /// Computes each element by itself, as STREAM's own check does for its one value.
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let run = &self.run;
+        for element in 0..run.params.array.0 / ELEMENT {
+            let mut values = initial(element);
+            for _ in 0..run.params.repeats {
+                for each in &run.params.loops {
+                    let (from, to) = each.arrays();
+                    let operands: Vec<f64> = from.iter().map(|array| values[*array]).collect();
+                    values[to] = each.compute(&operands);
+                }
+            }
+            let found = [0, 1, 2].map(|array| {
+                let hpa = Hpa(run.array(array) + element * ELEMENT);
+                f64::from_bits(image.read(hpa, ELEMENT as u8))
+            });
+            if found != values {
+                return Err(format!(
+                    "element {element} of a, b, c is {found:?}, not {values:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
