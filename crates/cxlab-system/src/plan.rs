@@ -4,6 +4,7 @@
 mod accelerators;
 mod address;
 mod coherence;
+mod copies;
 mod cores;
 mod describe;
 mod endpoints;
@@ -300,7 +301,8 @@ impl Plan {
         coherence::check_policies(&scenario, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
         let hash = hash(&scenario, runs, &files, fleet.as_ref());
-        let notes = notes(&scenario, &graph, &devices);
+        let mut notes = notes(&scenario, &graph, &devices);
+        notes.extend(copies::note(&scenario, &hosts, &devices));
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
         let plan = Plan {

@@ -64,6 +64,9 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     write_results(&loaded, &report, &dir, args.requests)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
+        for note in &loaded.plan.notes {
+            print(&format!("\n  note: {note}\n"))?;
+        }
         print(&format!(
             "\nwritten: {}\n",
             written(&dir, args.requests).join(", ")
