@@ -143,10 +143,14 @@ impl Flits {
         Ok(())
     }
 
-    /// Bytes on the wire of so many bytes of packets of CXL.io: of a 68 B flit they have 64 (CXL
-    /// 3.1, section 4.2.2), of a 256 B flit 236 (PCIe 6.0, section 4.2.3.1).
-    pub(crate) fn io_bytes(&self, bytes: u64) -> u64 {
-        let inside = if self.bytes == 68 { 64 } else { 236 };
+    /// Bytes on the wire of a packet of CXL.io: of a 68 B flit it has 64 (CXL 3.1, section 4.2.2),
+    /// of a 256 B flit 236 (PCIe 6.0, section 4.2.3.1).
+    pub(crate) fn io_bytes(&self, [small, large]: [u64; 2]) -> u64 {
+        let (bytes, inside) = if self.bytes == 68 {
+            (small, 64)
+        } else {
+            (large, 236)
+        };
         (bytes * self.bytes).div_ceil(inside)
     }
 

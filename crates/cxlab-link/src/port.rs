@@ -100,7 +100,7 @@ impl LinkPort {
         let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
             return Err(Blocked::Credits);
         };
-        let departure = match self.transmitter.send(at, channel, || message.payload()) {
+        let departure = match self.transmitter.send(at, channel, || message.io_packet()) {
             Ok(departure) => departure,
             Err(time) => return Err(Blocked::Until(time)),
         };

@@ -6,7 +6,7 @@
 //! the open flit begins, or what is staged has gone.
 
 use cxlab_engine::units::SimTime;
-use cxlab_protocol::{Channel, Message};
+use cxlab_protocol::{Channel, IoPacket};
 
 use crate::errors::Errors;
 use crate::flits::Flits;
@@ -118,8 +118,8 @@ impl Transmitter {
         }
     }
 
-    /// Sends a message of class `channel`, if it can go at `now`. `payload` tells the bytes that a
-    /// packet of CXL.io carries.
+    /// Sends a message of class `channel`, if it can go at `now`. `packet` tells what a packet of
+    /// CXL.io takes.
     ///
     /// # Errors
     /// Until when it cannot; nothing has changed then.
@@ -128,10 +128,10 @@ impl Transmitter {
         &mut self,
         now: SimTime,
         channel: Channel,
-        payload: impl FnOnce() -> u64,
+        packet: impl FnOnce() -> IoPacket,
     ) -> Result<Departure, SimTime> {
         if channel.is_io() {
-            return self.send_io(now, payload());
+            return self.send_io(now, packet());
         }
         if !self.plain {
             return self.send_class(now, channel);
@@ -155,17 +155,17 @@ impl Transmitter {
         Ok(departure)
     }
 
-    /// Sends a packet of CXL.io with so many bytes of payload. Flits of CXL.io are its own: what is
+    /// Sends a packet of CXL.io. Flits of CXL.io are its own: what is
     /// in the open flit goes before it.
     ///
     /// # Errors
     /// Until when it cannot go; nothing has changed then.
     #[inline(never)]
-    fn send_io(&mut self, now: SimTime, payload: u64) -> Result<Departure, SimTime> {
-        let mut bytes = Message::TLP_OVERHEAD + payload;
+    fn send_io(&mut self, now: SimTime, packet: IoPacket) -> Result<Departure, SimTime> {
+        let mut bytes = packet.bytes[0];
         if let Some(flits) = &mut self.flits {
             flits.flush(&mut self.line, &mut self.errors, now.0)?;
-            bytes = flits.io_bytes(bytes);
+            bytes = flits.io_bytes(packet.bytes);
         }
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
@@ -175,7 +175,7 @@ impl Transmitter {
         self.line.spend(Timeline::of(bytes, self.io.rate));
         self.io.sent += 1;
         self.io.bytes += bytes;
-        self.io.payload += payload;
+        self.io.payload += packet.payload;
         Ok(Departure {
             start: SimTime(start),
             end: SimTime(self.line.free()),

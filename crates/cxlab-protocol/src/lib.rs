@@ -11,5 +11,5 @@ pub mod message;
 pub mod opcode;
 
 pub use decoder_table::{DecoderTable, DeviceDecoder};
-pub use message::{CacheMeta, LatencyStages, MemMeta, Message, PortId};
+pub use message::{CacheMeta, IoPacket, LatencyStages, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};

@@ -111,6 +111,15 @@ impl CacheMeta {
     };
 }
 
+/// What a packet of CXL.io takes on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IoPacket {
+    /// All its bytes, without flits (and in those of 68 bytes) and in flits of 256 bytes.
+    pub bytes: [u64; 2],
+    /// Bytes of payload among them.
+    pub payload: u64,
+}
+
 /// A CXL.mem or CXL.cache message. 80 bytes: it is copied once or twice a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
@@ -133,7 +142,8 @@ pub struct Message {
     /// What it says besides, in CXL.cache.
     pub cache: CacheMeta,
     /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
-    /// a block. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering). 1 in every
+    /// a block. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
+    /// [`Message::REGISTER`] for what has to do with registers of enumeration. 1 in every
     /// other message.
     pub lines: u8,
     /// A stand-in for the line's 64 bytes where a message carries them: whoever stores draws a new
@@ -147,6 +157,10 @@ pub struct Message {
 }
 
 impl Message {
+    /// In `lines`: a request to a register that enumeration knows, or its completion
+    /// ([`crate::io::packet`]).
+    pub const REGISTER: u8 = 2;
+
     /// Bytes of a packet of CXL.io besides its payload: a header of four double words, the framing
     /// token with the sequence number (4 B) and the link CRC (4 B) of PCIe 5.0, section 4.2.2.
     pub const TLP_OVERHEAD: u64 = 24;
@@ -163,6 +177,19 @@ impl Message {
         match self.opcode {
             Opcode::MRd => 0,
             _ => u64::from(self.data),
+        }
+    }
+
+    /// What a packet of CXL.io takes on a link.
+    #[inline(never)]
+    pub fn io_packet(&self) -> IoPacket {
+        if self.lines == Message::REGISTER {
+            return crate::io::packet::size(self);
+        }
+        let payload = self.payload();
+        IoPacket {
+            bytes: [Message::TLP_OVERHEAD + payload; 2],
+            payload,
         }
     }
 

@@ -320,6 +320,16 @@ opcodes! {
     MRd = IoNonPosted 0x20,
     /// Completion with data of CXL.io.
     CplD = IoCompletion 0x4a,
+    /// Configuration read, of the device at the end of the link (type 0).
+    CfgRd0 = IoNonPosted 0x04,
+    /// Configuration read, of a bus further below (type 1).
+    CfgRd1 = IoNonPosted 0x05,
+    /// Configuration write, type 0. Like all of them it gets a completion.
+    CfgWr0 = IoNonPosted 0x44,
+    /// Configuration write, type 1.
+    CfgWr1 = IoNonPosted 0x45,
+    /// Completion without data.
+    Cpl = IoCompletion 0x0a,
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl Free {
     }
 
     fn send(&mut self, now: u64, channel: Channel) -> Result<(u64, u64), Blocked> {
-        match self.0.send(SimTime(now), channel, || 0) {
+        match self.0.send(SimTime(now), channel, || unreachable!()) {
             Ok(Departure { start, end }) => Ok((start.0, end.0)),
             Err(time) => Err(Blocked::Until(time)),
         }

@@ -1,9 +1,12 @@
 //! A hierarchy of functions below one host bridge, and how configuration and memory accesses find
 //! their function in it.
 //!
-//! Routing is by the registers alone: bus numbers, windows and BARs as they were written. What
-//! nobody answers reads as all ones, as a root complex makes of an unsupported request (PCIe 5.0,
-//! section 2.3.2). Left out: several host bridges, functions and segments, and peer-to-peer.
+//! Routing is by the registers alone: bus numbers, windows and BARs as they were written. Each
+//! component says of a [`Request`] whether it serves it or which port it leaves by ([`Step`]), so
+//! that the components of a simulation, which share nothing, do the same one by one as a whole
+//! hierarchy does here. What nobody answers reads as all ones, as a root complex makes of an
+//! unsupported request (PCIe 5.0, section 2.3.2). Left out: several host bridges, functions and
+//! segments, and peer-to-peer.
 
 use std::fmt;
 
@@ -11,7 +14,8 @@ use cxlab_engine::units::{Dpa, Hpa};
 
 use super::component::{ComponentRegisters, Decodes};
 use super::space::{
-    AccessError, BARS, COMPONENT_BYTES, FunctionSpec, Registers, Role, command, offset,
+    AccessError, BARS, COMPONENT_BYTES, FunctionSpec, PORT_DECODERS, Registers, Role, command,
+    offset,
 };
 
 /// Bus, device and function number.
@@ -23,6 +27,60 @@ pub struct Bdf {
     pub device: u8,
     /// 0 to 7; only 0 exists here.
     pub function: u8,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A register in the configuration space of the device at the end of the link (type 0).
+    Device(Bdf, u16),
+    /// A register in a configuration space further below (type 1).
+    Bus(Bdf, u16),
+    /// A register in memory.
+    Memory(Hpa),
+}
+
+/// A read or a write of a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Where it goes.
+    pub place: Place,
+    /// Bytes: 1, 2 or 4.
+    pub width: u32,
+    /// What it writes; `None`: it reads.
+    pub write: Option<u64>,
+}
+
+/// What a component does with a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It serves it: what was read, or written.
+    Done(Result<u64, AccessError>),
+    /// It leaves by the port of that place, in this form.
+    Below(usize, Request),
+    /// Nobody has the register: an unsupported request.
+    Nobody,
+}
+
+impl Request {
+    fn at(self, place: Place) -> Request {
+        Request { place, ..self }
+    }
+
+    /// Does it to some registers.
+    fn serve(self, registers: &mut Registers, at: u64) -> Step {
+        Step::Done(match self.write {
+            Some(value) => registers.write(at, self.width, value).map(|()| value),
+            None => registers.read(at, self.width),
+        })
+    }
+
+    fn serve_component(self, registers: &mut ComponentRegisters, at: u64) -> Step {
+        Step::Done(match self.write {
+            Some(value) => registers.write(at, self.width, value).map(|()| value),
+            None => registers.read(at, self.width),
+        })
+    }
 }
 
 /// A function: its configuration space and what lies behind its first BAR.
@@ -91,26 +149,43 @@ impl Function {
         })
     }
 
-    fn read(&self, bar: usize, at: u64, width: u32) -> Result<u64, AccessError> {
-        match (bar, at.checked_sub(COMPONENT_BYTES)) {
-            (0, None) => self.component.read(at, width),
-            (0, Some(at)) => self.table.read(at, width),
-            _ => Ok(0),
-        }
+    /// Serves a request to its configuration space.
+    fn serve_config(&mut self, request: Request, at: u16) -> Step {
+        request.serve(&mut self.config, at.into())
     }
 
-    fn write(&mut self, bar: usize, at: u64, width: u32, value: u64) -> Result<(), AccessError> {
-        match (bar, at.checked_sub(COMPONENT_BYTES)) {
-            (0, None) => self.component.write(at, width, value),
-            (0, Some(at)) => self.table.write(at, width, value),
-            _ => Ok(()),
-        }
+    /// Serves a request to its memory; `None` when it does not answer to that address.
+    fn serve_memory(&mut self, request: Request, hpa: Hpa) -> Option<Step> {
+        let (bar, at) = self.bar_of(hpa).filter(|_| self.answers())?;
+        Some(match (bar, at.checked_sub(COMPONENT_BYTES)) {
+            (0, None) => request.serve_component(&mut self.component, at),
+            (0, Some(at)) => request.serve(&mut self.table, at),
+            _ => Step::Done(Ok(request.write.unwrap_or(0))),
+        })
+    }
+
+    /// What a device does with a request that its link brings.
+    pub fn serve(&mut self, request: Request) -> Step {
+        let step = match request.place {
+            Place::Device(to, at) if to.device == 0 && to.function == 0 => {
+                Some(self.serve_config(request, at))
+            }
+            Place::Device(..) | Place::Bus(..) => None,
+            Place::Memory(hpa) => self.serve_memory(request, hpa),
+        };
+        step.unwrap_or(Step::Nobody)
     }
 
     /// Secondary and subordinate bus number of a bridge.
     fn buses(&self) -> (u8, u8) {
         let [_, secondary, subordinate, _] = self.config.word(offset::BUSES.into()).to_le_bytes();
         (secondary, subordinate)
+    }
+
+    /// Whether a bus lies below a bridge.
+    fn has_below(&self, bus: u8) -> bool {
+        let (secondary, subordinate) = self.buses();
+        (secondary..=subordinate).contains(&bus)
     }
 
     /// Whether a bridge's prefetchable window is open for an address.
@@ -177,12 +252,35 @@ impl Below {
         }))
     }
 
-    /// The function at the upper end.
-    fn head(&mut self) -> Option<&mut Function> {
-        match self {
-            Below::Nothing => None,
-            Below::Endpoint(function) => Some(function),
-            Below::Switch(switch) => Some(&mut switch.up),
+    /// Does what a request asks for.
+    fn serve(&mut self, request: Request) -> Step {
+        let (step, ports) = match self {
+            Below::Nothing => return Step::Nobody,
+            Below::Endpoint(function) => return function.serve(request),
+            Below::Switch(switch) => (switch.serve(request), &mut switch.down),
+        };
+        descend(step, ports)
+    }
+}
+
+impl Switch {
+    /// What the switch does with a request from above.
+    pub fn serve(&mut self, request: Request) -> Step {
+        let secondary = self.up.buses().0;
+        match request.place {
+            Place::Device(to, at) if to.device == 0 && to.function == 0 => {
+                self.up.serve_config(request, at)
+            }
+            Place::Device(..) => Step::Nobody,
+            Place::Bus(to, at) if self.up.has_below(to.bus) => {
+                serve_config(&mut self.down, secondary, request, (to, at))
+            }
+            Place::Bus(..) => Step::Nobody,
+            Place::Memory(hpa) => match self.up.serve_memory(request, hpa) {
+                Some(step) => step,
+                None if self.up.passes(hpa) => serve_memory(&mut self.down, request, hpa),
+                None => Step::Nobody,
+            },
         }
     }
 }
@@ -203,18 +301,37 @@ impl HostBridge {
     pub fn new(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> HostBridge {
         let port = |(number, below)| Port::new(Role::RootPort, number as u8, below);
         HostBridge {
-            component: ComponentRegisters::new(Decodes::Ports, 4),
+            component: ComponentRegisters::new(Decodes::Ports, PORT_DECODERS),
             component_base,
             ports: below.into_iter().enumerate().map(port).collect(),
         }
     }
 
-    /// The function of that number, by the bus numbers that were written.
-    fn function(&mut self, to: Bdf) -> Option<&mut Function> {
-        if to.function != 0 {
-            return None;
+    /// What the root complex does with a request of software. Requests to configuration space come
+    /// as [`Place::Bus`].
+    pub fn serve(&mut self, request: Request) -> Step {
+        match request.place {
+            Place::Device(to, at) | Place::Bus(to, at) => {
+                serve_config(&mut self.ports, 0, request, (to, at))
+            }
+            Place::Memory(hpa) => {
+                if let Some(at) = hpa.0.checked_sub(self.component_base.0)
+                    && at < COMPONENT_BYTES
+                {
+                    return request.serve_component(&mut self.component, at);
+                }
+                serve_memory(&mut self.ports, request, hpa)
+            }
         }
-        find(&mut self.ports, 0, to)
+    }
+
+    /// Does what a request asks for; all ones are read where nobody answers.
+    fn access(&mut self, request: Request) -> Result<u64, AccessError> {
+        let step = self.serve(request);
+        match descend(step, &mut self.ports) {
+            Step::Done(result) => result,
+            _ => Ok(all_ones(request.width)),
+        }
     }
 
     /// Reads a configuration register; all ones where no function answers.
@@ -222,10 +339,11 @@ impl HostBridge {
     /// # Errors
     /// A width or an offset that is not allowed.
     pub fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, AccessError> {
-        match self.function(to) {
-            Some(function) => function.config.read(at.into(), width),
-            None => Ok(all_ones(width)),
-        }
+        self.access(Request {
+            place: Place::Bus(to, at),
+            width,
+            write: None,
+        })
     }
 
     /// Writes a configuration register; nothing happens where no function answers.
@@ -239,15 +357,12 @@ impl HostBridge {
         width: u32,
         value: u64,
     ) -> Result<(), AccessError> {
-        match self.function(to) {
-            Some(function) => function.config.write(at.into(), width, value),
-            None => Ok(()),
-        }
-    }
-
-    fn own(&self, hpa: Hpa) -> Option<u64> {
-        let at = hpa.0.checked_sub(self.component_base.0)?;
-        (at < COMPONENT_BYTES).then_some(at)
+        let request = Request {
+            place: Place::Bus(to, at),
+            width,
+            write: Some(value),
+        };
+        self.access(request).map(drop)
     }
 
     /// Reads a register in memory; all ones where nobody answers.
@@ -255,13 +370,11 @@ impl HostBridge {
     /// # Errors
     /// A width or an offset that is not allowed.
     pub fn mmio_read(&mut self, hpa: Hpa, width: u32) -> Result<u64, AccessError> {
-        if let Some(at) = self.own(hpa) {
-            return self.component.read(at, width);
-        }
-        match behind(&mut self.ports, hpa) {
-            Some((function, bar, at)) => function.read(bar, at, width),
-            None => Ok(all_ones(width)),
-        }
+        self.access(Request {
+            place: Place::Memory(hpa),
+            width,
+            write: None,
+        })
     }
 
     /// Writes a register in memory; nothing happens where nobody answers.
@@ -269,13 +382,65 @@ impl HostBridge {
     /// # Errors
     /// A width or an offset that is not allowed.
     pub fn mmio_write(&mut self, hpa: Hpa, width: u32, value: u64) -> Result<(), AccessError> {
-        if let Some(at) = self.own(hpa) {
-            return self.component.write(at, width, value);
+        let request = Request {
+            place: Place::Memory(hpa),
+            width,
+            write: Some(value),
+        };
+        self.access(request).map(drop)
+    }
+
+    /// Every switch, depth first.
+    pub fn switches(&self) -> Vec<&Switch> {
+        fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Switch>) {
+            for port in ports {
+                if let Below::Switch(switch) = &port.below {
+                    found.push(switch);
+                    collect(&switch.down, found);
+                }
+            }
         }
-        match behind(&mut self.ports, hpa) {
-            Some((function, bar, at)) => function.write(bar, at, width, value),
-            None => Ok(()),
+        let mut found = Vec::new();
+        collect(&self.ports, &mut found);
+        found
+    }
+
+    /// The same hierarchy with the registers of other switches and devices, both depth first: what
+    /// hangs below the switches' own ports means nothing.
+    pub fn assembled(
+        &self,
+        switches: impl IntoIterator<Item = Switch>,
+        devices: impl IntoIterator<Item = Function>,
+    ) -> HostBridge {
+        fn replace(
+            ports: &mut [Port],
+            switches: &mut dyn Iterator<Item = Switch>,
+            devices: &mut dyn Iterator<Item = Function>,
+        ) {
+            for port in ports {
+                match &mut port.below {
+                    Below::Nothing => {}
+                    Below::Endpoint(function) => {
+                        if let Some(device) = devices.next() {
+                            **function = device;
+                        }
+                    }
+                    Below::Switch(switch) => {
+                        if let Some(other) = switches.next() {
+                            switch.up = other.up;
+                            for (port, other) in switch.down.iter_mut().zip(other.down) {
+                                port.function = other.function;
+                            }
+                        }
+                        replace(&mut switch.down, switches, devices);
+                    }
+                }
+            }
         }
+        let mut whole = self.clone();
+        let (mut switches, mut devices) = (switches.into_iter(), devices.into_iter());
+        replace(&mut whole.ports, &mut switches, &mut devices);
+        whole
     }
 
     /// Every device, depth first: the numbers by which regions name them.
@@ -324,63 +489,54 @@ impl HostBridge {
     }
 }
 
-fn all_ones(width: u32) -> u64 {
+/// What a read gives that nobody answers.
+pub fn all_ones(width: u32) -> u64 {
     u64::MAX >> (64 - 8 * width.clamp(1, 8))
 }
 
-/// The function of that number among ports on a bus and what is below them.
-fn find(ports: &mut [Port], bus: u8, to: Bdf) -> Option<&mut Function> {
-    if to.bus == bus {
-        return Some(&mut ports.get_mut(usize::from(to.device))?.function);
+/// What becomes of a request among what hangs below these ports.
+fn descend(step: Step, ports: &mut [Port]) -> Step {
+    match step {
+        Step::Below(place, request) => match ports.get_mut(place) {
+            Some(port) => port.below.serve(request),
+            None => Step::Nobody,
+        },
+        other => other,
     }
-    for port in ports {
-        let (secondary, subordinate) = port.function.buses();
-        if secondary <= bus || !(secondary..=subordinate).contains(&to.bus) {
-            continue;
-        }
-        if to.bus == secondary {
-            // A link has one device.
-            return port.below.head().filter(|_| to.device == 0);
-        }
-        let Below::Switch(switch) = &mut port.below else {
-            return None;
-        };
-        let (secondary, subordinate) = switch.up.buses();
-        if !(secondary..=subordinate).contains(&to.bus) {
-            return None;
-        }
-        return find(&mut switch.down, secondary, to);
-    }
-    None
 }
 
-/// The function whose BAR holds an address, by windows and BARs, and where in it.
-fn behind(ports: &mut [Port], hpa: Hpa) -> Option<(&mut Function, usize, u64)> {
-    for port in ports {
-        if port.function.answers()
-            && let Some((bar, at)) = port.function.bar_of(hpa)
-        {
-            return Some((&mut port.function, bar, at));
-        }
-        if !port.function.passes(hpa) {
-            continue;
-        }
-        return match &mut port.below {
-            Below::Nothing => None,
-            Below::Endpoint(device) => {
-                let (bar, at) = device.bar_of(hpa).filter(|_| device.answers())?;
-                Some((device, bar, at))
-            }
-            Below::Switch(switch) => {
-                if let Some((bar, at)) = switch.up.bar_of(hpa).filter(|_| switch.up.answers()) {
-                    return Some((&mut switch.up, bar, at));
-                }
-                if !switch.up.passes(hpa) {
-                    return None;
-                }
-                behind(&mut switch.down, hpa)
-            }
+/// Serves a configuration request at ports that stand on a bus.
+fn serve_config(ports: &mut [Port], bus: u8, request: Request, (to, at): (Bdf, u16)) -> Step {
+    if to.bus == bus {
+        let port = ports.get_mut(usize::from(to.device));
+        return match port.filter(|_| to.function == 0) {
+            Some(port) => port.function.serve_config(request, at),
+            None => Step::Nobody,
         };
     }
-    None
+    let leads = |port: &Port| port.function.buses().0 > bus && port.function.has_below(to.bus);
+    let Some(place) = ports.iter().position(leads) else {
+        return Step::Nobody;
+    };
+    if to.bus != ports[place].function.buses().0 {
+        return Step::Below(place, request.at(Place::Bus(to, at)));
+    }
+    // A link has one device.
+    match to.device {
+        0 => Step::Below(place, request.at(Place::Device(to, at))),
+        _ => Step::Nobody,
+    }
+}
+
+/// Serves a memory request at ports, by their BARs and windows.
+fn serve_memory(ports: &mut [Port], request: Request, hpa: Hpa) -> Step {
+    for (place, port) in ports.iter_mut().enumerate() {
+        if let Some(step) = port.function.serve_memory(request, hpa) {
+            return step;
+        }
+        if port.function.passes(hpa) {
+            return Step::Below(place, request);
+        }
+    }
+    Step::Nobody
 }

@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Hpa;
 
-use super::{EnumerateError, Found, Goal, Software};
+use super::{Bus, EnumerateError, Found, Goal, Software, Work};
 use crate::io::space::{command, offset, pcie, standard};
 
 /// Windows of bridges begin and end at multiples of this.
@@ -25,9 +25,9 @@ struct Need {
     align: u64,
 }
 
-impl Software<'_> {
+impl<B: Bus> Software<B> {
     /// Gives every BAR its place, opens the windows, and enables the functions.
-    pub(super) fn assign(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
+    pub(super) async fn assign(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
         let needed = self.lay_out(None, goal.mmio_base.0);
         if needed > goal.mmio_bytes {
             return Err(EnumerateError::Mmio {
@@ -35,12 +35,13 @@ impl Software<'_> {
                 found: goal.mmio_bytes,
             });
         }
-        self.place_all(None, goal.mmio_base.0)?;
-        self.packet_sizes(goal)?;
+        self.place_all(None, goal.mmio_base.0).await?;
+        self.packet_sizes(goal).await?;
         for place in 0..self.functions.len() {
             let bdf = self.functions[place].bdf;
             let enable = command::MEMORY | command::BUS_MASTER | command::NO_INTX;
-            self.config_write(bdf, offset::COMMAND, 2, enable.into())?;
+            self.config_write(bdf, offset::COMMAND, 2, enable.into())
+                .await?;
         }
         Ok(())
     }
@@ -82,41 +83,57 @@ impl Software<'_> {
         end - base
     }
 
-    fn place_all(&mut self, parent: Option<usize>, base: u64) -> Result<(), EnumerateError> {
-        let mut at = base;
-        for need in self.needs(parent) {
-            at = at.next_multiple_of(need.align);
-            match need.item {
-                Item::Bar(place, number) => self.place_bar(place, number, at)?,
-                Item::Window(place) => {
-                    self.open_window(place, at, at + need.bytes - 1)?;
-                    self.place_all(Some(place), at)?;
+    fn place_all(&mut self, parent: Option<usize>, base: u64) -> Work<'_> {
+        Box::pin(async move {
+            let mut at = base;
+            for need in self.needs(parent) {
+                at = at.next_multiple_of(need.align);
+                match need.item {
+                    Item::Bar(place, number) => self.place_bar(place, number, at).await?,
+                    Item::Window(place) => {
+                        self.open_window(place, at, at + need.bytes - 1).await?;
+                        self.place_all(Some(place), at).await?;
+                    }
                 }
+                at += need.bytes;
             }
-            at += need.bytes;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
-    fn place_bar(&mut self, place: usize, number: usize, base: u64) -> Result<(), EnumerateError> {
+    async fn place_bar(
+        &mut self,
+        place: usize,
+        number: usize,
+        base: u64,
+    ) -> Result<(), EnumerateError> {
         let found = &mut self.functions[place];
         found.bars[number].base = Hpa(base);
         let bdf = found.bdf;
         let at = offset::BAR0 + 8 * u16::from(found.bars[number].number);
-        self.config_write(bdf, at, 4, base & u64::from(u32::MAX))?;
-        self.config_write(bdf, at + 4, 4, base >> 32)
+        self.config_write(bdf, at, 4, base & u64::from(u32::MAX))
+            .await?;
+        self.config_write(bdf, at + 4, 4, base >> 32).await
     }
 
-    fn open_window(&mut self, place: usize, base: u64, limit: u64) -> Result<(), EnumerateError> {
+    async fn open_window(
+        &mut self,
+        place: usize,
+        base: u64,
+        limit: u64,
+    ) -> Result<(), EnumerateError> {
         let bdf = self.functions[place].bdf;
         let window = (base >> 16 & 0xfff0) | (limit & 0xfff0_0000);
-        self.config_write(bdf, offset::PREFETCH_WINDOW, 4, window)?;
-        self.config_write(bdf, offset::PREFETCH_BASE_HIGH, 4, base >> 32)?;
+        self.config_write(bdf, offset::PREFETCH_WINDOW, 4, window)
+            .await?;
+        self.config_write(bdf, offset::PREFETCH_BASE_HIGH, 4, base >> 32)
+            .await?;
         self.config_write(bdf, offset::PREFETCH_LIMIT_HIGH, 4, limit >> 32)
+            .await
     }
 
     /// The largest payload that all functions support, for all of them.
-    fn packet_sizes(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
+    async fn packet_sizes(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
         let is_pcie = |capability: &&(u8, u16)| capability.0 == standard::PCIE;
         let place = |found: &Found| {
             let capability = found.capabilities.iter().find(is_pcie)?;
@@ -125,15 +142,18 @@ impl Software<'_> {
         let places: Vec<_> = self.functions.iter().filter_map(place).collect();
         let mut payload = 5;
         for (bdf, at) in &places {
-            let supported = self.config_read(*bdf, at + pcie::DEVICE_CAPABILITIES, 4)? & 0b111;
+            let supported = self
+                .config_read(*bdf, at + pcie::DEVICE_CAPABILITIES, 4)
+                .await?
+                & 0b111;
             payload = supported.min(payload);
         }
         let read = u64::from((goal.max_read_request.clamp(128, 4096) / 128).ilog2());
         for (bdf, at) in places {
             let register = at + pcie::DEVICE_CONTROL;
-            let old = self.config_read(bdf, register, 2)?;
+            let old = self.config_read(bdf, register, 2).await?;
             let new = old & !0x70e0 | payload << 5 | read << 12;
-            self.config_write(bdf, register, 2, new)?;
+            self.config_write(bdf, register, 2, new).await?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use cxlab_engine::units::Hpa;
 
-use super::{EnumerateError, Goal, Region, Software};
+use super::{Bus, EnumerateError, Goal, Region, Software, Work};
 use crate::io::component::{
     ENABLE, MAX_LIST, control, encode_granularity, encode_ways, hdm_offset,
 };
@@ -31,9 +31,9 @@ struct Decoders {
     used: BTreeMap<Hpa, u8>,
 }
 
-impl Software<'_> {
+impl<B: Bus> Software<B> {
     /// Programs every region, lowest first, and enables what was programmed.
-    pub(super) fn decode(
+    pub(super) async fn decode(
         &mut self,
         goal: &Goal,
         host: Option<(Hpa, u8)>,
@@ -57,7 +57,8 @@ impl Software<'_> {
             let all: Vec<usize> = (0..targets.len()).collect();
             let paths: Vec<Vec<(Chooser, u8)>> =
                 targets.iter().map(|target| self.path(*target)).collect();
-            self.choose(&mut decoders, number, region, &paths, &all, (0, 1))?;
+            self.choose(&mut decoders, (number, region), &paths, all, (0, 1))
+                .await?;
             let setting = Setting {
                 ways: targets.len() as u32,
                 granularity: region.granularity.0,
@@ -65,13 +66,15 @@ impl Software<'_> {
             };
             for target in targets {
                 let component = self.functions[target].decoders;
-                self.program(&mut decoders, number, region, component, &setting)?;
+                self.program(&mut decoders, number, region, component, &setting)
+                    .await?;
             }
         }
         for at in decoders.used.keys() {
-            self.mmio_write(Hpa(at.0 + hdm_offset::GLOBAL_CONTROL), ENABLE)?;
+            self.mmio_write(Hpa(at.0 + hdm_offset::GLOBAL_CONTROL), ENABLE)
+                .await?;
         }
-        self.enable_protocols(&devices)
+        self.enable_protocols(&devices).await
     }
 
     /// The choosers on the way to a device, from the host bridge on, with the port that each has
@@ -93,57 +96,44 @@ impl Software<'_> {
 
     /// Programs the chooser of these targets, and those below it. `stride` is the product of the
     /// ways above.
-    fn choose(
-        &mut self,
-        decoders: &mut Decoders,
-        number: usize,
-        region: &Region,
-        paths: &[Vec<(Chooser, u8)>],
-        targets: &[usize],
+    fn choose<'a>(
+        &'a mut self,
+        decoders: &'a mut Decoders,
+        (number, region): (usize, &'a Region),
+        paths: &'a [Vec<(Chooser, u8)>],
+        targets: Vec<usize>,
         (depth, stride): (usize, u64),
-    ) -> Result<(), EnumerateError> {
-        let step = |target: &usize| paths[*target].get(depth).copied();
-        let Some((chooser, _)) = targets.first().and_then(step) else {
-            return Ok(());
-        };
-        // What hangs below one port is one device or one switch, so all have the same chooser.
-        let ports: Vec<u8> = targets
-            .iter()
-            .filter_map(step)
-            .map(|(_, port)| port)
-            .collect();
-        let ways = ways(&ports).ok_or(inexpressible(
-            number,
-            "its order of devices is not one in which each port takes regular turns",
-        ))?;
-        if ways.is_multiple_of(3) && targets.len() > ways {
-            let why = "three ways must be the last choice on the way to a device";
-            return Err(inexpressible(number, why));
-        }
-        let list = ports[..ways]
-            .iter()
-            .rev()
-            .fold(0, |list, port| list << 8 | u64::from(*port));
-        let setting = Setting {
-            ways: ways as u32,
-            granularity: region.granularity.0 * stride,
-            list,
-        };
-        let component = match chooser {
-            None => decoders.host,
-            Some(upstream) => self.functions[upstream].decoders,
-        };
-        self.program(decoders, number, region, component, &setting)?;
-        for way in 0..ways {
-            let below: Vec<usize> = targets.iter().skip(way).step_by(ways).copied().collect();
-            let next = (depth + 1, stride * ways as u64);
-            self.choose(decoders, number, region, paths, &below, next)?;
-        }
-        Ok(())
+    ) -> Work<'a> {
+        Box::pin(async move {
+            let step = |target: &usize| paths[*target].get(depth).copied();
+            let Some((chooser, _)) = targets.first().and_then(step) else {
+                return Ok(());
+            };
+            // What hangs below one port is one device or one switch, so all have the same chooser.
+            let ports: Vec<u8> = targets
+                .iter()
+                .filter_map(step)
+                .map(|(_, port)| port)
+                .collect();
+            let (ways, setting) = choice(number, region, &ports, stride)?;
+            let component = match chooser {
+                None => decoders.host,
+                Some(upstream) => self.functions[upstream].decoders,
+            };
+            self.program(decoders, number, region, component, &setting)
+                .await?;
+            for way in 0..ways {
+                let below = targets.iter().skip(way).step_by(ways).copied().collect();
+                let next = (depth + 1, stride * ways as u64);
+                self.choose(decoders, (number, region), paths, below, next)
+                    .await?;
+            }
+            Ok(())
+        })
     }
 
     /// Writes and commits one decoder.
-    fn program(
+    async fn program(
         &mut self,
         decoders: &mut Decoders,
         number: usize,
@@ -166,16 +156,18 @@ impl Software<'_> {
         let (base, size) = (region.base.0, region.size.0);
         let halves = [base, base >> 32, size, size >> 32];
         for (word, value) in halves.into_iter().enumerate() {
-            self.mmio_write(Hpa(at + 4 * word as u64), value as u32)?;
+            self.mmio_write(Hpa(at + 4 * word as u64), value as u32)
+                .await?;
         }
-        self.mmio_write(Hpa(at + 0x14), setting.list as u32)?;
-        self.mmio_write(Hpa(at + 0x18), (setting.list >> 32) as u32)?;
+        self.mmio_write(Hpa(at + 0x14), setting.list as u32).await?;
+        self.mmio_write(Hpa(at + 0x18), (setting.list >> 32) as u32)
+            .await?;
         let flag = |on: bool, bit: u32| if on { bit } else { 0 };
         let fields = granularity | ways << 4 | control::COMMIT;
         let flags = flag(region.host_only, control::HOST_ONLY) | flag(region.lock, control::LOCK);
         let register = Hpa(at + 0x10);
-        self.mmio_write(register, fields | flags)?;
-        let control = self.mmio_read(register)?;
+        self.mmio_write(register, fields | flags).await?;
+        let control = self.mmio_read(register).await?;
         if control & control::COMMITTED == 0 {
             let (region, at) = (number, register);
             return Err(EnumerateError::Refused { region, at });
@@ -184,17 +176,44 @@ impl Software<'_> {
     }
 
     /// Enables CXL.cache and CXL.mem where they are.
-    fn enable_protocols(&mut self, devices: &[usize]) -> Result<(), EnumerateError> {
+    async fn enable_protocols(&mut self, devices: &[usize]) -> Result<(), EnumerateError> {
         for place in devices {
             let protocols = self.functions[*place].protocols;
             if let Some(at) = self.dvsec(*place, dvsec_id::DEVICE) {
                 let bdf = self.functions[*place].bdf;
                 let register = at + device_dvsec::CONTROL;
-                self.config_write(bdf, register, 2, protocols.into())?;
+                self.config_write(bdf, register, 2, protocols.into())
+                    .await?;
             }
         }
         Ok(())
     }
+}
+
+/// How many ways the targets behind these ports, in order of turns, are chosen by, and the decoder
+/// that does it; `stride` is the product of the ways above.
+fn choice(
+    number: usize,
+    region: &Region,
+    ports: &[u8],
+    stride: u64,
+) -> Result<(usize, Setting), EnumerateError> {
+    let why = "its order of devices is not one in which each port takes regular turns";
+    let ways = ways(ports).ok_or(inexpressible(number, why))?;
+    if ways.is_multiple_of(3) && ports.len() > ways {
+        let why = "three ways must be the last choice on the way to a device";
+        return Err(inexpressible(number, why));
+    }
+    let list = ports[..ways]
+        .iter()
+        .rev()
+        .fold(0, |list, port| list << 8 | u64::from(*port));
+    let setting = Setting {
+        ways: ways as u32,
+        granularity: region.granularity.0 * stride,
+        list,
+    };
+    Ok((ways, setting))
 }
 
 fn inexpressible(region: usize, why: &'static str) -> EnumerateError {

@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::{Bytes, Hpa};
 
-use super::{EnumerateError, Found, Software};
+use super::{Bus, EnumerateError, Found, Software};
 use crate::io::component::{CACHE_MEM, HDM_CAPABILITY};
 use crate::io::space::{device_dvsec, dvsec_id, locator};
 
@@ -17,22 +17,22 @@ fn decoder_count(capability: u32) -> u8 {
     }
 }
 
-impl Software<'_> {
+impl<B: Bus> Software<B> {
     /// Finds out; where the host bridge's decoders are, and how many.
-    pub(super) fn discover(&mut self) -> Result<Option<(Hpa, u8)>, EnumerateError> {
+    pub(super) async fn discover(&mut self) -> Result<Option<(Hpa, u8)>, EnumerateError> {
         for place in 0..self.functions.len() {
             if let Some(at) = self.dvsec(place, dvsec_id::DEVICE) {
-                self.device(place, at)?;
+                self.device(place, at).await?;
             }
             if let Some(at) = self.dvsec(place, dvsec_id::LOCATOR)
-                && let Some(component) = self.component(place, at)?
+                && let Some(component) = self.component(place, at).await?
             {
-                let decoders = self.hdm(component)?;
+                let decoders = self.hdm(component).await?;
                 self.functions[place].decoders = decoders;
             }
         }
-        let host = self.bridge.component_base;
-        self.hdm(host)
+        let host = self.host_bridge;
+        self.hdm(host).await
     }
 
     /// Where a function's DVSEC is.
@@ -42,15 +42,17 @@ impl Software<'_> {
         Some(found.1)
     }
 
-    fn device(&mut self, place: usize, at: u16) -> Result<(), EnumerateError> {
+    async fn device(&mut self, place: usize, at: u16) -> Result<(), EnumerateError> {
         let bdf = self.functions[place].bdf;
-        let capability = self.config_read(bdf, at + device_dvsec::CAPABILITY, 2)? as u16;
+        let capability = self
+            .config_read(bdf, at + device_dvsec::CAPABILITY, 2)
+            .await? as u16;
         self.functions[place].protocols =
             capability & (device_dvsec::CACHE | device_dvsec::IO | device_dvsec::MEM);
         for range in 0..capability >> 4 & 0b11 {
             let range = at + device_dvsec::RANGE1 + 16 * range;
-            let high = self.config_read(bdf, range, 4)?;
-            let low = self.config_read(bdf, range + 4, 4)?;
+            let high = self.config_read(bdf, range, 4).await?;
+            let low = self.config_read(bdf, range + 4, 4).await?;
             if low as u32 & device_dvsec::READY == device_dvsec::READY {
                 let bytes = high << 32 | low & 0xf000_0000;
                 self.functions[place].memory.0 += bytes;
@@ -60,15 +62,15 @@ impl Software<'_> {
     }
 
     /// Where a function's component registers are.
-    fn component(&mut self, place: usize, at: u16) -> Result<Option<Hpa>, EnumerateError> {
+    async fn component(&mut self, place: usize, at: u16) -> Result<Option<Hpa>, EnumerateError> {
         let Found { bdf, .. } = self.functions[place];
         for block in 0..BLOCKS {
             let at = at + locator::BLOCK1 + 8 * block;
-            let low = self.config_read(bdf, at, 4)?;
+            let low = self.config_read(bdf, at, 4).await?;
             if low as u32 >> 8 & 0xff != locator::COMPONENT {
                 continue;
             }
-            let high = self.config_read(bdf, at + 4, 4)?;
+            let high = self.config_read(bdf, at + 4, 4).await?;
             // BARs are pairs: the register's number is twice the pair's.
             let number = (low & 0b111) as u8 / 2;
             let bars = &self.functions[place].bars;
@@ -80,17 +82,17 @@ impl Software<'_> {
     }
 
     /// The HDM decoder capability of a block of component registers.
-    fn hdm(&mut self, component: Hpa) -> Result<Option<(Hpa, u8)>, EnumerateError> {
+    async fn hdm(&mut self, component: Hpa) -> Result<Option<(Hpa, u8)>, EnumerateError> {
         let array = component.0 + CACHE_MEM;
-        let header = self.mmio_read(Hpa(array))?;
+        let header = self.mmio_read(Hpa(array)).await?;
         if header & 0xffff != 1 {
             return Ok(None);
         }
         for entry in 1..=u64::from(header >> 24) {
-            let entry = self.mmio_read(Hpa(array + 4 * entry))?;
+            let entry = self.mmio_read(Hpa(array + 4 * entry)).await?;
             if entry & 0xffff == HDM_CAPABILITY {
                 let at = Hpa(array + u64::from(entry >> 20));
-                let capability = self.mmio_read(at)?;
+                let capability = self.mmio_read(at).await?;
                 return Ok(Some((at, decoder_count(capability))));
             }
         }

@@ -8,25 +8,31 @@
 //!    then enabled, and CXL.cache and CXL.mem with them.
 //!
 //! The order is that of Linux (`drivers/pci/probe.c`, `setup-bus.c`, `drivers/cxl/core`), in one
-//! pass. Every access is in the log with its value, so that an owner can time an initial phase: one
-//! after the other, because software waits for each read. Left out: hot plug, error registers,
-//! link training, ACPI.
+//! pass. Every access is in the log with its value. The code is written once and does its accesses
+//! on a [`Bus`]: a whole hierarchy without a clock ([`enumerate`]), or an owner that does each when
+//! its time has come and tells what came of it ([`Enumeration`]). Left out: hot plug, error
+//! registers, link training, ACPI.
 
 mod assign;
 mod decode;
 mod discover;
+mod resume;
 mod scan;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
 use super::space::AccessError;
 use super::tree::{Bdf, HostBridge};
 use crate::hdm::{InterleaveError, InterleaveSet};
+pub use resume::{Enumeration, Next};
 
 /// The part of enumeration that an access belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -218,6 +224,8 @@ impl Goal {
 pub enum EnumerateError {
     /// A register did not take an access: our own mistake, or a function that is none.
     Access(AccessError),
+    /// A component aborted an access, for the same reasons.
+    Aborted(Target),
     /// More than 256 buses.
     Buses,
     /// The BARs need more bytes than there are.
@@ -251,6 +259,7 @@ impl fmt::Display for EnumerateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EnumerateError::Access(error) => error.fmt(f),
+            EnumerateError::Aborted(target) => write!(f, "an access to {target:?} was aborted"),
             EnumerateError::Buses => f.write_str("the hierarchy needs more than 256 buses"),
             EnumerateError::Mmio { needed, found } => {
                 write!(
@@ -309,55 +318,120 @@ impl EnumerationLog {
     }
 }
 
+/// What software does its accesses on.
+pub trait Bus: Send {
+    /// Does an access, whose value is 0 where it reads. Gives what was read, or written.
+    fn access(
+        &mut self,
+        access: Access,
+    ) -> impl Future<Output = Result<u64, EnumerateError>> + Send;
+}
+
+impl Bus for &mut HostBridge {
+    fn access(
+        &mut self,
+        access: Access,
+    ) -> impl Future<Output = Result<u64, EnumerateError>> + Send {
+        let (width, value) = (access.width.into(), access.value);
+        let result = match (access.target, access.write) {
+            (Target::Config(to, at), false) => self.config_read(to, at, width),
+            (Target::Config(to, at), true) => {
+                let written = self.config_write(to, at, width, value);
+                written.map(|()| value)
+            }
+            (Target::Memory(at), false) => self.mmio_read(at, width),
+            (Target::Memory(at), true) => self.mmio_write(at, width, value).map(|()| value),
+        };
+        std::future::ready(result.map_err(EnumerateError::Access))
+    }
+}
+
+/// A part of software that calls itself.
+type Work<'a> = Pin<Box<dyn Future<Output = Result<(), EnumerateError>> + Send + 'a>>;
+
 /// Software at work.
-struct Software<'a> {
-    bridge: &'a mut HostBridge,
+struct Software<B> {
+    bus: B,
+    /// Where the host bridge's registers are.
+    host_bridge: Hpa,
     phase: Phase,
     accesses: Vec<Access>,
     functions: Vec<Found>,
     last_bus: u8,
 }
 
-impl Software<'_> {
-    fn log(&mut self, target: Target, write: bool, width: u32, value: u64) {
-        self.accesses.push(Access {
+impl<B: Bus> Software<B> {
+    async fn access(
+        &mut self,
+        target: Target,
+        width: u8,
+        write: Option<u64>,
+    ) -> Result<u64, EnumerateError> {
+        let mut access = Access {
             phase: self.phase,
             target,
-            write,
-            width: width as u8,
-            value,
-        });
+            write: write.is_some(),
+            width,
+            value: write.unwrap_or(0),
+        };
+        access.value = self.bus.access(access).await?;
+        self.accesses.push(access);
+        Ok(access.value)
     }
 
-    fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, EnumerateError> {
-        let value = self.bridge.config_read(to, at, width)?;
-        self.log(Target::Config(to, at), false, width, value);
-        Ok(value)
+    async fn config_read(&mut self, to: Bdf, at: u16, width: u8) -> Result<u64, EnumerateError> {
+        self.access(Target::Config(to, at), width, None).await
     }
 
-    fn config_write(
+    async fn config_write(
         &mut self,
         to: Bdf,
         at: u16,
-        width: u32,
+        width: u8,
         value: u64,
     ) -> Result<(), EnumerateError> {
-        self.bridge.config_write(to, at, width, value)?;
-        self.log(Target::Config(to, at), true, width, value);
-        Ok(())
+        let written = self.access(Target::Config(to, at), width, Some(value));
+        written.await.map(drop)
     }
 
-    fn mmio_read(&mut self, at: Hpa) -> Result<u32, EnumerateError> {
-        let value = self.bridge.mmio_read(at, 4)?;
-        self.log(Target::Memory(at), false, 4, value);
+    async fn mmio_read(&mut self, at: Hpa) -> Result<u32, EnumerateError> {
+        let value = self.access(Target::Memory(at), 4, None).await?;
         Ok(value as u32)
     }
 
-    fn mmio_write(&mut self, at: Hpa, value: u32) -> Result<(), EnumerateError> {
-        self.bridge.mmio_write(at, 4, value.into())?;
-        self.log(Target::Memory(at), true, 4, value.into());
-        Ok(())
+    async fn mmio_write(&mut self, at: Hpa, value: u32) -> Result<(), EnumerateError> {
+        let written = self.access(Target::Memory(at), 4, Some(value.into()));
+        written.await.map(drop)
     }
+}
+
+/// Enumerates what hangs below a host bridge with its registers at that address.
+async fn enumerate_on(
+    bus: impl Bus,
+    host_bridge: Hpa,
+    goal: Goal,
+) -> Result<EnumerationLog, EnumerateError> {
+    let mut software = Software {
+        bus,
+        host_bridge,
+        phase: Phase::Scan,
+        accesses: Vec::new(),
+        functions: Vec::new(),
+        last_bus: 0,
+    };
+    software.scan(0, None, false).await?;
+    software.phase = Phase::Size;
+    software.size().await?;
+    software.phase = Phase::Assign;
+    software.assign(&goal).await?;
+    software.phase = Phase::Discover;
+    let host = software.discover().await?;
+    software.phase = Phase::Decode;
+    software.decode(&goal, host).await?;
+    Ok(EnumerationLog {
+        accesses: software.accesses,
+        functions: software.functions,
+    })
 }
 
 /// Enumerates a hierarchy that was just reset.
@@ -365,24 +439,10 @@ impl Software<'_> {
 /// # Errors
 /// See [`EnumerateError`]; the hierarchy is left as far as it was brought.
 pub fn enumerate(bridge: &mut HostBridge, goal: &Goal) -> Result<EnumerationLog, EnumerateError> {
-    let mut software = Software {
-        bridge,
-        phase: Phase::Scan,
-        accesses: Vec::new(),
-        functions: Vec::new(),
-        last_bus: 0,
-    };
-    software.scan(0, None, false)?;
-    software.phase = Phase::Size;
-    software.size()?;
-    software.phase = Phase::Assign;
-    software.assign(goal)?;
-    software.phase = Phase::Discover;
-    let host = software.discover()?;
-    software.phase = Phase::Decode;
-    software.decode(goal, host)?;
-    Ok(EnumerationLog {
-        accesses: software.accesses,
-        functions: software.functions,
-    })
+    let base = bridge.component_base;
+    let work = pin!(enumerate_on(bridge, base, goal.clone()));
+    match work.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => unreachable!("a hierarchy without a clock answers at once"),
+    }
 }

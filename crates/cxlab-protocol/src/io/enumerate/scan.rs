@@ -2,7 +2,7 @@
 
 use cxlab_engine::units::Hpa;
 
-use super::{Bar, EnumerateError, Found, Software};
+use super::{Bar, Bus, EnumerateError, Found, Software, Work};
 use crate::io::space::{BARS, DVSEC_VENDOR, EXTENDED, STANDARD, extended, offset, pcie, standard};
 use crate::io::tree::Bdf;
 
@@ -12,9 +12,9 @@ const DEVICES: u8 = 32;
 /// Longest list of capabilities that is followed: one each word of the space.
 const LONGEST: usize = 1024;
 
-impl Software<'_> {
+impl<B: Bus> Software<B> {
     /// Finds what is on a bus and below; on a link there is one device alone.
-    pub(super) fn scan(
+    pub(super) async fn scan(
         &mut self,
         bus: u8,
         parent: Option<usize>,
@@ -27,11 +27,11 @@ impl Software<'_> {
                 device,
                 function,
             };
-            let identity = self.config_read(bdf, offset::IDENTITY, 4)?;
+            let identity = self.config_read(bdf, offset::IDENTITY, 4).await?;
             if identity as u16 == u16::MAX {
                 continue;
             }
-            let header = self.config_read(bdf, offset::HEADER_TYPE, 1)?;
+            let header = self.config_read(bdf, offset::HEADER_TYPE, 1).await?;
             let place = self.functions.len();
             self.functions.push(Found {
                 bdf,
@@ -39,43 +39,49 @@ impl Software<'_> {
                 parent,
                 ..Found::default()
             });
-            self.standard_list(place)?;
-            self.extended_list(place)?;
+            self.standard_list(place).await?;
+            self.extended_list(place).await?;
             if self.functions[place].bridge {
-                self.bridge(place)?;
+                self.bridge(place).await?;
             }
         }
         Ok(())
     }
 
     /// Numbers the bus below a bridge and scans it.
-    fn bridge(&mut self, place: usize) -> Result<(), EnumerateError> {
-        let Found { bdf, port_type, .. } = self.functions[place];
-        let secondary = self.last_bus.checked_add(1).ok_or(EnumerateError::Buses)?;
-        self.last_bus = secondary;
-        let buses = |subordinate: u8| {
-            u64::from(bdf.bus) | u64::from(secondary) << 8 | u64::from(subordinate) << 16
-        };
-        // Everything that is not found yet lies below it, for now.
-        self.config_write(bdf, offset::BUSES, 4, buses(u8::MAX))?;
-        // Root ports (4) and downstream ports (6) have a link below them.
-        let link = matches!(port_type, 4 | 6);
-        self.scan(secondary, Some(place), link)?;
-        self.config_write(bdf, offset::BUSES, 4, buses(self.last_bus))
+    fn bridge(&mut self, place: usize) -> Work<'_> {
+        Box::pin(async move {
+            let Found { bdf, port_type, .. } = self.functions[place];
+            let secondary = self.last_bus.checked_add(1).ok_or(EnumerateError::Buses)?;
+            self.last_bus = secondary;
+            let buses = |subordinate: u8| {
+                u64::from(bdf.bus) | u64::from(secondary) << 8 | u64::from(subordinate) << 16
+            };
+            // Everything that is not found yet lies below it, for now.
+            self.config_write(bdf, offset::BUSES, 4, buses(u8::MAX))
+                .await?;
+            // Root ports (4) and downstream ports (6) have a link below them.
+            let link = matches!(port_type, 4 | 6);
+            self.scan(secondary, Some(place), link).await?;
+            self.config_write(bdf, offset::BUSES, 4, buses(self.last_bus))
+                .await
+        })
     }
 
-    fn standard_list(&mut self, place: usize) -> Result<(), EnumerateError> {
+    async fn standard_list(&mut self, place: usize) -> Result<(), EnumerateError> {
         let bdf = self.functions[place].bdf;
-        let mut at = self.config_read(bdf, offset::CAPABILITIES, 1)? as u16;
+        let mut at = self.config_read(bdf, offset::CAPABILITIES, 1).await? as u16;
         for _ in 0..LONGEST {
             if !(STANDARD..EXTENDED).contains(&at) {
                 break;
             }
-            let header = self.config_read(bdf, at, 4)?;
+            let header = self.config_read(bdf, at, 4).await?;
             let id = header as u8;
             self.functions[place].capabilities.push((id, at));
             if id == standard::PCIE {
-                let link = self.config_read(bdf, at + pcie::LINK_CAPABILITIES, 4)?;
+                let link = self
+                    .config_read(bdf, at + pcie::LINK_CAPABILITIES, 4)
+                    .await?;
                 let found = &mut self.functions[place];
                 found.port_type = (header >> 20 & 0xf) as u8;
                 found.port_number = (link >> 24) as u8;
@@ -85,15 +91,15 @@ impl Software<'_> {
         Ok(())
     }
 
-    fn extended_list(&mut self, place: usize) -> Result<(), EnumerateError> {
+    async fn extended_list(&mut self, place: usize) -> Result<(), EnumerateError> {
         let bdf = self.functions[place].bdf;
         let mut at = EXTENDED;
         for _ in 0..LONGEST {
-            let header = self.config_read(bdf, at, 4)?;
+            let header = self.config_read(bdf, at, 4).await?;
             let id = header as u16;
             if id == extended::DVSEC {
-                let vendor = self.config_read(bdf, at + 4, 2)?;
-                let number = self.config_read(bdf, at + 8, 2)?;
+                let vendor = self.config_read(bdf, at + 4, 2).await?;
+                let number = self.config_read(bdf, at + 8, 2).await?;
                 if vendor as u16 == DVSEC_VENDOR {
                     self.functions[place].dvsecs.push((number as u16, at));
                 }
@@ -109,13 +115,13 @@ impl Software<'_> {
     }
 
     /// Finds the size of every BAR.
-    pub(super) fn size(&mut self) -> Result<(), EnumerateError> {
+    pub(super) async fn size(&mut self) -> Result<(), EnumerateError> {
         for place in 0..self.functions.len() {
             let Found { bdf, bridge, .. } = self.functions[place];
             for number in 0..if bridge { 1 } else { BARS as u8 } {
                 let at = offset::BAR0 + 8 * u16::from(number);
-                let low = self.probe(bdf, at)?;
-                let high = self.probe(bdf, at + 4)?;
+                let low = self.probe(bdf, at).await?;
+                let high = self.probe(bdf, at + 4).await?;
                 let mask = (high << 32 | low) & !0xf;
                 if mask != 0 {
                     let bytes = (!mask).wrapping_add(1);
@@ -132,11 +138,11 @@ impl Software<'_> {
     }
 
     /// What reads back after all ones were written; the register is restored.
-    fn probe(&mut self, bdf: Bdf, at: u16) -> Result<u64, EnumerateError> {
-        let old = self.config_read(bdf, at, 4)?;
-        self.config_write(bdf, at, 4, u32::MAX.into())?;
-        let mask = self.config_read(bdf, at, 4)?;
-        self.config_write(bdf, at, 4, old)?;
+    async fn probe(&mut self, bdf: Bdf, at: u16) -> Result<u64, EnumerateError> {
+        let old = self.config_read(bdf, at, 4).await?;
+        self.config_write(bdf, at, 4, u32::MAX.into()).await?;
+        let mask = self.config_read(bdf, at, 4).await?;
+        self.config_write(bdf, at, 4, old).await?;
         Ok(mask)
     }
 }

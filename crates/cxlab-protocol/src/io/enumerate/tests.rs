@@ -327,9 +327,9 @@ proptest! {
         let mut base = 4 * GIB;
         let mut goal = goal(vec![]);
         goal.mmio_bytes = GIB;
-        // Ports have four decoders, so four devices with memory get a region of their own.
+        // Ports have ten decoders, so ten devices with memory get a region of their own.
         let with_memory = specs.iter().enumerate().filter(|(_, spec)| spec.memory_bytes > 0);
-        for (device, spec) in with_memory.take(4) {
+        for (device, spec) in with_memory.take(10) {
             goal.regions.push(Region {
                 base: Hpa(base),
                 size: Bytes(spec.memory_bytes),

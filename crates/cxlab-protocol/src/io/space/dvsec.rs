@@ -1,7 +1,7 @@
 //! CXL's designated vendor-specific capabilities (CXL 3.1, section 8.1).
 
 use super::capability::{DVSECS_AT, extended, extended_header};
-use super::{FunctionSpec, Registers, Role};
+use super::{DeviceType, FunctionSpec, Registers, Role};
 
 /// The vendor of CXL's DVSECs.
 pub const DVSEC_VENDOR: u16 = 0x1e98;
@@ -86,6 +86,9 @@ fn protocols(role: Role) -> u64 {
 }
 
 pub(super) fn build(space: &mut Registers, spec: &FunctionSpec) {
+    if spec.role == Role::Endpoint(DeviceType::Pcie) {
+        return;
+    }
     let at = DVSECS_AT;
     let mut builder = Builder { space, at };
     match spec.role {

@@ -33,6 +33,8 @@ pub enum DeviceType {
     Type2,
     /// Has memory: CXL.io and CXL.mem.
     Type3,
+    /// A PCIe device, without anything of CXL.
+    Pcie,
 }
 
 impl DeviceType {
@@ -102,6 +104,9 @@ pub const COMPONENT_BYTES: u64 = 64 << 10;
 /// Where an endpoint's MSI-X table begins in its first BAR: 16 bytes a vector.
 pub const MSIX_TABLE: u64 = COMPONENT_BYTES;
 
+/// HDM decoders of a host bridge or an upstream port: the most that a device's could be, *assumed*.
+pub const PORT_DECODERS: u8 = 10;
+
 /// Where the pending bits begin.
 pub const MSIX_PENDING: u64 = COMPONENT_BYTES + (48 << 10);
 
@@ -129,7 +134,7 @@ impl FunctionSpec {
             port_number,
             bars: [COMPONENT_BYTES, 0, 0],
             memory_bytes: 0,
-            decoders: 4,
+            decoders: PORT_DECODERS,
             vectors: 0,
             ats: false,
             max_payload: 512,

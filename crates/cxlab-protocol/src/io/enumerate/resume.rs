@@ -1,0 +1,79 @@
+//! Enumeration that stops at each access until its owner has done it.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use cxlab_engine::units::Hpa;
+
+use super::{Access, Bus, EnumerateError, EnumerationLog, Goal, enumerate_on};
+
+/// What enumeration does next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It needs this access done.
+    Access(Access),
+    /// It has ended.
+    Done(Result<EnumerationLog, EnumerateError>),
+}
+
+/// What software and its owner hand to each other: one access at a time.
+#[derive(Default)]
+struct Handed {
+    access: Option<Access>,
+    answer: Option<Result<u64, EnumerateError>>,
+}
+
+struct Owner(Arc<Mutex<Handed>>);
+
+impl Owner {
+    fn hand<R>(&self, act: impl FnOnce(&mut Handed) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Bus for Owner {
+    async fn access(&mut self, access: Access) -> Result<u64, EnumerateError> {
+        self.hand(|handed| handed.access = Some(access));
+        let answer = |_: &mut Context<'_>| match self.hand(|handed| handed.answer.take()) {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        };
+        poll_fn(answer).await
+    }
+}
+
+type Code = Pin<Box<dyn Future<Output = Result<EnumerationLog, EnumerateError>> + Send>>;
+
+/// The software of [`super::enumerate`], access by access.
+pub struct Enumeration {
+    code: Code,
+    owner: Owner,
+}
+
+impl Enumeration {
+    /// Software before its first access, for a host bridge with its registers at that address.
+    pub fn new(host_bridge: Hpa, goal: Goal) -> Enumeration {
+        let handed = Arc::new(Mutex::new(Handed::default()));
+        let bus = Owner(Arc::clone(&handed));
+        Enumeration {
+            code: Box::pin(enumerate_on(bus, host_bridge, goal)),
+            owner: Owner(handed),
+        }
+    }
+
+    /// Goes on until the next access. `answer` is what came of the one before; `None` at the
+    /// beginning. Must not be called again after [`Next::Done`].
+    pub fn next(&mut self, answer: Option<Result<u64, EnumerateError>>) -> Next {
+        self.owner.hand(|handed| handed.answer = answer);
+        let mut context = Context::from_waker(Waker::noop());
+        match self.code.as_mut().poll(&mut context) {
+            Poll::Ready(result) => Next::Done(result),
+            Poll::Pending => match self.owner.hand(|handed| handed.access.take()) {
+                Some(access) => Next::Access(access),
+                None => unreachable!("software waits for nothing but its accesses"),
+            },
+        }
+    }
+}

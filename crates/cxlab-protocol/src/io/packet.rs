@@ -1,0 +1,232 @@
+//! Requests to registers and their completions as messages.
+//!
+//! A message has no room for data, but a register has at most four bytes: they lie in `tag`, which
+//! is free because software waits for each completion. `data` has the width, `hpa` the address: of
+//! configuration space that of PCIe's enhanced configuration access mechanism (PCIe 5.0, section
+//! 7.2.2). A completion without data has its status there (PCIe 5.0, section 2.2.9).
+
+use cxlab_engine::units::Hpa;
+
+use super::tlp::{Framing, Kind, Tlp};
+use super::tree::{Bdf, Place, Request, Step};
+use crate::message::{CacheMeta, IoPacket, LatencyStages, MemMeta, Message, PortId};
+use crate::opcode::Opcode;
+
+/// Completion status: successful.
+const SUCCESS: u32 = 0b000;
+/// Unsupported request: nobody has the register.
+const UNSUPPORTED: u32 = 0b001;
+/// Completer abort: the register does not take such an access.
+const ABORT: u32 = 0b100;
+
+/// What a completion says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Done: what was read; 0 of a write.
+    Done(u64),
+    /// Nobody has the register.
+    Unsupported,
+    /// The register does not take such an access.
+    Aborted,
+}
+
+/// Where a register in configuration space is (ECAM).
+fn ecam(to: Bdf, at: u16) -> Hpa {
+    let number = u64::from(to.bus) << 8 | u64::from(to.device) << 3 | u64::from(to.function);
+    Hpa(number << 12 | u64::from(at))
+}
+
+fn from_ecam(hpa: Hpa) -> (Bdf, u16) {
+    let number = hpa.0 >> 12;
+    let to = Bdf {
+        bus: (number >> 8) as u8,
+        device: (number >> 3 & 0b1_1111) as u8,
+        function: (number & 0b111) as u8,
+    };
+    (to, (hpa.0 & 0xfff) as u16)
+}
+
+/// Puts a request into a message, instead of what it asked for.
+pub fn put(message: &mut Message, request: Request) {
+    let write = request.write.is_some();
+    (message.opcode, message.hpa) = match (request.place, write) {
+        (Place::Device(to, at), false) => (Opcode::CfgRd0, ecam(to, at)),
+        (Place::Device(to, at), true) => (Opcode::CfgWr0, ecam(to, at)),
+        (Place::Bus(to, at), false) => (Opcode::CfgRd1, ecam(to, at)),
+        (Place::Bus(to, at), true) => (Opcode::CfgWr1, ecam(to, at)),
+        (Place::Memory(hpa), false) => (Opcode::MRd, hpa),
+        (Place::Memory(hpa), true) => (Opcode::MWr, hpa),
+    };
+    message.tag = request.write.unwrap_or(0) as u32;
+    message.data = request.width as u16;
+}
+
+/// A request as a message that is issued at `now_ps`.
+pub fn message(request: Request, now_ps: u64, source: PortId, destination: PortId) -> Message {
+    let mut message = Message {
+        hpa: Hpa(0),
+        issued_ps: now_ps,
+        stages: LatencyStages::default(),
+        tag: 0,
+        source,
+        destination,
+        opcode: Opcode::MRd,
+        meta: MemMeta::NONE,
+        cache: CacheMeta::NONE,
+        lines: Message::REGISTER,
+        data: 0,
+        vc: 0,
+        hops: 0,
+    };
+    put(&mut message, request);
+    message
+}
+
+/// The request that a message is; `None` where it is no request to a register of enumeration.
+pub fn request(message: &Message) -> Option<Request> {
+    if message.lines != Message::REGISTER {
+        return None;
+    }
+    let (to, at) = from_ecam(message.hpa);
+    let (place, write) = match message.opcode {
+        Opcode::CfgRd0 => (Place::Device(to, at), false),
+        Opcode::CfgWr0 => (Place::Device(to, at), true),
+        Opcode::CfgRd1 => (Place::Bus(to, at), false),
+        Opcode::CfgWr1 => (Place::Bus(to, at), true),
+        Opcode::MRd => (Place::Memory(message.hpa), false),
+        Opcode::MWr => (Place::Memory(message.hpa), true),
+        _ => return None,
+    };
+    Some(Request {
+        place,
+        width: message.data.into(),
+        write: write.then_some(message.tag.into()),
+    })
+}
+
+/// Whether nothing answers a request: memory writes are posted.
+pub fn is_posted(request: &Request) -> bool {
+    matches!(request.place, Place::Memory(_)) && request.write.is_some()
+}
+
+/// The completion of a request that a component dealt with so; `None` of a posted one.
+pub fn completion(of: &Message, step: Step) -> Option<Message> {
+    let request = request(of).filter(|request| !is_posted(request))?;
+    let (opcode, tag) = match (step, request.write) {
+        (Step::Done(Ok(value)), None) => (Opcode::CplD, value as u32),
+        (Step::Done(Ok(_)), Some(_)) => (Opcode::Cpl, SUCCESS),
+        (Step::Done(Err(_)), _) => (Opcode::Cpl, ABORT),
+        (Step::Below(..) | Step::Nobody, _) => (Opcode::Cpl, UNSUPPORTED),
+    };
+    Some(Message {
+        opcode,
+        tag,
+        source: of.destination,
+        destination: of.source,
+        vc: 0,
+        hops: 0,
+        ..*of
+    })
+}
+
+/// What a message says that completes a request; `None` of another one.
+pub fn answer(message: &Message) -> Option<Answer> {
+    match (message.lines, message.opcode, message.tag) {
+        (Message::REGISTER, Opcode::CplD, value) => Some(Answer::Done(value.into())),
+        (Message::REGISTER, Opcode::Cpl, SUCCESS) => Some(Answer::Done(0)),
+        (Message::REGISTER, Opcode::Cpl, UNSUPPORTED) => Some(Answer::Unsupported),
+        (Message::REGISTER, Opcode::Cpl, _) => Some(Answer::Aborted),
+        _ => None,
+    }
+}
+
+/// What such a message takes on a link.
+pub(crate) fn size(message: &Message) -> IoPacket {
+    let kind = match message.opcode {
+        Opcode::CfgRd0 | Opcode::CfgRd1 => Kind::CfgRd,
+        Opcode::CfgWr0 | Opcode::CfgWr1 => Kind::CfgWr,
+        Opcode::MRd => Kind::MemRd,
+        Opcode::MWr => Kind::MemWr,
+        Opcode::CplD => Kind::CplD,
+        _ => Kind::Cpl,
+    };
+    let tlp = Tlp::new(kind, message.data.into());
+    let bytes = [Framing::NonFlit, Framing::Flit].map(|framing| tlp.wire_bytes(framing).into());
+    IoPacket {
+        bytes,
+        payload: tlp.payload_bytes().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::space::AccessError;
+
+    fn sample() -> Vec<Request> {
+        let to = Bdf {
+            bus: 255,
+            device: 31,
+            function: 7,
+        };
+        let places = [
+            Place::Device(to, 0xffc),
+            Place::Bus(to, 0x102),
+            Place::Memory(Hpa(1 << 52)),
+        ];
+        let both = |place| {
+            [None, Some(0xdead_beef)].map(|write| Request {
+                place,
+                width: 4,
+                write,
+            })
+        };
+        places.into_iter().flat_map(both).collect()
+    }
+
+    #[test]
+    fn a_request_is_the_same_after_its_way_in_a_message() {
+        for sent in sample() {
+            let message = message(sent, 7, PortId(0), PortId(4));
+            assert_eq!(request(&message), Some(sent));
+            assert_eq!(answer(&message), None);
+        }
+    }
+
+    #[test]
+    fn completions_say_what_came_of_a_request_and_posted_writes_have_none() {
+        let error = AccessError::Range(4);
+        let cases = [
+            (Step::Done(Ok(0x1234)), Answer::Done(0x1234)),
+            (Step::Nobody, Answer::Unsupported),
+            (Step::Done(Err(error)), Answer::Aborted),
+        ];
+        for sent in sample() {
+            let message = message(sent, 7, PortId(0), PortId(4));
+            for (step, expected) in cases {
+                let Some(back) = completion(&message, step) else {
+                    assert!(matches!(sent.place, Place::Memory(_)) && sent.write.is_some());
+                    continue;
+                };
+                let written = matches!(expected, Answer::Done(_)) && sent.write.is_some();
+                let expected = if written { Answer::Done(0) } else { expected };
+                assert_eq!(answer(&back), Some(expected));
+                assert_eq!(request(&back), None);
+                assert_eq!((back.source, back.destination), (PortId(4), PortId(0)));
+            }
+        }
+    }
+
+    #[test]
+    fn packets_have_the_sizes_of_tlps() {
+        let packet = |request: Request| message(request, 0, PortId(0), PortId(1)).io_packet();
+        let all: Vec<[u64; 2]> = sample().into_iter().map(|one| packet(one).bytes).collect();
+        let (read, write) = ([20, 16], [24, 20]);
+        assert_eq!(all, [read, write, read, write, [24, 16], [28, 20]]);
+        let read = message(sample()[0], 0, PortId(0), PortId(1));
+        let with = completion(&read, Step::Done(Ok(0))).unwrap().io_packet();
+        assert_eq!((with.bytes, with.payload), ([24, 16], 4));
+        let without = completion(&read, Step::Nobody).unwrap().io_packet();
+        assert_eq!((without.bytes, without.payload), ([20, 12], 0));
+    }
+}
