@@ -100,6 +100,33 @@ class ThreadPhaseReport(TypedDict):
     latency_ns: Latency
 
 
+class Accesses(TypedDict):
+    """Accesses of enumeration."""
+
+    config_reads: int
+    config_writes: int
+    memory_reads: int
+    memory_writes: int
+
+
+class EnumerationPhase(TypedDict):
+    """What a phase of a host's enumeration was."""
+
+    name: str
+    duration_ns: float
+    accesses: Accesses
+
+
+class EnumerationReport(TypedDict):
+    """What a host's enumeration was."""
+
+    duration_ns: float
+    functions: int
+    devices: int
+    accesses: Accesses
+    phases: list[EnumerationPhase]
+
+
 class HostReport(TypedDict):
     """What a host measured."""
 
@@ -112,6 +139,8 @@ class HostReport(TypedDict):
     bandwidth_gbps: Bandwidth
     latency_ns: Latency
     in_flight: float
+    #: What its enumeration was, where the run begins with one.
+    enumeration: NotRequired[EnumerationReport]
     #: What its program did, where it has a core.
     core: NotRequired[CoreReport]
     #: What its threads did, and what its caches counted, where it has a processor.
@@ -180,6 +209,8 @@ class Report(TypedDict):
     seed: int
     digest: str
     partial: bool
+    #: When the workloads began, where hosts enumerate before that.
+    enumeration_ns: NotRequired[float]
     warmup_ns: float
     sim_time_ns: float
     window_ns: float

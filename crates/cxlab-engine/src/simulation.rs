@@ -182,6 +182,12 @@ impl<C: Component> Simulation<C> {
         times.min()
     }
 
+    /// Lets every component start once more when the next run begins, at the time that the last one
+    /// reached: a phase of the simulation is over, and the next one begins.
+    pub fn start_again(&mut self) {
+        self.started = false;
+    }
+
     /// The division that a run on `threads` threads uses.
     pub fn division(&self, threads: usize) -> Partition {
         partition(&self.wires, threads)
@@ -362,7 +368,7 @@ impl<C: Component> Part<C> {
     fn start(&mut self) {
         for cell in &mut self.cells {
             cell.component.start(&mut Ctx {
-                now: SimTime::ZERO,
+                now: SimTime(self.last),
                 account: &mut cell.account,
                 routes: &cell.routes,
                 lane: &mut self.lane,
@@ -796,6 +802,50 @@ mod tests {
             assert_eq!(outcome.stop, Stop::Interrupted);
             let outcome = simulation.run(threads, SimTime(10_000_000), &Monitor::default());
             assert_eq!(outcome.stop, Stop::TimeLimit);
+        }
+    }
+
+    /// Notes when it is started and when it wakes, so long after.
+    struct Alarm {
+        after: u64,
+        noted: Vec<u64>,
+    }
+
+    impl Component for Alarm {
+        type Payload = Ball;
+        fn start(&mut self, ctx: &mut Ctx<'_, Ball>) {
+            self.noted.push(ctx.now().0);
+            ctx.wake_at(SimTime(ctx.now().0 + self.after), 0);
+        }
+        fn receive(&mut self, _: &mut Ctx<'_, Ball>, _: u16, _: &Ball) {}
+        fn wake(&mut self, ctx: &mut Ctx<'_, Ball>, _: u32) {
+            self.noted.push(ctx.now().0);
+        }
+    }
+
+    #[test]
+    fn all_start_again_at_the_time_that_was_reached() {
+        for threads in [1, 2] {
+            let alarms = [5, 70].map(|after| Alarm {
+                after,
+                noted: Vec::new(),
+            });
+            let wire = |peer: usize| Wire {
+                peer: ComponentId::from(peer),
+                peer_port: 0,
+                min_latency: Picos(1),
+            };
+            let wires = vec![vec![wire(1)], vec![wire(0)]];
+            let mut simulation = Simulation::new(alarms.into(), wires);
+            let monitor = Monitor::default();
+            let first = simulation.run(threads, SimTime::NEVER, &monitor);
+            assert_eq!((first.stop, first.end), (Stop::Exhausted, SimTime(70)));
+            simulation.start_again();
+            let second = simulation.run(threads, SimTime::NEVER, &monitor);
+            assert_eq!((second.end, second.partitions), (SimTime(140), threads));
+            let noted = simulation.into_components().into_iter();
+            let noted: Vec<Vec<u64>> = noted.map(|alarm| alarm.noted).collect();
+            assert_eq!(noted, [[0, 5, 70, 75], [0, 70, 70, 140]]);
         }
     }
 

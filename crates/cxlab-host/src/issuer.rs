@@ -21,6 +21,8 @@ pub(crate) struct Issuer {
     exhausted: bool,
     next_issue: u64,
     wake: SimTime,
+    /// When the workload began, which the times of operations count from.
+    begun: u64,
 }
 
 impl Issuer {
@@ -39,7 +41,13 @@ impl Issuer {
             exhausted: false,
             next_issue: 0,
             wake: SimTime::NEVER,
+            begun: 0,
         }
+    }
+
+    /// The workload begins.
+    pub(crate) fn begin(&mut self, now: SimTime) {
+        self.begun = now.0;
     }
 
     /// Whether every operation has been issued and no more will come.
@@ -81,7 +89,7 @@ impl Issuer {
         if op.dependent && in_flight > 0 {
             return None;
         }
-        let due = self.next_issue.max(op.not_before.0);
+        let due = self.next_issue.max(self.begun + op.not_before.0);
         if due > now.0 {
             if due < self.wake.0 {
                 self.wake = SimTime(due);

@@ -163,6 +163,7 @@ impl Requester {
 
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issuer.begin(ctx.now());
         self.issue(ctx);
     }
 

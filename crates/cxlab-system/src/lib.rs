@@ -7,6 +7,7 @@ pub mod analytic;
 mod chart;
 pub mod cli;
 pub mod diagnostics;
+pub mod enumeration;
 pub mod fleet;
 pub mod host;
 pub mod load;

@@ -8,6 +8,7 @@ mod copies;
 mod cores;
 mod describe;
 mod endpoints;
+pub(crate) mod enumeration;
 mod fleet;
 mod limits;
 mod links;
@@ -37,6 +38,7 @@ use crate::scenario::{
     AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice,
 };
 
+pub(crate) use enumeration::Hierarchy;
 pub use fleet::PlannedFleet;
 pub use links::{End, PlannedLink};
 pub(crate) use programs::PlannedProgram;
@@ -143,6 +145,8 @@ pub struct Plan {
     pub(crate) accelerator_hosts: Vec<usize>,
     /// By host: whether it reaches memory that devices keep coherent.
     pub(crate) caching: Vec<bool>,
+    /// By host: what it enumerates. Empty where the scenario does not enumerate.
+    pub(crate) hierarchies: Vec<Hierarchy>,
     /// The fleet, where the scenario has one.
     pub(crate) fleet: Option<PlannedFleet>,
     /// Where relative paths start, and a trace from the command line.
@@ -271,6 +275,7 @@ impl Plan {
         accelerators::check(&scenario, &workloads, &mut problems);
         programs::check(&scenario, &workloads, &beside, &mut problems);
         os::check(&scenario, &mut problems);
+        enumeration::check(&scenario, &mut problems);
         let fleet = fleet::resolve(&scenario, &files, &mut problems);
         let topology = scenario
             .fabric
@@ -305,6 +310,16 @@ impl Plan {
         notes.extend(copies::note(&scenario, &hosts, &devices));
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
+        let resolved = enumeration::Resolved {
+            scenario: &scenario,
+            graph: &graph,
+            tables: &tables,
+            hosts: &hosts,
+            devices: &devices,
+            reach: &reach,
+            accelerator_hosts: &accelerator_hosts,
+        };
+        let hierarchies = resolved.hierarchies()?;
         let plan = Plan {
             scenario,
             hash,
@@ -322,6 +337,7 @@ impl Plan {
             beside,
             accelerator_hosts,
             caching,
+            hierarchies,
             fleet,
             files,
         };

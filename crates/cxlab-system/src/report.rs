@@ -13,6 +13,7 @@ use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::run::seconds;
@@ -36,6 +37,9 @@ pub struct Report {
     pub digest: String,
     /// Whether the run was interrupted before its window ended.
     pub partial: bool,
+    /// Simulated time when the workloads began, where hosts enumerate before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enumeration_ns: Option<f64>,
     /// Simulated time when measurement began.
     pub warmup_ns: f64,
     /// Simulated time at the end of the measurement.
@@ -172,6 +176,9 @@ pub struct HostReport {
     pub latency_ns: Latency,
     /// Mean requests in flight.
     pub in_flight: f64,
+    /// What its enumeration was, where the run begins with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enumeration: Option<EnumerationReport>,
     /// What its cache did, where it holds memory that devices keep coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<HostCoherence>,
@@ -453,6 +460,8 @@ pub(crate) struct Context<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) seed: u64,
     pub(crate) outcome: &'a Outcome,
+    /// When the workloads began, where hosts enumerate before that.
+    pub(crate) enumeration: Option<SimTime>,
     pub(crate) start: SimTime,
     pub(crate) end: SimTime,
     pub(crate) partial: bool,
@@ -552,6 +561,9 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             )),
         }
     }
+    for (host, done) in hosts.iter_mut().zip(&system.enumerated) {
+        host.enumeration = Some(done.into());
+    }
     let devices = (0..system.devices).filter_map(|number| {
         match &system.simulation.components()[system.hosts + number] {
             Node::Device(device) => {
@@ -562,7 +574,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
                 let medium = device.medium_statistics(context.end);
                 Some((device.stats(), Some(device.coherence_stats()), medium))
             }
-            Node::Host(_) | Node::Switch(_) | Node::Bus(_) => None,
+            Node::Host(_) | Node::Switch(_) | Node::Bus(_) | Node::Enumerating(_) => None,
         }
         .map(|(stats, coherence, medium)| DeviceReport {
             name: context.plan.devices[number].name.clone(),
@@ -587,6 +599,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         seed: context.seed,
         digest: format!("{:016x}", context.outcome.digest),
         partial: context.partial,
+        enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
         warmup_ns: context.start.0 as f64 / 1e3,
         sim_time_ns: context.end.0 as f64 / 1e3,
         window_ns,
@@ -627,6 +640,7 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
         bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
         latency_ns: latency(&stats.latency()),
         in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
+        enumeration: None,
         coherence: host.coherence().map(HostCoherence::from),
         core: host.core().map(|core| HostCore::of(core, context.end)),
         phases: host.lanes().map(ThreadPhaseReport::all).unwrap_or_default(),

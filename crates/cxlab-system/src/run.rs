@@ -116,6 +116,8 @@ struct Runner<'p, 'a> {
     options: RunOptions<'a>,
     outcome: Option<Outcome>,
     now: SimTime,
+    /// When the workloads began.
+    begun: SimTime,
 }
 
 /// Runs a plan.
@@ -137,9 +139,13 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         options,
         outcome: None,
         now: SimTime::ZERO,
+        begun: SimTime::ZERO,
     };
-    let mut stop = Stop::TimeLimit;
-    if warmup != Until::Requests(0) && warmup != Until::Time(Picos::ZERO) {
+    let mut stop = runner.enumerate()?;
+    if stop != Stop::Interrupted
+        && warmup != Until::Requests(0)
+        && warmup != Until::Time(Picos::ZERO)
+    {
         stop = runner.until(warmup)?;
     }
     let mut start = runner.now;
@@ -180,6 +186,7 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         plan,
         seed,
         outcome: &outcome,
+        enumeration: (!runner.system.enumerated.is_empty()).then_some(runner.begun),
         start,
         end,
         partial: stop == Stop::Interrupted,
@@ -189,6 +196,22 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
 }
 
 impl Runner<'_, '_> {
+    /// The first phase, where the scenario has it.
+    fn enumerate(&mut self) -> Result<Stop, RunError> {
+        let (threads, monitor) = (self.options.threads, self.options.monitor);
+        let outcome = self.system.enumerate(self.plan, threads, monitor);
+        let Some(outcome) = outcome.map_err(RunError::Law)? else {
+            return Ok(Stop::TimeLimit);
+        };
+        self.now = outcome.end;
+        self.begun = outcome.end;
+        self.outcome = Some(outcome);
+        Ok(match outcome.stop {
+            Stop::Interrupted => Stop::Interrupted,
+            Stop::Exhausted | Stop::TimeLimit => Stop::TimeLimit,
+        })
+    }
+
     /// Runs to the end of a window that begins now.
     fn until(&mut self, window: Until) -> Result<Stop, RunError> {
         let limit = match window {
@@ -197,7 +220,7 @@ impl Runner<'_, '_> {
         };
         let begun = self.completed();
         loop {
-            let step = FIRST_LOOK.max(self.now.0 / 16);
+            let step = FIRST_LOOK.max((self.now.0 - self.begun.0) / 16);
             let look = SimTime(self.now.0.saturating_add(step)).min(limit);
             let simulation = &mut self.system.simulation;
             let outcome = simulation.run(self.options.threads, look, self.options.monitor);

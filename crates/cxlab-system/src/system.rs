@@ -9,7 +9,7 @@ use cxlab_device::{
 };
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Simulation, Wire};
+use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Outcome, Simulation, Stop, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
@@ -22,6 +22,7 @@ use cxlab_protocol::PortId;
 use cxlab_workload::thread::{Place, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
+use crate::enumeration::{self, Enumerated, Enumerating};
 use crate::host::{Agent, Host};
 use crate::plan::{DeviceKind, End, Plan, PlannedLink, PlannedProgram, Problem, Source};
 
@@ -38,6 +39,8 @@ pub enum Node {
     Switch(Switch),
     /// A half-duplex bus.
     Bus(Bus),
+    /// Any of these while hosts enumerate, before the run proper.
+    Enumerating(Box<Enumerating>),
 }
 
 impl Node {
@@ -49,6 +52,7 @@ impl Node {
             Node::Coherent(device) => device.begin_measurement(now),
             Node::Switch(switch) => switch.begin_measurement(now),
             Node::Bus(bus) => bus.begin_measurement(now),
+            Node::Enumerating(_) => {}
         }
     }
 
@@ -60,6 +64,7 @@ impl Node {
             Node::Coherent(device) => device.port_mut(port),
             Node::Switch(switch) => switch.port_mut(port),
             Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
+            Node::Enumerating(wrapped) => wrapped.port_mut(port),
         }
     }
 
@@ -71,6 +76,7 @@ impl Node {
             Node::Coherent(device) => device.in_flight(),
             Node::Switch(switch) => switch.in_flight(),
             Node::Bus(bus) => bus.in_flight(),
+            Node::Enumerating(wrapped) => wrapped.holds(),
         }
     }
 }
@@ -79,8 +85,10 @@ impl Component for Node {
     type Payload = Parcel;
 
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Node::Host(host) = self {
-            host.start(ctx);
+        match self {
+            Node::Host(host) => host.start(ctx),
+            Node::Enumerating(wrapped) => wrapped.start(ctx),
+            Node::Device(_) | Node::Coherent(_) | Node::Switch(_) | Node::Bus(_) => {}
         }
     }
 
@@ -92,6 +100,7 @@ impl Component for Node {
             Node::Device(device) => device.receive(ctx, port, parcel),
             Node::Coherent(device) => device.receive(ctx, port, parcel),
             Node::Bus(bus) => bus.receive(ctx, port, parcel),
+            Node::Enumerating(wrapped) => wrapped.receive(ctx, port, parcel),
         }
     }
 
@@ -110,6 +119,7 @@ impl Component for Node {
             Node::Device(device) => device.wake(ctx, token),
             Node::Coherent(device) => device.wake(ctx, token),
             Node::Bus(bus) => bus.wake(ctx, token),
+            Node::Enumerating(wrapped) => wrapped.wake(ctx, token),
         }
     }
 }
@@ -146,6 +156,8 @@ pub struct System {
     pub devices: usize,
     /// By host: the kernel whose threads run there and on its accelerators, and their memory.
     pub domains: Vec<Option<Domain>>,
+    /// By host: what its enumeration was; empty where the scenario has none.
+    pub enumerated: Vec<Enumerated>,
 }
 
 /// What threads of one host and its accelerators share.
@@ -171,6 +183,31 @@ struct Builder<'a> {
 }
 
 impl System {
+    /// Lets hosts enumerate, and all components start behind that. Does nothing where the scenario
+    /// has no enumeration.
+    ///
+    /// # Errors
+    /// A law that does not hold.
+    pub fn enumerate(
+        &mut self,
+        plan: &Plan,
+        threads: usize,
+        monitor: &Monitor,
+    ) -> Result<Option<Outcome>, String> {
+        if plan.scenario.enumeration.is_none() {
+            return Ok(None);
+        }
+        let simulation = &mut self.simulation;
+        let outcome = simulation.run(threads, SimTime::NEVER, monitor);
+        if outcome.stop == Stop::Exhausted {
+            self.enumerated = enumeration::finish(simulation, plan)?;
+            simulation.start_again();
+        } else {
+            drop(enumeration::unwrap(simulation));
+        }
+        Ok(Some(outcome))
+    }
+
     /// The hosts and the accelerators, in order.
     pub fn issuers(&self) -> impl Iterator<Item = &Host> {
         self.simulation
@@ -237,8 +274,15 @@ impl System {
                 None => unreachable!("every host has a source and every bus two ports"),
             }
         }
+        let both = |end: End| builder.egress(end) + builder.ingress(end);
+        let constants = enumeration::Constants {
+            host: &|host| both(End::Host(host, 0)),
+            device: &|device| both(End::Device(device, 0)),
+        };
+        let components = enumeration::wrap(components, plan, &constants);
         Ok(System {
             simulation: Simulation::new(components, wires),
+            enumerated: Vec::new(),
             directions,
             hosts,
             devices,

@@ -225,6 +225,22 @@ fn translation(report: &Report) -> String {
     text
 }
 
+/// What hosts did before their workloads began: the one that was last.
+fn enumeration(report: &Report) -> String {
+    let all = report.hosts.iter();
+    let all = all.filter_map(|host| Some((&host.name, host.enumeration.as_ref()?)));
+    let Some((name, last)) = all.max_by(|a, b| a.1.duration_ns.total_cmp(&b.1.duration_ns)) else {
+        return String::new();
+    };
+    format!(
+        "  enumeration {:.3} us: {} accesses, {} functions, {} devices ({name}, the last host)\n",
+        last.duration_ns / 1e3,
+        count(last.accesses.total()),
+        last.functions,
+        last.devices,
+    )
+}
+
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
@@ -237,10 +253,11 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         plan.scenario.fabric.topology.kind,
         plan.routing_name(),
     );
+    text.push_str(&enumeration(report));
     text.push_str(&format!(
         "  window {:.3} us after {:.3} us of warm-up; {} requests completed ({} reads, {} writes)\n",
         report.window_ns / 1e3,
-        report.warmup_ns / 1e3,
+        (report.warmup_ns - report.enumeration_ns.unwrap_or(0.0)) / 1e3,
         count(report.requests.completed),
         count(report.requests.reads),
         count(report.requests.writes),

@@ -268,6 +268,7 @@ impl CachingRequester {
 
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.issuer.begin(ctx.now());
         self.issue(ctx);
     }
 

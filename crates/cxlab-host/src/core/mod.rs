@@ -129,6 +129,8 @@ pub struct Core {
     exhausted: bool,
     /// Whether the program came to its end, and not to the limit of its steps.
     finished: bool,
+    /// When the program began, which the times of its steps count from.
+    begun: u64,
     /// The cycle of the last issue, and how many were issued in it.
     cycle_start: u64,
     in_cycle: u32,
@@ -214,6 +216,7 @@ impl Core {
             held: None,
             exhausted: false,
             finished: false,
+            begun: 0,
             cycle_start: 0,
             in_cycle: 0,
             wake: u64::MAX,
@@ -320,6 +323,8 @@ impl Core {
 
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.begun = ctx.now().0;
+        self.cycle_start = self.begun;
         self.issue(ctx);
     }
 
@@ -489,7 +494,7 @@ impl Core {
         if step.action == Action::Flush && self.waiting > 0 {
             return PENDING;
         }
-        slot.max(computed).max(step.not_before.0)
+        slot.max(computed).max(self.begun + step.not_before.0)
     }
 
     /// A step enters the window, and begins if nothing is missing.

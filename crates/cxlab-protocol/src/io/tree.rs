@@ -405,8 +405,8 @@ impl HostBridge {
         found
     }
 
-    /// The same hierarchy with the registers of other switches and devices, both depth first: what
-    /// hangs below the switches' own ports means nothing.
+    /// The same hierarchy with the registers of these switches and devices instead of its own, both
+    /// depth first. What hangs below these switches' ports means nothing.
     pub fn assembled(
         &self,
         switches: impl IntoIterator<Item = Switch>,

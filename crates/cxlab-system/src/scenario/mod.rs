@@ -47,6 +47,11 @@ pub struct Scenario {
     /// none, every host sees all of every device that it reaches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionGroup>,
+    /// Hosts begin by enumerating what hangs below them, over CXL.io; their workloads begin
+    /// together when the last of them is done. Default: they do not, all registers are as they
+    /// should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enumeration: Option<EnumerationParams>,
     /// A fleet of pods, each as this scenario describes one, for `cxlab fleet`. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetParams>,
@@ -425,6 +430,28 @@ impl Default for AddressMapParams {
         AddressMapParams {
             granularity: Bytes(256),
             ways: None,
+        }
+    }
+}
+
+/// Enumeration: software on each host finds out what there is and programs it (`docs/cxl-io.md`).
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnumerationParams {
+    /// What software does before each access, and until that is on its way to a root port. Default
+    /// 100 ns (*assumed*: some hundred instructions).
+    pub software_time: Picos,
+    /// From a request's arrival at a function, behind the constant times of the component that it
+    /// is in, until its completion is ready. Default 100 ns (*assumed*: registers lie behind a
+    /// slow internal bus, and products do not publish the time).
+    pub register_time: Picos,
+}
+
+impl Default for EnumerationParams {
+    fn default() -> Self {
+        EnumerationParams {
+            software_time: Picos::from_nanos(100),
+            register_time: Picos::from_nanos(100),
         }
     }
 }

@@ -58,6 +58,17 @@ impl Phase {
         Phase::Discover,
         Phase::Decode,
     ];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Scan => "scan",
+            Phase::Size => "size",
+            Phase::Assign => "assign",
+            Phase::Discover => "discover",
+            Phase::Decode => "decode",
+        }
+    }
 }
 
 /// Where an access goes.
@@ -298,7 +309,7 @@ impl From<InterleaveError> for EnumerateError {
 }
 
 /// What was done, and what was found.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct EnumerationLog {
     /// Every access, in order.
     pub accesses: Vec<Access>,

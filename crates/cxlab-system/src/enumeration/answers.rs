@@ -1,0 +1,94 @@
+//! Completions of a component: each leaves so long after its request came, in their order.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_link::{Outbox, Parcel};
+use cxlab_protocol::Message;
+
+use crate::system::Node;
+
+/// The wake-up token of an answer. Those of switches are the numbers of their ports.
+const ANSWER: u32 = 1 << 24;
+/// The wake-up tokens of ports.
+const PORT: u32 = 1 << 25;
+
+/// What a component has to send.
+pub(crate) struct Answers {
+    time: Picos,
+    /// When it is to be sent, and through which port.
+    pending: VecDeque<(SimTime, u16, Message)>,
+    outboxes: Vec<Outbox>,
+}
+
+impl Answers {
+    /// Nothing to send yet; what is answered leaves after `time`.
+    pub(crate) fn new(time: Picos) -> Answers {
+        Answers {
+            time,
+            pending: VecDeque::new(),
+            outboxes: Vec::new(),
+        }
+    }
+
+    /// How many messages have to be sent.
+    pub(crate) fn holds(&self) -> u64 {
+        let waiting: usize = self.outboxes.iter().map(Outbox::len).sum();
+        (self.pending.len() + waiting) as u64
+    }
+
+    fn outbox(&mut self, port: u16) -> &mut Outbox {
+        let place = usize::from(port);
+        if self.outboxes.len() <= place {
+            self.outboxes.resize(place + 1, Outbox::default());
+        }
+        &mut self.outboxes[place]
+    }
+
+    /// Sends a message when its time has come.
+    pub(crate) fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, mut message: Message) {
+        let at = SimTime(ctx.now().0 + self.time.0);
+        message.stages.device += self.time.0 as u32;
+        self.pending.push_back((at, port, message));
+        ctx.wake_at(at, ANSWER);
+    }
+
+    /// Sends a message now, or as soon as it can go.
+    pub(crate) fn send(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        node: &mut Node,
+        port: u16,
+        message: Message,
+    ) {
+        let now = ctx.now();
+        let token = PORT + u32::from(port);
+        let link = node.port_mut(port);
+        let outbox = self.outbox(port);
+        outbox.offer(ctx, link, token, message, now, |_, _| {});
+    }
+
+    /// Credits have come for a port.
+    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, port: u16) {
+        let token = PORT + u32::from(port);
+        let link = node.port_mut(port);
+        self.outbox(port).pump(ctx, link, token, |_, _| {});
+    }
+
+    /// A wake-up of its own.
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, token: u32) {
+        if let Some(port) = token.checked_sub(PORT) {
+            let link = node.port_mut(port as u16);
+            let outbox = self.outbox(port as u16);
+            outbox.wake(ctx, link, token, |_, _| {});
+        } else if let Some((_, port, message)) = self.pending.pop_front() {
+            self.send(ctx, node, port, message);
+        }
+    }
+
+    /// Whether a wake-up is its own.
+    pub(crate) fn owns(token: u32) -> bool {
+        token >= ANSWER
+    }
+}

@@ -1,0 +1,202 @@
+//! Software on a host, and the registers of its root complex.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_link::{Buffer, Parcel};
+use cxlab_protocol::io::enumerate::{
+    Access, EnumerateError, Enumeration, EnumerationLog, Next, Phase, Target,
+};
+use cxlab_protocol::io::packet::{self, Answer};
+use cxlab_protocol::io::tree::{HostBridge, Place, Request, Step, all_ones};
+use cxlab_protocol::{Message, PortId};
+
+use super::Enumerated;
+use super::answers::Answers;
+use crate::plan::Plan;
+use crate::scenario::EnumerationParams;
+use crate::system::Node;
+
+/// The wake-up token of software; those of answers begin behind it.
+const SOFTWARE: u32 = 0;
+/// The wake-up token of the root complex's own registers.
+const ROOT_COMPLEX: u32 = 1;
+
+/// Software that enumerates, one access after the other.
+pub(crate) struct Software {
+    id: PortId,
+    params: EnumerationParams,
+    /// Constant times before and behind the host's links, together.
+    constant: Picos,
+    code: Enumeration,
+    /// The root complex; what hangs below its ports is elsewhere.
+    bridge: HostBridge,
+    roots: Vec<PortId>,
+    outgoing: Answers,
+    /// What it does now, and what the root complex's own registers said to it.
+    access: Option<Access>,
+    local: Option<Step>,
+    since: SimTime,
+    phases: [Picos; Phase::ALL.len()],
+    result: Option<Result<EnumerationLog, EnumerateError>>,
+}
+
+/// The request that an access is.
+fn request(access: &Access) -> Request {
+    Request {
+        place: match access.target {
+            Target::Config(to, at) => Place::Bus(to, at),
+            Target::Memory(hpa) => Place::Memory(hpa),
+        },
+        width: access.width.into(),
+        write: access.write.then_some(access.value),
+    }
+}
+
+/// What the root complex makes of an access that nobody answers: all ones are read.
+fn unsupported(access: &Access) -> u64 {
+    match access.write {
+        true => access.value,
+        false => all_ones(access.width.into()),
+    }
+}
+
+impl Software {
+    /// Software of a host before its first access. `constant` lies on the wires to and from it.
+    pub(crate) fn new(
+        plan: &Plan,
+        host: usize,
+        params: &EnumerationParams,
+        constant: Picos,
+    ) -> Software {
+        let hierarchy = &plan.hierarchies[host];
+        let bridge = hierarchy.bridge.clone();
+        Software {
+            id: PortId(host as u16),
+            params: params.clone(),
+            constant,
+            code: Enumeration::new(bridge.component_base, hierarchy.goal.clone()),
+            bridge,
+            roots: hierarchy.roots.clone(),
+            outgoing: Answers::new(Picos::ZERO),
+            access: None,
+            local: None,
+            since: SimTime::ZERO,
+            phases: [Picos::ZERO; Phase::ALL.len()],
+            result: None,
+        }
+    }
+
+    /// What has to be done yet.
+    pub(crate) fn holds(&self) -> u64 {
+        u64::from(self.result.is_none()) + self.outgoing.holds()
+    }
+
+    /// What was done, and the root complex's registers.
+    pub(crate) fn result(self) -> Result<(Enumerated, HostBridge), String> {
+        match self.result {
+            Some(Ok(log)) => Ok((
+                Enumerated {
+                    log,
+                    duration: self.since - SimTime::ZERO,
+                    phases: self.phases,
+                },
+                self.bridge,
+            )),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("it has not ended".to_owned()),
+        }
+    }
+
+    pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.go_on(ctx, None);
+    }
+
+    /// Software goes on with what came of its access, up to the next one.
+    fn go_on(&mut self, ctx: &mut Ctx<'_, Parcel>, answer: Option<Result<u64, EnumerateError>>) {
+        let now = ctx.now();
+        if let Some(done) = self.access.take() {
+            self.phases[done.phase as usize] += now - self.since;
+        }
+        self.since = now;
+        match self.code.next(answer) {
+            Next::Access(access) => {
+                self.access = Some(access);
+                ctx.wake_at(now + self.params.software_time, SOFTWARE);
+            }
+            Next::Done(result) => self.result = Some(result),
+        }
+    }
+
+    /// The time has come for the access.
+    fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node) {
+        let Some(access) = self.access else { return };
+        let asked = request(&access);
+        let step = self.bridge.serve(asked);
+        if let Step::Below(root, request) = step {
+            let message = packet::message(request, ctx.now().0, self.id, self.roots[root]);
+            self.outgoing.send(ctx, node, root as u16, message);
+        } else if !packet::is_posted(&asked) {
+            self.local = Some(step);
+            ctx.wake_at(ctx.now() + self.params.register_time, ROOT_COMPLEX);
+        }
+        if packet::is_posted(&asked) {
+            self.go_on(ctx, Some(Ok(access.value)));
+        }
+    }
+
+    /// The root complex's own registers have answered.
+    fn answered(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let (Some(access), Some(step)) = (self.access, self.local.take()) else {
+            return;
+        };
+        let answer = match step {
+            Step::Done(result) => result.map_err(EnumerateError::Access),
+            Step::Below(..) | Step::Nobody => Ok(unsupported(&access)),
+        };
+        self.go_on(ctx, Some(answer));
+    }
+
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node, token: u32) {
+        match token {
+            SOFTWARE => self.act(ctx, node),
+            ROOT_COMPLEX => self.answered(ctx),
+            _ => self.outgoing.wake(ctx, node, token),
+        }
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        node: &mut Node,
+        port: u16,
+        parcel: &Parcel,
+    ) {
+        let link = node.port_mut(port);
+        let credited = link.receive(parcel);
+        if let Some(message) = &parcel.message {
+            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            self.complete(ctx, message);
+        }
+        if credited {
+            self.outgoing.pump(ctx, node, port);
+        }
+    }
+
+    fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let (Some(access), Some(answer)) = (self.access, packet::answer(message)) else {
+            unreachable!("while hosts enumerate, they get completions alone");
+        };
+        assert_eq!(
+            message.stages.total() + self.constant,
+            ctx.now() - SimTime(message.issued_ps),
+            "stages of an access sum to its latency"
+        );
+        let value = match answer {
+            Answer::Done(_) if access.write => Ok(access.value),
+            Answer::Done(value) => Ok(value),
+            Answer::Unsupported => Ok(unsupported(&access)),
+            Answer::Aborted => Err(EnumerateError::Aborted(access.target)),
+        };
+        self.go_on(ctx, Some(value));
+    }
+}

@@ -1,0 +1,271 @@
+//! Enumeration as the first phase of a run: software on each host does its accesses over the links
+//! of the system, and every component answers from registers of its own.
+//!
+//! During the phase each component is wrapped ([`Enumerating`]). Hosts and devices inside do
+//! nothing yet: their ports alone are used. Switches forward as ever, and the wrapper takes out
+//! what is for a virtual switch's registers, or says which way it goes. When nothing is left to
+//! do the wrappers are taken off, the committed decoders are compared with the plan, and all
+//! components start; so the phase costs the others nothing, neither time nor a branch.
+//!
+//! Left out: what firmware does beside (link training, ACPI), registers after the phase, hot plug.
+
+mod answers;
+mod host;
+mod registers;
+mod report;
+
+use cxlab_engine::units::Picos;
+use cxlab_engine::{Ctx, Simulation};
+use cxlab_link::{LinkPort, Parcel};
+use cxlab_protocol::PortId;
+use cxlab_protocol::io::enumerate::{EnumerationLog, Phase};
+use cxlab_protocol::io::tree::{Function, HostBridge, Switch};
+
+pub(crate) use host::Software;
+pub(crate) use registers::{LogicalDevices, VirtualSwitches};
+pub use report::{Accesses, EnumerationPhase, EnumerationReport};
+
+use crate::plan::{Hierarchy, Plan};
+use crate::system::Node;
+
+/// What a component does while hosts enumerate.
+#[allow(clippy::large_enum_variant)]
+pub(crate) enum Part {
+    /// A host.
+    Host(Software),
+    /// A switch.
+    Switch(VirtualSwitches),
+    /// A device.
+    Device(LogicalDevices),
+}
+
+/// A component while hosts enumerate.
+pub struct Enumerating {
+    /// Absent only when it was taken out.
+    node: Option<Node>,
+    part: Part,
+}
+
+/// The component inside.
+fn inside(node: &mut Option<Node>) -> &mut Node {
+    match node {
+        Some(node) => node,
+        None => unreachable!("a component is taken out when the phase is over"),
+    }
+}
+
+impl Enumerating {
+    pub(crate) fn new(node: Node, part: Part) -> Enumerating {
+        Enumerating {
+            node: Some(node),
+            part,
+        }
+    }
+
+    pub(crate) fn port_mut(&mut self, port: u16) -> &mut LinkPort {
+        inside(&mut self.node).port_mut(port)
+    }
+
+    /// What has to be done yet.
+    pub(crate) fn holds(&self) -> u64 {
+        match &self.part {
+            Part::Host(software) => software.holds(),
+            Part::Switch(switches) => {
+                switches.answers.holds() + self.node.as_ref().map_or(0, Node::holds)
+            }
+            Part::Device(devices) => devices.answers.holds(),
+        }
+    }
+
+    pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Part::Host(software) = &mut self.part {
+            software.start(ctx);
+        }
+    }
+
+    pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let node = inside(&mut self.node);
+        match &mut self.part {
+            Part::Host(software) => software.receive(ctx, node, port, parcel),
+            Part::Switch(switches) => switches.receive(ctx, node, port, parcel),
+            Part::Device(devices) => devices.receive(ctx, node, port, parcel),
+        }
+    }
+
+    pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        let node = inside(&mut self.node);
+        match &mut self.part {
+            Part::Host(software) => software.wake(ctx, node, token),
+            Part::Switch(switches) => switches.wake(ctx, node, token),
+            Part::Device(devices) => devices.answers.wake(ctx, node, token),
+        }
+    }
+}
+
+/// What a host's enumeration was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Enumerated {
+    /// What was done and found.
+    pub log: EnumerationLog,
+    /// How long it took, from the beginning of the run.
+    pub duration: Picos,
+    /// How long each phase took.
+    pub phases: [Picos; Phase::ALL.len()],
+}
+
+/// The registers of all components after the phase, by host.
+#[derive(Default)]
+struct Registers {
+    roots: Vec<HostBridge>,
+    /// By host and switch.
+    switches: Vec<(PortId, usize, Switch)>,
+    /// By host and device.
+    devices: Vec<(PortId, usize, Function)>,
+}
+
+/// Takes all components out of their wrappers, and gives what these were, by component.
+pub(crate) fn unwrap(simulation: &mut Simulation<Node>) -> Vec<(usize, Part)> {
+    let mut parts = Vec::new();
+    for number in 0..simulation.components().len() {
+        let node = simulation.component_mut(number);
+        if let Node::Enumerating(wrapped) = node
+            && let Some(inside) = wrapped.node.take()
+            && let Node::Enumerating(wrapped) = std::mem::replace(node, inside)
+        {
+            parts.push((number, wrapped.part));
+        }
+    }
+    parts
+}
+
+/// The phase is over: takes the components out of their wrappers and checks what hosts have done.
+///
+/// # Errors
+/// A law that does not hold.
+pub(crate) fn finish(
+    simulation: &mut Simulation<Node>,
+    plan: &Plan,
+) -> Result<Vec<Enumerated>, String> {
+    let nodes = simulation.components().iter();
+    if let Some(number) = nodes.map(Node::holds).position(|held| held > 0) {
+        return Err(format!("component {number} did not end its enumeration"));
+    }
+    let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
+    let mut registers = Registers::default();
+    let mut enumerated = Vec::new();
+    for (number, part) in unwrap(simulation) {
+        match part {
+            Part::Host(software) => {
+                let name = &plan.hosts[number].name;
+                let (done, root) = software
+                    .result()
+                    .map_err(|error| format!("host {name} did not enumerate: {error}"))?;
+                enumerated.push(done);
+                registers.roots.push(root);
+            }
+            Part::Switch(switches) => {
+                let all = switches.registers.into_iter();
+                let all = all.map(|(host, one)| (host, number - hosts - devices, one));
+                registers.switches.extend(all);
+            }
+            Part::Device(logical) => {
+                let all = logical.registers.into_iter();
+                let all = all.map(|(host, one)| (host, number - hosts, one));
+                registers.devices.extend(all);
+            }
+        }
+    }
+    for (host, (hierarchy, done)) in plan.hierarchies.iter().zip(&enumerated).enumerate() {
+        check(plan, host, hierarchy, done, &registers)
+            .map_err(|wrong| format!("enumeration of host {}: {wrong}", plan.hosts[host].name))?;
+    }
+    Ok(enumerated)
+}
+
+/// Turns from either end of a region that are compared.
+const TURNS: u64 = 4;
+
+/// The laws of a host's enumeration: it did what the same software does without a clock, and
+/// the decoders that it committed take every address where the plan says.
+fn check(
+    plan: &Plan,
+    host: usize,
+    hierarchy: &Hierarchy,
+    done: &Enumerated,
+    registers: &Registers,
+) -> Result<(), String> {
+    if done.log != hierarchy.log {
+        let (there, here) = (&hierarchy.log.accesses, &done.log.accesses);
+        let same = here.iter().zip(there).take_while(|(a, b)| a == b).count();
+        return Err(format!(
+            "access {same} of {} is {:?}, without a clock {:?}",
+            here.len(),
+            here.get(same),
+            there.get(same)
+        ));
+    }
+    let id = PortId(host as u16);
+    let switches = hierarchy.switches.iter().filter_map(|planned| {
+        let mut known = registers.switches.iter();
+        let found = known.find(|(of, number, _)| (*of, *number) == (id, planned.switch));
+        found.map(|(_, _, switch)| switch.clone())
+    });
+    let devices = hierarchy.devices.iter().filter_map(|planned| {
+        let mut known = registers.devices.iter();
+        let found = known.find(|(of, number, _)| (*of, *number) == (id, *planned));
+        found.map(|(_, _, function)| function.clone())
+    });
+    let bridge = registers.roots[host].assembled(switches, devices);
+    let planned = plan.hosts[host].map.windows();
+    for (region, window) in planned.iter().enumerate() {
+        let of_goal = hierarchy.goal.regions[region].set();
+        if of_goal != Ok(window.set) {
+            return Err(format!("region {region} is not the plan's window"));
+        }
+        match hierarchy.goal.mismatch(region, &bridge, TURNS) {
+            Ok(None) => {}
+            Ok(Some(hpa)) => {
+                return Err(format!(
+                    "the HDM decoders take {:#x} of region {region} elsewhere than the plan",
+                    hpa.0
+                ));
+            }
+            Err(error) => return Err(format!("region {region}: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Wraps the components of a system whose hosts enumerate.
+pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan, constants: &Constants<'_>) -> Vec<Node> {
+    let Some(params) = &plan.scenario.enumeration else {
+        return nodes;
+    };
+    let (hosts, devices) = (plan.hosts.len(), plan.devices.len());
+    let wrapped = nodes.into_iter().enumerate().map(|(number, node)| {
+        let part = if number < hosts {
+            let constant = (constants.host)(number);
+            Part::Host(Software::new(plan, number, params, constant))
+        } else if number < hosts + devices {
+            let constant = (constants.device)(number - hosts);
+            let time = params.register_time;
+            Part::Device(LogicalDevices::new(plan, number - hosts, constant, time))
+        } else if matches!(node, Node::Switch(_)) {
+            let constant = plan.scenario.fabric.switch.switching_time;
+            let (of, time) = (number - hosts - devices, params.register_time);
+            Part::Switch(VirtualSwitches::new(plan, of, constant, time))
+        } else {
+            return node;
+        };
+        Node::Enumerating(Box::new(Enumerating::new(node, part)))
+    });
+    wrapped.collect()
+}
+
+/// Constant times of components that lie on the wires before and behind them, both ways together.
+pub(crate) struct Constants<'a> {
+    /// By host.
+    pub(crate) host: &'a dyn Fn(usize) -> Picos,
+    /// By device.
+    pub(crate) device: &'a dyn Fn(usize) -> Picos,
+}

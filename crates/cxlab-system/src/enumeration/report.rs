@@ -1,0 +1,89 @@
+//! What a report says of a host's enumeration.
+
+use cxlab_engine::units::Picos;
+use cxlab_protocol::io::enumerate::Phase;
+use serde::{Deserialize, Serialize};
+
+use super::Enumerated;
+
+/// Accesses of a host's enumeration. Writes to memory are posted, all else is waited for.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+pub struct Accesses {
+    /// Reads of configuration space.
+    pub config_reads: u64,
+    /// Writes to configuration space.
+    pub config_writes: u64,
+    /// Reads of registers in memory.
+    pub memory_reads: u64,
+    /// Writes to registers in memory.
+    pub memory_writes: u64,
+}
+
+impl Accesses {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.config_reads + self.config_writes + self.memory_reads + self.memory_writes
+    }
+}
+
+/// What a phase of a host's enumeration was.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct EnumerationPhase {
+    /// `scan`, `size`, `assign`, `discover` or `decode`.
+    pub name: String,
+    /// How long it took.
+    pub duration_ns: f64,
+    /// Its accesses.
+    pub accesses: Accesses,
+}
+
+/// What a host's enumeration was.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct EnumerationReport {
+    /// How long it took, from the beginning of the run.
+    pub duration_ns: f64,
+    /// Functions found: ports and devices.
+    pub functions: u64,
+    /// Devices among them.
+    pub devices: u64,
+    /// All accesses.
+    pub accesses: Accesses,
+    /// By phase, in order.
+    pub phases: Vec<EnumerationPhase>,
+}
+
+fn nanos(span: Picos) -> f64 {
+    span.0 as f64 / 1e3
+}
+
+impl From<&Enumerated> for EnumerationReport {
+    fn from(done: &Enumerated) -> Self {
+        let mut accesses = Accesses::default();
+        let phases = Phase::ALL.iter().zip(done.phases).map(|(phase, duration)| {
+            let [config_reads, config_writes, memory_reads, memory_writes] = done.log.count(*phase);
+            accesses.config_reads += config_reads;
+            accesses.config_writes += config_writes;
+            accesses.memory_reads += memory_reads;
+            accesses.memory_writes += memory_writes;
+            EnumerationPhase {
+                name: phase.name().to_owned(),
+                duration_ns: nanos(duration),
+                accesses: Accesses {
+                    config_reads,
+                    config_writes,
+                    memory_reads,
+                    memory_writes,
+                },
+            }
+        });
+        let phases = phases.collect();
+        let devices = done.log.functions.iter().filter(|found| !found.bridge);
+        EnumerationReport {
+            duration_ns: nanos(done.duration),
+            functions: done.log.functions.len() as u64,
+            devices: devices.count() as u64,
+            accesses,
+            phases,
+        }
+    }
+}
