@@ -13,6 +13,8 @@ mod answers;
 mod host;
 mod registers;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use cxlab_engine::units::Picos;
 use cxlab_engine::{Ctx, Simulation};

@@ -1,0 +1,387 @@
+//! Enumeration over links: its time by the formula, its accesses by the log without a clock, and
+//! workloads that do not notice it.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_protocol::io::enumerate::{
+    Access, EnumerationLog, Goal, Phase, Region, Target, enumerate,
+};
+use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
+use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
+use cxlab_protocol::io::tree::{Below, HostBridge};
+use cxlab_system::plan::{End, Plan};
+use cxlab_system::report::{EnumerationReport, Report};
+use cxlab_tests::{plan, shipped, try_run};
+use serde_json::Value;
+
+const GIB: u64 = 1 << 30;
+const HOST_BRIDGE: Hpa = Hpa(1 << 44);
+
+fn run(plan: &Plan) -> Report {
+    try_run(plan, 1).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn of_first(report: &Report) -> &EnumerationReport {
+    report.hosts[0].enumeration.as_ref().unwrap()
+}
+
+/// What the software of `scenarios/enumeration.toml` does to a hierarchy without a clock, made by
+/// hand: two expanders and a Type 2 device behind one switch.
+fn log() -> EnumerationLog {
+    let device = |kind| Below::endpoint(FunctionSpec::endpoint(kind, GIB));
+    let kinds = [DeviceType::Type3, DeviceType::Type3, DeviceType::Type2];
+    let mut bridge = HostBridge::new(HOST_BRIDGE, [Below::switch(kinds.map(device))]);
+    let region = |base: u64, targets: &[usize], host_only| Region {
+        base: Hpa(base * GIB),
+        size: Bytes(targets.len() as u64 * GIB),
+        granularity: Bytes(256),
+        targets: targets.to_vec(),
+        host_only,
+        lock: false,
+    };
+    let goal = Goal {
+        mmio_base: Hpa(1 << 45),
+        mmio_bytes: GIB,
+        max_read_request: 512,
+        regions: vec![region(0, &[0, 1], true), region(2, &[2], false)],
+    };
+    enumerate(&mut bridge, &goal).unwrap()
+}
+
+/// Who answers an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    RootComplex,
+    Switch,
+    Expander,
+    Accelerator,
+}
+
+fn on_bus(bus: u8) -> At {
+    // Root port, upstream port, downstream ports, and a bus for each device.
+    match bus {
+        0 => At::RootComplex,
+        1 | 2 => At::Switch,
+        3 | 4 => At::Expander,
+        _ => At::Accelerator,
+    }
+}
+
+fn who(log: &EnumerationLog, access: &Access) -> At {
+    match access.target {
+        Target::Config(to, _) => on_bus(to.bus),
+        Target::Memory(at) if at.0 & !0xffff == HOST_BRIDGE.0 => At::RootComplex,
+        Target::Memory(at) => {
+            let holds = |bar: &cxlab_protocol::io::enumerate::Bar| {
+                (bar.base.0..bar.base.0 + bar.bytes).contains(&at.0)
+            };
+            let mut functions = log.functions.iter();
+            let found = functions.find(|found| found.bars.iter().any(holds));
+            on_bus(found.unwrap().bdf.bus)
+        }
+    }
+}
+
+/// The constants of a system, in picoseconds.
+struct Constants {
+    software: u64,
+    register: u64,
+    host: u64,
+    expander: u64,
+    accelerator: u64,
+    switching: u64,
+    crossing: u64,
+    framing: Framing,
+    /// Of a byte on the wire.
+    byte: u64,
+}
+
+impl Constants {
+    fn of(plan: &Plan, framing: Framing, byte: u64) -> Constants {
+        let scenario = &plan.scenario;
+        let params = scenario.enumeration.as_ref().unwrap();
+        let (host, gpu) = (&scenario.hosts[0], &scenario.accelerators[0].device);
+        Constants {
+            software: params.software_time.0,
+            register: params.register_time.0,
+            host: host.egress().0 + host.ingress().0,
+            expander: scenario.devices[0].controller.process_time.0,
+            accelerator: gpu.egress().0 + gpu.ingress().0,
+            switching: scenario.fabric.switch.switching_time.0,
+            crossing: scenario.fabric.link.crossing_ps(),
+            framing,
+            byte,
+        }
+    }
+
+    /// A packet on one link, alone.
+    fn link(&self, kind: Kind, bytes: u32) -> u64 {
+        let bytes = u64::from(Tlp::new(kind, bytes).wire_bytes(self.framing));
+        let on_wire = match self.framing {
+            Framing::NonFlit => bytes,
+            // 236 of the 256 bytes of a flit are for packets.
+            Framing::Flit => (bytes * 256).div_ceil(236),
+        };
+        on_wire * self.byte + self.crossing
+    }
+
+    /// From an access's turn until software goes on.
+    fn time(&self, at: At, access: &Access) -> u64 {
+        let (request, bytes) = match (access.target, access.write) {
+            (Target::Config(..), false) => (Kind::CfgRd, 0),
+            (Target::Config(..), true) => (Kind::CfgWr, 4),
+            (Target::Memory(_), false) => (Kind::MemRd, 0),
+            (Target::Memory(_), true) => return self.software,
+        };
+        // Of bus 2, where no port is, nobody answers.
+        let nobody = access.value == 0xffff_ffff && matches!(at, At::Switch) && !access.write;
+        let (completion, back) = match access.write || nobody && is_identity(access) {
+            true => (Kind::Cpl, 0),
+            false => (Kind::CplD, 4),
+        };
+        let round = self.link(request, bytes) + self.link(completion, back) + self.switching;
+        let far = match at {
+            At::RootComplex => return self.software + self.register,
+            At::Switch => self.host + round,
+            At::Expander => self.host + self.expander + 2 * round,
+            At::Accelerator => self.host + self.accelerator + 2 * round,
+        };
+        self.software + far + self.register
+    }
+}
+
+fn is_identity(access: &Access) -> bool {
+    matches!(access.target, Target::Config(_, 0))
+}
+
+fn accesses(report: &EnumerationReport, phase: usize) -> [u64; 4] {
+    let found = &report.phases[phase].accesses;
+    [
+        found.config_reads,
+        found.config_writes,
+        found.memory_reads,
+        found.memory_writes,
+    ]
+}
+
+#[test]
+fn the_time_is_the_sum_over_all_accesses_of_the_constants_on_their_way() {
+    let log = log();
+    assert_eq!(log.functions.len(), 8);
+    for (link, framing) in [
+        ("transmission=\"packet\"", Framing::NonFlit),
+        ("transmission=\"flit\"", Framing::Flit),
+    ] {
+        // 10 ps a byte, exactly.
+        let link = format!("fabric.link={{ {link}, bandwidth = \"100 GB/s\" }}");
+        let times = "enumeration={ software_time = \"83 ns\", register_time = \"131 ns\" }";
+        let plan = plan(&shipped("enumeration"), &[&link, times]);
+        let constants = Constants::of(&plan, framing, 10);
+        let report = run(&plan);
+        let found = of_first(&report);
+        let mut all = 0;
+        for (number, phase) in Phase::ALL.into_iter().enumerate() {
+            assert_eq!(accesses(found, number), log.count(phase), "{phase:?}");
+            let of_phase = log.accesses.iter().filter(|access| access.phase == phase);
+            let sum: u64 = of_phase
+                .map(|access| constants.time(who(&log, access), access))
+                .sum();
+            assert_eq!(found.phases[number].name, phase.name());
+            assert_eq!(
+                found.phases[number].duration_ns,
+                sum as f64 / 1e3,
+                "{phase:?}"
+            );
+            all += sum;
+        }
+        assert_eq!(found.duration_ns, all as f64 / 1e3);
+        assert_eq!((found.functions, found.devices), (8, 3));
+        assert!(report.enumeration_ns.unwrap() >= found.duration_ns);
+        assert!(report.warmup_ns >= report.enumeration_ns.unwrap());
+    }
+}
+
+/// What a workload measured: all but what enumeration is part of.
+fn measured(plan: &Plan) -> Report {
+    let mut report = run(plan);
+    for host in &mut report.hosts {
+        host.enumeration = None;
+    }
+    report.digest.clear();
+    report.plan_hash.clear();
+    (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
+    (report.wall_seconds, report.events, report.events_per_second) = (0.0, 0, 0.0);
+    report.requests.per_wall_second = 0.0;
+    report
+}
+
+/// Where two values differ.
+fn differences(a: &Value, b: &Value, path: &str, found: &mut Vec<String>) {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) if a.len() == b.len() => {
+            for ((key, a), (other, b)) in a.iter().zip(b) {
+                assert_eq!(key, other);
+                differences(a, b, &format!("{path}.{key}"), found);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (number, (a, b)) in a.iter().zip(b).enumerate() {
+                differences(a, b, &format!("{path}[{number}]"), found);
+            }
+        }
+        _ if a == b => {}
+        _ => found.push(format!("{path}: {a} and {b}")),
+    }
+}
+
+/// Shipped systems of each kind of host, with what lets their registers express the interleave. DRAM
+/// would be refreshed at other moments of a workload that begins later, so none has it.
+const SYSTEMS: &[(&str, &[&str])] = &[
+    ("direct", &[]),
+    ("enumeration", &[]),
+    ("single-vcs", &["address_map.ways=2"]),
+    ("multiple-vcs", &["address_map.ways=1"]),
+    ("ring-16", &["address_map.ways=8"]),
+    ("trace", &[]),
+    (
+        "core-stream",
+        &[
+            "devices[0].memory={ kind = \"fixed\" }",
+            "hosts[0].local.memory={ kind = \"fixed\" }",
+        ],
+    ),
+    ("device-coherent", &[]),
+    ("type123-pbr", &[]),
+];
+
+#[test]
+fn workloads_measure_the_same_with_and_without_enumeration() {
+    for (name, set) in SYSTEMS {
+        let mut set = [&["measure={ requests = 2000 }"], *set].concat();
+        let text = shipped(name).replace("\n[enumeration]\n", "\n");
+        let without = measured(&plan(&text, &set));
+        set.push("enumeration={}");
+        let with = measured(&plan(&text, &set));
+        assert!(with.requests.completed > 0, "{name}");
+        let mut different = Vec::new();
+        differences(
+            &serde_json::to_value(with).unwrap(),
+            &serde_json::to_value(without).unwrap(),
+            "",
+            &mut different,
+        );
+        assert!(different.is_empty(), "{name}: {different:#?}");
+    }
+}
+
+#[test]
+fn enumeration_does_not_depend_on_threads() {
+    for (name, set) in SYSTEMS {
+        let set = [&["measure={ requests = 500 }", "enumeration={}"], *set].concat();
+        let plan = plan(&shipped(name), &set);
+        let [one, two] = [1, 2].map(|threads| try_run(&plan, threads).unwrap());
+        let of = |report: &Report| -> Vec<_> {
+            let hosts = report.hosts.iter();
+            hosts
+                .map(|host| host.enumeration.clone().unwrap())
+                .collect()
+        };
+        assert_eq!(of(&one), of(&two), "{name}");
+        let (one, two) = ((one.digest, one.events), (two.digest, two.events));
+        assert_eq!(one, two, "{name}");
+    }
+}
+
+#[test]
+fn what_hosts_send_each_other_takes_its_turn_on_a_link_that_they_share() {
+    // Two hosts behind one switch each program a device behind another; alone, one is sooner done.
+    let text = |hosts: u32| {
+        format!(
+            r#"
+name = "two"
+enumeration = {{ software_time = "1 ns", register_time = "1 ns" }}
+[fabric]
+topology = {{ kind = "chain", switches = 2 }}
+link = {{ lanes = 1, generation = "3" }}
+[[hosts]]
+name = "host"
+count = {hosts}
+workload = {{ kind = "uniform" }}
+requests = 10
+[[devices]]
+name = "mem"
+capacity = "1 GiB"
+"#
+        )
+    };
+    let longest = |hosts: u32| {
+        let report = run(&plan(&text(hosts), &[]));
+        let all = report.hosts.iter();
+        let all: Vec<f64> = all
+            .map(|host| host.enumeration.as_ref().unwrap().duration_ns)
+            .collect();
+        assert_eq!(all.len(), hosts as usize);
+        all.into_iter().fold(0.0, f64::max)
+    };
+    assert!(longest(8) > longest(1));
+}
+
+#[test]
+fn hosts_that_share_devices_program_logical_devices_of_their_own() {
+    let text = r#"
+name = "pool"
+enumeration = {}
+[fabric]
+topology = { kind = "chain", switches = 2 }
+[[hosts]]
+name = "a"
+workload = { kind = "uniform" }
+requests = 500
+[[hosts]]
+name = "b"
+workload = { kind = "uniform" }
+requests = 500
+[[devices]]
+name = "d"
+count = 2
+capacity = "4 GiB"
+logical_devices = 2
+[[regions]]
+name = "own"
+capacity = "2 GiB"
+[[regions]]
+name = "of-b"
+capacity = "1 GiB"
+hosts = ["b"]
+devices = ["d1"]
+"#;
+    let report = run(&plan(text, &[]));
+    let accesses = |host: usize| {
+        let found = report.hosts[host].enumeration.as_ref().unwrap();
+        assert_eq!((found.functions, found.devices), (6, 2));
+        found.accesses.memory_writes
+    };
+    // One decoder more in host bridge, switch and device: seven writes each.
+    assert_eq!(accesses(1), accesses(0) + 3 * 7);
+}
+
+#[test]
+fn accesses_reach_devices_over_a_half_duplex_bus() {
+    let set = [
+        "fabric.link={ transmission = \"packet\", duplex = \"half\" }",
+        "enumeration={}",
+    ];
+    let report = run(&plan(&shipped("enumeration"), &set));
+    assert_eq!(of_first(&report).devices, 3);
+}
+
+#[test]
+fn the_direct_system_has_root_ports_and_no_switch() {
+    let plan = plan(&shipped("direct"), &["enumeration={}"]);
+    let root_ports = plan.links.iter();
+    let root_ports = root_ports.filter(|link| matches!(link.a, End::Host(0, _)));
+    let root_ports = root_ports.count() as u64;
+    let found = run(&plan);
+    let found = of_first(&found);
+    assert_eq!(found.functions - found.devices, root_ports);
+}
