@@ -2,16 +2,23 @@
 //! workloads that do not notice it.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::units::{Bytes, Hpa};
+use std::sync::Arc;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Bytes, Hpa, SimTime};
 use cxlab_protocol::io::enumerate::{
     Access, EnumerationLog, Goal, Phase, Region, Target, enumerate,
 };
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
 use cxlab_protocol::io::tree::{Below, HostBridge};
-use cxlab_system::plan::{End, Plan};
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{End, Externals, Files, Plan};
 use cxlab_system::report::{EnumerationReport, Report};
-use cxlab_tests::{plan, shipped, try_run};
+use cxlab_system::scenario::Scenario;
+use cxlab_tests::{plan, root, shipped, try_run};
+use cxlab_workload::WorkloadError;
+use cxlab_workload::op::{MemOp, OpKind, OpSource, SourceContext, Workload};
 use serde_json::Value;
 
 const GIB: u64 = 1 << 30;
@@ -252,6 +259,13 @@ const SYSTEMS: &[(&str, &[&str])] = &[
     ),
     ("device-coherent", &[]),
     ("type123-pbr", &[]),
+    (
+        "processor-trace",
+        &[
+            "devices[0].memory={ kind = \"fixed\" }",
+            "hosts[0].nodes[0].memory={ kind = \"fixed\" }",
+        ],
+    ),
 ];
 
 #[test]
@@ -271,6 +285,75 @@ fn workloads_measure_the_same_with_and_without_enumeration() {
             &mut different,
         );
         assert!(different.is_empty(), "{name}: {different:#?}");
+    }
+}
+
+/// Lines of the first device, each at a time of its own.
+struct Timed;
+
+struct Lines(u64);
+
+impl OpSource for Lines {
+    fn next_op(&mut self, _: &mut StreamRng) -> Option<MemOp> {
+        self.0 += 1;
+        (self.0 <= 100).then(|| MemOp {
+            hpa: Hpa(64 * 97 * self.0),
+            kind: OpKind::Read,
+            not_before: SimTime(self.0 * 1_357_911),
+            dependent: false,
+        })
+    }
+}
+
+impl Workload for Timed {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Ok(Box::new(Lines(0)))
+    }
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+fn timed(issuer: &str, enumerates: bool) -> Plan {
+    let enumeration = if enumerates { "enumeration = {}" } else { "" };
+    let text = format!(
+        r#"
+name = "timed"
+{enumeration}
+[fabric]
+topology = {{ kind = "direct" }}
+[[hosts]]
+name = "host"
+workload = {{ kind = "external", name = "timed" }}
+{issuer}
+[[devices]]
+name = "mem"
+"#
+    );
+    let document = Document::parse("timed.toml", &text).ok().unwrap();
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let workload: Arc<dyn Workload> = Arc::new(Timed);
+    let externals = Externals::from([("timed".to_owned(), workload)]);
+    Plan::with_externals(scenario, Files::default(), &externals).unwrap_or_else(|problems| {
+        panic!("{problems:?}");
+    })
+}
+
+#[test]
+fn times_of_operations_count_from_when_the_workload_begins() {
+    for issuer in [
+        "",
+        "core = {}",
+        "processor = { cores = 1 }\nnodes = [{ capacity = \"64 MiB\" }]",
+    ] {
+        let with = measured(&timed(issuer, true));
+        let without = measured(&timed(issuer, false));
+        assert_eq!(with.requests.completed, 100, "{issuer}");
+        assert!(with.window_ns > 135_791.1, "{issuer}: {}", with.window_ns);
+        let [with, without] = [with, without].map(|report| serde_json::to_value(report).unwrap());
+        let mut different = Vec::new();
+        differences(&with, &without, "", &mut different);
+        assert!(different.is_empty(), "{issuer}: {different:#?}");
     }
 }
 
@@ -384,4 +467,48 @@ fn the_direct_system_has_root_ports_and_no_switch() {
     let found = run(&plan);
     let found = of_first(&found);
     assert_eq!(found.functions - found.devices, root_ports);
+}
+
+/// The table of `docs/cxl-io.md`.
+fn table() -> String {
+    let report = run(&plan(&shipped("enumeration"), &[]));
+    let found = of_first(&report);
+    let row = |name: &str, of: [u64; 4], duration_ns: f64| {
+        let [a, b, c, d] = of;
+        format!(
+            "| {name} | {a} | {b} | {c} | {d} | {:.3} |\n",
+            duration_ns / 1e3
+        )
+    };
+    let mut text = String::from(
+        "| phase | configuration reads | configuration writes | memory reads | memory writes | time, us |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    let mut all = [0; 4];
+    for (number, phase) in found.phases.iter().enumerate() {
+        let of = accesses(found, number);
+        all.iter_mut().zip(of).for_each(|(sum, of)| *sum += of);
+        text += &row(&phase.name, of, phase.duration_ns);
+    }
+    text + &row("all", all, found.duration_ns)
+}
+
+#[test]
+fn the_document_shows_what_the_shipped_scenario_takes() {
+    let path = root().join("docs/cxl-io.md");
+    let mut document = std::fs::read_to_string(&path).unwrap();
+    let (begin, end) = ("<!-- begin phase -->\n", "<!-- end phase -->");
+    let from = document.find(begin).unwrap() + begin.len();
+    let to = from + document[from..].find(end).unwrap();
+    let table = table();
+    if document[from..to] == table {
+        return;
+    }
+    let update = std::env::var_os("CXLAB_UPDATE_DOCS").is_some();
+    assert!(
+        update,
+        "docs/cxl-io.md is not up to date: run with CXLAB_UPDATE_DOCS=1"
+    );
+    document.replace_range(from..to, &table);
+    std::fs::write(path, document).unwrap();
 }

@@ -78,6 +78,8 @@ pub(crate) struct Steps {
     waiting: usize,
     /// The next to enter.
     held: Option<Step>,
+    /// When the program began, which the times of its steps count from.
+    begun: Option<u64>,
     /// When the last one entered, and when one completed last.
     entered: u64,
     completed: u64,
@@ -103,6 +105,7 @@ impl Steps {
             ready: BinaryHeap::with_capacity(size),
             waiting: 0,
             held: None,
+            begun: None,
             entered: 0,
             completed: 0,
             exhausted: false,
@@ -112,6 +115,10 @@ impl Steps {
 
     /// What it does now.
     pub(crate) fn next(&mut self, now: u64) -> NextStep {
+        if self.begun.is_none() {
+            self.begun = Some(now);
+            self.entered = now;
+        }
         let enters = self.enter(now);
         if let Some(Reverse((time, number))) = self.ready.peek().copied() {
             if time > now {
@@ -183,7 +190,7 @@ impl Steps {
             After::All if !self.window.is_empty() => return None,
             After::All => self.entered.max(self.completed) + computing,
         };
-        Some(due.max(step.not_before.0))
+        Some(due.max(self.begun.unwrap_or(0) + step.not_before.0))
     }
 
     /// A step is complete.

@@ -1096,6 +1096,65 @@ const SCENARIOS: &[Scenario] = &[
             "\"interleave\"",
         ],
     ),
+    // Enumeration.
+    one(
+        &[(
+            "seed = 7",
+            "seed = 7\nenumeration = { sofware_time = \"1 ns\" }",
+        )],
+        "sofware_time",
+        &["`sofware_time`", "did you mean `software_time`?"],
+    ),
+    one(
+        &[(
+            "seed = 7",
+            "seed = 7\nenumeration = { register_time = \"2 ms\" }",
+        )],
+        "register_time",
+        &["enumeration.register_time", "2 ms", "at most"],
+    ),
+    one(
+        &[
+            ("seed = 7", "seed = 7\nenumeration = {}"),
+            ("routing = \"shortest\"", "routing = \"adaptive\""),
+        ],
+        "routing = \"adaptive\"",
+        &["fabric.routing", "adaptive", "enumeration", "\"shortest\""],
+    ),
+    one(
+        &[
+            ("seed = 7", "seed = 7\nenumeration = {}"),
+            ("\"mem\"\ncount = 2", "\"mem\"\ncount = 16"),
+        ],
+        "[address_map]",
+        &["address_map", "host0", "8 places", "address_map.ways"],
+    ),
+    one(
+        &[
+            ("seed = 7", "seed = 7\nenumeration = {}"),
+            ("\"mem\"\ncount = 2", "\"mem\"\ncount = 33"),
+            ("\"256 B\"", "\"256 B\"\nways = 3"),
+        ],
+        "enumeration = {}",
+        &["enumeration", "33 downstream ports", "host0", "at most 32"],
+    ),
+    one(
+        &[
+            ("seed = 7", "seed = 7\nenumeration = {}"),
+            ("\"host\"\ncount = 2", "\"host\"\ncount = 17"),
+        ],
+        "enumeration = {}",
+        &["enumeration", "17 hosts", "mem0", "at most 16"],
+    ),
+    one(
+        &[
+            ("seed = 7", "seed = 7\nenumeration = {}"),
+            ("\"mem\"\ncount = 2", "\"mem\"\ncount = 12"),
+            ("\"256 B\"", "\"256 B\"\nways = 1"),
+        ],
+        "[address_map]",
+        &["region 10", "no HDM decoder left"],
+    ),
 ];
 
 const CUSTOM: &str = "kind = \"ring\"\nswitches = 4";

@@ -198,8 +198,7 @@ fn choice(
     ports: &[u8],
     stride: u64,
 ) -> Result<(usize, Setting), EnumerateError> {
-    let why = "its order of devices is not one in which each port takes regular turns";
-    let ways = ways(ports).ok_or(inexpressible(number, why))?;
+    let ways = ways(ports).map_err(|why| inexpressible(number, why))?;
     if ways.is_multiple_of(3) && ports.len() > ways {
         let why = "three ways must be the last choice on the way to a device";
         return Err(inexpressible(number, why));
@@ -220,17 +219,20 @@ fn inexpressible(region: usize, why: &'static str) -> EnumerateError {
     EnumerateError::Inexpressible { region, why }
 }
 
-/// The number of different ports that take turns, each at its place; `None` if they do not, or are
-/// more than a target list has room for.
-fn ways(ports: &[u8]) -> Option<usize> {
-    let first = ports.first()?;
-    let turn = ports[1..].iter().position(|port| port == first);
+/// The number of different ports that take turns, each at its place.
+fn ways(ports: &[u8]) -> Result<usize, &'static str> {
+    let first = ports.first();
+    let mut later = ports.iter().skip(1);
+    let turn = later.position(|port| Some(port) == first);
     let ways = turn.map_or(ports.len(), |place| place + 1);
-    let regular = ports
-        .iter()
-        .enumerate()
-        .all(|(place, port)| *port == ports[place % ways]);
+    if ways > MAX_LIST {
+        return Err("more than 8 ports would take turns, and a target list has 8 places");
+    }
+    let mut places = ports.iter().enumerate();
+    let regular = places.all(|(place, port)| *port == ports[place % ways]);
     let distinct = (0..ways).all(|place| !ports[..place].contains(&ports[place]));
-    let whole = ports.len().is_multiple_of(ways) && ways <= MAX_LIST;
-    (regular && distinct && whole).then_some(ways)
+    match regular && distinct && ports.len().is_multiple_of(ways) {
+        true => Ok(ways),
+        false => Err("its order of devices is not one in which each port takes regular turns"),
+    }
 }

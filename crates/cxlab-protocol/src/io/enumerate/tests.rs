@@ -222,6 +222,11 @@ fn regions_that_no_register_can_express_are_refused_with_a_reason() {
     let mut two = bridge([switch(2), switch(2)]);
     let order = why(&mut two.clone(), region(16, 16, 256, &[0, 1, 3, 2]));
     assert!(order.contains("regular turns"), "{order}");
+    let many = why(
+        &mut bridge((0..16).map(|_| device(1))),
+        region(16, 16, 256, &(0..16).collect::<Vec<_>>()),
+    );
+    assert!(many.contains("8 places"), "{many}");
     let granularity = why(&mut two, region(16, 16, 16_384, &[0, 2, 1, 3]));
     assert!(granularity.contains("16 KiB"), "{granularity}");
     let mut three = bridge([switch(2), switch(2), switch(2)]);
