@@ -13,7 +13,7 @@ use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use cxlab_workload::op::{OpSource, SourceContext, Workload};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadOp, ThreadedKernel};
 use cxlab_workload::{Image, Phase, WorkloadError};
 
 /// What somebody does, one operation after the other.
@@ -24,11 +24,12 @@ enum Act {
     Load(u64),
     Store(u64),
     Flush(u64),
+    Prefetch(u64),
     /// Additions to a line's counter.
     Add(u64, u64),
 }
 
-use Act::{Add, Flush, Load, Sleep, Store};
+use Act::{Add, Flush, Load, Prefetch, Sleep, Store};
 
 /// What each core does, and the device; lines are those of the device's memory.
 #[derive(Clone)]
@@ -86,6 +87,9 @@ impl ThreadedKernel for Kernel {
                     Load(line) => drop(t.load(64 * line).await),
                     Store(line) => drop(t.store(64 * line, line).await),
                     Flush(line) => drop(t.flush(64 * line).await),
+                    Prefetch(line) => {
+                        t.issue(ThreadOp::Prefetch { addr: 64 * line }).await;
+                    }
                     Add(line, times) => {
                         for _ in 0..times {
                             t.fetch_add(64 * line, 1).await;
@@ -226,6 +230,24 @@ fn other_lines_of_a_page_in_device_bias_cost_no_way_to_the_host() {
         let flips = if lines > 1 { 2 } else { 1 };
         assert_eq!(count(&report, "bias_lines"), flips * lines, "{page}");
         assert_eq!(count(&report, "bias_to_host"), 2, "{page}");
+    }
+}
+
+#[test]
+fn a_kernel_takes_a_page_ahead_by_a_prefetch() {
+    let acts = |ahead: Vec<Act>| Acts {
+        cores: vec![vec![Store(5)]],
+        device: [Sleep(10)].into_iter().chain(ahead).collect(),
+        counters: Vec::new(),
+    };
+    for (page, lines) in PAGES {
+        let ahead = vec![Prefetch(5), Sleep(10), Load(5), Load(5)];
+        let (report, latencies) = simulate(page, acts(ahead), 512, 1);
+        assert_eq!(count(&report, "bias_flips"), 1, "{page}");
+        assert_eq!(count(&report, "bias_lines"), lines, "{page}");
+        // What the loads find is what they find in a page that has always been the device's.
+        let (_, own) = simulate(page, acts(vec![Load(200), Load(200)]), 512, 1);
+        assert_eq!(latencies[latencies.len() - 2..], own, "{page}");
     }
 }
 

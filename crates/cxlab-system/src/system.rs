@@ -552,7 +552,8 @@ impl Builder<'_> {
             }
         };
         let versions = cfg!(debug_assertions).then(Versions::default);
-        let threads = (0..params.cores as usize).flat_map(|core| {
+        let with_threads = params.cores - group.cores_beside();
+        let threads = (0..with_threads as usize).flat_map(|core| {
             let threads = kernel.threads(Place::Core { core });
             threads.into_iter().map(move |thread| (core as u16, thread))
         });

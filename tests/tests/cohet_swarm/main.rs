@@ -139,6 +139,14 @@ fn draw(seed: u64) -> Drawn {
         "[accelerators.device.cache]",
         &format!("bias_page = \"{page}\"\n[accelerators.device.cache]"),
     );
+    if rng_llc.chance(0.3) {
+        text = with_a_program(
+            &text,
+            cores,
+            expander || (type2 && pcie.contains(&false)),
+            &mut rng_llc,
+        );
+    }
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
     let own = type2 && pcie.contains(&false);
     if expander || own {
@@ -168,6 +176,31 @@ fn draw(seed: u64) -> Drawn {
             maps: os,
         },
     }
+}
+
+/// The same with one core more, which runs a pattern over the lines that the threads share. It stores no
+/// values, so that those of the threads are right if nobody keeps a copy that he should have lost.
+fn with_a_program(text: &str, cores: u64, cxl: bool, rng: &mut StreamRng) -> String {
+    let span = match cxl {
+        true => pick(rng, &["local", "cxl", "all"]),
+        false => "local",
+    };
+    let pattern = pick(rng, &["uniform", "pointer-chase", "stream"]);
+    let text = text.replace(
+        &format!("cores = {cores}\nmisses"),
+        &format!(
+            "cores = {}\nreorder = {}\nmisses",
+            cores + 1,
+            1 + rng.below(8)
+        ),
+    );
+    text.replace(
+        "[hosts.processor]",
+        &format!(
+            "beside = {{ workload = {{ kind = \"{pattern}\", footprint = \"1 KiB\", read_ratio = 0.5 }}, \
+             requests = 200, span = \"{span}\" }}\n[hosts.processor]"
+        ),
+    )
 }
 
 /// The same with a victim cache of any size, and a directory that is often too small for what private
