@@ -1,0 +1,60 @@
+//! A binary heap behind the interface of the wheel.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{EventKey, EventQueue, Popped, Target};
+
+/// The oracle of the wheel's tests and the baseline of its benchmark.
+pub struct HeapQueue<T> {
+    heap: BinaryHeap<Reverse<(EventKey, u32)>>,
+    items: Vec<(Target, T)>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for HeapQueue<T> {
+    fn default() -> Self {
+        HeapQueue {
+            heap: BinaryHeap::new(),
+            items: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {
+    fn push(&mut self, key: EventKey, target: Target) -> &mut T {
+        let place = self.free.pop().unwrap_or(self.items.len() as u32);
+        if place as usize == self.items.len() {
+            self.items.push((target, T::default()));
+        }
+        self.heap.push(Reverse((key, place)));
+        let item = &mut self.items[place as usize];
+        item.0 = target;
+        &mut item.1
+    }
+
+    fn pop_before(&mut self, end: u64) -> Option<Popped> {
+        if self.heap.peek()?.0.0.time >= end {
+            return None;
+        }
+        let Reverse((key, place)) = self.heap.pop()?;
+        self.free.push(place);
+        let target = self.items[place as usize].0;
+        Some(Popped { key, target, place })
+    }
+
+    fn carried(&self, popped: Popped) -> &T {
+        &self.items[popped.place as usize].1
+    }
+
+    fn next_time(&mut self) -> u64 {
+        self.heap
+            .peek()
+            .map_or(u64::MAX, |Reverse((key, _))| key.time)
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len()
+    }
+}

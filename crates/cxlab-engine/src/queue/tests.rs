@@ -1,0 +1,54 @@
+//! The wheel against the heap.
+
+use proptest::prelude::*;
+
+use super::*;
+
+proptest! {
+    /// Pushes spread over every part of the queue (active slot, wheel, overflow) and pops
+    /// bounded by arbitrary ends come out exactly as from the heap.
+    #[test]
+    fn the_wheel_pops_exactly_what_the_heap_pops(
+        components in prop::sample::select(vec![1usize, 100, 1000]),
+        steps in prop::collection::vec((0u8..4, 0u64..3_000_000, 0u64..4), 1..400)
+    ) {
+        let mut wheel = WheelQueue::<u64>::for_components(components);
+        let mut heap = HeapQueue::<u64>::default();
+        let pop = |wheel: &mut WheelQueue<u64>, heap: &mut HeapQueue<u64>, end: u64| {
+            wheel.fetch_behind();
+            let (a, b) = (wheel.pop_before(end), heap.pop_before(end));
+            let a = a.map(|one| (one.key, one.target, *wheel.carried(one)));
+            let b = b.map(|one| (one.key, one.target, *heap.carried(one)));
+            (a, b)
+        };
+        let (mut now, mut order) = (0u64, 0u64);
+        for (kind, value, source) in steps {
+            if kind < 3 {
+                let ahead = match kind { 0 => value % 300, 1 => value % 500_000, _ => value };
+                order += 1;
+                let key = EventKey { time: now + ahead, order: source << 40 | order };
+                let target = match order % 3 {
+                    0 => Target::wake(order as u32, value as u32),
+                    _ => Target::port(order as u32, value as u16),
+                };
+                *wheel.push(key, target) = order;
+                *heap.push(key, target) = order;
+            } else {
+                let end = now + value % 100_000;
+                prop_assert_eq!(wheel.next_time(), heap.next_time());
+                loop {
+                    let (a, b) = pop(&mut wheel, &mut heap, end);
+                    prop_assert_eq!(a, b);
+                    match a { Some((key, ..)) => now = key.time, None => break }
+                }
+                now = now.max(end);
+            }
+            prop_assert_eq!(wheel.len(), heap.len());
+        }
+        while !heap.is_empty() {
+            let (a, b) = pop(&mut wheel, &mut heap, u64::MAX);
+            prop_assert_eq!(a, b);
+        }
+        prop_assert!(wheel.is_empty());
+    }
+}

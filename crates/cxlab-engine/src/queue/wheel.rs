@@ -1,0 +1,347 @@
+//! The timing wheel.
+//!
+//! Slots hold intrusive lists into a slab; a slot is sorted when the clock reaches it. Events
+//! beyond the wheel's horizon wait in a binary heap. Pushing and popping allocate nothing once
+//! the slab has grown to the largest number of pending events.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{EventKey, EventQueue, Popped, Target};
+use crate::prefetch::prefetch;
+
+const NIL: u32 = u32::MAX;
+
+/// No slot.
+const NEVER: u64 = u64::MAX;
+
+/// A pending event: its place in its slot's list, and what it carries. That of a CXL system fills
+/// two cache lines, of which the first is enough for walking the list.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Entry<T> {
+    key: EventKey,
+    target: Target,
+    next: u32,
+    item: T,
+}
+
+/// The timing wheel.
+#[derive(Clone)]
+pub struct WheelQueue<T> {
+    entries: Vec<Entry<T>>,
+    free: u32,
+    /// Width of a slot as a power of two of picoseconds.
+    shift: u32,
+    /// By slot of the wheel, a power of two: the first event of its list.
+    heads: Box<[u32]>,
+    /// A bit for each slot that has events.
+    occupied: Box<[u64]>,
+    /// A bit for each word of those that has any.
+    words: Box<[u64]>,
+    /// The events of the active slot, sorted so that the next one is last.
+    current: Vec<(EventKey, u32)>,
+    /// Absolute number of the active slot.
+    slot: u64,
+    /// Absolute number of the first occupied slot behind the active one.
+    next: u64,
+    /// The last event of that slot that was fetched ahead.
+    fetched: u32,
+    overflow: BinaryHeap<Reverse<(EventKey, u32)>>,
+    /// The slot of the first event of `overflow`.
+    overflow_slot: u64,
+}
+
+impl<T> Default for WheelQueue<T> {
+    fn default() -> Self {
+        WheelQueue::for_components(0)
+    }
+}
+
+impl<T> WheelQueue<T> {
+    /// A wheel for the events of so many components: in a small system a slot of 64 ps holds one
+    /// event. More components have more events, and get narrower slots, of which there are more: the
+    /// wheel always reaches 524 ns ahead, farther than a hop or a DRAM access.
+    pub fn for_components(count: usize) -> Self {
+        let shift = match count {
+            0..=64 => 6,
+            65..=512 => 5,
+            _ => 4,
+        };
+        let slots = 1 << (19 - shift);
+        WheelQueue {
+            entries: Vec::new(),
+            free: NIL,
+            shift,
+            heads: vec![NIL; slots].into(),
+            occupied: vec![0; slots / 64].into(),
+            words: vec![0; slots / 4096].into(),
+            current: Vec::new(),
+            slot: 0,
+            next: NEVER,
+            fetched: NIL,
+            overflow: BinaryHeap::new(),
+            overflow_slot: NEVER,
+        }
+    }
+}
+
+impl<T: Copy + Default> WheelQueue<T> {
+    /// The place of a slot in the wheel.
+    #[inline(always)]
+    fn index(&self, slot: u64) -> usize {
+        slot as usize & (self.heads.len() - 1)
+    }
+
+    /// The first event in the list of the first occupied slot behind the active one.
+    #[inline(always)]
+    fn next_head(&self) -> u32 {
+        match self.next {
+            NEVER => NIL,
+            slot => self.heads[self.index(slot)],
+        }
+    }
+
+    /// The first occupied slot behind the active one becomes the active one.
+    #[inline(always)]
+    fn turn(&mut self) {
+        let index = self.index(self.next);
+        self.slot = self.next;
+        self.fetched = NIL;
+        self.heads[index] = NIL;
+        let (word, bit) = (index / 64, index % 64);
+        let bits = &mut self.occupied[word];
+        *bits &= !(1 << bit);
+        let ahead = *bits >> bit;
+        if *bits == 0 {
+            self.words[word / 64] &= !(1 << (word % 64));
+        }
+        self.next = if ahead != 0 {
+            self.slot + u64::from(ahead.trailing_zeros())
+        } else {
+            self.occupied_after(word)
+        };
+    }
+
+    /// The first occupied slot whose bit lies behind that word of the active slot.
+    fn occupied_after(&self, word: usize) -> u64 {
+        let first = (word + 1) & (self.occupied.len() - 1);
+        let (at, count) = (first / 64, self.words.len());
+        // Words from the first on, then those before it.
+        let ahead = self.words[at] & (!0 << (first % 64));
+        let others = (1..=count).map(|step| (at + step) & (count - 1));
+        let others = others.map(|at| (at, self.words[at]));
+        for (at, words) in std::iter::once((at, ahead)).chain(others) {
+            if words != 0 {
+                let word = at * 64 + words.trailing_zeros() as usize;
+                let bits = self.occupied[word];
+                let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
+                return self.slot + self.index(index.wrapping_sub(self.slot)) as u64;
+            }
+        }
+        NEVER
+    }
+
+    /// Removes the first event if it is alone in its slot and lies before `end`: most slots of a
+    /// small system hold one event, which needs no sorting.
+    #[inline(always)]
+    fn pop_lone(&mut self, end: u64) -> Option<Popped> {
+        if self.next >= self.overflow_slot {
+            return None;
+        }
+        let place = self.heads[self.index(self.next)];
+        let entry = &mut self.entries[place as usize];
+        let (key, target) = (entry.key, entry.target);
+        if entry.next != NIL || key.time >= end {
+            return None;
+        }
+        entry.next = self.free;
+        self.free = place;
+        self.turn();
+        Some(Popped { key, target, place })
+    }
+
+    /// Makes the earliest non-empty slot the active one. Returns false when nothing is pending.
+    #[inline(never)]
+    fn activate(&mut self) -> bool {
+        debug_assert!(self.current.is_empty());
+        let slot = self.next.min(self.overflow_slot);
+        if slot == NEVER {
+            return false;
+        }
+        if self.next == slot {
+            let mut at = self.next_head();
+            self.turn();
+            while at != NIL {
+                let entry = &self.entries[at as usize];
+                self.current.push((entry.key, at));
+                at = entry.next;
+            }
+        }
+        if self.overflow_slot == slot {
+            self.slot = slot;
+            self.activate_overflow();
+        }
+        sort_descending(&mut self.current);
+        true
+    }
+
+    /// Moves the overflow's events of the active slot there.
+    #[cold]
+    fn activate_overflow(&mut self) {
+        self.overflow_slot = NEVER;
+        while let Some(Reverse((key, _))) = self.overflow.peek() {
+            let slot = key.time >> self.shift;
+            if slot != self.slot {
+                self.overflow_slot = slot;
+                break;
+            }
+            if let Some(Reverse(entry)) = self.overflow.pop() {
+                self.current.push(entry);
+            }
+        }
+    }
+
+    /// Puts an event where those go that lie in the active slot or beyond the horizon.
+    #[inline(never)]
+    fn push_elsewhere(&mut self, key: EventKey, at: u32) {
+        let slot = key.time >> self.shift;
+        if slot <= self.slot {
+            let place = self.current.partition_point(|(other, _)| *other > key);
+            self.current.insert(place, (key, at));
+        } else {
+            self.overflow.push(Reverse((key, at)));
+            self.overflow_slot = self.overflow_slot.min(slot);
+        }
+    }
+
+    /// Makes a place for one more event than ever before.
+    #[cold]
+    fn grow(&mut self) {
+        self.free = self.entries.len() as u32;
+        self.entries.push(Entry {
+            key: EventKey { time: 0, order: 0 },
+            target: Target::port(0, 0),
+            next: NIL,
+            item: T::default(),
+        });
+    }
+
+    /// The event `ahead` places after the next one, if the active slot has it: for fetching ahead.
+    #[inline(always)]
+    pub fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
+        let place = self.current.len().checked_sub(1 + ahead)?;
+        let entry = &self.entries[self.current[place].1 as usize];
+        Some((entry.target, &entry.item))
+    }
+
+    /// Fetches ahead one more event of the slot behind the active one, and returns whom it is for:
+    /// walking its list at once would wait for each event in turn.
+    #[inline(always)]
+    pub fn fetch_behind(&mut self) -> Option<Target> {
+        self.fetched = match self.fetched {
+            NIL => self.next_head(),
+            at => self.entries[at as usize].next,
+        };
+        let entry = self.entries.get(self.fetched as usize)?;
+        prefetch(entry);
+        Some(entry.target)
+    }
+}
+
+/// Sorts a slot's few events, the first in the order last.
+#[inline]
+fn sort_descending(events: &mut [(EventKey, u32)]) {
+    if let [one, other] = *events {
+        // Which goes first cannot be predicted, so it is computed.
+        let later = usize::from(one.0 < other.0);
+        (events[later], events[1 - later]) = (one, other);
+        return;
+    }
+    if events.len() > 16 {
+        events.sort_unstable_by_key(|(key, _)| Reverse(*key));
+        return;
+    }
+    for end in 1..events.len() {
+        let event = events[end];
+        let mut at = end;
+        while at > 0 && events[at - 1].0 < event.0 {
+            events[at] = events[at - 1];
+            at -= 1;
+        }
+        events[at] = event;
+    }
+}
+
+impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
+    #[inline(always)]
+    fn push(&mut self, key: EventKey, target: Target) -> &mut T {
+        if self.free == NIL {
+            self.grow();
+        }
+        let at = self.free;
+        let slot = key.time >> self.shift;
+        let slots = self.heads.len();
+        let mut after = NIL;
+        if slot.wrapping_sub(self.slot + 1) < slots as u64 - 1 {
+            let index = slot as usize & (slots - 1);
+            after = std::mem::replace(&mut self.heads[index], at);
+            self.occupied[index / 64] |= 1 << (index % 64);
+            self.words[index / 4096] |= 1 << (index / 64 % 64);
+            self.next = self.next.min(slot);
+        } else {
+            self.push_elsewhere(key, at);
+        }
+        let entry = &mut self.entries[at as usize];
+        self.free = entry.next;
+        entry.key = key;
+        entry.target = target;
+        entry.next = after;
+        &mut entry.item
+    }
+
+    #[inline(always)]
+    fn pop_before(&mut self, end: u64) -> Option<Popped> {
+        if self.current.is_empty() {
+            if let Some(popped) = self.pop_lone(end) {
+                return Some(popped);
+            }
+            if !self.activate() {
+                return None;
+            }
+        }
+        let (key, place) = *self.current.last()?;
+        if key.time >= end {
+            return None;
+        }
+        self.current.pop();
+        let entry = &mut self.entries[place as usize];
+        entry.next = self.free;
+        self.free = place;
+        let target = entry.target;
+        Some(Popped { key, target, place })
+    }
+
+    #[inline(always)]
+    fn carried(&self, popped: Popped) -> &T {
+        &self.entries[popped.place as usize].item
+    }
+
+    #[inline]
+    fn next_time(&mut self) -> u64 {
+        if self.current.is_empty() && !self.activate() {
+            return u64::MAX;
+        }
+        self.current.last().map_or(u64::MAX, |(key, _)| key.time)
+    }
+
+    fn len(&self) -> usize {
+        let mut free = 0;
+        let mut at = self.free;
+        while at != NIL {
+            free += 1;
+            at = self.entries[at as usize].next;
+        }
+        self.entries.len() - free
+    }
+}
