@@ -94,6 +94,10 @@ pub struct Simulation<C: Component> {
 /// How many events a thread handles between two looks at the monitor.
 const LOOK_EVERY: u64 = 4096;
 
+/// So many components with their events lie in the second-level cache, where fetching ahead costs
+/// more than it saves.
+const NEAR: usize = 64;
+
 /// A component with what the engine keeps of it, which every event needs and which therefore lies
 /// before it, in the cache line that is fetched ahead.
 #[repr(C)]
@@ -402,6 +406,9 @@ impl<C: Component> Part<C> {
     /// next: the event, its component, and what the component will look at.
     #[inline(always)]
     fn fetch_ahead(&mut self) {
+        if self.cells.len() <= NEAR {
+            return;
+        }
         let queue = &mut self.lane.queue;
         let behind = queue.fetch_behind();
         let Some((next, carried)) = queue.upcoming(0) else {

@@ -15,6 +15,10 @@ const NIL: u32 = u32::MAX;
 /// No slot.
 const NEVER: u64 = u64::MAX;
 
+/// Places for slots: as many as the largest system uses. With a constant, what is taken modulo it
+/// needs no check.
+const SLOTS: usize = 1 << 15;
+
 /// A pending event: its place in its slot's list, and what it carries. That of a CXL system fills
 /// two cache lines, of which the first is enough for walking the list.
 #[derive(Clone, Copy)]
@@ -33,12 +37,14 @@ pub struct WheelQueue<T> {
     free: u32,
     /// Width of a slot as a power of two of picoseconds.
     shift: u32,
-    /// By slot of the wheel, a power of two: the first event of its list.
-    heads: Box<[u32]>,
+    /// Slots in use less one; their number is a power of two.
+    mask: usize,
+    /// By slot of the wheel: the first event of its list.
+    heads: Box<[u32; SLOTS]>,
     /// A bit for each slot that has events.
-    occupied: Box<[u64]>,
+    occupied: Box<[u64; SLOTS / 64]>,
     /// A bit for each word of those that has any.
-    words: Box<[u64]>,
+    words: [u64; SLOTS / 4096],
     /// The events of the active slot, sorted so that the next one is last.
     current: Vec<(EventKey, u32)>,
     /// Absolute number of the active slot.
@@ -68,14 +74,14 @@ impl<T> WheelQueue<T> {
             65..=512 => 5,
             _ => 4,
         };
-        let slots = 1 << (19 - shift);
         WheelQueue {
             entries: Vec::new(),
             free: NIL,
             shift,
-            heads: vec![NIL; slots].into(),
-            occupied: vec![0; slots / 64].into(),
-            words: vec![0; slots / 4096].into(),
+            mask: (1 << (19 - shift)) - 1,
+            heads: Box::new([NIL; SLOTS]),
+            occupied: Box::new([0; SLOTS / 64]),
+            words: [0; SLOTS / 4096],
             current: Vec::new(),
             slot: 0,
             next: NEVER,
@@ -90,7 +96,7 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// The place of a slot in the wheel.
     #[inline(always)]
     fn index(&self, slot: u64) -> usize {
-        slot as usize & (self.heads.len() - 1)
+        slot as usize & self.mask & (SLOTS - 1)
     }
 
     /// The first event in the list of the first occupied slot behind the active one.
@@ -110,54 +116,76 @@ impl<T: Copy + Default> WheelQueue<T> {
         self.fetched = NIL;
         self.heads[index] = NIL;
         let (word, bit) = (index / 64, index % 64);
-        let bits = &mut self.occupied[word];
-        *bits &= !(1 << bit);
-        let ahead = *bits >> bit;
-        if *bits == 0 {
-            self.words[word / 64] &= !(1 << (word % 64));
-        }
+        let bits = self.occupied[word] & !(1 << bit);
+        self.occupied[word] = bits;
+        // Those of them that lie behind the slot; none lies before it unless the wheel has turned.
+        let ahead = bits >> bit;
         self.next = if ahead != 0 {
             self.slot + u64::from(ahead.trailing_zeros())
         } else {
+            if bits == 0 {
+                self.words[word / 64] &= !(1 << (word % 64));
+            }
             self.occupied_after(word)
         };
     }
 
     /// The first occupied slot whose bit lies behind that word of the active slot.
+    #[inline(never)]
     fn occupied_after(&self, word: usize) -> u64 {
-        let first = (word + 1) & (self.occupied.len() - 1);
-        let (at, count) = (first / 64, self.words.len());
+        let (words, count) = (&self.words, self.mask / 4096 + 1);
+        let first = (word + 1) & (self.mask / 64);
+        let at = first / 64;
         // Words from the first on, then those before it.
-        let ahead = self.words[at] & (!0 << (first % 64));
+        let ahead = words[at % words.len()] & (!0 << (first % 64));
         let others = (1..=count).map(|step| (at + step) & (count - 1));
-        let others = others.map(|at| (at, self.words[at]));
+        let others = others.map(|at| (at, words[at % words.len()]));
         for (at, words) in std::iter::once((at, ahead)).chain(others) {
             if words != 0 {
                 let word = at * 64 + words.trailing_zeros() as usize;
-                let bits = self.occupied[word];
+                let bits = self.occupied[word % (SLOTS / 64)];
                 let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-                return self.slot + self.index(index.wrapping_sub(self.slot)) as u64;
+                return self.slot + (index.wrapping_sub(self.slot) & self.mask as u64);
             }
         }
         NEVER
     }
 
-    /// Removes the first event if it is alone in its slot and lies before `end`: most slots of a
-    /// small system hold one event, which needs no sorting.
+    /// Removes the first event if it lies before `end` and there are at most two in its slot: most
+    /// slots of a small system hold one event or two, which need no sorting.
     #[inline(always)]
-    fn pop_lone(&mut self, end: u64) -> Option<Popped> {
+    fn pop_near(&mut self, end: u64) -> Option<Popped> {
         if self.next >= self.overflow_slot {
             return None;
         }
-        let place = self.heads[self.index(self.next)];
-        let entry = &mut self.entries[place as usize];
-        let (key, target) = (entry.key, entry.target);
-        if entry.next != NIL || key.time >= end {
+        let index = self.index(self.next);
+        let mut place = self.heads[index];
+        let entry = &self.entries[place as usize];
+        let mut key = entry.key;
+        let mut rest = entry.next;
+        if rest != NIL {
+            let other = &self.entries[rest as usize];
+            if other.next != NIL {
+                return None;
+            }
+            if other.key < key {
+                (place, rest, key) = (rest, place, other.key);
+            }
+        }
+        if key.time >= end {
             return None;
         }
+        let entry = &mut self.entries[place as usize];
+        let target = entry.target;
         entry.next = self.free;
         self.free = place;
-        self.turn();
+        if rest == NIL {
+            self.turn();
+        } else {
+            self.fetched = NIL;
+            self.heads[index] = rest;
+            self.entries[rest as usize].next = NIL;
+        }
         Some(Popped { key, target, place })
     }
 
@@ -281,13 +309,15 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
         }
         let at = self.free;
         let slot = key.time >> self.shift;
-        let slots = self.heads.len();
         let mut after = NIL;
-        if slot.wrapping_sub(self.slot + 1) < slots as u64 - 1 {
-            let index = slot as usize & (slots - 1);
+        if slot.wrapping_sub(self.slot + 1) < self.mask as u64 {
+            let index = self.index(slot);
             after = std::mem::replace(&mut self.heads[index], at);
-            self.occupied[index / 64] |= 1 << (index % 64);
-            self.words[index / 4096] |= 1 << (index / 64 % 64);
+            let word = &mut self.occupied[index / 64];
+            if *word == 0 {
+                self.words[index / 4096] |= 1 << (index / 64 % 64);
+            }
+            *word |= 1 << (index % 64);
             self.next = self.next.min(slot);
         } else {
             self.push_elsewhere(key, at);
@@ -303,7 +333,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     #[inline(always)]
     fn pop_before(&mut self, end: u64) -> Option<Popped> {
         if self.current.is_empty() {
-            if let Some(popped) = self.pop_lone(end) {
+            if let Some(popped) = self.pop_near(end) {
                 return Some(popped);
             }
             if !self.activate() {
