@@ -215,7 +215,7 @@ impl Switch {
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let output = &mut self.outputs[port as usize];
         if output.link.receive(parcel) && output.waiting > 0 {
-            self.transmit(ctx, port as usize);
+            self.transmit_unless_closed(ctx, port as usize);
         }
         if let Some(message) = &parcel.message {
             self.route(ctx, port, message);
@@ -253,7 +253,7 @@ impl Switch {
         } else if self.enqueue(ctx.now(), input, output, vc, message) {
             // What waited already was tried, so only the first of its class and virtual channel
             // can go past it.
-            self.transmit(ctx, output as usize);
+            self.transmit_unless_closed(ctx, output as usize);
         }
     }
 
@@ -330,6 +330,16 @@ impl Switch {
         let waiting_for = &mut out.waiting_for[place];
         *waiting_for += 1;
         *waiting_for == 1
+    }
+
+    /// Sends what waits for an output, unless its link takes nothing at all now.
+    #[inline]
+    fn transmit_unless_closed(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
+        let out = &mut self.outputs[output];
+        match out.link.transmitter.closed_until(ctx.now()) {
+            Some(time) => wake_output(ctx, out, output as u16, time),
+            None => self.transmit(ctx, output),
+        }
     }
 
     /// Sends what waits for an output, as far as link and credits allow.
@@ -458,6 +468,7 @@ impl Output {
     }
 }
 
+#[inline]
 fn wake_output(ctx: &mut Ctx<'_, Parcel>, output: &mut Output, number: u16, time: SimTime) {
     if time < output.wake {
         output.wake = time;

@@ -73,6 +73,20 @@ impl Timeline {
         }
     }
 
+    /// Promises the wire for so much more (2^-16 ps) from `now` on, or from when it is free. Returns
+    /// when that begins. Nobody can predict which of the two is later, so there is no branch.
+    #[inline(always)]
+    pub(crate) fn promise(&mut self, now: u64, time: u64) -> u64 {
+        let idle = self.free < now;
+        let start = if idle { now } else { self.free };
+        let fraction = if idle { 0 } else { self.fraction };
+        let elapsed = u64::from(fraction) + time;
+        self.free = start + (elapsed >> FRACTION);
+        self.busy += elapsed >> FRACTION;
+        self.fraction = elapsed as u32 & ((1 << FRACTION) - 1);
+        start
+    }
+
     /// The wire is busy for so much more, in 2^-16 ps.
     #[inline]
     pub(crate) fn spend(&mut self, time: u64) {

@@ -130,20 +130,47 @@ impl Transmitter {
         channel: Channel,
         packet: impl FnOnce() -> IoPacket,
     ) -> Result<Departure, SimTime> {
-        if channel.is_io() {
-            return self.send_io(now, packet());
+        let times = if self.plain && !channel.is_io() {
+            if self.line.is_full(now.0) {
+                return Err(SimTime(self.line.free()));
+            }
+            let class = usize::from(channel.carries_data());
+            let start = self.line.promise(now.0, self.time[class]);
+            self.sent[class] += 1;
+            Departure {
+                start: SimTime(start),
+                end: SimTime(self.line.free()),
+            }
+        } else {
+            self.send_otherwise(now, channel, channel.is_io().then(packet))
+        };
+        match times.start {
+            SimTime::NEVER => Err(times.end),
+            _ => Ok(times),
         }
-        if !self.plain {
-            return self.send_class(now, channel);
-        }
-        let class = usize::from(channel.carries_data());
-        let departure = self.send_packet(now.0, class)?;
-        self.sent[class] += 1;
-        Ok(departure)
+    }
+
+    /// Sends what is not a packet of a link without errors; `packet` is there for CXL.io. A message
+    /// that cannot go "starts" never, and ends when it can: two numbers are handed back in registers,
+    /// a result is not.
+    #[inline(never)]
+    fn send_otherwise(
+        &mut self,
+        now: SimTime,
+        channel: Channel,
+        packet: Option<IoPacket>,
+    ) -> Departure {
+        let departure = match packet {
+            Some(packet) => self.send_io(now, packet),
+            None => self.send_class(now, channel),
+        };
+        departure.unwrap_or_else(|until| Departure {
+            start: SimTime::NEVER,
+            end: until,
+        })
     }
 
     /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors.
-    #[inline(never)]
     fn send_class(&mut self, now: SimTime, channel: Channel) -> Result<Departure, SimTime> {
         let class = usize::from(channel.carries_data());
         let departure = if let Some(flits) = &mut self.flits {
@@ -160,7 +187,6 @@ impl Transmitter {
     ///
     /// # Errors
     /// Until when it cannot go; nothing has changed then.
-    #[inline(never)]
     fn send_io(&mut self, now: SimTime, packet: IoPacket) -> Result<Departure, SimTime> {
         let mut bytes = packet.bytes[0];
         if let Some(flits) = &mut self.flits {
@@ -170,9 +196,7 @@ impl Transmitter {
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
         }
-        self.line.idle_until(now.0);
-        let start = self.line.free();
-        self.line.spend(Timeline::of(bytes, self.io.rate));
+        let start = self.line.promise(now.0, Timeline::of(bytes, self.io.rate));
         self.io.sent += 1;
         self.io.bytes += bytes;
         self.io.payload += packet.payload;
@@ -182,29 +206,20 @@ impl Transmitter {
         })
     }
 
-    #[inline(always)]
-    fn send_packet(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
+    fn send_packet_with_errors(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
         if self.line.is_full(now) {
             return Err(SimTime(self.line.free()));
         }
-        self.line.idle_until(now);
-        let start = self.line.free();
-        self.line.spend(self.time[class]);
-        Ok(Departure {
-            start: SimTime(start),
-            end: SimTime(self.line.free()),
-        })
-    }
-
-    fn send_packet_with_errors(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
-        let mut departure = self.send_packet(now, class)?;
+        let start = self.line.promise(now, self.time[class]);
         if let Some(errors) = &mut self.errors {
             let broken = errors.begin(1);
             self.line
                 .hold(errors.delay(broken, Timeline::picos(self.time[class])));
-            departure.end = SimTime(self.line.free());
         }
-        Ok(departure)
+        Ok(Departure {
+            start: SimTime(start),
+            end: SimTime(self.line.free()),
+        })
     }
 
     /// Until when nothing at all can be sent; `None` when some class may have room. A packet link
