@@ -62,7 +62,7 @@ impl AddressMap {
     }
 
     /// The edge port of the device that owns `hpa`, and the address there; `None` outside.
-    #[inline]
+    #[inline(always)]
     pub fn locate(&self, hpa: Hpa) -> Option<(PortId, Dpa)> {
         if hpa.0 >= self.span {
             return None;

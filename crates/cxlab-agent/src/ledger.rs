@@ -80,7 +80,7 @@ impl Ledger {
     }
 
     /// A request has completed; the row's requester is filled in here.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, row: RequestRow, hit: bool) {
         let row = RequestRow {
             requester: self.number,

@@ -140,7 +140,7 @@ impl RequesterStats {
     }
 
     /// Counts a completed request.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&mut self, row: &RequestRow, hit: bool) {
         let latency = cxlab_engine::units::Picos(row.completed_ps - row.issued_ps);
         self.completed_ever += 1;

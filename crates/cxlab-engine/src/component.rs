@@ -118,14 +118,23 @@ impl<P: Payload> Ctx<'_, P> {
         EventKey { time: at.0, order }
     }
 
-    /// Sends `payload` through `port`, to arrive at time `at`, and shows where it lies on its way,
-    /// so that what must still be noted in it can be noted there.
+    /// Sends `payload` through `port`, to arrive at time `at`.
+    ///
+    /// # Panics
+    /// As [`Ctx::place`].
+    #[inline(always)]
+    pub fn send(&mut self, port: u16, at: SimTime, payload: P) {
+        *self.place(port, at) = payload;
+    }
+
+    /// Sends through `port`, to arrive at time `at`, what the caller then writes to the place that
+    /// is shown. That holds anything as yet; written there at once, a payload is copied once.
     ///
     /// # Panics
     /// If the port is not wired or `at` is sooner than the wire's minimum latency allows: both
     /// are our own mistakes.
     #[inline(always)]
-    pub fn send(&mut self, port: u16, at: SimTime, payload: P) -> &mut P {
+    pub fn place(&mut self, port: u16, at: SimTime) -> &mut P {
         let route = self.routes[port as usize];
         assert!(
             at.0 >= self.now.0 + route.min_latency,
@@ -134,12 +143,10 @@ impl<P: Payload> Ctx<'_, P> {
         let key = self.next_key(at);
         let target = Target::port(route.local, route.port);
         if route.partition == self.lane.partition {
-            let place = self.lane.queue.push(key, target);
-            *place = payload;
-            place
+            self.lane.queue.push(key, target)
         } else {
             let letters = &mut self.lane.outboxes[route.partition as usize];
-            letters.push((key, target, payload));
+            letters.push((key, target, P::default()));
             let last = letters.len() - 1;
             &mut letters[last].2
         }

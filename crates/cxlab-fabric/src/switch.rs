@@ -415,6 +415,18 @@ impl Output {
     /// The turn that goes next, among those whose class and virtual channel may go.
     #[inline]
     fn pick(&self, arbitration: Arbitration, slab: &[Waiting], closed: u128) -> Option<Turn> {
+        if arbitration == Arbitration::RoundRobin && closed == 0 {
+            return (self.first != NO_QUEUE).then_some(Turn {
+                queue: self.first,
+                before: NO_QUEUE,
+            });
+        }
+        self.search(arbitration, slab, closed)
+    }
+
+    /// The same by a search through all turns.
+    #[inline(never)]
+    fn search(&self, arbitration: Arbitration, slab: &[Waiting], closed: u128) -> Option<Turn> {
         let mut before = NO_QUEUE;
         let mut at = self.first;
         let mut oldest = None;

@@ -227,6 +227,7 @@ impl Requester {
     }
 
     /// Takes a slot for a request that counts, or for a write-back.
+    #[inline(always)]
     fn take_slot(&mut self, now: SimTime, slot: Slot) -> u32 {
         let tag = match self.free.pop() {
             Some(tag) => tag,
@@ -239,6 +240,7 @@ impl Requester {
         tag
     }
 
+    #[inline(always)]
     fn free_slot(&mut self, now: SimTime, tag: u32) -> Slot {
         let slot = self.slots[tag as usize];
         assert!(
@@ -311,6 +313,7 @@ impl Requester {
         self.roots.send(ctx, message);
     }
 
+    #[inline]
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let slot = self.free_slot(ctx.now(), message.tag);
         assert_eq!(
@@ -331,6 +334,7 @@ impl Requester {
         self.log(ctx, slot, stages, message.hops + 1, device, false);
     }
 
+    #[inline(always)]
     fn log(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,

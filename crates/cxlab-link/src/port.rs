@@ -117,17 +117,14 @@ impl LinkPort {
         } else {
             Credits::NONE
         };
-        let parcel = Parcel {
-            message: Some(*message),
-            credits,
-        };
-        if let Some(sent) = &mut ctx.send(self.port, arrival, parcel).message {
-            sent.vc = vc;
-            sent.stages.queue += departure.start.0 - at.0 + held;
-            sent.stages.link += (departure.end.0 - departure.start.0) as u32 + self.propagation;
-            sent.stages.port += self.ports;
-            note(sent);
-        }
+        let parcel = ctx.place(self.port, arrival);
+        parcel.credits = credits;
+        let sent = parcel.message.insert(*message);
+        sent.vc = vc;
+        sent.stages.queue += departure.start.0 - at.0 + held;
+        sent.stages.link += (departure.end.0 - departure.start.0) as u32 + self.propagation;
+        sent.stages.port += self.ports;
+        note(sent);
         Ok(departure.start)
     }
 
