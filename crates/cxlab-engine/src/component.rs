@@ -64,12 +64,48 @@ pub(crate) enum Body<P> {
 }
 
 /// An event for another partition.
-pub(crate) type Letter<P> = (EventKey, Target, P);
+#[derive(Clone, Copy)]
+pub(crate) struct Letter<P> {
+    pub(crate) key: EventKey,
+    pub(crate) target: Target,
+    pub(crate) payload: P,
+}
+
+/// Letters to one partition.
+pub(crate) struct Outbox<P> {
+    pub(crate) letters: Vec<Letter<P>>,
+    /// The time of the earliest of them, `u64::MAX` when there are none.
+    pub(crate) earliest: u64,
+}
+
+impl<P> Default for Outbox<P> {
+    fn default() -> Self {
+        Outbox {
+            letters: Vec::new(),
+            earliest: u64::MAX,
+        }
+    }
+}
+
+impl<P: Payload> Outbox<P> {
+    /// One more letter, and the place for what it carries.
+    #[inline(never)]
+    fn write(&mut self, key: EventKey, target: Target) -> &mut P {
+        self.earliest = self.earliest.min(key.time);
+        let at = self.letters.len();
+        self.letters.push(Letter {
+            key,
+            target,
+            payload: P::default(),
+        });
+        &mut self.letters[at].payload
+    }
+}
 
 /// A partition's side of the executor: its queue and its outgoing letters.
 pub(crate) struct Lane<P: Payload> {
     pub(crate) queue: WheelQueue<P>,
-    pub(crate) outboxes: Vec<Vec<Letter<P>>>,
+    pub(crate) outboxes: Vec<Outbox<P>>,
     pub(crate) partition: u16,
     pub(crate) work: u64,
 }
@@ -145,10 +181,7 @@ impl<P: Payload> Ctx<'_, P> {
         if route.partition == self.lane.partition {
             self.lane.queue.push(key, target)
         } else {
-            let letters = &mut self.lane.outboxes[route.partition as usize];
-            letters.push((key, target, P::default()));
-            let last = letters.len() - 1;
-            &mut letters[last].2
+            self.lane.outboxes[route.partition as usize].write(key, target)
         }
     }
 

@@ -58,6 +58,14 @@ pub struct WheelQueue<T> {
     overflow_slot: u64,
 }
 
+/// Slots without events, made where they stay.
+fn empty_heads() -> Box<[u32; SLOTS]> {
+    match vec![NIL; SLOTS].try_into() {
+        Ok(heads) => heads,
+        Err(_) => unreachable!("it has that many"),
+    }
+}
+
 impl<T> Default for WheelQueue<T> {
     fn default() -> Self {
         WheelQueue::for_components(0)
@@ -79,7 +87,7 @@ impl<T> WheelQueue<T> {
             free: NIL,
             shift,
             mask: (1 << (19 - shift)) - 1,
-            heads: Box::new([NIL; SLOTS]),
+            heads: empty_heads(),
             occupied: Box::new([0; SLOTS / 64]),
             words: [0; SLOTS / 4096],
             current: Vec::new(),
@@ -93,6 +101,13 @@ impl<T> WheelQueue<T> {
 }
 
 impl<T: Copy + Default> WheelQueue<T> {
+    /// Lets an empty queue begin again at time zero, with the memory that it has.
+    pub(crate) fn rewind(&mut self) {
+        debug_assert!(self.is_empty());
+        self.slot = 0;
+        self.fetched = NIL;
+    }
+
     /// The place of a slot in the wheel.
     #[inline(always)]
     fn index(&self, slot: u64) -> usize {

@@ -1,0 +1,243 @@
+//! Small systems on one thread and on several.
+
+use super::*;
+use crate::component::{Ctx, Payload};
+use crate::rng::StreamRng;
+
+#[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
+struct Ball(u64);
+
+impl Payload for Ball {
+    fn fingerprint(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Throws every ball on through a random port after a random time, and wakes itself.
+struct Juggler {
+    rng: StreamRng,
+    ports: u64,
+    latency: u64,
+    seen: Vec<(u64, u64)>,
+}
+
+impl Component for Juggler {
+    type Payload = Ball;
+    fn start(&mut self, ctx: &mut Ctx<'_, Ball>) {
+        for ball in 0..3 {
+            ctx.wake_at(SimTime(ball), ball as u32);
+        }
+    }
+    fn receive(&mut self, ctx: &mut Ctx<'_, Ball>, port: u16, ball: &Ball) {
+        self.seen.push((ctx.now().0, ball.0 ^ u64::from(port)));
+        let at = SimTime(ctx.now().0 + self.latency + self.rng.below(3) * 100);
+        let port = self.rng.below(self.ports) as u16;
+        ctx.send(port, at, Ball(ball.0.wrapping_mul(31) + 1));
+        ctx.count_work(1);
+    }
+    fn wake(&mut self, ctx: &mut Ctx<'_, Ball>, token: u32) {
+        let at = SimTime(ctx.now().0 + self.latency);
+        ctx.send(0, at, Ball(u64::from(token)));
+    }
+}
+
+impl SaveState for Juggler {
+    fn save(&self, out: &mut StateWriter) {
+        self.rng.save(out);
+        out.value("seen", &self.seen);
+    }
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.rng.restore(from)?;
+        self.seen = from.value("seen")?;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_restored_run_ends_as_the_run_that_was_never_saved() {
+    let monitor = Monitor::default();
+    let mut whole = jugglers(12, 1_000);
+    let expected = whole.run(1, SimTime(400_000), &monitor);
+    for (before, after) in [(1, 1), (1, 3), (3, 1)] {
+        let mut first = jugglers(12, 1_000);
+        first.run(before, SimTime(150_000), &monitor);
+        let mut out = StateWriter::default();
+        first.save(&mut out);
+        let bytes = out.finish();
+        drop(first);
+        let mut second = jugglers(12, 1_000);
+        let mut from = StateReader::open(&bytes).expect("it was just written");
+        second.restore(&mut from).expect("it is of the same system");
+        from.finish().expect("all of it was read");
+        let found = second.run(after, SimTime(400_000), &monitor);
+        assert_eq!(
+            (found.digest, found.events, found.end),
+            (expected.digest, expected.events, expected.end)
+        );
+        for (a, b) in whole.components().iter().zip(second.components()) {
+            assert_eq!(a.seen, b.seen);
+        }
+    }
+}
+
+#[test]
+fn the_saved_state_does_not_depend_on_threads_and_fits_no_other_system() {
+    let monitor = Monitor::default();
+    let states = [1, 4].map(|threads| {
+        let mut simulation = jugglers(12, 1_000);
+        simulation.run(threads, SimTime(100_000), &monitor);
+        let mut out = StateWriter::default();
+        simulation.save(&mut out);
+        out.finish()
+    });
+    assert_eq!(states[0], states[1]);
+    let mut from = StateReader::open(&states[0]).expect("it was just written");
+    let error = jugglers(11, 1_000).restore(&mut from);
+    assert!(error.is_err_and(|error| error.to_string().contains("12 components")));
+}
+
+fn jugglers(count: usize, latency: u64) -> Simulation<Juggler> {
+    let components = (0..count)
+        .map(|i| Juggler {
+            rng: StreamRng::new(9, &format!("juggler{i}")),
+            ports: 2,
+            latency,
+            seen: Vec::new(),
+        })
+        .collect();
+    let wire = |to: usize, port: u16| Wire {
+        peer: ComponentId(to as u32),
+        peer_port: port,
+        min_latency: Picos(latency),
+    };
+    let wires =
+        (0..count).map(|i| vec![wire((i + 1) % count, 1), wire((i + count - 1) % count, 0)]);
+    Simulation::new(components, wires.collect())
+}
+
+type Seen = Vec<Vec<(u64, u64)>>;
+
+fn run(threads: usize, latency: u64, pauses: &[u64]) -> (Outcome, Seen) {
+    let mut simulation = jugglers(17, latency);
+    let monitor = Monitor::default();
+    let mut outcome = None;
+    for until in pauses {
+        outcome = Some(simulation.run(threads, SimTime(*until), &monitor));
+    }
+    let seen = simulation
+        .into_components()
+        .into_iter()
+        .map(|one| one.seen)
+        .collect();
+    (outcome.unwrap(), seen)
+}
+
+#[test]
+fn every_number_of_threads_gives_the_same_events() {
+    for latency in [1, 40, 700] {
+        let (expected, seen) = run(1, latency, &[60_000]);
+        assert!(expected.events > 1000);
+        assert_eq!(expected.stop, Stop::TimeLimit);
+        for threads in [2, 3, 5, 8] {
+            let (outcome, same) = run(threads, latency, &[60_000]);
+            assert_eq!(
+                (outcome.digest, outcome.events),
+                (expected.digest, expected.events)
+            );
+            assert_eq!(same, seen);
+            assert_eq!(outcome.partitions, threads);
+        }
+    }
+}
+
+#[test]
+fn a_run_in_pieces_is_the_run_in_one() {
+    let (expected, seen) = run(1, 40, &[60_000]);
+    let (outcome, same) = run(1, 40, &[1, 777, 30_000, 30_000, 60_000]);
+    assert_eq!((outcome.digest, same), (expected.digest, seen));
+    let (outcome, _) = run(3, 40, &[5_000, 60_000]);
+    assert_eq!(outcome.digest, expected.digest);
+}
+
+#[test]
+fn the_next_event_is_the_first_that_a_run_handles() {
+    let monitor = Monitor::default();
+    let mut simulation = jugglers(5, 1_000);
+    assert_eq!(simulation.next_event(), None, "nothing has begun");
+    let mut before = simulation.run(1, SimTime(0), &monitor).events;
+    for threads in [1, 2, 3, 1, 2] {
+        let next = simulation.next_event().expect("balls are in the air");
+        assert_eq!(simulation.run(threads, next, &monitor).events, before);
+        let behind = SimTime(next.0 + 1);
+        let after = simulation.run(threads, behind, &monitor).events;
+        assert!(after > before, "{after} events after {next:?}");
+        before = after;
+    }
+}
+
+#[test]
+fn an_interrupted_run_says_so_and_can_go_on() {
+    for threads in [1, 2] {
+        let mut simulation = jugglers(8, 40);
+        let monitor = Monitor::default();
+        monitor.interrupt();
+        let outcome = simulation.run(threads, SimTime::NEVER, &monitor);
+        assert_eq!(outcome.stop, Stop::Interrupted);
+        let outcome = simulation.run(threads, SimTime(10_000_000), &Monitor::default());
+        assert_eq!(outcome.stop, Stop::TimeLimit);
+    }
+}
+
+/// Notes when it is started and when it wakes, so long after.
+struct Alarm {
+    after: u64,
+    noted: Vec<u64>,
+}
+
+impl Component for Alarm {
+    type Payload = Ball;
+    fn start(&mut self, ctx: &mut Ctx<'_, Ball>) {
+        self.noted.push(ctx.now().0);
+        ctx.wake_at(SimTime(ctx.now().0 + self.after), 0);
+    }
+    fn receive(&mut self, _: &mut Ctx<'_, Ball>, _: u16, _: &Ball) {}
+    fn wake(&mut self, ctx: &mut Ctx<'_, Ball>, _: u32) {
+        self.noted.push(ctx.now().0);
+    }
+}
+
+#[test]
+fn all_start_again_at_the_time_that_was_reached() {
+    for threads in [1, 2] {
+        let alarms = [5, 70].map(|after| Alarm {
+            after,
+            noted: Vec::new(),
+        });
+        let wire = |peer: usize| Wire {
+            peer: ComponentId::from(peer),
+            peer_port: 0,
+            min_latency: Picos(1),
+        };
+        let wires = vec![vec![wire(1)], vec![wire(0)]];
+        let mut simulation = Simulation::new(alarms.into(), wires);
+        let monitor = Monitor::default();
+        let first = simulation.run(threads, SimTime::NEVER, &monitor);
+        assert_eq!((first.stop, first.end), (Stop::Exhausted, SimTime(70)));
+        simulation.start_again();
+        let second = simulation.run(threads, SimTime::NEVER, &monitor);
+        assert_eq!((second.end, second.partitions), (SimTime(140), threads));
+        let noted = simulation.into_components().into_iter();
+        let noted: Vec<Vec<u64>> = noted.map(|alarm| alarm.noted).collect();
+        assert_eq!(noted, [[0, 5, 70, 75], [0, 70, 70, 140]]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "faster than the wire")]
+fn nothing_outruns_its_wire() {
+    let mut simulation = jugglers(2, 100);
+    for juggler in &mut simulation.components {
+        juggler.latency = 50;
+    }
+    simulation.run(1, SimTime::NEVER, &Monitor::default());
+}
