@@ -1,0 +1,147 @@
+//! A swarm of small random systems whose hosts enumerate before anything else: what registers can
+//! express is programmed as the plan says, the rest is refused, and workloads measure what they
+//! measure without it. Few credits for CXL.io make accesses wait.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{Files, Plan, Problem};
+use cxlab_system::report::Report;
+use cxlab_system::scenario::Scenario;
+use cxlab_tests::swarm::{Draw, LinkRules, Swarm, assert_every_topology, link, shape};
+use cxlab_tests::try_run;
+
+/// The line that makes hosts enumerate.
+const ENUMERATION: &str = "enumeration = ";
+
+fn scenario(seed: u64) -> String {
+    let mut draw = Draw::new(seed, "enumeration");
+    let (hosts, devices) = (draw.between(1, 3), draw.between(1, 6));
+    let shape = shape(&mut draw, hosts, devices);
+    draw.line(format!("name = \"enumeration-{seed}\"\nseed = {seed}"));
+    let [software, register] = [(); 2].map(|()| draw.pick(&["0 ns", "1 ps", "100 ns"]).to_owned());
+    draw.line(format!(
+        "{ENUMERATION}{{ software_time = \"{software}\", register_time = \"{register}\" }}"
+    ));
+    let (granularity, ways) = (draw.pick(&["256 B", "4 KiB"]).to_owned(), draw.below(4));
+    match ways {
+        0 => draw.line(format!(
+            "address_map = {{ granularity = \"{granularity}\" }}"
+        )),
+        1 => draw.line("address_map = { ways = 2 }"),
+        _ => draw.line("address_map = { ways = 1 }"),
+    }
+    shape.write(&mut draw);
+    let rules = LinkRules {
+        half: shape.acyclic,
+        errors: false,
+        snoops: false,
+    };
+    link(&mut draw, "fabric.link", rules);
+    for host in 0..shape.hosts {
+        let (requests, ratio) = (draw.between(1, 40), draw.pick(&["1.0", "0.5"]).to_owned());
+        draw.line(format!(
+            "\n[[hosts]]\nname = \"h{host}\"\nrequests = {requests}\n\
+             workload = {{ kind = \"uniform\", read_ratio = {ratio} }}"
+        ));
+    }
+    for device in 0..shape.devices {
+        let capacity = draw.pick(&["256 MiB", "1 GiB"]).to_owned();
+        draw.line(format!(
+            "\n[[devices]]\nname = \"d{device}\"\ncapacity = \"{capacity}\""
+        ));
+    }
+    // Reads of registers keep behind writes on one path alone; few credits make them wait.
+    let mut text = draw.text.clone();
+    for routing in ["oblivious", "random", "adaptive"] {
+        text = text.replace(
+            &format!("routing = \"{routing}\""),
+            "routing = \"shortest\"",
+        );
+    }
+    let few = "credits = { io_posted = 1, io_non_posted = 1, io_completion = 2, ";
+    text.replace("credits = { ", few)
+}
+
+fn planned(text: &str) -> Result<Plan, Vec<Problem>> {
+    let document = Document::parse("swarm.toml", text).ok().unwrap();
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    Plan::new(scenario, Files::default())
+}
+
+/// What workloads measured.
+fn measured(mut report: Report) -> Report {
+    for host in &mut report.hosts {
+        host.enumeration = None;
+    }
+    report.digest.clear();
+    report.plan_hash.clear();
+    (report.enumeration_ns, report.warmup_ns, report.sim_time_ns) = (None, 0.0, 0.0);
+    (report.wall_seconds, report.events, report.events_per_second) = (0.0, 0, 0.0);
+    report.requests.per_wall_second = 0.0;
+    report
+}
+
+/// Whether the system could be planned; panics where a law does not hold.
+fn check(text: &str) -> bool {
+    let plan = match planned(text) {
+        Ok(plan) => plan,
+        Err(problems) => {
+            let paths = problems.iter().map(|problem| problem.path.as_str());
+            let ours = paths.clone().all(|path| path == "address_map");
+            let ways = paths.clone().all(|path| path == "address_map.ways");
+            assert!(ours || ways, "{problems:?}");
+            return false;
+        }
+    };
+    let run = |plan: &Plan, threads| match try_run(plan, threads) {
+        Ok(report) => report,
+        Err(error) => panic!("{error}"),
+    };
+    let [one, two] = [1, 2].map(|threads| run(&plan, threads));
+    assert_eq!((&one.digest, one.events), (&two.digest, two.events));
+    for (host, other) in one.hosts.iter().zip(&two.hosts) {
+        let found = host.enumeration.as_ref().unwrap();
+        assert!(found.devices > 0 && found.duration_ns > 0.0);
+        assert_eq!(host.enumeration, other.enumeration);
+    }
+    let lines = text.lines().filter(|line| !line.starts_with(ENUMERATION));
+    let text: Vec<&str> = lines.collect();
+    let without = run(&planned(&text.join("\n")).ok().unwrap(), 1);
+    assert!(without.hosts[0].enumeration.is_none());
+    let [with, without] = [measured(one), measured(without)];
+    // A half-duplex bus is left in one direction, and may have to turn around.
+    let turned = text.iter().any(|line| line.contains("\"half\""));
+    assert!(turned || with == without, "{with:?}\n{without:?}");
+    true
+}
+
+fn swarm(test: &str, seeds: std::ops::Range<u64>) {
+    let swarm = Swarm {
+        file: "enumeration_swarm",
+        scenario,
+    };
+    let (mut all, mut run, mut texts) = (0, 0, String::new());
+    let whole = swarm.run(test, seeds, |_, text| {
+        all += 1;
+        run += usize::from(check(text));
+        texts.push_str(text);
+    });
+    if whole {
+        assert!(2 * run > all, "{run} of {all} systems could be planned");
+        assert_every_topology(&texts);
+    }
+}
+
+#[test]
+fn hosts_of_random_systems_program_what_the_plan_says() {
+    swarm("hosts_of_random_systems_program_what_the_plan_says", 0..100);
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn hosts_of_many_random_systems_program_what_the_plan_says() {
+    swarm(
+        "hosts_of_many_random_systems_program_what_the_plan_says",
+        100..2000,
+    );
+}
