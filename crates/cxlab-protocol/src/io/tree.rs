@@ -8,195 +8,16 @@
 //! unsupported request (PCIe 5.0, section 2.3.2). Left out: several host bridges, functions and
 //! segments, and peer-to-peer.
 
-use std::fmt;
+mod function;
+mod request;
 
 use cxlab_engine::units::{Dpa, Hpa};
 
 use super::component::{ComponentRegisters, Decodes};
-use super::space::{
-    AccessError, BARS, COMPONENT_BYTES, FunctionSpec, PORT_DECODERS, Registers, Role, command,
-    offset,
-};
+use super::space::{AccessError, COMPONENT_BYTES, FunctionSpec, PORT_DECODERS, Role};
 
-/// Bus, device and function number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct Bdf {
-    /// 0 to 255.
-    pub bus: u8,
-    /// 0 to 31.
-    pub device: u8,
-    /// 0 to 7; only 0 exists here.
-    pub function: u8,
-}
-
-/// Where a request goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// A register in the configuration space of the device at the end of the link (type 0).
-    Device(Bdf, u16),
-    /// A register in a configuration space further below (type 1).
-    Bus(Bdf, u16),
-    /// A register in memory.
-    Memory(Hpa),
-}
-
-/// A read or a write of a register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Request {
-    /// Where it goes.
-    pub place: Place,
-    /// Bytes: 1, 2 or 4.
-    pub width: u32,
-    /// What it writes; `None`: it reads.
-    pub write: Option<u64>,
-}
-
-/// What a component does with a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// It serves it: what was read, or written.
-    Done(Result<u64, AccessError>),
-    /// It leaves by the port of that place, in this form.
-    Below(usize, Request),
-    /// Nobody has the register: an unsupported request.
-    Nobody,
-}
-
-impl Request {
-    fn at(self, place: Place) -> Request {
-        Request { place, ..self }
-    }
-
-    /// Does it to some registers.
-    fn serve(self, registers: &mut Registers, at: u64) -> Step {
-        Step::Done(match self.write {
-            Some(value) => registers.write(at, self.width, value).map(|()| value),
-            None => registers.read(at, self.width),
-        })
-    }
-
-    fn serve_component(self, registers: &mut ComponentRegisters, at: u64) -> Step {
-        Step::Done(match self.write {
-            Some(value) => registers.write(at, self.width, value).map(|()| value),
-            None => registers.read(at, self.width),
-        })
-    }
-}
-
-/// A function: its configuration space and what lies behind its first BAR.
-#[derive(Clone)]
-pub struct Function {
-    /// What it was made of.
-    pub spec: FunctionSpec,
-    /// Its configuration space.
-    pub config: Registers,
-    /// Its component registers. Of a root port they are the host bridge's business.
-    pub component: ComponentRegisters,
-    /// What lies behind them in the first BAR: the MSI-X table.
-    table: Registers,
-}
-
-impl fmt::Debug for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = f.debug_struct("Function");
-        text.field("spec", &self.spec).finish_non_exhaustive()
-    }
-}
-
-impl Function {
-    /// A function after reset.
-    pub fn new(spec: FunctionSpec) -> Function {
-        let decodes = match spec.role {
-            Role::Endpoint(device) if device.has_mem() => Decodes::Memory(spec.memory_bytes),
-            Role::Endpoint(_) => Decodes::Memory(0),
-            _ => Decodes::Ports,
-        };
-        let table_bytes = spec.bars[0].saturating_sub(COMPONENT_BYTES) as usize;
-        let mut table = Registers::new(table_bytes);
-        for vector in 0..usize::from(spec.vectors) {
-            let at = 16 * vector;
-            if at + 16 <= table_bytes {
-                // Address and data, then masked after reset.
-                table.set(at, 8, 0, !0b11);
-                table.set(at + 8, 8, 1 << 32, u64::from(u32::MAX) | 1 << 32);
-            }
-        }
-        Function {
-            spec,
-            config: spec.space(),
-            component: ComponentRegisters::new(decodes, spec.decoders),
-            table,
-        }
-    }
-
-    fn command(&self) -> u16 {
-        self.config.word(offset::COMMAND.into()) as u16
-    }
-
-    fn answers(&self) -> bool {
-        self.command() & command::MEMORY != 0
-    }
-
-    /// The BAR that an address lies in, and where in it.
-    fn bar_of(&self, hpa: Hpa) -> Option<(usize, u64)> {
-        (0..BARS).find_map(|bar| {
-            let size = self.spec.bars[bar];
-            let at = usize::from(offset::BAR0) + 8 * bar;
-            let base = self.config.word(at) & !0xf;
-            let base = u64::from(self.config.word(at + 4)) << 32 | u64::from(base);
-            let within = hpa.0.checked_sub(base)?;
-            (within < size).then_some((bar, within))
-        })
-    }
-
-    /// Serves a request to its configuration space.
-    fn serve_config(&mut self, request: Request, at: u16) -> Step {
-        request.serve(&mut self.config, at.into())
-    }
-
-    /// Serves a request to its memory; `None` when it does not answer to that address.
-    fn serve_memory(&mut self, request: Request, hpa: Hpa) -> Option<Step> {
-        let (bar, at) = self.bar_of(hpa).filter(|_| self.answers())?;
-        Some(match (bar, at.checked_sub(COMPONENT_BYTES)) {
-            (0, None) => request.serve_component(&mut self.component, at),
-            (0, Some(at)) => request.serve(&mut self.table, at),
-            _ => Step::Done(Ok(request.write.unwrap_or(0))),
-        })
-    }
-
-    /// What a device does with a request that its link brings.
-    pub fn serve(&mut self, request: Request) -> Step {
-        let step = match request.place {
-            Place::Device(to, at) if to.device == 0 && to.function == 0 => {
-                Some(self.serve_config(request, at))
-            }
-            Place::Device(..) | Place::Bus(..) => None,
-            Place::Memory(hpa) => self.serve_memory(request, hpa),
-        };
-        step.unwrap_or(Step::Nobody)
-    }
-
-    /// Secondary and subordinate bus number of a bridge.
-    fn buses(&self) -> (u8, u8) {
-        let [_, secondary, subordinate, _] = self.config.word(offset::BUSES.into()).to_le_bytes();
-        (secondary, subordinate)
-    }
-
-    /// Whether a bus lies below a bridge.
-    fn has_below(&self, bus: u8) -> bool {
-        let (secondary, subordinate) = self.buses();
-        (secondary..=subordinate).contains(&bus)
-    }
-
-    /// Whether a bridge's prefetchable window is open for an address.
-    fn passes(&self, hpa: Hpa) -> bool {
-        let window = self.config.word(offset::PREFETCH_WINDOW.into());
-        let high = |at: u16| u64::from(self.config.word(at.into())) << 32;
-        let base = u64::from(window & 0xfff0) << 16 | high(offset::PREFETCH_BASE_HIGH);
-        let limit = u64::from(window & 0xfff0_0000) | 0xf_ffff | high(offset::PREFETCH_LIMIT_HIGH);
-        self.answers() && (base..=limit).contains(&hpa.0)
-    }
-}
+pub use function::Function;
+pub use request::{Bdf, Place, Request, Step, all_ones};
 
 /// What hangs below a port.
 #[derive(Clone, Debug)]
@@ -487,11 +308,6 @@ impl HostBridge {
         }
         walk(&self.ports, self.component.port_of(hpa)?, hpa, 0)
     }
-}
-
-/// What a read gives that nobody answers.
-pub fn all_ones(width: u32) -> u64 {
-    u64::MAX >> (64 - 8 * width.clamp(1, 8))
 }
 
 /// What becomes of a request among what hangs below these ports.

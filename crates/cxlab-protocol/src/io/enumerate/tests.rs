@@ -307,6 +307,102 @@ fn the_log_has_every_access_and_its_phases_in_order() {
     );
 }
 
+/// Does an access on a hierarchy, with another value where it writes.
+fn perform(bridge: &mut HostBridge, access: &Access, value: u64) -> u64 {
+    let width = access.width.into();
+    match (access.target, access.write) {
+        (Target::Config(to, at), false) => bridge.config_read(to, at, width).unwrap(),
+        (Target::Config(to, at), true) => {
+            bridge.config_write(to, at, width, value).unwrap();
+            access.value
+        }
+        (Target::Memory(at), false) => bridge.mmio_read(at, width).unwrap(),
+        (Target::Memory(at), true) => {
+            bridge.mmio_write(at, width, value).unwrap();
+            access.value
+        }
+    }
+}
+
+/// Lets software go on access by access; `corrupt` says what is written in the end.
+fn step_by_step(
+    bridge: &mut HostBridge,
+    goal: &Goal,
+    mut corrupt: impl FnMut(usize, &Access) -> u64,
+) -> Result<EnumerationLog, EnumerateError> {
+    let mut software = Enumeration::new(bridge.component_base, goal.clone());
+    let mut answer = None;
+    for number in 0.. {
+        match software.next(answer) {
+            Next::Access(access) => {
+                let value = corrupt(number, &access);
+                answer = Some(Ok(perform(bridge, &access, value)));
+            }
+            Next::Done(result) => return result,
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn software_that_stops_at_each_access_does_the_same() {
+    let goal = goal(vec![region(16, 8, 256, &[0, 3])]);
+    let mut whole = nested();
+    let log = enumerate(&mut whole, &goal).unwrap();
+    let mut stepped = nested();
+    let found = step_by_step(&mut stepped, &goal, |_, access| access.value);
+    assert_eq!(found, Ok(log));
+    assert_eq!(goal.mismatch(0, &stepped, 4), Ok(None));
+}
+
+#[test]
+fn wrong_bits_in_decoders_are_refused_or_a_mismatch() {
+    let goal = goal(vec![region(16, 8, 256, &[0, 1, 2, 3])]);
+    let reset = bridge((0..4).map(|_| device(4)));
+    let log = enumerate(&mut reset.clone(), &goal).unwrap();
+    let host = reset.component_base.0;
+    let mut wrong = 0;
+    for (number, access) in log.accesses.iter().enumerate() {
+        let Target::Memory(at) = access.target else {
+            continue;
+        };
+        if access.phase != Phase::Decode || !access.write {
+            continue;
+        }
+        let of_port = (host..host + 0x1_0000).contains(&at.0);
+        let bits: &[u32] = match at.0 & 0xff {
+            // Enable.
+            0x04 => &[1],
+            // The base, low and high; a size that is too small. One component alone that takes
+            // more takes nothing that another does.
+            0x10 => &[28, 31],
+            0x14 => &[0],
+            0x18 => &[],
+            0x1c => &[1],
+            // Granularity, ways, commit.
+            0x20 => &[0, 4, 9],
+            // The first four targets of eight, or what is skipped.
+            0x24 if of_port => &[0, 9, 31],
+            0x24 => &[28],
+            0x28 if of_port => &[],
+            0x28 => &[0],
+            other => panic!("a write at {other:#x}"),
+        };
+        for bit in bits {
+            let mut bridge = reset.clone();
+            let flip = |at: usize, access: &Access| match at == number {
+                true => access.value ^ 1 << bit,
+                false => access.value,
+            };
+            let refused = step_by_step(&mut bridge, &goal, flip).is_err();
+            let mismatch = goal.mismatch(0, &bridge, 4).unwrap();
+            assert!(refused || mismatch.is_some(), "bit {bit} at {:#x}", at.0);
+            wrong += 1;
+        }
+    }
+    assert!(wrong > 40, "{wrong}");
+}
+
 /// What may hang below a port: nothing, a device of so many units of 256 MiB, or a switch.
 fn below() -> impl Strategy<Value = Below> {
     let kinds = [DeviceType::Type1, DeviceType::Type2, DeviceType::Type3];
