@@ -191,6 +191,10 @@ class Scenario:
         """Sets keys of ``[address_map]``."""
         return self._merge_table("address_map", values)
 
+    def enumeration(self, **values: Value) -> Scenario:
+        """Makes hosts enumerate first: software_time, register_time of ``[enumeration]``."""
+        return self._merge_table("enumeration", values)
+
     def execution(self, **values: Value) -> Scenario:
         """Sets keys of ``[execution]``."""
         return self._merge_table("execution", values)
