@@ -41,8 +41,8 @@ pub struct ThreadPhase {
     pub begin: Option<SimTime>,
     /// When the last completed.
     pub end: SimTime,
-    /// Time in which an operation that moves bytes was under way.
-    pub busy: Picos,
+    /// Time in which an operation that moves bytes was under way, up to when none was.
+    busy: Picos,
     /// From begin to completion of each operation that moves bytes.
     pub latency: LatencyProbe,
     /// How many of those are under way, and since when any is.
@@ -55,6 +55,14 @@ impl ThreadPhase {
     pub fn time(&self) -> Picos {
         let begin = self.begin.unwrap_or(self.end);
         Picos(self.end.0.saturating_sub(begin.0))
+    }
+
+    /// Time in which an operation that moves bytes was under way, up to the last completion.
+    pub fn busy(&self) -> Picos {
+        match self.open {
+            0 => self.busy,
+            _ => Picos(self.busy.0 + self.end.0.saturating_sub(self.since)),
+        }
     }
 }
 

@@ -225,6 +225,7 @@ impl ThreadPhaseReport {
         let used = lanes.phases().filter(|(_, stats)| stats.completed > 0);
         used.map(|(phase, stats)| {
             let time_ns = stats.time().0 as f64 / 1e3;
+            let busy_ps = stats.busy().0;
             let per_ns = |count: f64| if time_ns > 0.0 { count / time_ns } else { 0.0 };
             ThreadPhaseReport {
                 name: phase.name.clone(),
@@ -233,8 +234,8 @@ impl ThreadPhaseReport {
                 time_ns,
                 operations_per_second: 1e9 * per_ns(stats.operations as f64),
                 bytes: stats.bytes,
-                busy_ns: stats.busy.0 as f64 / 1e3,
-                bandwidth_gbps: stats.bytes as f64 * 1e3 / stats.busy.0.max(1) as f64,
+                busy_ns: busy_ps as f64 / 1e3,
+                bandwidth_gbps: stats.bytes as f64 * 1e3 / busy_ps.max(1) as f64,
                 latency_ns: latency(&stats.latency),
             }
         })
