@@ -19,6 +19,6 @@ pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{
     Cluster, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig, OsParams, PageChoice,
-    Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
+    Prepared, Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig};

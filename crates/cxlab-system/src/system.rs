@@ -13,8 +13,8 @@ use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Outcome, Simulation, St
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
-    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Processor, ProcessorConfig,
-    ProcessorError, Requester, RequesterConfig,
+    CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Prepared, Processor,
+    ProcessorConfig, ProcessorError, Requester, RequesterConfig,
 };
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_memory::Site;
@@ -542,8 +542,11 @@ impl Builder<'_> {
         let image = Image::new();
         let os = match self.plan.os_config(number, self.seed) {
             Some(os) => {
-                let prepared = Image::new();
-                kernel.prepare(&prepared);
+                let prepared = Prepared {
+                    image: Image::new(),
+                    touched: kernel.first_touches(),
+                };
+                kernel.prepare(&prepared.image);
                 Some((os, prepared))
             }
             None => {

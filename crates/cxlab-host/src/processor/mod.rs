@@ -52,7 +52,7 @@ use io::Io;
 use llc::Llc;
 use os::{Os, Translated};
 
-pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, VIRTUAL};
+pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, VIRTUAL};
 pub use params::{Cluster, DirectoryParams, Inclusion, LlcParams, ProcessorParams};
 pub use stats::ProcessorStats;
 
@@ -78,7 +78,7 @@ pub struct ProcessorConfig {
     pub devices: Vec<PortId>,
     /// The operating system, and memory as the workload has prepared it, at virtual addresses; none
     /// where addresses are physical.
-    pub os: Option<(OsConfig, Image)>,
+    pub os: Option<(OsConfig, Prepared)>,
     /// What it runs: threads, each with the core that it is bound to.
     pub threads: Vec<(u16, Thread)>,
     /// What it runs besides: programs, each on a core without threads.

@@ -1,14 +1,17 @@
 //! STREAM (McCalpin, version 5.10) with OpenMP's static schedule: every core has a part of each
 //! array, and all meet at a barrier between two loops.
 //!
-//! The arrays are in memory when the run begins, as after STREAM's own first loop. STREAM fills each
-//! with one value; here those of `a` differ, so that an element in the wrong place is found.
+//! The arrays are in memory when the run begins, as after STREAM's own first loop, in which all
+//! threads go through their parts of the three arrays together: it decides where their pages lie.
+//! STREAM fills each array with one value; here those of `a` differ, so that an element in the wrong
+//! place is found.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +34,8 @@ pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
     },
 };
 
+/// Bytes of a page.
+const PAGE: u64 = 4096;
 /// Bytes of an element, a double.
 const ELEMENT: u64 = 8;
 /// The factor of scale and triad.
@@ -162,6 +167,7 @@ impl Workload for StreamThreads {
                 params: self.clone(),
                 first,
                 cores: ctx.cores as u64,
+                seed: ctx.seed,
             }),
         }))
     }
@@ -184,6 +190,7 @@ struct Run {
     params: StreamThreads,
     first: u64,
     cores: u64,
+    seed: u64,
 }
 
 /// What `a`, `b` and `c` hold before the first loop.
@@ -206,6 +213,26 @@ impl Run {
     fn part(&self, core: u64) -> Range<u64> {
         let all = self.params.array.0 / self.params.access.0;
         all * core / self.cores..all * (core + 1) / self.cores
+    }
+
+    /// STREAM's first loop: each thread touches its parts of all arrays page by page, and threads come
+    /// to their next pages in an order drawn from the seed.
+    fn first_touches(&self) -> Vec<Hpa> {
+        let mut rng = StreamRng::new(self.seed, "stream-threads/first-touch");
+        let mut touches = Vec::new();
+        let pages = self.params.array.0.div_ceil(self.cores * PAGE);
+        for page in 0..pages {
+            let mut cores: Vec<u64> = (0..self.cores).collect();
+            while !cores.is_empty() {
+                let core = cores.swap_remove(rng.below(cores.len() as u64) as usize);
+                let part = self.part(core);
+                let at = part.start * self.params.access.0 + page * PAGE;
+                if at < part.end * self.params.access.0 {
+                    touches.extend((0..3).map(|array| Hpa(self.array(array) + at)));
+                }
+            }
+        }
+        touches
     }
 
     async fn work(&self, t: &Handle, core: u64) {
@@ -285,6 +312,10 @@ impl ThreadedKernel for Kernel {
             }
         }
         image.write(Hpa(run.array(3)), 8, 0);
+    }
+
+    fn first_touches(&self) -> Vec<Hpa> {
+        self.run.first_touches()
     }
 
     fn threads(&self, place: Place) -> Vec<Thread> {

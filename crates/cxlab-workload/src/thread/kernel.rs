@@ -1,6 +1,6 @@
 //! The seam between kernels written as threads and the coherent systems that run them.
 
-use cxlab_engine::units::Bytes;
+use cxlab_engine::units::{Bytes, Hpa};
 
 use super::runtime::Thread;
 use crate::image::Image;
@@ -99,6 +99,12 @@ pub trait ThreadedKernel: Send + Sync {
     /// Writes what is in memory before anything runs; called once, before the threads run.
     fn prepare(&self, image: &Image) {
         let _ = image;
+    }
+
+    /// Addresses of what it has prepared, in the order in which the program touched their pages first;
+    /// pages that are not named follow by address. An operating system hands out frames so.
+    fn first_touches(&self) -> Vec<Hpa> {
+        Vec::new()
     }
 
     /// The threads of one place; none where the kernel has no work for it.

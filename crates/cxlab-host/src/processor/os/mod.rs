@@ -91,6 +91,15 @@ impl OsConfig {
     }
 }
 
+/// What is in a process's memory when a run begins, at virtual addresses.
+pub struct Prepared {
+    /// The contents.
+    pub image: Image,
+    /// Addresses in the order in which their pages were touched first; other pages followed by
+    /// address.
+    pub touched: Vec<Hpa>,
+}
+
 /// What belongs to a core.
 struct Mmu {
     tlb: Tlb,
@@ -244,13 +253,15 @@ impl Os {
         })
     }
 
-    /// Brings in what the kernel has prepared, as the process on the home node would: the pages of
-    /// `prepared`, at virtual addresses, go to `image`, at physical ones.
+    /// Brings in what the kernel has prepared, as the process on the home node would: its pages, at
+    /// virtual addresses, go to `image`, at physical ones.
     ///
     /// # Errors
     /// No memory for it, or an address that was not promised.
-    pub(super) fn load(&mut self, prepared: &Image, image: &Image) -> Result<(), ParamError> {
-        for Hpa(page) in prepared.pages() {
+    pub(super) fn load(&mut self, prepared: &Prepared, image: &Image) -> Result<(), ParamError> {
+        let touched = prepared.touched.iter();
+        let touched = touched.map(|Hpa(at)| Hpa(at & !(PAGE_BYTES - 1)));
+        for Hpa(page) in touched.chain(prepared.image.pages()) {
             let at = VirtAddr(page);
             let touched = self
                 .space
@@ -265,7 +276,7 @@ impl Os {
                 Err(error) => return Err(ParamError::new("heap", error.to_string())),
             };
             let to = Hpa(mapping.frame.base.0 + at.offset_in(mapping.frame.size));
-            copy_page(prepared, Hpa(page), image, to);
+            copy_page(&prepared.image, Hpa(page), image, to);
         }
         Ok(())
     }
@@ -362,8 +373,11 @@ fn since(begun: u64, now: u64) -> Picos {
     Picos(now - begun)
 }
 
+/// Bytes of what images are made of.
+const PAGE_BYTES: u64 = 4096;
+
 fn copy_page(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
-    let mut bytes = [0; 4096];
+    let mut bytes = [0; PAGE_BYTES as usize];
     from_image.read_bytes(from, &mut bytes);
     if bytes.iter().any(|byte| *byte != 0) {
         to_image.write_bytes(to, &bytes);
