@@ -96,17 +96,12 @@ pub struct MemoryDevice {
     /// Requests accepted whose answers have not left.
     contexts: u32,
     limit: u32,
-    /// With so many contexts, less than `limit`, those are looked for whose answers have left.
-    tidy_at: u32,
     /// Requests in the receive buffers, in order of arrival.
     waiting: VecDeque<Request>,
     medium_wake: SimTime,
     done: Vec<Completion>,
     stats: DeviceStats,
 }
-
-/// So many answers are forgotten at once, roughly.
-const TOGETHER: u32 = 16;
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
@@ -129,7 +124,6 @@ impl MemoryDevice {
             free: Vec::new(),
             contexts: 0,
             limit,
-            tidy_at: 0,
             waiting: VecDeque::new(),
             medium_wake: SimTime::NEVER,
             done: Vec::with_capacity(16),
@@ -294,15 +288,9 @@ impl MemoryDevice {
     /// device wakes when the first of them has left.
     #[inline]
     fn has_context(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
-        self.contexts < self.tidy_at || self.tidy_contexts(ctx)
-    }
-
-    /// The same, after contexts have become free whose answers have left. Done for some answers at
-    /// once, but before the lists grow long.
-    #[inline(never)]
-    fn tidy_contexts(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
         let mut first = SimTime::NEVER;
         for port in &mut self.ports {
+            // Done each time, so that the list stays short and near.
             while let Some(leaves) = port.leaving.front().copied() {
                 if leaves > ctx.now() {
                     first = first.min(leaves);
@@ -312,7 +300,6 @@ impl MemoryDevice {
                 self.contexts -= 1;
             }
         }
-        self.tidy_at = (self.contexts + TOGETHER).min(self.limit.saturating_sub(1));
         if self.contexts < self.limit {
             return true;
         }

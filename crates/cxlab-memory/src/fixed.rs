@@ -84,7 +84,6 @@ impl Medium for FixedParams {
             in_order: self.bank_cycle.0 == 0
                 && self.write_latency.is_none_or(|write| write == self.latency),
             pending: VecDeque::new(),
-            forget_at: 0,
         })
     }
 
@@ -105,28 +104,20 @@ struct FixedMemory {
     in_order: bool,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
-    /// With so many of them, less than `capacity`, those are forgotten that were told of at once and
-    /// are done.
-    forget_at: usize,
 }
-
-/// So many completions are forgotten at once, roughly.
-const TOGETHER: usize = 16;
 
 impl FixedMemory {
     /// Requests that were told of at once leave the queue when they are done.
-    #[inline(never)]
     fn forget(&mut self, now: SimTime) {
         while self.pending.front().is_some_and(|first| first.at <= now) {
             self.pending.pop_front();
         }
-        self.forget_at = (self.pending.len() + TOGETHER).min(self.capacity.saturating_sub(1));
     }
 }
 
 impl MemoryBackend for FixedMemory {
     fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
-        if self.in_order && self.pending.len() >= self.forget_at {
+        if self.in_order {
             self.forget(now);
         }
         self.pending.len() < self.capacity
