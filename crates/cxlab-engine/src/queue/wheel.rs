@@ -37,6 +37,9 @@ pub struct WheelQueue<T> {
     free: u32,
     /// Width of a slot as a power of two of picoseconds.
     shift: u32,
+    /// Whether two events of one slot are told apart in their list. In larger systems they become
+    /// the active slot, where they can be fetched ahead.
+    pairs: bool,
     /// Slots in use less one; their number is a power of two.
     mask: usize,
     /// By slot of the wheel: the first event of its list.
@@ -86,6 +89,7 @@ impl<T> WheelQueue<T> {
             entries: Vec::new(),
             free: NIL,
             shift,
+            pairs: shift == 6,
             mask: (1 << (19 - shift)) - 1,
             heads: empty_heads(),
             occupied: Box::new([0; SLOTS / 64]),
@@ -166,8 +170,8 @@ impl<T: Copy + Default> WheelQueue<T> {
         NEVER
     }
 
-    /// Removes the first event if it lies before `end` and there are at most two in its slot: most
-    /// slots of a small system hold one event or two, which need no sorting.
+    /// Removes the first event if it lies before `end` and is alone in its slot, in a small system
+    /// also if there are two: most slots of a small system hold one event or two, which need no sorting.
     #[inline(always)]
     fn pop_near(&mut self, end: u64) -> Option<Popped> {
         if self.next >= self.overflow_slot {
@@ -180,7 +184,7 @@ impl<T: Copy + Default> WheelQueue<T> {
         let mut rest = entry.next;
         if rest != NIL {
             let other = &self.entries[rest as usize];
-            if other.next != NIL {
+            if other.next != NIL || !self.pairs {
                 return None;
             }
             if other.key < key {
