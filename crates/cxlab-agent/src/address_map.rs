@@ -61,9 +61,24 @@ impl AddressMap {
         &self.windows
     }
 
-    /// The edge port of the device that owns `hpa`, and the address there; `None` outside.
+    /// The edge port of the device that owns `hpa`; `None` outside.
     #[inline(always)]
+    pub fn owner(&self, hpa: Hpa) -> Option<PortId> {
+        let window = self.window(hpa)?;
+        let (target, _) = window.set.decode(hpa)?;
+        Some(window.targets[target as usize])
+    }
+
+    /// The edge port of the device that owns `hpa`, and the address there; `None` outside.
     pub fn locate(&self, hpa: Hpa) -> Option<(PortId, Dpa)> {
+        let window = self.window(hpa)?;
+        let (target, dpa) = window.set.decode(hpa)?;
+        let first = window.first[target as usize];
+        Some((window.targets[target as usize], Dpa(first.0 + dpa.0)))
+    }
+
+    #[inline(always)]
+    fn window(&self, hpa: Hpa) -> Option<&Window> {
         if hpa.0 >= self.span {
             return None;
         }
@@ -74,9 +89,6 @@ impl AddressMap {
                 None => self.windows.partition_point(|window| window.base <= hpa) - 1,
             },
         };
-        let window = &self.windows[at];
-        let (target, dpa) = window.set.decode(hpa)?;
-        let first = window.first[target as usize];
-        Some((window.targets[target as usize], Dpa(first.0 + dpa.0)))
+        self.windows.get(at)
     }
 }

@@ -280,8 +280,8 @@ impl Requester {
     /// A request takes a slot and waits for the link, or goes at once.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, kind: SlotKind) {
         let now = ctx.now();
-        let device = match self.map.locate(hpa) {
-            Some((device, _)) => device,
+        let device = match self.map.owner(hpa) {
+            Some(device) => device,
             None => panic!("{hpa:?} lies outside the memory that the plan gave the workload"),
         };
         let slot = Slot {

@@ -71,6 +71,9 @@ impl DeviceDecoder {
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct DecoderTable {
+    /// The only decoder, of every host: kept here because it is what most devices have, and near
+    /// because it is asked with every request.
+    only: Option<DeviceDecoder>,
     /// Decoders, those of a host together.
     decoders: Vec<DeviceDecoder>,
     /// By host: the first and the end of its decoders. Empty: every host has all.
@@ -81,6 +84,10 @@ impl DecoderTable {
     /// Decoders that are the same for every host; none: nobody reaches the device.
     pub fn common(decoders: Vec<DeviceDecoder>) -> Self {
         DecoderTable {
+            only: match decoders[..] {
+                [only] => Some(only),
+                _ => None,
+            },
             decoders,
             of_host: Vec::new(),
         }
@@ -123,6 +130,9 @@ impl DecoderTable {
     /// it.
     #[inline]
     pub fn decode(&self, host: PortId, hpa: Hpa) -> Option<Dpa> {
+        if let Some(only) = &self.only {
+            return only.decode(hpa);
+        }
         self.of(host).iter().find_map(|one| one.decode(hpa))
     }
 

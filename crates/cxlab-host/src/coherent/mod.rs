@@ -410,7 +410,7 @@ impl CachingRequester {
         }
         let evicted = self.make_room(line)?;
         let hpa = Hpa(line.0 * 64);
-        let Some((device, _)) = self.map.locate(hpa) else {
+        let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the workload")
         };
         let slot = self.cache.insert(

@@ -726,7 +726,7 @@ impl Core {
             local.send(ctx, MEMORY, tag, line.0, write, self.lookup_ps);
             return tag;
         }
-        let Some((device, _)) = self.map.locate(hpa) else {
+        let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the program");
         };
         self.roots.send(

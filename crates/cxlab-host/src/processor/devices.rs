@@ -163,12 +163,10 @@ impl Processor {
         stages.media += txn.media_ps;
         stages.coherence += ctx.now().0 - txn.arrived - txn.media_ps;
         stages.device += self.params.root_port_time.0 as u32;
-        let owner = self.map.locate(Hpa(txn.line.0 * LINE_BYTES));
+        let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {
             // Of the device's own memory: in order with the reads of it that follow.
-            Reply::Go(_) if owner.is_some_and(|(device, _)| device == txn.source) => {
-                Opcode::MemRdFwd
-            }
+            Reply::Go(_) if owner == Some(txn.source) => Opcode::MemRdFwd,
             reply => reply.opcode(),
         };
         let granted = reply.granted();

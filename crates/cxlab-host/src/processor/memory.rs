@@ -28,8 +28,8 @@ impl Processor {
 
     /// Whether a line lies in the memory of a Type 2 device, which keeps its bias.
     pub(super) fn is_device_biased(&self, line: LineAddr) -> bool {
-        let owner = self.map.locate(Hpa(line.0 * LINE_BYTES));
-        owner.is_some_and(|(device, _)| self.devices.contains(&device))
+        let owner = self.map.owner(Hpa(line.0 * LINE_BYTES));
+        owner.is_some_and(|device| self.devices.contains(&device))
     }
 
     /// Tells the device that owns a line that the host takes it.
@@ -84,7 +84,7 @@ impl Processor {
             txn.device = LOCAL;
             return;
         }
-        let Some((device, _)) = self.map.locate(hpa) else {
+        let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the threads");
         };
         self.roots.send(
