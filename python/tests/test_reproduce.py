@@ -8,7 +8,16 @@ import pandas as pd
 import pytest
 
 import cxlab
-from cxlab.reproduce import PAPERS, Claim, Figure, Settings, cohet, cxl_ssd_sim, reproduce
+from cxlab.reproduce import (
+    PAPERS,
+    Claim,
+    Figure,
+    Settings,
+    cohet,
+    cxl_clustersim,
+    cxl_ssd_sim,
+    reproduce,
+)
 from cxlab.reproduce.cxl_ssd_sim import common as ssd
 from cxlab.reproduce.cxl_ssd_sim import fig3, fig4, fig5, viper
 from cxlab.reproduce.esf import FIGURES, common, fig10, fig12, fig14, fig15, fig20, section4
@@ -47,7 +56,12 @@ def test_the_scenario_of_traces_runs_with_any_trace(tmp_path):
     assert result.report["requests"]["completed"] == 16
 
 
-PACKAGES = {"cohet": cohet.FIGURES, "esf": FIGURES, "cxl-ssd-sim": cxl_ssd_sim.FIGURES}
+PACKAGES = {
+    "cohet": cohet.FIGURES,
+    "cxl-clustersim": cxl_clustersim.FIGURES,
+    "esf": FIGURES,
+    "cxl-ssd-sim": cxl_ssd_sim.FIGURES,
+}
 SHIPPED = [(paper, figure) for paper, figures in PACKAGES.items() for figure in figures]
 
 

@@ -143,9 +143,16 @@ def _cxl_ssd_sim() -> Sequence[Figure]:
     return FIGURES
 
 
+def _cxl_clustersim() -> Sequence[Figure]:
+    from cxlab.reproduce.cxl_clustersim import FIGURES
+
+    return FIGURES
+
+
 #: Papers, by the name users type.
 PAPERS: dict[str, Callable[[], Sequence[Figure]]] = {
     "cohet": _cohet,
+    "cxl-clustersim": _cxl_clustersim,
     "cxl-ssd-sim": _cxl_ssd_sim,
     "esf": _esf,
 }

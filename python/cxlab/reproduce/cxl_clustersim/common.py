@@ -1,0 +1,64 @@
+"""What the figures share: the cluster, where STREAM's pages lie, and bandwidth at the memories."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from cxlab._scenario import Scenario
+from cxlab._types import Value
+from cxlab.reproduce import Settings
+
+DATA = Path(__file__).parent / "data"
+
+LOOPS = ("copy", "scale", "add", "triad")
+LOCAL, INTERLEAVE, REMOTE = "local", "interleave", "remote"
+#: What numactl is told: node 0 is the host's own memory, node 1 the blade.
+PLACEMENTS: dict[str, Value] = {
+    LOCAL: {"kind": "bind", "nodes": [0]},
+    INTERLEAVE: {"kind": "interleave", "nodes": [0, 1]},
+    REMOTE: {"kind": "bind", "nodes": [1]},
+}
+#: One way between a node and its link without added latency, ns: the scenario's.
+ROOT_PORT = 10.0
+GIB = 2.0**30
+LINE = 64
+
+
+def scenario(
+    nodes: int, placement: str, loop: str, changes: Mapping[str, Value] | None = None
+) -> Scenario:
+    """Nodes that run one of STREAM's loops over and over."""
+    values: dict[str, Value] = {
+        "hosts[0].count": nodes,
+        "hosts[0].os.placement": PLACEMENTS[placement],
+        "hosts[0].workload.loops": [loop],
+        **(changes or {}),
+    }
+    return Scenario.from_file(DATA / "cluster.toml").update(values)
+
+
+def collect(
+    settings: Settings, figure: str, cases: Sequence[tuple[Mapping[str, Value], Scenario]]
+) -> pd.DataFrame:
+    """Runs cases: lines read and written at the memories in the window, in GiB/s."""
+    results = settings.run(figure, [scenario for _, scenario in cases])
+    rows = []
+    for (columns, _), result in zip(cases, results, strict=True):
+        report = result.report
+        seconds = report["window_ns"] * 1e-9
+        own = [host["processor"] for host in report["hosts"]]
+        local = sum(one["node0.dram.reads"] + one["node0.dram.writes"] for one in own)
+        remote = sum(device["reads"] + device["writes"] for device in report["devices"])
+        near = [link for link in report["links"] if link["direction"].startswith("node")]
+        near += [link for link in report["links"] if link["direction"].startswith("sw0->node")]
+        rows.append(
+            {
+                **columns,
+                "local_gibps_per_node": local * LINE / seconds / GIB / len(own),
+                "remote_gibps": remote * LINE / seconds / GIB,
+                "node_links_gibps": sum(link["payload_bytes"] for link in near) / seconds / GIB,
+                "latency_ns": report["latency_ns"]["mean"],
+            }
+        )
+    return pd.DataFrame(rows)
