@@ -112,7 +112,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::BiConflictAck, "BI-ConflictAck", Yes, ""),
     tee(Channel::S2mNdr, 5, "CmpTEE"),
     row(Opcode::MemData, "MemData", Partly, "DevLoad, poison and returned metadata are left out."),
-    row(Opcode::MemDataNxm, "MemData-NXM", No, "The address map of a scenario has no holes."),
+    row(Opcode::MemDataNxm, "MemData-NXM", Partly, "HDM-H: capacity that an event has taken away, or not yet added."),
     tee(Channel::S2mDrs, 2, "MemDataTEE"),
     row(Opcode::BiSnpCur, "BISnpCur", Partly, "Tables alone: no host reads without caching."),
     row(Opcode::BiSnpData, "BISnpData", Yes, ""),

@@ -74,9 +74,9 @@ pub struct DecoderTable {
     /// The only decoder, of every host: kept here because it is what most devices have, and near
     /// because it is asked with every request.
     only: Option<DeviceDecoder>,
-    /// Decoders, those of a host together.
+    /// Decoders, those of a host together, and of these the enabled ones first.
     decoders: Vec<DeviceDecoder>,
-    /// By host: the first and the end of its decoders. Empty: every host has all.
+    /// By host: the first of its decoders and the end of those enabled. Empty: every host has all.
     of_host: Vec<(u32, u32)>,
 }
 
@@ -109,12 +109,12 @@ impl DecoderTable {
         self.decoders.is_empty()
     }
 
-    /// All decoders, those of a host together.
+    /// All decoders, disabled ones too, those of a host together.
     pub fn decoders(&self) -> &[DeviceDecoder] {
         &self.decoders
     }
 
-    /// The decoders of a host.
+    /// The enabled decoders of a host.
     #[inline]
     pub fn of(&self, host: PortId) -> &[DeviceDecoder] {
         if self.of_host.is_empty() {
@@ -140,6 +140,35 @@ impl DecoderTable {
     /// leads there.
     pub fn encode(&self, host: PortId, dpa: Dpa) -> Option<Hpa> {
         self.of(host).iter().find_map(|one| one.encode(dpa))
+    }
+
+    /// Disables a decoder of a host's, or enables it again. What is disabled costs nothing: it lies
+    /// behind those that are looked through. Returns whether anything changed; nothing does in a
+    /// table that is the same for every host.
+    pub fn set_enabled(&mut self, host: PortId, decoder: &DeviceDecoder, enabled: bool) -> bool {
+        let number = usize::from(host.0);
+        let next = self.of_host.get(number + 1).map(|(first, _)| *first);
+        let limit = next.map_or(self.decoders.len(), |first| first as usize);
+        let Some((first, end)) = self.of_host.get_mut(number) else {
+            return false;
+        };
+        let own = &mut self.decoders[*first as usize..limit];
+        let used = (*end - *first) as usize;
+        let Some(place) = own.iter().position(|one| one == decoder) else {
+            return false;
+        };
+        match (place < used, enabled) {
+            (true, false) => {
+                own.swap(place, used - 1);
+                *end -= 1;
+            }
+            (false, true) => {
+                own.swap(place, used);
+                *end += 1;
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Whether a stretch of the device is one stretch of addresses for every host that knows its
@@ -189,6 +218,33 @@ mod tests {
             Some(Dpa(4 * UNIT))
         );
         assert_eq!(table.encode(PortId(2), Dpa(5)), None, "the first host's");
+    }
+
+    #[test]
+    fn a_disabled_decoder_has_no_address_until_it_is_enabled_again() {
+        let own = [0, 1, 2].map(|at| decoder(at * UNIT, UNIT, 1, 0, at * UNIT));
+        let mut table = DecoderTable::by_host(vec![own.to_vec(), own.to_vec()]);
+        let (host, other) = (PortId(0), PortId(1));
+        let sees = |table: &DecoderTable, host| {
+            [0, 1, 2].map(|at| table.decode(host, Hpa(at * UNIT + 5)) == Some(Dpa(at * UNIT + 5)))
+        };
+        assert!(table.set_enabled(host, &own[0], false));
+        assert!(!table.set_enabled(host, &own[0], false), "as it was");
+        assert_eq!(sees(&table, host), [false, true, true]);
+        assert_eq!(table.encode(host, Dpa(5)), None);
+        assert!(table.set_enabled(host, &own[2], false));
+        assert_eq!(sees(&table, host), [false, true, false]);
+        assert!(table.set_enabled(host, &own[0], true));
+        assert_eq!(sees(&table, host), [true, true, false]);
+        assert_eq!(sees(&table, other), [true; 3], "another's are its own");
+        assert!(
+            !table.set_enabled(PortId(2), &own[0], false),
+            "no such host"
+        );
+        assert_eq!(table.decoders().len(), 6, "none is gone");
+        let mut common = DecoderTable::common(own.to_vec());
+        assert!(!common.set_enabled(host, &own[0], false));
+        assert_eq!(sees(&common, host), [true; 3]);
     }
 
     #[test]

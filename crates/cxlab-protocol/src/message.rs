@@ -142,7 +142,7 @@ pub struct Message {
     /// What it says besides, in CXL.cache.
     pub cache: CacheMeta,
     /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
-    /// a block. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
+    /// a block; [`Message::DENIED`] in the answer to a request that a device has denied. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
     /// [`Message::REGISTER`] for what has to do with registers of enumeration. 1 in every
     /// other message.
     pub lines: u8,
@@ -160,6 +160,11 @@ impl Message {
     /// In `lines`: a request to a register that enumeration knows, or its completion
     /// ([`crate::io::packet`]).
     pub const REGISTER: u8 = 2;
+
+    /// In `lines` of a response: the device had no decoder for the request's address. A read knows by
+    /// its `MemDataNxm`; a write gets a plain `Cmp`, and this is for the books of the simulation
+    /// alone.
+    pub const DENIED: u8 = 0;
 
     /// Bytes of a packet of CXL.io besides its payload: a header of four double words, the framing
     /// token with the sequence number (4 B) and the link CRC (4 B) of PCIe 5.0, section 4.2.2.

@@ -46,10 +46,11 @@ fn in_a_table(opcode: Opcode) -> bool {
         || Answer::from_opcode(opcode).is_some()
         || Snoop::from_cache_opcode(opcode).is_some()
         || Reply::from_opcode(opcode, GoState::Shared).is_some()
-        // Those about no line, and data that have no message of their own in the tables.
+        // Those about no line, data that have no message of their own in the tables, and what is
+        // answered before any table is asked.
         || matches!(
             opcode,
-            Opcode::CacheFlushed | Opcode::D2hData | Opcode::MemRdFwd
+            Opcode::CacheFlushed | Opcode::D2hData | Opcode::MemRdFwd | Opcode::MemDataNxm
         )
 }
 
