@@ -2,6 +2,7 @@
 //! victim policies. Addresses and time; no messages.
 
 pub mod backend;
+mod deferred;
 pub mod dram;
 mod finished;
 pub mod fixed;
@@ -20,6 +21,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Bytes;
 
 pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+pub use deferred::Deferred;
 pub use nested::NestedMedium;
 pub use tag_array::{Block, Filled, Geometry, GeometryError, Room, Slot, TagArray};
 pub use victim::VictimPolicy;

@@ -42,13 +42,35 @@ impl Nested {
     #[inline]
     pub(crate) fn offer(&mut self, now: u64, request: MemoryRequest) -> bool {
         let now = SimTime(now);
-        if !self.backend.can_accept(now, request.write) {
+        if !self.can_accept(now, request.write) {
             return false;
         }
+        self.enqueue(now, request);
+        true
+    }
+
+    /// As of the medium.
+    #[inline]
+    pub(crate) fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
+        self.backend.can_accept(now, write)
+    }
+
+    /// Gives the medium a request that it has room for.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, now: SimTime, request: MemoryRequest) {
         if let Some(at) = self.backend.enqueue(now, request) {
             self.known.push(at.0, request.id);
         }
-        true
+    }
+
+    /// As of the medium.
+    pub(crate) fn soonest(&self, at: SimTime) -> SimTime {
+        self.backend.soonest(at)
+    }
+
+    /// As of the medium.
+    pub(crate) fn granule(&self) -> u32 {
+        self.backend.granule()
     }
 
     #[inline]

@@ -1,0 +1,114 @@
+//! A medium whose completions all come when it is time.
+//!
+//! Some media know at once when a request will be done, and an owner that hears it may act ahead.
+//! An owner that answers some requests without the medium must not: what it answers now would stand
+//! behind what it has promised for later.
+
+use cxlab_engine::units::SimTime;
+
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::nested::Nested;
+
+/// A medium that says nothing ahead of time; its times are those of the one inside.
+pub struct Deferred(Nested);
+
+impl Deferred {
+    /// Around a medium.
+    pub fn new(backend: Box<dyn MemoryBackend>) -> Self {
+        Deferred(Nested::new(backend))
+    }
+}
+
+impl MemoryBackend for Deferred {
+    fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
+        self.0.can_accept(now, write)
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        self.0.enqueue(now, request);
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        self.0.next_event().map(SimTime)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        self.0.advance(now.0, done);
+    }
+
+    fn soonest(&self, at: SimTime) -> SimTime {
+        self.0.soonest(at)
+    }
+
+    fn granule(&self) -> u32 {
+        self.0.granule()
+    }
+
+    fn begin_measurement(&mut self, now: SimTime) {
+        self.0.begin_measurement(now);
+    }
+
+    fn statistics(&self, now: SimTime, out: &mut Vec<Statistic>) {
+        self.0.statistics(now, "", out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CATALOG;
+    use crate::{Medium, Site};
+    use cxlab_engine::rng::StreamRng;
+    use cxlab_engine::units::{Bytes, Dpa};
+
+    /// When requests to these lines are done that are offered every 3 ns, or as soon as there is
+    /// room.
+    fn times(mut backend: Box<dyn MemoryBackend>) -> Vec<(u32, u64)> {
+        let mut done = Vec::new();
+        let mut known = Vec::new();
+        let (mut now, mut id) = (0, 0);
+        while id < 200 {
+            let time = SimTime(now);
+            backend.advance(time, &mut done);
+            if backend.can_accept(time, id % 3 == 0) {
+                let request = MemoryRequest {
+                    id,
+                    dpa: Dpa(u64::from(id * id % 97) * 64),
+                    lines: 1,
+                    write: id % 3 == 0,
+                };
+                known.extend(backend.enqueue(time, request).map(|at| (id, at.0)));
+                id += 1;
+            }
+            now += 3_000;
+        }
+        while let Some(at) = backend.next_event() {
+            backend.advance(at, &mut done);
+        }
+        known.extend(done.iter().map(|one| (one.id, one.at.0)));
+        known.sort_unstable();
+        known
+    }
+
+    #[test]
+    fn a_deferred_medium_is_done_when_the_medium_is() {
+        let fixed = CATALOG.iter().find(|entry| entry.name == "fixed").unwrap();
+        for params in [
+            serde_json::json!({}),
+            serde_json::json!({ "bandwidth": "10 GB/s", "queue": 5 }),
+            serde_json::json!({ "write_latency": "900 ns", "banks": 2, "bank_cycle": "45 ns" }),
+        ] {
+            let medium: Box<dyn Medium> = (fixed.build)(&params).unwrap();
+            let backend = || {
+                medium.backend(Site {
+                    capacity: Bytes(1 << 28),
+                    rng: StreamRng::new(1, "medium"),
+                })
+            };
+            let plain = times(backend());
+            assert_eq!(plain.len(), 200);
+            assert_eq!(times(Box::new(Deferred::new(backend()))), plain, "{params}");
+        }
+    }
+}
