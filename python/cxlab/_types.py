@@ -28,6 +28,13 @@ class Latency(TypedDict):
     max: float
 
 
+class Denied(TypedDict):
+    """Requests to memory that a host did not have."""
+
+    reads: int
+    writes: int
+
+
 class Requests(TypedDict):
     """Requests in the window."""
 
@@ -37,6 +44,8 @@ class Requests(TypedDict):
     writes: int
     cache_hits: int
     writebacks: int
+    #: Those that devices denied, where what hosts have of them changes.
+    denied: NotRequired[Denied]
     in_flight: int
     per_wall_second: float
 
@@ -136,6 +145,8 @@ class HostReport(TypedDict):
     reads: int
     writes: int
     cache_hits: int
+    #: Those that devices denied, where what hosts have of them changes.
+    denied: NotRequired[Denied]
     bandwidth_gbps: Bandwidth
     latency_ns: Latency
     in_flight: float
@@ -170,6 +181,8 @@ class DeviceReport(TypedDict):
     name: str
     reads: int
     writes: int
+    #: What it denied beside those, where what hosts have of it changes.
+    denied: NotRequired[Denied]
     bandwidth_gbps: Bandwidth
     #: What its DCOH and snoop filter did, where it keeps its memory coherent.
     coherence: NotRequired[dict[str, float]]
@@ -197,6 +210,9 @@ class TimeSeries(TypedDict):
     bin_ns: float
     reads: list[int]
     writes: list[int]
+    #: Those of them that devices denied; none where there were none.
+    denied_reads: NotRequired[list[int]]
+    denied_writes: NotRequired[list[int]]
     latency_ns: list[float]
 
 

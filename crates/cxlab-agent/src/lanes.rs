@@ -611,6 +611,7 @@ impl Lanes {
             completed_ps: now.0,
             hops: op.last.hops,
             stages,
+            denied: false,
         };
         self.ledger.complete(ctx, row, hit);
     }

@@ -80,6 +80,8 @@ pub struct RequestRow {
     pub hops: u16,
     /// Where the time went.
     pub stages: Stages,
+    /// Whether the device denied it: no decoder of the host's had its address.
+    pub denied: bool,
 }
 
 /// What a requester measured. Counts named *ever* run from the start; all others from the
@@ -90,6 +92,8 @@ pub struct RequesterStats {
     pub issued_ever: u64,
     /// Requests completed, ever.
     pub completed_ever: u64,
+    /// Requests that a device denied, ever.
+    pub denied_ever: u64,
     /// Requests issued.
     pub issued: u64,
     /// Reads completed.
@@ -98,6 +102,10 @@ pub struct RequesterStats {
     pub writes: u64,
     /// Requests that the private cache answered, among those completed.
     pub cache_hits: u64,
+    /// Reads that a device denied, among those completed.
+    pub denied_reads: u64,
+    /// Writes that a device denied, among those completed.
+    pub denied_writes: u64,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
     /// Latency of completed reads.
@@ -124,6 +132,7 @@ impl RequesterStats {
         let mut fresh = RequesterStats {
             issued_ever: self.issued_ever,
             completed_ever: self.completed_ever,
+            denied_ever: self.denied_ever,
             in_flight: self.in_flight,
             ..RequesterStats::default()
         };
@@ -146,12 +155,15 @@ impl RequesterStats {
         self.completed_ever += 1;
         if row.write {
             self.writes += 1;
+            self.denied_writes += u64::from(row.denied);
             self.write_latency.record(latency);
         } else {
             self.reads += 1;
+            self.denied_reads += u64::from(row.denied);
             self.read_latency.record(latency);
         }
         self.cache_hits += u64::from(hit);
+        self.denied_ever += u64::from(row.denied);
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
             *sum += u128::from(stage);
         }

@@ -2,6 +2,7 @@
 //! keeps coherent by back-invalidation (HDM-DB), and accelerators: Type 1 and Type 2.
 
 mod accelerator;
+mod capacity;
 mod coherent_device;
 mod memory_device;
 
@@ -9,6 +10,7 @@ pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
     HmcParams, LinePrefetchChoice, OwnMemoryConfig,
 };
+pub use capacity::{CapacityChange, CapacityEvent};
 pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,
 };

@@ -8,6 +8,10 @@
 //! is bounded, so a blocked response path holds requests back all the way to their requesters.
 //! Where the medium knows at once when it will be done, the response takes its place on the wire
 //! at once too, and the request costs the device one event.
+//!
+//! A request whose address no decoder of its host has is denied: a read is answered `MemData-NXM`,
+//! a write is dropped and answered `Cmp` (CXL 3.1, section 3.3, *recollection*), as soon as a
+//! context is free, and the medium does not hear of it.
 
 use std::collections::VecDeque;
 
@@ -18,6 +22,8 @@ use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::{Channel, DecoderTable, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::capacity::{CapacityChange, Timeline};
 
 /// What a user says of a device's controller.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -48,6 +54,12 @@ pub struct DeviceStats {
     pub reads: u64,
     /// Lines written.
     pub writes: u64,
+    /// Reads denied.
+    pub denied_reads: u64,
+    /// Writes denied.
+    pub denied_writes: u64,
+    /// Requests denied, ever.
+    pub denied_ever: u64,
     /// Requests accepted from the link, ever.
     pub accepted: u64,
     /// Responses sent, ever.
@@ -81,6 +93,9 @@ pub struct DeviceConfig {
     pub backend: Box<dyn MemoryBackend>,
     /// Where each host's addresses lie in this device.
     pub decoders: DecoderTable,
+    /// How that changes, in order of time. A medium that answers ahead of time is not for a device
+    /// with changes ([`cxlab_memory::Deferred`]).
+    pub changes: Vec<CapacityChange>,
 }
 
 /// The Type 3 device component.
@@ -89,6 +104,7 @@ pub struct MemoryDevice {
     ports: Vec<Port>,
     backend: Box<dyn MemoryBackend>,
     decoders: DecoderTable,
+    timeline: Timeline,
     /// Requests in a medium that tells later when they are done, by their number there.
     requests: Vec<Request>,
     /// Numbers that are free.
@@ -105,10 +121,13 @@ pub struct MemoryDevice {
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
+/// Token of the wake-up for a change of capacity.
+const CAPACITY: u32 = u32::MAX - 1;
 
 impl MemoryDevice {
     /// Builds the component.
-    pub fn new(config: DeviceConfig) -> Self {
+    pub fn new(mut config: DeviceConfig) -> Self {
+        let timeline = Timeline::new(config.changes, &mut config.decoders);
         let limit = config.params.contexts;
         let ports = config.ports.into_iter().map(|link| Port {
             link,
@@ -120,6 +139,7 @@ impl MemoryDevice {
             ports: ports.collect(),
             backend: config.backend,
             decoders: config.decoders,
+            timeline,
             requests: Vec::new(),
             free: Vec::new(),
             contexts: 0,
@@ -159,9 +179,32 @@ impl MemoryDevice {
         self.backend.begin_measurement(now);
         self.stats.reads = 0;
         self.stats.writes = 0;
+        self.stats.denied_reads = 0;
+        self.stats.denied_writes = 0;
         for port in &mut self.ports {
             port.link.transmitter.reset_stats(now);
         }
+    }
+
+    /// The run begins.
+    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.timeline.begin(ctx.now());
+        self.await_change(ctx);
+    }
+
+    fn await_change(&self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Some(next) = self.timeline.next() {
+            ctx.wake_at(next, CAPACITY);
+        }
+    }
+
+    /// Makes the changes of capacity that are due.
+    #[cold]
+    fn change_capacity(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.timeline.apply(ctx.now(), &mut self.decoders);
+        self.await_change(ctx);
+        // A request that waits for the medium may need it no more.
+        self.admit_waiting(ctx);
     }
 
     /// A parcel arrives from a link.
@@ -191,6 +234,9 @@ impl MemoryDevice {
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token != MEDIUM {
+            if token == CAPACITY {
+                return self.change_capacity(ctx);
+            }
             self.pump(ctx, token as u16, true);
             return;
         }
@@ -232,19 +278,20 @@ impl MemoryDevice {
     ) -> bool {
         let now = ctx.now();
         let write = message.channel() == Channel::M2sRwd;
-        if !self.has_context(ctx) || !self.backend.can_accept(now, write) {
+        if !self.has_context(ctx) {
+            return false;
+        }
+        let waited = (now - since).0;
+        let Some(dpa) = self.decoders.decode(message.source, message.hpa) else {
+            self.deny(ctx, message, port, waited);
+            return true;
+        };
+        if !self.backend.can_accept(now, write) {
             return false;
         }
         self.ports[port as usize]
             .link
             .release(ctx, Buffer::of(message.channel(), message.vc));
-        let Some(dpa) = self.decoders.decode(message.source, message.hpa) else {
-            panic!(
-                "{:?} was routed to a device that does not own it",
-                message.hpa
-            )
-        };
-        let waited = (now - since).0;
         if write {
             self.stats.writes += 1;
         } else {
@@ -267,6 +314,31 @@ impl MemoryDevice {
             None => self.remember(id, message, port, waited, now),
         }
         true
+    }
+
+    /// Answers a request that no decoder of its host's has, and that has waited for so long, in
+    /// picoseconds.
+    #[cold]
+    #[inline(never)]
+    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message, port: u16, waited: u64) {
+        let link = &mut self.ports[port as usize].link;
+        link.release(ctx, Buffer::of(message.channel(), message.vc));
+        self.stats.denied_ever += 1;
+        let opcode = if message.channel() == Channel::M2sRwd {
+            self.stats.denied_writes += 1;
+            Opcode::Cmp
+        } else {
+            self.stats.denied_reads += 1;
+            Opcode::MemDataNxm
+        };
+        self.contexts += 1;
+        let change = |answer: &mut Message| {
+            answer.opcode = opcode;
+            answer.lines = Message::DENIED;
+            answer.stages.queue += waited;
+        };
+        let now = ctx.now();
+        self.respond(ctx, message, port, opcode.channel(), now, change);
     }
 
     /// Keeps a request until the medium is done with it.
@@ -340,15 +412,32 @@ impl MemoryDevice {
         } else {
             Opcode::MemData
         };
+        let change = |answer: &mut Message| {
+            answer.opcode = opcode;
+            answer.stages.queue += waited;
+            answer.stages.media += media;
+        };
+        self.respond(ctx, request, port, opcode.channel(), ready, change);
+    }
+
+    /// Sends the response that `change` makes of a request, in this class.
+    #[inline(always)]
+    fn respond(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        request: &Message,
+        port: u16,
+        channel: Channel,
+        ready: SimTime,
+        change: impl Fn(&mut Message),
+    ) {
         let controller = self.controller;
-        let change = |message: &mut Message| {
-            message.opcode = opcode;
+        let turn = |message: &mut Message| {
             std::mem::swap(&mut message.source, &mut message.destination);
             message.vc = 0;
             message.hops = 0;
             message.stages.device += controller;
-            message.stages.queue += waited;
-            message.stages.media += media;
+            change(message);
         };
         let now = ctx.now();
         let token = u32::from(port);
@@ -359,9 +448,9 @@ impl MemoryDevice {
             &mut port.link,
             token,
             request,
-            opcode.channel(),
+            channel,
             ready,
-            change,
+            turn,
             |leaves| sent(request, leaves),
         );
     }

@@ -166,6 +166,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         seen: vec![],
     };
     let device = MemoryDevice::new(DeviceConfig {
+        changes: Vec::new(),
         params: DeviceParams {
             process_time: Picos(0),
             contexts,

@@ -66,6 +66,17 @@ enum SlotKind {
     Writeback,
 }
 
+/// What a request ended with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// A hit in the private cache.
+    Cache,
+    /// Data, or the completion of a write.
+    Device,
+    /// Nothing: the device had no decoder for it.
+    Denied,
+}
+
 /// Wake-up tokens: ports use their number, issuing `ISSUE`, cache hits `HIT` plus their slot.
 const HIT: u32 = 1 << 24;
 
@@ -274,7 +285,7 @@ impl Requester {
         let slot = self.free_slot(ctx.now(), tag);
         let mut stages: Stages = [0; STAGE_NAMES.len()];
         stages[CACHE] = self.cache_ps;
-        self.log(ctx, slot, stages, 0, u16::MAX, true);
+        self.log(ctx, slot, stages, 0, u16::MAX, Answer::Cache);
     }
 
     /// A request takes a slot and waits for the link, or goes at once.
@@ -331,7 +342,11 @@ impl Requester {
             "latency stages sum to the latency"
         );
         let device = message.source.0 - self.first_device;
-        self.log(ctx, slot, stages, message.hops + 1, device, false);
+        let answer = match message.lines == Message::DENIED {
+            true => Answer::Denied,
+            false => Answer::Device,
+        };
+        self.log(ctx, slot, stages, message.hops + 1, device, answer);
     }
 
     #[inline(always)]
@@ -342,7 +357,7 @@ impl Requester {
         stages: Stages,
         hops: u16,
         device: u16,
-        hit: bool,
+        answer: Answer,
     ) {
         let row = RequestRow {
             requester: 0,
@@ -354,7 +369,8 @@ impl Requester {
             completed_ps: ctx.now().0,
             hops,
             stages,
+            denied: answer == Answer::Denied,
         };
-        self.ledger.complete(ctx, row, hit);
+        self.ledger.complete(ctx, row, answer == Answer::Cache);
     }
 }

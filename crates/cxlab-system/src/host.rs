@@ -10,7 +10,7 @@ use cxlab_host::{
 };
 use cxlab_link::{LinkPort, Parcel};
 
-use crate::series::Series;
+use crate::series::{Bin, Series};
 
 /// What issues.
 #[allow(clippy::large_enum_variant)]
@@ -183,6 +183,13 @@ impl Host {
     fn observe(&mut self, now: SimTime) {
         let stats = of_agent!(&self.agent, agent => agent.stats());
         let latency = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
-        self.series.tell(now, stats.reads, stats.writes, latency);
+        let total = Bin {
+            reads: stats.reads,
+            writes: stats.writes,
+            denied_reads: stats.denied_reads,
+            denied_writes: stats.denied_writes,
+            latency_ps: latency,
+        };
+        self.series.tell(now, total);
     }
 }

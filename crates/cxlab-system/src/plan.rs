@@ -9,6 +9,7 @@ mod cores;
 mod describe;
 mod endpoints;
 pub(crate) mod enumeration;
+mod events;
 mod fleet;
 mod limits;
 mod links;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_agent::Access;
+use cxlab_device::CapacityChange;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_fabric::graph::FabricGraph;
@@ -99,6 +101,8 @@ pub struct PlannedDevice {
     pub group: DeviceKind,
     /// Where each host's addresses lie in it; empty when no host reaches it.
     pub decoders: DecoderTable,
+    /// How that changes while the workloads run, in order of time.
+    pub changes: Vec<CapacityChange>,
 }
 
 impl PlannedDevice {
@@ -199,6 +203,7 @@ impl Plan {
         links::check(&scenario, &mut problems);
         address::check(&scenario, &mut problems);
         regions::check(&scenario, &endpoints, &mut problems);
+        events::check(&scenario, &endpoints, &mut problems);
         limits::check(&scenario, &mut problems);
         let media = build_choices(
             &mut problems,
@@ -299,7 +304,8 @@ impl Plan {
         let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
         let maps = address::lay_out(&scenario, &endpoints, &reach)?;
         let hosts = endpoints.hosts(maps.host_maps);
-        let devices = endpoints.devices(maps.decoders);
+        let timelines = events::timelines(&scenario, &endpoints, &maps.extents);
+        let devices = endpoints.devices(maps.decoders, timelines);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
@@ -476,6 +482,12 @@ impl Plan {
             }
             WorkloadError::Trace(error) => Problem::new(format!("{path}.path"), error.to_string()),
         }
+    }
+
+    /// Whether what hosts have changes while the workloads run, or is not all there from the
+    /// beginning.
+    pub fn has_events(&self) -> bool {
+        events::has_any(&self.scenario)
     }
 
     /// The name of the routing.

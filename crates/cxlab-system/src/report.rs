@@ -54,7 +54,8 @@ pub struct Report {
     pub events_per_second: f64,
     /// Requests in the window.
     pub requests: Requests,
-    /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second).
+    /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that
+    /// were denied.
     pub bandwidth_gbps: Bandwidth,
     /// Latency of the requests completed in the window.
     pub latency_ns: Latency,
@@ -96,10 +97,36 @@ pub struct Requests {
     pub cache_hits: u64,
     /// Dirty lines written back, not counted as requests.
     pub writebacks: u64,
+    /// Denied, among those completed, where what hosts have of devices changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
     /// In flight at the end.
     pub in_flight: u64,
     /// Completed since the start of the run, warm-up included, per real second.
     pub per_wall_second: f64,
+}
+
+/// Requests whose address no decoder of the device had for their host.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+pub struct Denied {
+    /// Reads, answered `MemData-NXM`, without data.
+    pub reads: u64,
+    /// Writes, dropped.
+    pub writes: u64,
+}
+
+impl Denied {
+    fn of(stats: &RequesterStats) -> Denied {
+        Denied {
+            reads: stats.denied_reads,
+            writes: stats.denied_writes,
+        }
+    }
+
+    /// Both.
+    pub fn total(&self) -> u64 {
+        self.reads + self.writes
+    }
 }
 
 /// Rates of 64-byte lines, GB/s.
@@ -170,7 +197,10 @@ pub struct HostReport {
     pub writes: u64,
     /// Requests that its private cache answered.
     pub cache_hits: u64,
-    /// Rates.
+    /// Denied by devices, among those completed, where what hosts have of devices changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
+    /// Rates, without those denied.
     pub bandwidth_gbps: Bandwidth,
     /// Latency.
     pub latency_ns: Latency,
@@ -372,6 +402,9 @@ pub struct DeviceReport {
     pub reads: u64,
     /// Lines written.
     pub writes: u64,
+    /// Requests that it denied, beside those, where what hosts have of it changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Denied>,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
     /// What its DCOH did, where it keeps its memory coherent.
@@ -483,6 +516,11 @@ impl Context<'_> {
         }
     }
 
+    /// What was denied, where anything can be.
+    fn denied(&self, denied: Denied) -> Option<Denied> {
+        self.plan.has_events().then_some(denied)
+    }
+
     fn bandwidth(&self, reads: u64, writes: u64) -> Bandwidth {
         Bandwidth {
             total: self.rate(reads + writes),
@@ -496,6 +534,7 @@ impl Context<'_> {
 #[derive(Default)]
 struct Totals {
     requests: Requests,
+    denied: Denied,
     completed_ever: u64,
     latency: LatencyProbe,
     read_latency: LatencyProbe,
@@ -513,6 +552,8 @@ impl Totals {
         self.requests.cache_hits += stats.cache_hits;
         self.requests.writebacks += stats.writebacks;
         self.requests.in_flight += in_flight;
+        self.denied.reads += stats.denied_reads;
+        self.denied.writes += stats.denied_writes;
         self.completed_ever += stats.completed_ever;
         self.latency.merge(&stats.read_latency);
         self.latency.merge(&stats.write_latency);
@@ -581,6 +622,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             name: context.plan.devices[number].name.clone(),
             reads: stats.reads,
             writes: stats.writes,
+            denied: context.denied(Denied {
+                reads: stats.denied_reads,
+                writes: stats.denied_writes,
+            }),
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             coherence: coherence.map(DeviceCoherence::from),
             medium: values(medium),
@@ -589,6 +634,8 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let devices = devices.collect();
     let links = links(system, context);
     let wall_seconds = seconds(context.wall);
+    let denied = totals.denied;
+    totals.requests.denied = context.denied(denied);
     totals.requests.per_wall_second = totals.completed_ever as f64 / wall_seconds;
     let count = totals.latency.count().max(1) as f64;
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
@@ -607,7 +654,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         wall_seconds,
         events: context.outcome.events,
         events_per_second: context.outcome.events as f64 / wall_seconds,
-        bandwidth_gbps: context.bandwidth(totals.requests.reads, totals.requests.writes),
+        bandwidth_gbps: context.bandwidth(
+            totals.requests.reads - denied.reads,
+            totals.requests.writes - denied.writes,
+        ),
         latency_ns: latency(&totals.latency),
         read_latency_ns: latency(&totals.read_latency),
         stages_ns: stages
@@ -631,6 +681,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
 /// What a host or an accelerator measured.
 fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -> HostReport {
     let stats = host.stats();
+    let denied = Denied::of(stats);
     HostReport {
         name: name.to_owned(),
         issued: stats.issued,
@@ -638,7 +689,8 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
         reads: stats.reads,
         writes: stats.writes,
         cache_hits: stats.cache_hits,
-        bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+        denied: context.denied(denied),
+        bandwidth_gbps: context.bandwidth(stats.reads - denied.reads, stats.writes - denied.writes),
         latency_ns: latency(&stats.latency()),
         in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
         enumeration: None,

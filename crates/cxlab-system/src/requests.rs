@@ -42,6 +42,7 @@ const COLUMNS: &[(&str, Column)] = &[
     ("issued_ps", Column::Int64(|row| row.issued_ps as i64)),
     ("completed_ps", Column::Int64(|row| row.completed_ps as i64)),
     ("hops", Column::Int32(|row| i32::from(row.hops))),
+    ("denied", Column::Bool(|row| row.denied)),
 ];
 
 /// All columns in order.

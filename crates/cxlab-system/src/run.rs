@@ -321,13 +321,32 @@ fn check_drained(system: &System) -> Result<(), RunError> {
         }
     }
     if held.is_empty() {
-        return Ok(());
+        return check_denied(system);
     }
     held.truncate(8);
     Err(RunError::Law(format!(
         "requests never completed: {}",
         held.join(", ")
     )))
+}
+
+/// What devices denied, hosts were denied.
+fn check_denied(system: &System) -> Result<(), RunError> {
+    let nodes = system.simulation.components().iter();
+    let (mut by_devices, mut of_hosts) = (0, 0);
+    for node in nodes {
+        match node {
+            Node::Device(device) => by_devices += device.stats().denied_ever,
+            Node::Host(host) => of_hosts += host.stats().denied_ever,
+            _ => {}
+        }
+    }
+    match by_devices == of_hosts {
+        true => Ok(()),
+        false => Err(RunError::Law(format!(
+            "devices denied {by_devices} requests, hosts were denied {of_hosts}"
+        ))),
+    }
 }
 
 /// When their threads have all ended, kernels check what they have computed.

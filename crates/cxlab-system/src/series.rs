@@ -15,15 +15,22 @@ const FIRST_WIDTH_PS: u64 = 1_000;
 /// What was completed in one bin.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Bin {
-    reads: u64,
-    writes: u64,
-    latency_ps: u128,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    /// Reads among those that a device denied.
+    pub(crate) denied_reads: u64,
+    /// Writes among those that a device denied.
+    pub(crate) denied_writes: u64,
+    /// Latency of all.
+    pub(crate) latency_ps: u128,
 }
 
 impl Bin {
     fn add(&mut self, other: Bin) {
         self.reads += other.reads;
         self.writes += other.writes;
+        self.denied_reads += other.denied_reads;
+        self.denied_writes += other.denied_writes;
         self.latency_ps += other.latency_ps;
     }
 }
@@ -54,25 +61,23 @@ impl Series {
         }
     }
 
-    /// The totals at `now`, which never goes back: reads, writes, and the latency of all of them.
+    /// The totals at `now`, which never goes back.
     #[inline]
-    pub(crate) fn tell(&mut self, now: SimTime, reads: u64, writes: u64, latency_ps: u128) {
-        if reads + writes == self.told.reads + self.told.writes {
+    pub(crate) fn tell(&mut self, now: SimTime, total: Bin) {
+        let told = self.told;
+        if total.reads + total.writes == told.reads + told.writes {
             return;
         }
         if now.0 >= self.edge {
             self.reach(now.0);
         }
-        let total = Bin {
-            reads,
-            writes,
-            latency_ps,
-        };
         if let Some(bin) = self.bins.last_mut() {
             bin.add(Bin {
-                reads: reads - self.told.reads,
-                writes: writes - self.told.writes,
-                latency_ps: latency_ps - self.told.latency_ps,
+                reads: total.reads - told.reads,
+                writes: total.writes - told.writes,
+                denied_reads: total.denied_reads - told.denied_reads,
+                denied_writes: total.denied_writes - told.denied_writes,
+                latency_ps: total.latency_ps - told.latency_ps,
             });
         }
         self.told = total;
@@ -120,6 +125,15 @@ impl Series {
         self.bins.resize(count, Bin::default());
     }
 
+    /// A column of the bins; empty where all of it is zero.
+    fn column_if_any(&self, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
+        let column: Vec<u64> = self.bins.iter().map(of).collect();
+        match column.iter().any(|count| *count > 0) {
+            true => column,
+            false => Vec::new(),
+        }
+    }
+
     /// Adds another host's series that begins at the same time.
     fn merge(&mut self, other: &Series) {
         let mut other = other.clone();
@@ -148,6 +162,12 @@ pub struct TimeSeries {
     pub reads: Vec<u64>,
     /// Writes completed in each bin.
     pub writes: Vec<u64>,
+    /// Reads among them that a device denied; empty where none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied_reads: Vec<u64>,
+    /// Writes among them that a device denied; empty where none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied_writes: Vec<u64>,
     /// Mean latency of both; zero where none completed.
     pub latency_ns: Vec<f64>,
 }
@@ -164,6 +184,8 @@ pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Series>, end: SimTime) -
         bin_ns: sum.width as f64 / 1e3,
         reads: sum.bins.iter().map(|bin| bin.reads).collect(),
         writes: sum.bins.iter().map(|bin| bin.writes).collect(),
+        denied_reads: sum.column_if_any(|bin| bin.denied_reads),
+        denied_writes: sum.column_if_any(|bin| bin.denied_writes),
         latency_ns: sum
             .bins
             .iter()
@@ -186,12 +208,12 @@ mod tests {
         let mut series = Series::new(SimTime(7_000));
         for (at, nano) in nanos.into_iter().enumerate() {
             let count = at as u64 + 1;
-            series.tell(
-                SimTime(7_000 + nano * 1_000),
-                count,
-                0,
-                u128::from(count) * 5_000,
-            );
+            let total = Bin {
+                reads: count,
+                latency_ps: u128::from(count) * 5_000,
+                ..Bin::default()
+            };
+            series.tell(SimTime(7_000 + nano * 1_000), total);
         }
         series
     }

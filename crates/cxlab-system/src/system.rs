@@ -17,7 +17,7 @@ use cxlab_host::{
     ProcessorConfig, ProcessorError, Requester, RequesterConfig,
 };
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
-use cxlab_memory::Site;
+use cxlab_memory::{Deferred, Site};
 use cxlab_protocol::PortId;
 use cxlab_workload::thread::{Place, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
@@ -88,7 +88,8 @@ impl Component for Node {
         match self {
             Node::Host(host) => host.start(ctx),
             Node::Enumerating(wrapped) => wrapped.start(ctx),
-            Node::Device(_) | Node::Coherent(_) | Node::Switch(_) | Node::Bus(_) => {}
+            Node::Device(device) => device.start(ctx),
+            Node::Coherent(_) | Node::Switch(_) | Node::Bus(_) => {}
         }
     }
 
@@ -755,10 +756,15 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
         });
         if !group.is_hdm_db() {
+            let backend = match device.changes.is_empty() {
+                true => backend,
+                false => Box::new(Deferred::new(backend)),
+            };
             return Node::Device(MemoryDevice::new(DeviceConfig {
                 params,
                 ports,
                 backend,
+                changes: device.changes.clone(),
                 decoders: device.decoders.clone(),
             }));
         }

@@ -1,7 +1,7 @@
 //! A report as tables to read.
 
 use crate::plan::Plan;
-use crate::report::{Latency, Report};
+use crate::report::{Denied, Latency, Report};
 use serde_json::{Map, Value};
 
 /// Rows of cells, the first row being the head; the first column is left-aligned.
@@ -225,6 +225,33 @@ fn translation(report: &Report) -> String {
     text
 }
 
+/// Who was denied what, by host and by device.
+fn denials(report: &Report) -> String {
+    let hosts = report.hosts.iter().map(|one| (&one.name, one.denied));
+    let devices = report.devices.iter().map(|one| (&one.name, one.denied));
+    let mut text = String::new();
+    for (head, all) in [
+        ("denied to", hosts.collect::<Vec<_>>()),
+        ("denied by", devices.collect()),
+    ] {
+        let some = |(name, denied): &(&String, Option<Denied>)| {
+            let denied = denied.filter(|denied| denied.total() > 0)?;
+            let counts = [count(denied.reads), count(denied.writes)];
+            Some(std::iter::once((*name).clone()).chain(counts).collect())
+        };
+        let found: Vec<Vec<String>> = all.iter().filter_map(some).collect();
+        if found.is_empty() {
+            continue;
+        }
+        let components = found.len();
+        let mut rows = vec![cells([head, "reads", "writes"])];
+        rows.extend(found.into_iter().take(SHOWN));
+        rows.extend(more(components));
+        text.push_str(&(table(&rows) + "\n"));
+    }
+    text
+}
+
 /// What hosts did before their workloads began: the one that was last.
 fn enumeration(report: &Report) -> String {
     let all = report.hosts.iter();
@@ -269,6 +296,14 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
             count(report.requests.writebacks)
         ));
     }
+    if let Some(denied) = &report.requests.denied {
+        text.push_str(&format!(
+            "  {} of them denied ({} reads without data, {} writes dropped)\n",
+            count(denied.total()),
+            count(denied.reads),
+            count(denied.writes)
+        ));
+    }
     let bandwidth = &report.bandwidth_gbps;
     text.push_str(&format!(
         "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n\n",
@@ -277,6 +312,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push_str(&programs(report));
     text.push_str(&threads(report));
     text.push_str(&translation(report));
+    text.push_str(&denials(report));
     let mut rows = vec![cells([
         "latency, ns",
         "mean",

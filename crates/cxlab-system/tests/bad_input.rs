@@ -950,6 +950,144 @@ const SCENARIOS: &[Scenario] = &[
         "sharing",
         &["regions[0].sharing", "one host each"],
     ),
+    // Events.
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "region = \"own\"",
+        &["events[0].region", "without regions", "[[regions]]"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"onw\"\nhost = \"host0\"\n",
+        )],
+        "region = \"onw\"",
+        &["events[0].region", "`onw`", "did you mean `own`?"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"hots0\"\n",
+        )],
+        "host = \"hots0\"",
+        &["events[0].host", "`hots0`", "did you mean `host0`?"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host\"\n",
+        )],
+        "host = \"host\"",
+        &["events[0].host", "`host`", "host0, host1"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nhosts = [\"host0\"]\n[[regions]]\nname = \"rest\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"add\"\nregion = \"own\"\nhost = \"host1\"\n",
+        )],
+        "host = \"host1\"",
+        &[
+            "events[0].host",
+            "`host1`",
+            "a host of region `own`; allowed: host0",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"remove\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "kind = \"remove\"",
+        &["events[0].kind", "remove", "release"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"add\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "kind = \"add\"",
+        &[
+            "events[0].kind",
+            "`host0` has already",
+            "initially_added = false",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n[[events]]\nat = \"3 us\"\nkind  = \"release\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "kind  = \"release\"",
+        &["events[1].kind", "`host0` does not have", "3 us"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n[[events]]\nat = \"1 us\"\nkind = \"add\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "at = \"1 us\"",
+        &["events[1].at", "found 1 us", "behind an event at 2 us"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 h\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "at = \"2 h\"",
+        &["events[0].at", "2 h"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"7200 s\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n",
+        )],
+        "at = \"7200 s\"",
+        &["events[0].at", "at most 3600 s"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nsharing = \"moving\"\n[[events]]\nat = \"2 us\"\nkind = \"add\"\nregion = \"own\"\nhost = \"host1\"\n",
+        )],
+        "kind = \"add\"",
+        &[
+            "events[0].kind",
+            "to `host1` while `host0` has it",
+            "one host at a time",
+        ],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n",
+            ),
+            (
+                "outstanding = 16",
+                "outstanding = 16\ncache = { size = \"64 KiB\" }",
+            ),
+        ],
+        "cache = {",
+        &[
+            "hosts[0].issue.cache",
+            "region `own`",
+            "requesters without caches",
+        ],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\ninitially_added = false",
+            ),
+            ("[hosts.issue]\noutstanding = 16", "core = {}"),
+        ],
+        "core =",
+        &["hosts[0].core", "region `own`", "requesters without caches"],
+    ),
     one(
         &[(
             "count = 2\ncapacity",

@@ -561,6 +561,7 @@ impl CachingRequester {
             completed_ps: now.0,
             hops,
             stages,
+            denied: false,
         };
         self.ledger.complete(ctx, row, device == u16::MAX);
     }

@@ -805,6 +805,7 @@ impl Core {
             completed_ps: now.0,
             hops,
             stages,
+            denied: false,
         };
         self.ledger.complete(ctx, row, false);
     }

@@ -57,6 +57,17 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
              another have no closed form)",
         ));
     }
+    if plan.has_events() {
+        let path = match plan.scenario.events.is_empty() {
+            true => "regions",
+            false => "events[0]",
+        };
+        problems.push(Problem::new(
+            path,
+            "found capacity that comes or goes; allowed in analytic mode: regions that all their \
+             hosts have from the beginning, and no [[events]] (it has no time)",
+        ));
+    }
     if problems.is_empty() {
         Ok(())
     } else {

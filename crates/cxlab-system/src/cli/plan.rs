@@ -101,6 +101,11 @@ fn summary(plan: &Plan) -> String {
         let whose = match region.sharing {
             Sharing::Exclusive => "for each of",
             Sharing::Shared => "shared by",
+            Sharing::Moving => "one at a time of",
+        };
+        let first = match region.initially_added {
+            true => "",
+            false => ", not from the beginning",
         };
         let list = |names: &[String]| match names {
             [] => "all".to_owned(),
@@ -109,11 +114,17 @@ fn summary(plan: &Plan) -> String {
         row(
             &format!("region {}", region.name),
             format!(
-                "{} {whose} {}, on {}",
+                "{} {whose} {}, on {}{first}",
                 region.capacity,
                 list(&region.hosts),
                 list(&region.devices)
             ),
+        );
+    }
+    for event in &scenario.events {
+        row(
+            &format!("at {}", event.at),
+            format!("{} {}, {}", event.kind.name(), event.region, event.host),
         );
     }
     if let Some(path) = plan.longest_path() {

@@ -9,7 +9,7 @@ use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 
 use super::endpoints::Named;
-use super::{Problem, regions};
+use super::{Problem, events, regions};
 use crate::scenario::Scenario;
 
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
@@ -21,6 +21,16 @@ pub(super) struct Maps {
     pub(super) host_maps: Vec<Arc<AddressMap>>,
     /// By device.
     pub(super) decoders: Vec<DecoderTable>,
+    /// The decoders that lead to regions.
+    pub(super) extents: Vec<RegionDecoder>,
+}
+
+/// A device's decoder for a host's memory of a region.
+pub(super) struct RegionDecoder {
+    pub(super) region: usize,
+    pub(super) host: usize,
+    pub(super) device: usize,
+    pub(super) decoder: DeviceDecoder,
 }
 
 /// Checks what does not depend on the fabric.
@@ -75,6 +85,7 @@ pub(super) fn lay_out(
     let mut known: BTreeMap<Vec<Extent>, Arc<AddressMap>> = BTreeMap::new();
     let mut lists = vec![vec![Vec::new(); reach.len()]; named.names.devices.len()];
     let mut host_maps = Vec::with_capacity(reach.len());
+    let mut region_decoders = Vec::new();
     for (host, reached) in reach.iter().enumerate() {
         let name = &named.names.requesters[host];
         let visible = |device: &usize| {
@@ -85,22 +96,27 @@ pub(super) fn lay_out(
                 }
         };
         let devices: Vec<usize> = reached.iter().copied().filter(visible).collect();
-        let mut extents = match &regions {
-            Some(regions) => regions[host].clone(),
-            None => Vec::new(),
-        };
+        let granted = regions.as_ref().map_or(&[][..], |regions| &regions[host]);
+        let mut extents: Vec<Extent> = granted.iter().map(|one| one.extent.clone()).collect();
         extents.extend(whole_devices(scenario, named, &devices)?);
         if reached.is_empty() || extents.is_empty() && !has_own_memory(scenario, named, host) {
             return Err(vec![nothing_to_see(scenario, named, host)]);
         }
         let windows = windows(scenario, named, &extents)?;
-        for (window, extent) in windows.iter().zip(&extents) {
+        for (at, (window, extent)) in windows.iter().zip(&extents).enumerate() {
             for (target, (device, first)) in (0..).zip(&extent.shares) {
-                lists[*device][host].push(DeviceDecoder {
+                let decoder = DeviceDecoder {
                     set: window.set,
                     target,
                     first: *first,
-                });
+                };
+                lists[*device][host].push(decoder);
+                region_decoders.extend(granted.get(at).map(|one| RegionDecoder {
+                    region: one.region,
+                    host,
+                    device: *device,
+                    decoder,
+                }));
             }
         }
         let map = known
@@ -110,11 +126,15 @@ pub(super) fn lay_out(
     }
     let decoders = lists
         .into_iter()
-        .map(|list| table(list, regions.is_some()))
+        .map(|list| match events::has_any(scenario) {
+            true => DecoderTable::by_host(list),
+            false => table(list, regions.is_some()),
+        })
         .collect();
     Ok(Maps {
         host_maps,
         decoders,
+        extents: region_decoders,
     })
 }
 

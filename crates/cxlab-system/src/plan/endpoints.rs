@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cxlab_device::CapacityChange;
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_fabric::routing::vcs::{self, Hierarchy};
@@ -256,23 +257,30 @@ impl Named {
             .collect()
     }
 
-    pub(super) fn devices(&self, decoders: Vec<DecoderTable>) -> Vec<PlannedDevice> {
+    pub(super) fn devices(
+        &self,
+        decoders: Vec<DecoderTable>,
+        timelines: Vec<Vec<CapacityChange>>,
+    ) -> Vec<PlannedDevice> {
         let names = self
             .names
             .devices
             .iter()
             .zip(&self.device_group)
-            .zip(decoders)
+            .zip(decoders.into_iter().zip(timelines))
             .enumerate();
         names
-            .map(|(number, ((name, group), decoders))| PlannedDevice {
-                name: name.clone(),
-                group: match number < self.first_accelerator {
-                    true => DeviceKind::Memory(*group),
-                    false => DeviceKind::Accelerator(*group),
+            .map(
+                |(number, ((name, group), (decoders, changes)))| PlannedDevice {
+                    name: name.clone(),
+                    group: match number < self.first_accelerator {
+                        true => DeviceKind::Memory(*group),
+                        false => DeviceKind::Accelerator(*group),
+                    },
+                    decoders,
+                    changes,
                 },
-                decoders,
-            })
+            )
             .collect()
     }
 }

@@ -14,7 +14,7 @@ pub(super) const LONGEST_DELAY: Picos = Picos(1_000_000_000);
 /// Longest time between two issues, and longest time of a medium.
 const LONGEST_INTERVAL: Picos = Picos(1_000_000_000_000);
 /// Longest window, an hour: 64 bits of picoseconds hold 5,000 of them.
-const LONGEST_WINDOW: Picos = Picos(3_600_000_000_000_000);
+pub(super) const LONGEST_WINDOW: Picos = Picos(3_600_000_000_000_000);
 /// Most requests that are counted; sums over 4,095 hosts stay within 64 bits.
 const MOST_REQUESTS: u64 = 1_000_000_000_000_000;
 /// Most requests in flight in the whole system, hosts and devices each: about 2 GB of state.

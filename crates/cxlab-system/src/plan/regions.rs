@@ -82,7 +82,7 @@ fn devices_of(
 }
 
 /// The hosts of a region in order, or a name that is none.
-fn hosts_of(
+pub(super) fn hosts_of(
     scenario: &Scenario,
     named: &Named,
     region: &RegionGroup,
@@ -122,12 +122,21 @@ struct Allotment {
     bound: Vec<BTreeSet<usize>>,
 }
 
-/// The extents of each host, in the order of regions; `None` where the scenario has no regions.
+/// Memory of a region that a host has, or may come to have.
+#[derive(Clone)]
+pub(super) struct Granted {
+    /// The region's number.
+    pub(super) region: usize,
+    /// Where it lies.
+    pub(super) extent: Extent,
+}
+
+/// What is granted to each host, in the order of regions; `None` where the scenario has no regions.
 pub(super) fn allot(
     scenario: &Scenario,
     named: &Named,
     reach: &[Vec<usize>],
-) -> Result<Option<Vec<Vec<Extent>>>, Vec<Problem>> {
+) -> Result<Option<Vec<Vec<Granted>>>, Vec<Problem>> {
     if scenario.regions.is_empty() {
         return Ok(None);
     }
@@ -135,7 +144,7 @@ pub(super) fn allot(
         free: vec![0; named.first_accelerator],
         bound: vec![BTreeSet::new(); named.first_accelerator],
     };
-    let mut extents = vec![Vec::new(); reach.len()];
+    let mut granted = vec![Vec::new(); reach.len()];
     for (at, region) in scenario.regions.iter().enumerate() {
         let path = format!("regions[{at}]");
         // Unknown names have been refused.
@@ -145,17 +154,18 @@ pub(super) fn allot(
         let mut shared = None;
         for host in hosts {
             let taken = match (region.sharing, &shared) {
-                (Sharing::Shared, Some(taken)) => Vec::clone(taken),
+                (Sharing::Shared | Sharing::Moving, Some(taken)) => Vec::clone(taken),
                 _ => allotment.take(scenario, named, &path, region, &devices)?,
             };
-            if region.sharing == Sharing::Shared {
+            if region.sharing != Sharing::Exclusive {
                 shared = Some(taken.clone());
             }
             allotment.bind(scenario, named, &path, region, &devices, host)?;
-            extents[host].extend(taken);
+            let own = taken.into_iter();
+            granted[host].extend(own.map(|extent| Granted { region: at, extent }));
         }
     }
-    Ok(Some(extents))
+    Ok(Some(granted))
 }
 
 /// Every host must reach every device of its region.

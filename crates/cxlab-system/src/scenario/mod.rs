@@ -47,6 +47,9 @@ pub struct Scenario {
     /// none, every host sees all of every device that it reaches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<RegionGroup>,
+    /// What happens while the workloads run, in order of time. Default: nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventParams>,
     /// Hosts begin by enumerating what hangs below them, over CXL.io; their workloads begin
     /// together when the last of them is done. Default: they do not, all registers are as they
     /// should be.
@@ -355,6 +358,9 @@ pub enum Sharing {
     /// All hosts see the same memory. The device keeps their caches coherent if it is hdm-db;
     /// otherwise their software must.
     Shared,
+    /// One memory, which one host at a time has: at first the first of the region's hosts, and
+    /// later whoever an event adds it to.
+    Moving,
 }
 
 /// Memory of Type 3 devices that is given to hosts.
@@ -375,6 +381,55 @@ pub struct RegionGroup {
     /// The hosts that get it: names of hosts, or of groups of them. Default: all.
     #[serde(default)]
     pub hosts: Vec<String>,
+    /// Whether they have it from the beginning. Otherwise it is addresses without memory behind
+    /// them until an event adds it. Default true.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub initially_added: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// What an event does with a host's memory of a region (Dynamic Capacity, CXL 3.1 section
+/// 9.13.3).
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// The devices begin to serve it (Add Capacity).
+    Add,
+    /// The devices end to serve it, without waiting for the host (Forced Release).
+    Release,
+}
+
+impl EventKind {
+    /// Its name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventKind::Add => "add",
+            EventKind::Release => "release",
+        }
+    }
+}
+
+/// A change of capacity while the workloads run.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct EventParams {
+    /// When, after the workloads begin. Every device of the region acts at that time. At most 1
+    /// hour, and not before the event that is written before it.
+    pub at: Picos,
+    /// What happens.
+    pub kind: EventKind,
+    /// The region, by name.
+    pub region: String,
+    /// The host whose memory of it is meant, by name.
+    pub host: String,
 }
 
 /// Who keeps a device's memory coherent (CXL 3.1 section 2.2).

@@ -1,0 +1,73 @@
+//! Dynamic capacity: what a device begins and ends to serve while it runs (CXL 3.1, section
+//! 9.13.3, *recollection*).
+//!
+//! A device's decoders map all the capacity that a host may come to have; the extents that the
+//! host does have come and go. An extent that is not there is a decoder that is disabled. What is
+//! released is taken at once, without asking the host (Forced Release); a request that the medium
+//! has accepted by then is served.
+
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
+
+/// What happens to an extent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CapacityEvent {
+    /// The device begins to serve it to the host.
+    Add,
+    /// The device ends to.
+    Release,
+}
+
+/// A change of what a device serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CapacityChange {
+    /// When, after the workloads begin; at 0 before the first request.
+    pub at: Picos,
+    /// What happens.
+    pub event: CapacityEvent,
+    /// To whose extent.
+    pub host: PortId,
+    /// The extent.
+    pub decoder: DeviceDecoder,
+}
+
+/// The changes of a device that are still to come.
+pub(crate) struct Timeline {
+    /// In order of time, the next one last.
+    changes: Vec<CapacityChange>,
+    begun: SimTime,
+}
+
+impl Timeline {
+    /// Changes in order of time; those at 0 are made now.
+    pub(crate) fn new(mut changes: Vec<CapacityChange>, decoders: &mut DecoderTable) -> Self {
+        changes.reverse();
+        let mut timeline = Timeline {
+            changes,
+            begun: SimTime::ZERO,
+        };
+        timeline.apply(SimTime::ZERO, decoders);
+        timeline
+    }
+
+    /// The workloads begin.
+    pub(crate) fn begin(&mut self, now: SimTime) {
+        self.begun = now;
+    }
+
+    /// When the next change is.
+    pub(crate) fn next(&self) -> Option<SimTime> {
+        self.changes.last().map(|change| self.begun + change.at)
+    }
+
+    /// Makes the changes that are due.
+    pub(crate) fn apply(&mut self, now: SimTime, decoders: &mut DecoderTable) {
+        while self.next().is_some_and(|next| next <= now)
+            && let Some(change) = self.changes.pop()
+        {
+            let enabled = change.event == CapacityEvent::Add;
+            let changed = decoders.set_enabled(change.host, &change.decoder, enabled);
+            assert!(changed, "the plan checked {change:?}");
+        }
+    }
+}
