@@ -1,0 +1,451 @@
+//! Dynamic capacity: events that add and release hosts' memory of regions while they use it. Who is
+//! denied what and when, that nobody else notices, and that every request ends.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::Monitor;
+use cxlab_engine::units::Hpa;
+use cxlab_host::{RequestRow, STAGE_NAMES};
+use cxlab_system::plan::Plan;
+use cxlab_system::report::{Denied, Report};
+use cxlab_system::run::{RunOptions, run};
+use cxlab_system::scenario::{EventKind, Sharing};
+use cxlab_tests::plan;
+use cxlab_tests::swarm::Draw;
+use proptest::prelude::*;
+
+/// The report of a run and a row for each of its requests.
+fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
+    let mut rows = Vec::new();
+    let mut keep = |mut more: Vec<RequestRow>| {
+        rows.append(&mut more);
+        Ok(())
+    };
+    let report = run(
+        plan,
+        RunOptions {
+            seed: plan.scenario.seed,
+            threads,
+            monitor: &Monitor::default(),
+            rows: Some(&mut keep),
+        },
+    );
+    (report.unwrap(), rows)
+}
+
+const POOL: &str = r#"
+name = "pool"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "a"
+workload = { kind = "uniform", read_ratio = 0.5 }
+requests = 2000
+[[hosts]]
+name = "b"
+workload = { kind = "uniform", read_ratio = 0.5 }
+requests = 2000
+[[devices]]
+name = "d"
+count = 2
+capacity = "4 GiB"
+"#;
+
+/// Each host has a device of its own.
+const APART: &str = r#"
+[[regions]]
+name = "one"
+hosts = ["a"]
+devices = ["d0"]
+capacity = "1 GiB"
+[[regions]]
+name = "other"
+hosts = ["b"]
+devices = ["d1"]
+capacity = "1 GiB"
+"#;
+
+fn event(at_ps: u64, kind: &str, region: &str, host: &str) -> String {
+    format!(
+        "[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nregion = \"{region}\"\nhost = \"{host}\"\n"
+    )
+}
+
+fn of_host(rows: &[RequestRow], host: u16) -> Vec<&RequestRow> {
+    rows.iter().filter(|row| row.requester == host).collect()
+}
+
+/// A stage's place in a row.
+fn stage(name: &str) -> usize {
+    STAGE_NAMES.iter().position(|one| *one == name).unwrap()
+}
+
+/// What of two rows must be the same: all but what a system's other hosts have to do with.
+fn essence(row: &RequestRow) -> (u64, bool, u64, u64, u64, [u64; 9], bool) {
+    let times = (row.issued_ps, row.completed_ps);
+    (
+        row.id, row.write, row.hpa, times.0, times.1, row.stages, row.denied,
+    )
+}
+
+const US: u64 = 1_000_000;
+
+#[test]
+fn before_a_release_nothing_is_denied_and_after_it_everything() {
+    let text = format!("{POOL}{APART}{}", event(4 * US, "release", "one", "a"));
+    let (report, rows) = rows(&plan(&text, &[]), 1);
+    let own = of_host(&rows, 0);
+    assert_eq!(own.len(), 2000, "every request ends");
+    let (mut served, mut denied) = (0, 0);
+    for row in &own {
+        if row.completed_ps <= 4 * US {
+            assert!(!row.denied, "{row:?}");
+            served += 1;
+        }
+        if row.issued_ps >= 4 * US {
+            assert!(row.denied, "{row:?}");
+            denied += 1;
+        }
+    }
+    assert!(served > 100 && denied > 100, "{served} {denied}");
+    let count = |write| {
+        own.iter()
+            .filter(|row| row.denied && row.write == write)
+            .count() as u64
+    };
+    let expected = Some(Denied {
+        reads: count(false),
+        writes: count(true),
+    });
+    assert_eq!(report.requests.denied, expected);
+    assert_eq!(report.hosts[0].denied, expected);
+    assert_eq!(report.devices[0].denied, expected);
+    assert_eq!(report.hosts[1].denied, Some(Denied::default()));
+    assert_eq!(report.devices[1].denied, Some(Denied::default()));
+    let served = own.iter().filter(|row| !row.denied).count() as u64;
+    assert_eq!(report.devices[0].reads + report.devices[0].writes, served);
+    let rate = served as f64 * 64.0 / report.window_ns;
+    assert!((report.hosts[0].bandwidth_gbps.total / rate - 1.0).abs() < 1e-9);
+    let series = &report.time_series;
+    let sum = |bins: &[u64]| bins.iter().sum::<u64>();
+    assert_eq!(sum(&series.denied_reads), count(false));
+    assert_eq!(sum(&series.denied_writes), count(true));
+}
+
+#[test]
+fn a_host_that_shares_nothing_with_the_one_concerned_does_not_notice() {
+    let quiet = plan(&format!("{POOL}{APART}"), &[]);
+    let events = event(3 * US, "release", "one", "a") + &event(5 * US, "add", "one", "a");
+    let busy = plan(&format!("{POOL}{APART}{events}"), &[]);
+    let (quiet, busy) = (rows(&quiet, 1).1, rows(&busy, 1).1);
+    let all = |rows: &[RequestRow], host| -> Vec<_> {
+        of_host(rows, host).into_iter().map(essence).collect()
+    };
+    assert_eq!(all(&quiet, 1), all(&busy, 1));
+    assert_ne!(all(&quiet, 0), all(&busy, 0), "the other one does");
+}
+
+#[test]
+fn what_is_added_again_is_served_again() {
+    let events = event(2 * US, "release", "one", "a") + &event(4 * US, "add", "one", "a");
+    let (_, rows) = rows(&plan(&format!("{POOL}{APART}{events}"), &[]), 1);
+    let mut seen = [0; 3];
+    for row in of_host(&rows, 0) {
+        let between = |from: u64, to: u64| row.issued_ps >= from && row.completed_ps < to;
+        for (at, (from, to)) in [(0, 2 * US), (2 * US, 4 * US), (4 * US, u64::MAX)]
+            .into_iter()
+            .enumerate()
+        {
+            if between(from, to) {
+                assert_eq!(row.denied, at == 1, "{row:?}");
+                seen[at] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}
+
+#[test]
+fn a_region_that_is_not_there_at_first_is_denied_until_it_is_added() {
+    let apart = APART.replacen("capacity", "initially_added = false\ncapacity", 1);
+    let never = rows(&plan(&format!("{POOL}{apart}"), &[]), 1).1;
+    assert!(of_host(&never, 0).iter().all(|row| row.denied));
+    assert!(of_host(&never, 1).iter().all(|row| !row.denied));
+    let at_once = event(0, "add", "one", "a");
+    let added = rows(&plan(&format!("{POOL}{apart}{at_once}"), &[]), 1).1;
+    assert!(added.iter().all(|row| !row.denied));
+}
+
+/// One host with one request under way at a time, so that every request takes as long as the last.
+const ALONE: &str = r#"
+name = "alone"
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "a"
+workload = { kind = "uniform", read_ratio = 0.5 }
+requests = 40
+issue = { outstanding = 1 }
+[[devices]]
+name = "d"
+[[regions]]
+name = "own"
+capacity = "1 GiB"
+"#;
+
+#[test]
+fn a_denied_request_takes_as_long_as_a_served_one_without_the_medium() {
+    let served = rows(&plan(ALONE, &[]), 1).1;
+    let denied = rows(&plan(&format!("{ALONE}initially_added = false\n"), &[]), 1).1;
+    assert!(denied.iter().any(|row| row.write) && denied.iter().any(|row| !row.write));
+    for (served, denied) in served.iter().zip(&denied) {
+        assert!(denied.denied && served.write == denied.write);
+        let mut stages = served.stages;
+        let media = std::mem::take(&mut stages[stage("media")]);
+        assert!(media > 0);
+        assert_eq!(denied.stages[stage("media")], 0);
+        // Which slot of a flit is next depends on the time.
+        let slots = 2 * served.stages[stage("link")].max(denied.stages[stage("link")]);
+        let time = |row: &RequestRow| row.completed_ps - row.issued_ps;
+        assert!(
+            time(denied).abs_diff(time(served) - media) < slots,
+            "{served:?} {denied:?}"
+        );
+    }
+}
+
+#[test]
+fn a_release_takes_effect_at_its_picosecond() {
+    let base = rows(&plan(ALONE, &[]), 1).1;
+    // Whether the request of this number is denied when the release is so long after its issue.
+    let denied = |id: usize, after: u64| {
+        let at = base[id].issued_ps + after;
+        let text = format!("{ALONE}{}", event(at, "release", "own", "a"));
+        let rows = rows(&plan(&text, &[]), 1).1;
+        for (id, row) in rows.iter().enumerate() {
+            assert_eq!(row.id, id as u64, "one at a time");
+        }
+        let first = rows.iter().position(|row| row.denied).unwrap_or(rows.len());
+        assert!(
+            rows[first..].iter().all(|row| row.denied),
+            "and all after it"
+        );
+        assert!(first == id || first == id + 1, "{first} of {id}");
+        first == id
+    };
+    // How long after its issue a request reaches the device, by bisection.
+    let arrival = |id: usize| {
+        let (mut low, mut high) = (0, base[id].completed_ps - base[id].issued_ps);
+        assert!(denied(id, low) && !denied(id, high));
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            match denied(id, middle) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        low
+    };
+    let row = &base[7];
+    let found = arrival(7);
+    // It has passed requester and controller, and neither the medium nor the way back.
+    let total = row.completed_ps - row.issued_ps;
+    let before = row.stages[stage("process")] + row.stages[stage("device")];
+    let media = row.stages[stage("media")];
+    assert!(
+        found >= before && found < total - media,
+        "{found} of {total}"
+    );
+    let same = |id: &&usize| base[**id].stages == row.stages && base[**id].write == row.write;
+    let alike = [3, 11, 20, 30, 35, 37];
+    let mut alike = alike.iter().filter(same).peekable();
+    assert!(alike.peek().is_some(), "another request as long");
+    for id in alike {
+        assert_eq!(arrival(*id), found, "request {id}");
+    }
+}
+
+#[test]
+fn times_count_from_when_the_workloads_begin() {
+    let text = format!("{POOL}{APART}{}", event(4 * US, "release", "one", "a"));
+    let (report, rows) = rows(&plan(&text, &["enumeration={}"]), 1);
+    let begun = (report.enumeration_ns.unwrap() * 1e3) as u64;
+    assert!(begun > 10 * US, "enumeration takes its time");
+    let own = of_host(&rows, 0);
+    let after = |row: &&&RequestRow| row.issued_ps >= begun + 4 * US;
+    let before = |row: &&&RequestRow| row.completed_ps <= begun + 4 * US;
+    assert!(own.iter().filter(after).all(|row| row.denied));
+    assert!(own.iter().filter(before).all(|row| !row.denied));
+    assert!(own.iter().filter(after).count() > 50 && own.iter().filter(before).count() > 50);
+}
+
+/// A device that is slow and small, so that requests wait everywhere when capacity goes.
+#[test]
+fn what_waits_in_a_full_device_is_denied_and_nothing_is_stuck() {
+    for medium in [
+        "{ kind = \"fixed\", latency = \"3 us\", queue = 1 }",
+        "{ kind = \"fixed\", bandwidth = \"500 MB/s\", queue = 2 }",
+        "{ kind = \"dram\" }",
+    ] {
+        for contexts in [1, 3, 256] {
+            let events = event(7 * US, "release", "one", "a") + &event(9 * US, "add", "one", "a");
+            let text =
+                format!("{POOL}{APART}{events}").replace("requests = 2000", "requests = 300");
+            let set = [
+                format!("devices[0].memory={medium}"),
+                format!("devices[0].controller={{ contexts = {contexts} }}"),
+            ];
+            let set = set.each_ref().map(String::as_str);
+            let plan = plan(&text, &set);
+            let (report, rows) = rows(&plan, 1);
+            assert_eq!(report.requests.completed, 600, "{medium} {contexts}");
+            assert_eq!(report.requests.in_flight, 0);
+            assert!(of_host(&rows, 1).iter().all(|row| !row.denied));
+        }
+    }
+}
+
+/// Systems whose regions come, go and move, with every event at a time of its own or not.
+struct Random {
+    text: String,
+}
+
+fn random(seed: u64) -> Random {
+    let mut draw = Draw::new(seed, "events");
+    let (hosts, devices) = (draw.between(1, 4), draw.between(1, 3));
+    draw.line("name = \"random\"\n[fabric]");
+    let topology = draw.pick(&["chain\", switches = 1", "ring\", switches = 3"]);
+    draw.line(format!("topology = {{ kind = \"{topology} }}"));
+    for host in 0..hosts {
+        draw.line(format!("[[hosts]]\nname = \"h{host}\"\nrequests = 150"));
+        let kind = draw.pick(&["uniform", "stream"]);
+        draw.line(format!(
+            "workload = {{ kind = \"{kind}\", read_ratio = 0.5 }}"
+        ));
+        let outstanding = draw.pick(&["1", "4", "64"]);
+        let interval = draw.pick(&["0 ns", "20 ns", "33 ps"]);
+        draw.line(format!(
+            "issue = {{ outstanding = {outstanding}, issue_interval = \"{interval}\" }}"
+        ));
+    }
+    for device in 0..devices {
+        draw.line(format!(
+            "[[devices]]\nname = \"d{device}\"\ncapacity = \"16 GiB\""
+        ));
+        let memory = draw.pick(&[
+            "{ kind = \"fixed\" }",
+            "{ kind = \"fixed\", latency = \"1 us\", queue = 2 }",
+            "{ kind = \"fixed\", bandwidth = \"1 GB/s\" }",
+            "{ kind = \"dram\" }",
+        ]);
+        let contexts = draw.pick(&["1", "4", "256"]);
+        draw.line(format!(
+            "memory = {memory}\ncontroller = {{ contexts = {contexts} }}"
+        ));
+    }
+    // What each host has, as an independent account: by region, whose it is.
+    let mut held: Vec<Vec<bool>> = Vec::new();
+    let mut kinds = Vec::new();
+    for region in 0..draw.between(1, 4) {
+        let sharing = draw.pick(&["exclusive", "shared", "moving"]);
+        let added = draw.one_in(2);
+        let size = (256 * draw.between(1, 2) * devices) as u64;
+        draw.line(format!(
+            "[[regions]]\nname = \"r{region}\"\nsharing = \"{sharing}\"\ncapacity = \"{size} MiB\"\n\
+             initially_added = {added}"
+        ));
+        let first = |host| added && (sharing != "moving" || host == 0);
+        held.push((0..hosts).map(first).collect());
+        kinds.push(sharing);
+    }
+    let mut at = 0;
+    for _ in 0..draw.between(0, 12) {
+        at += [0, 300_000, 800_000][draw.below(3)];
+        let (region, host) = (draw.below(held.len()), draw.below(hosts));
+        let taken = held[region].iter().any(|has| *has);
+        let kind = match (held[region][host], kinds[region]) {
+            (true, _) => "release",
+            (false, "moving") if taken => continue,
+            (false, _) => "add",
+        };
+        held[region][host] = kind == "add";
+        draw.line(event(at, kind, &format!("r{region}"), &format!("h{host}")));
+    }
+    Random { text: draw.text }
+}
+
+/// The spans of time in which a host has its memory of a region: from, and until.
+fn spans(plan: &Plan, region: usize, host: usize) -> Vec<(u64, u64)> {
+    let params = &plan.scenario.regions[region];
+    let first = params.initially_added && (params.sharing != Sharing::Moving || host == 0);
+    let mut spans = Vec::new();
+    let mut since = first.then_some(0);
+    for event in &plan.scenario.events {
+        if event.region != params.name || event.host != plan.hosts[host].name {
+            continue;
+        }
+        match event.kind {
+            EventKind::Add => since = Some(event.at.0),
+            EventKind::Release => spans.push((since.take().unwrap(), event.at.0)),
+        }
+    }
+    spans.extend(since.map(|since| (since, u64::MAX)));
+    spans
+}
+
+/// The region that an address of a host's is in: its regions follow one another in all.
+fn region_of(plan: &Plan, hpa: u64) -> usize {
+    let mut end = 0;
+    let regions = plan.scenario.regions.iter();
+    let mut ends = regions.map(|region| {
+        end += region.capacity.0;
+        end
+    });
+    ends.position(|end| hpa < end).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn a_host_is_served_what_it_has_and_denied_all_else(seed in 0u64..100_000) {
+        let random = random(seed);
+        let plan = plan(&random.text, &[]);
+        let (report, found) = rows(&plan, 1);
+        let hosts = plan.hosts.len();
+        prop_assert_eq!(found.len(), 150 * hosts, "every request ends");
+        let mut counts = vec![Denied::default(); hosts];
+        for row in &found {
+            let host = usize::from(row.requester);
+            let region = region_of(&plan, row.hpa);
+            let spans = spans(&plan, region, host);
+            let (from, to) = (row.issued_ps, row.completed_ps);
+            let always = spans.iter().any(|(since, until)| *since <= from && to < *until);
+            let never = spans.iter().all(|(since, until)| to < *since || *until <= from);
+            prop_assert!(!(row.denied && always), "denied what it has: {:?}\n{}", row, random.text);
+            prop_assert!(row.denied || !never, "served what it has not: {:?}\n{}", row, random.text);
+            if row.denied {
+                match row.write {
+                    true => counts[host].writes += 1,
+                    false => counts[host].reads += 1,
+                }
+            }
+            // Memory of an exclusive region is no other host's at any time.
+            let (port, dpa) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
+            let device = &plan.devices[usize::from(port.0) - hosts];
+            for other in (0..hosts).filter(|other| *other != host) {
+                let other = cxlab_protocol::PortId(other as u16);
+                let exclusive = plan.scenario.regions[region].sharing == Sharing::Exclusive;
+                prop_assert_eq!(device.decoders.encode(other, dpa).is_none(), exclusive);
+            }
+        }
+        if plan.has_events() {
+            let reported: Vec<Denied> = report.hosts.iter().map(|host| host.denied.unwrap()).collect();
+            prop_assert_eq!(&reported, &counts);
+            let by_devices: u64 = report.devices.iter().map(|one| one.denied.unwrap().total()).sum();
+            prop_assert_eq!(by_devices, counts.iter().map(Denied::total).sum::<u64>());
+        } else {
+            prop_assert_eq!(report.requests.denied, None);
+        }
+        let threads = 2 + seed as usize % 3;
+        prop_assert_eq!(&rows(&plan, threads).0.digest, &report.digest, "{} threads", threads);
+    }
+}
