@@ -208,7 +208,7 @@ impl MemoryDevice {
     }
 
     /// A parcel arrives from a link.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let credited = self.ports[port as usize].link.receive(parcel);
         if let Some(message) = &parcel.message {
@@ -231,7 +231,7 @@ impl MemoryDevice {
     }
 
     /// A wake-up for the medium or for a port.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token != MEDIUM {
             if token == CAPACITY {

@@ -211,7 +211,7 @@ impl Switch {
     }
 
     /// A parcel arrives from a link.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let output = &mut self.outputs[port as usize];
         if output.link.receive(parcel) && output.waiting > 0 {
@@ -223,7 +223,7 @@ impl Switch {
     }
 
     /// An output's link has room again.
-    #[inline]
+    #[inline(always)]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         self.outputs[token as usize].wake = SimTime::NEVER;
         self.transmit(ctx, token as usize);

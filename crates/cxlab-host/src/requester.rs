@@ -179,7 +179,7 @@ impl Requester {
     }
 
     /// A parcel arrives from a link.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);

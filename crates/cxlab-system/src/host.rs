@@ -167,13 +167,13 @@ impl Host {
         of_agent!(&mut self.agent, agent => agent.start(ctx));
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         of_agent!(&mut self.agent, agent => agent.receive(ctx, port, parcel));
         self.observe(ctx.now());
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         of_agent!(&mut self.agent, agent => agent.wake(ctx, token));
         self.observe(ctx.now());

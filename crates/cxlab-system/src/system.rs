@@ -93,7 +93,7 @@ impl Component for Node {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
             Node::Switch(switch) => switch.receive(ctx, port, parcel),
@@ -112,7 +112,7 @@ impl Component for Node {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match self {
             Node::Switch(switch) => switch.wake(ctx, token),

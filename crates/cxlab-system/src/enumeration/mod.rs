@@ -85,6 +85,8 @@ impl Enumerating {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let node = inside(&mut self.node);
         match &mut self.part {
@@ -94,6 +96,8 @@ impl Enumerating {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         let node = inside(&mut self.node);
         match &mut self.part {
