@@ -2,13 +2,16 @@
 //! denied what and when, that nobody else notices, and that every request ends.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
-use cxlab_engine::units::Hpa;
+use std::collections::BTreeMap;
+
+use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::plan::Plan;
 use cxlab_system::report::{Denied, Report};
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{EventKind, Sharing};
+use cxlab_system::system::{Node, Notes, System};
 use cxlab_tests::plan;
 use cxlab_tests::swarm::Draw;
 use proptest::prelude::*;
@@ -30,6 +33,25 @@ fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
         },
     );
     (report.unwrap(), rows)
+}
+
+/// A row for each request of a run that keeps values: what was stored and loaded.
+fn values(plan: &Plan) -> Vec<RequestRow> {
+    let notes = Notes {
+        rows: true,
+        values: true,
+    };
+    let mut system = System::build(plan, plan.scenario.seed, notes).unwrap();
+    let simulation = &mut system.simulation;
+    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    let mut rows = Vec::new();
+    simulation.for_each_mut(|node| {
+        if let Node::Host(host) = node {
+            rows.append(&mut host.take_rows());
+        }
+    });
+    rows
 }
 
 const POOL: &str = r#"
@@ -304,6 +326,37 @@ fn what_waits_in_a_full_device_is_denied_and_nothing_is_stuck() {
     }
 }
 
+#[test]
+fn memory_that_moves_to_another_host_is_scrubbed() {
+    let small = POOL.replace(
+        "kind = \"uniform\"",
+        "kind = \"uniform\", footprint = \"8 KiB\"",
+    );
+    let region = "[[regions]]\nname = \"all\"\nsharing = \"moving\"\ncapacity = \"2 GiB\"\n";
+    // In the same picosecond, which leaves no time in between.
+    let events = event(6 * US, "release", "all", "a") + &event(6 * US, "add", "all", "b");
+    let rows = values(&plan(&format!("{small}{region}{events}"), &[]));
+    let loads = |host, denied| {
+        let own = of_host(&rows, host).into_iter();
+        own.filter(move |row| !row.write && row.denied == denied)
+    };
+    let from = |row: &&RequestRow, host: u16| row.value >> 12 == host + 1;
+    assert!(loads(0, false).filter(|row| from(row, 0)).count() > 100);
+    assert!(loads(1, false).filter(|row| from(row, 1)).count() > 100);
+    assert!(loads(1, false).any(|row| row.value == 0), "not yet written");
+    assert!(
+        loads(1, false).all(|row| !from(&row, 0)),
+        "data of the other"
+    );
+    for host in 0..2 {
+        assert!(loads(host, true).count() > 100);
+        assert!(
+            loads(host, true).all(|row| row.value == 0),
+            "data of a denied read"
+        );
+    }
+}
+
 /// Systems whose regions come, go and move, with every event at a time of its own or not.
 struct Random {
     text: String,
@@ -318,8 +371,9 @@ fn random(seed: u64) -> Random {
     for host in 0..hosts {
         draw.line(format!("[[hosts]]\nname = \"h{host}\"\nrequests = 150"));
         let kind = draw.pick(&["uniform", "stream"]);
+        let footprint = draw.pick(&["", ", footprint = \"4 KiB\""]);
         draw.line(format!(
-            "workload = {{ kind = \"{kind}\", read_ratio = 0.5 }}"
+            "workload = {{ kind = \"{kind}\", read_ratio = 0.5{footprint} }}"
         ));
         let outstanding = draw.pick(&["1", "4", "64"]);
         let interval = draw.pick(&["0 ns", "20 ns", "33 ps"]);
@@ -448,4 +502,90 @@ proptest! {
         let threads = 2 + seed as usize % 3;
         prop_assert_eq!(&rows(&plan, threads).0.digest, &report.digest, "{} threads", threads);
     }
+}
+
+/// When the devices scrub a host's memory of a region: whenever the last one that has it loses it.
+fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
+    let params = &plan.scenario.regions[region];
+    let hosts = 0..plan.hosts.len();
+    let first = |one: usize| params.sharing != Sharing::Moving || one == 0;
+    let mut held: Vec<bool> = hosts
+        .map(|one| params.initially_added && first(one))
+        .collect();
+    let mut scrubs = Vec::new();
+    let events = plan.scenario.events.iter();
+    for event in events.filter(|event| event.region == params.name) {
+        let mut names = plan.hosts.iter().map(|host| &host.name);
+        let one = names.position(|name| *name == event.host).unwrap();
+        held[one] = event.kind == EventKind::Add;
+        let lost = match params.sharing {
+            Sharing::Exclusive => one == host,
+            Sharing::Shared | Sharing::Moving => !held.contains(&true),
+        };
+        if event.kind == EventKind::Release && lost {
+            scrubs.push(event.at.0);
+        }
+    }
+    scrubs
+}
+
+/// Loads of a line return what was stored there last, and nothing from before a scrub.
+fn check_line(stores: &[&RequestRow], loads: &[&RequestRow], scrubs: &[u64]) -> usize {
+    let scrubbed = |from: u64, to: u64| scrubs.iter().any(|at| from <= *at && *at <= to);
+    let mut own = 0;
+    for load in loads {
+        let (from, to) = (load.issued_ps, load.completed_ps);
+        if load.value == 0 {
+            let lost =
+                |store: &&&RequestRow| store.completed_ps <= from && !scrubbed(store.issued_ps, to);
+            assert!(stores.iter().find(lost).is_none(), "lost before {load:?}");
+            continue;
+        }
+        let store = stores.iter().find(|store| store.value == load.value);
+        let store = store.expect("what is loaded was stored there");
+        assert!(store.issued_ps < to, "{store:?} {load:?}");
+        assert!(!scrubbed(store.completed_ps, from), "{store:?} {load:?}");
+        let newer = |other: &&&RequestRow| {
+            other.issued_ps >= store.completed_ps && other.completed_ps <= from
+        };
+        assert!(stores.iter().find(newer).is_none(), "{store:?} {load:?}");
+        own += 1;
+    }
+    own
+}
+
+#[test]
+fn nobody_loads_released_data_and_no_store_to_what_stays_is_lost() {
+    let (mut found, mut zero, mut scrubbed) = (0, 0, 0);
+    for seed in 0..150 {
+        let plan = plan(&random(seed).text, &[]);
+        if !plan.devices.iter().all(|device| !device.changes.is_empty()) {
+            continue;
+        }
+        let rows = values(&plan);
+        let mut lines: BTreeMap<_, (Vec<&RequestRow>, Vec<&RequestRow>)> = BTreeMap::new();
+        for row in &rows {
+            assert!(row.write || !row.denied || row.value == 0, "{row:?}");
+            if !row.denied {
+                let host = usize::from(row.requester);
+                let region = region_of(&plan, row.hpa);
+                let exclusive = plan.scenario.regions[region].sharing == Sharing::Exclusive;
+                let place = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
+                let line = lines.entry((place, region, exclusive.then_some(host)));
+                let (stores, loads) = line.or_default();
+                if row.write { stores } else { loads }.push(row);
+            }
+        }
+        for ((_, region, host), (stores, loads)) in &lines {
+            let scrubs = scrubs(&plan, *region, host.unwrap_or(0));
+            let own = check_line(stores, loads, &scrubs);
+            found += own;
+            zero += loads.len() - own;
+            scrubbed += scrubs.len();
+        }
+    }
+    assert!(
+        found > 1000 && zero > 1000 && scrubbed > 1000,
+        "{found} {zero} {scrubbed}"
+    );
 }

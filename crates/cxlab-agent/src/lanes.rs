@@ -612,6 +612,7 @@ impl Lanes {
             hops: op.last.hops,
             stages,
             denied: false,
+            value: 0,
         };
         self.ledger.complete(ctx, row, hit);
     }

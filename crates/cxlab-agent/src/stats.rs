@@ -82,6 +82,8 @@ pub struct RequestRow {
     pub stages: Stages,
     /// Whether the device denied it: no decoder of the host's had its address.
     pub denied: bool,
+    /// For checkers, a stand-in for the line that it read or wrote; 0 where none is kept.
+    pub value: u16,
 }
 
 /// What a requester measured. Counts named *ever* run from the start; all others from the

@@ -6,8 +6,10 @@
 //! released is taken at once, without asking the host (Forced Release); a request that the medium
 //! has accepted by then is served.
 
-use cxlab_engine::units::{Picos, SimTime};
-use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
+use std::collections::BTreeMap;
+
+use cxlab_engine::units::{Dpa, Picos, SimTime};
+use cxlab_protocol::{Channel, DecoderTable, DeviceDecoder, Message, PortId};
 
 /// What happens to an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +48,7 @@ impl Timeline {
             changes,
             begun: SimTime::ZERO,
         };
-        timeline.apply(SimTime::ZERO, decoders);
+        timeline.apply(SimTime::ZERO, decoders, None);
         timeline
     }
 
@@ -60,14 +62,40 @@ impl Timeline {
         self.changes.last().map(|change| self.begun + change.at)
     }
 
-    /// Makes the changes that are due.
-    pub(crate) fn apply(&mut self, now: SimTime, decoders: &mut DecoderTable) {
+    /// Makes the changes that are due. Lines that no host has any more are scrubbed before anybody
+    /// can have them again.
+    pub(crate) fn apply(
+        &mut self,
+        now: SimTime,
+        decoders: &mut DecoderTable,
+        mut values: Option<&mut Values>,
+    ) {
         while self.next().is_some_and(|next| next <= now)
             && let Some(change) = self.changes.pop()
         {
             let enabled = change.event == CapacityEvent::Add;
             let changed = decoders.set_enabled(change.host, &change.decoder, enabled);
             assert!(changed, "the plan checked {change:?}");
+            if let (false, Some(values)) = (enabled, &mut values) {
+                values.0.retain(|dpa, _| decoders.is_mapped(*dpa));
+            }
+        }
+    }
+}
+
+/// What the lines of a device hold, for checkers: stand-ins for their data, 0 before any store and
+/// after a scrub. A request meets them when the medium accepts it.
+#[derive(Default)]
+pub(crate) struct Values(BTreeMap<Dpa, u16>);
+
+impl Values {
+    /// A request for a line: what it stores is kept, what it loads is put into it.
+    pub(crate) fn access(&mut self, dpa: Dpa, request: &mut Message) {
+        match request.channel() {
+            Channel::M2sRwd => {
+                self.0.insert(dpa, request.data);
+            }
+            _ => request.data = self.0.get(&dpa).copied().unwrap_or(0),
         }
     }
 }

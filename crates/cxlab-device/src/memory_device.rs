@@ -16,14 +16,14 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::{Channel, DecoderTable, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::capacity::{CapacityChange, Timeline};
+use crate::capacity::{CapacityChange, Timeline, Values};
 
 /// What a user says of a device's controller.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -96,6 +96,8 @@ pub struct DeviceConfig {
     /// How that changes, in order of time. A medium that answers ahead of time is not for a device
     /// with changes ([`cxlab_memory::Deferred`]).
     pub changes: Vec<CapacityChange>,
+    /// Whether lines hold values, for checkers; with a medium that does not answer ahead of time.
+    pub values: bool,
 }
 
 /// The Type 3 device component.
@@ -105,6 +107,7 @@ pub struct MemoryDevice {
     backend: Box<dyn MemoryBackend>,
     decoders: DecoderTable,
     timeline: Timeline,
+    values: Option<Values>,
     /// Requests in a medium that tells later when they are done, by their number there.
     requests: Vec<Request>,
     /// Numbers that are free.
@@ -140,6 +143,7 @@ impl MemoryDevice {
             backend: config.backend,
             decoders: config.decoders,
             timeline,
+            values: config.values.then(Values::default),
             requests: Vec::new(),
             free: Vec::new(),
             contexts: 0,
@@ -201,7 +205,8 @@ impl MemoryDevice {
     /// Makes the changes of capacity that are due.
     #[cold]
     fn change_capacity(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.timeline.apply(ctx.now(), &mut self.decoders);
+        let (now, values) = (ctx.now(), self.values.as_mut());
+        self.timeline.apply(now, &mut self.decoders, values);
         self.await_change(ctx);
         // A request that waits for the medium may need it no more.
         self.admit_waiting(ctx);
@@ -311,7 +316,7 @@ impl MemoryDevice {
         };
         match self.backend.enqueue(now, request) {
             Some(at) => self.answer(ctx, message, port, waited, (at - now).0, at),
-            None => self.remember(id, message, port, waited, now),
+            None => self.remember(id, dpa, message, port, waited, now),
         }
         true
     }
@@ -342,13 +347,24 @@ impl MemoryDevice {
     }
 
     /// Keeps a request until the medium is done with it.
-    fn remember(&mut self, id: u32, message: &Message, port: u16, waited: u64, now: SimTime) {
+    fn remember(
+        &mut self,
+        id: u32,
+        dpa: Dpa,
+        message: &Message,
+        port: u16,
+        waited: u64,
+        now: SimTime,
+    ) {
         let mut request = Request {
             message: *message,
             port,
             since: now,
         };
         request.message.stages.queue += waited;
+        if let Some(values) = &mut self.values {
+            values.access(dpa, &mut request.message);
+        }
         if self.free.pop().is_some() {
             self.requests[id as usize] = request;
         } else {

@@ -47,6 +47,8 @@ pub struct RequesterConfig {
     pub limit: Option<u64>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
+    /// Whether stores of a plain requester draw values, for checkers.
+    pub values: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -95,6 +97,8 @@ pub struct Requester {
     /// A write-back that waits for a slot.
     writeback: Option<Hpa>,
     ledger: Ledger,
+    /// The number of its values, and which of their bits are sent: none without checkers.
+    values: (u16, u16),
 }
 
 impl Requester {
@@ -128,6 +132,10 @@ impl Requester {
             free: (0..outstanding as u32).rev().collect(),
             writeback: None,
             ledger: Ledger::new(config.number, config.log),
+            values: (
+                (config.number + 1) << 12,
+                if config.values { u16::MAX } else { 0 },
+            ),
         }
     }
 
@@ -285,7 +293,7 @@ impl Requester {
         let slot = self.free_slot(ctx.now(), tag);
         let mut stages: Stages = [0; STAGE_NAMES.len()];
         stages[CACHE] = self.cache_ps;
-        self.log(ctx, slot, stages, 0, u16::MAX, Answer::Cache);
+        self.log(ctx, slot, stages, 0, u16::MAX, Answer::Cache, 0);
     }
 
     /// A request takes a slot and waits for the link, or goes at once.
@@ -319,7 +327,11 @@ impl Requester {
             meta: MemMeta::NONE,
             cache: CacheMeta::NONE,
             lines: 1,
-            data: 0,
+            data: if write {
+                (self.values.0 | (slot.id as u16 & 0xfff)) & self.values.1
+            } else {
+                0
+            },
         };
         self.roots.send(ctx, message);
     }
@@ -346,10 +358,12 @@ impl Requester {
             true => Answer::Denied,
             false => Answer::Device,
         };
-        self.log(ctx, slot, stages, message.hops + 1, device, answer);
+        let hops = message.hops + 1;
+        self.log(ctx, slot, stages, hops, device, answer, message.data);
     }
 
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what a row has beside its slot")]
     fn log(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -358,6 +372,7 @@ impl Requester {
         hops: u16,
         device: u16,
         answer: Answer,
+        value: u16,
     ) {
         let row = RequestRow {
             requester: 0,
@@ -370,6 +385,7 @@ impl Requester {
             hops,
             stages,
             denied: answer == Answer::Denied,
+            value,
         };
         self.ledger.complete(ctx, row, answer == Answer::Cache);
     }

@@ -216,6 +216,7 @@ fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemO
         )
     };
     let host = Requester::new(RequesterConfig {
+        values: false,
         params,
         number: 0,
         port_id: PortId(0),

@@ -142,6 +142,14 @@ impl DecoderTable {
         self.of(host).iter().find_map(|one| one.encode(dpa))
     }
 
+    /// Whether any host has a place in the device. Only in a table by host.
+    pub fn is_mapped(&self, dpa: Dpa) -> bool {
+        let hosts = 0..self.of_host.len() as u16;
+        hosts
+            .into_iter()
+            .any(|host| self.encode(PortId(host), dpa).is_some())
+    }
+
     /// Disables a decoder of a host's, or enables it again. What is disabled costs nothing: it lies
     /// behind those that are looked through. Returns whether anything changed; nothing does in a
     /// table that is the same for every host.

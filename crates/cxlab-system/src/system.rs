@@ -141,7 +141,7 @@ pub struct Notes {
     pub rows: bool,
     /// For checkers, the value that each access to a coherent cache saw or left, for
     /// [`Host::take_observations`], and the values that lie in devices with HDM-DB memory, for
-    /// [`CoherentDevice::value`].
+    /// [`CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
     pub values: bool,
 }
 
@@ -501,6 +501,7 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
             log: self.notes.rows,
+            values: self.notes.values,
         };
         let agent = match &group.issue.cache {
             Some(cache) if self.plan.caching[number] => {
@@ -765,6 +766,7 @@ impl Builder<'_> {
                 ports,
                 backend,
                 changes: device.changes.clone(),
+                values: self.notes.values && !device.changes.is_empty(),
                 decoders: device.decoders.clone(),
             }));
         }

@@ -562,6 +562,7 @@ impl CachingRequester {
             hops,
             stages,
             denied: false,
+            value: 0,
         };
         self.ledger.complete(ctx, row, device == u16::MAX);
     }

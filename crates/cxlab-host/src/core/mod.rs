@@ -806,6 +806,7 @@ impl Core {
             hops,
             stages,
             denied: false,
+            value: 0,
         };
         self.ledger.complete(ctx, row, false);
     }

@@ -150,6 +150,7 @@ pub fn requester(
     let egress = params.process_time + cache.access_time;
     CachingRequester::new(CachingConfig {
         requester: RequesterConfig {
+            values: false,
             params,
             number,
             port_id: PortId(number),
