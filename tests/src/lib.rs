@@ -1,5 +1,7 @@
-//! What the cross-crate tests share: running a scenario given as text, and drawing one at random.
+//! What the cross-crate tests share: running a scenario given as text,
+//! drawing one at random, and threads that a test writes.
 
+pub mod script;
 pub mod swarm;
 
 use cxlab_engine::Monitor;

@@ -2,19 +2,16 @@
 //! how long that takes, and that both get on when they want the same page.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
 use cxlab_engine::Monitor;
-use cxlab_engine::catalog::ParamError;
-use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_engine::units::Hpa;
 use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
-use cxlab_workload::op::{OpSource, SourceContext, Workload};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadOp, ThreadedKernel};
-use cxlab_workload::{Image, Phase, WorkloadError};
+use cxlab_tests::script::{Script, externals};
+use cxlab_workload::Image;
+use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
 
 /// What somebody does, one operation after the other.
 #[derive(Clone, Copy)]
@@ -40,44 +37,11 @@ struct Acts {
     counters: Vec<(u64, u64)>,
 }
 
-impl Workload for Acts {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(ParamError::new("kind", "threads only").into())
-    }
-
-    fn threads(&self, _: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
-        Ok(Box::new(Kernel {
-            acts: self.clone(),
-            phases: [Phase {
-                name: "acts".to_owned(),
-                bytes: Bytes(8),
-            }],
-        }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
-
-struct Kernel {
-    acts: Acts,
-    phases: [Phase; 1],
-}
-
-impl ThreadedKernel for Kernel {
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-
-    fn threads(&self, place: Place) -> Vec<Thread> {
+impl Script for Acts {
+    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
         let acts = match place {
-            Place::Core { core } => self.acts.cores.get(core).cloned().unwrap_or_default(),
-            Place::Element { .. } => self.acts.device.clone(),
+            Place::Core { core } => self.cores.get(core).cloned().unwrap_or_default(),
+            Place::Element { .. } => self.device.clone(),
         };
         vec![Thread::new(move |t| async move {
             for act in acts {
@@ -101,7 +65,7 @@ impl ThreadedKernel for Kernel {
     }
 
     fn check(&self, image: &Image) -> Result<(), String> {
-        for (line, expected) in &self.acts.counters {
+        for (line, expected) in &self.counters {
             let found = image.read(Hpa(64 * line), 8);
             if found != *expected {
                 return Err(format!("line {line} holds {found}, not {expected}"));
@@ -116,7 +80,7 @@ fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec
     let text = format!(
         "name = \"bias\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
          link = {{ transmission = \"packet\", bandwidth = \"1 TB/s\" }}\n[[hosts]]\nname = \"host\"\n\
-         workload = {{ kind = \"external\", name = \"acts\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
+         workload = {{ kind = \"external\", name = \"script\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
          processor = {{ cores = {}, cycle = \"1 ns\", home_interval = \"10 ns\" }}\n\
          [[accelerators]]\nname = \"xpu\"\nmemory = {{ capacity = \"256 MiB\" }}\n\
          [accelerators.device]\ncycle = \"1 ns\"\nbias_page = \"{page}\"\ncache = {{ misses = {misses} }}\n",
@@ -126,9 +90,7 @@ fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec
     let wrong = validate(&document, &scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let mut externals = Externals::new();
-    externals.insert("acts".to_owned(), Arc::new(acts));
-    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+    let plan = Plan::with_externals(scenario, Files::default(), &externals(acts))
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     let monitor = Monitor::default();
     let mut latencies = Vec::new();

@@ -2,18 +2,13 @@
 //! loses what when there is no room, for inclusive and non-inclusive caches.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
 use cxlab_engine::Monitor;
-use cxlab_engine::catalog::ParamError;
-use cxlab_engine::units::Bytes;
 use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::plan::{Files, Plan};
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
-use cxlab_workload::op::{OpSource, SourceContext, Workload};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
-use cxlab_workload::{Image, Phase, WorkloadError};
+use cxlab_tests::script::{Script, externals};
+use cxlab_workload::thread::{Bases, Place, Thread};
 
 /// Lines that each core loads or stores one after the other; each core begins when the one before it
 /// has long ended.
@@ -23,48 +18,13 @@ struct Chase {
     stores: bool,
 }
 
-impl Workload for Chase {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(ParamError::new("kind", "threads only").into())
-    }
-
-    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
-        Ok(Box::new(Kernel {
-            chase: self.clone(),
-            base: ctx.bases.local,
-            phases: [Phase {
-                name: "chase".to_owned(),
-                bytes: Bytes(8),
-            }],
-        }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
-
-struct Kernel {
-    chase: Chase,
-    base: u64,
-    phases: [Phase; 1],
-}
-
-impl ThreadedKernel for Kernel {
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-
-    fn threads(&self, place: Place) -> Vec<Thread> {
+impl Script for Chase {
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
         let Place::Core { core } = place else {
             return Vec::new();
         };
-        let (lines, stores) = (self.chase.by_core[core].clone(), self.chase.stores);
-        let base = self.base;
+        let (lines, stores) = (self.by_core[core].clone(), self.stores);
+        let base = bases.local;
         vec![Thread::new(move |t| async move {
             t.compute(1_000_000 * core as u32).await;
             for line in lines {
@@ -74,10 +34,6 @@ impl ThreadedKernel for Kernel {
                 };
             }
         })]
-    }
-
-    fn check(&self, _: &Image) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -94,7 +50,7 @@ const NON_INCLUSIVE: &str =
 fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
     let text = format!(
         "name = \"llc\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\nname = \"host\"\n\
-         workload = {{ kind = \"external\", name = \"chase\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
+         workload = {{ kind = \"external\", name = \"script\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
          [hosts.processor]\ncores = {}\nmesh_time = \"7 ns\"\nsnoop_time = \"23 ns\"\n\
          l1 = {{ size = \"256 B\", ways = 4, access_time = \"1 ns\" }}\n\
          l2 = {{ size = \"1 KiB\", ways = 16, access_time = \"4 ns\" }}\n\
@@ -107,9 +63,7 @@ fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
     let wrong = validate(&document, &scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let mut externals = Externals::new();
-    externals.insert("chase".to_owned(), Arc::new(chase));
-    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+    let plan = Plan::with_externals(scenario, Files::default(), &externals(chase))
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     let monitor = Monitor::default();
     let mut latencies = Vec::new();

@@ -2,19 +2,16 @@
 //! parameters, and pages that move keep their values.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
 use cxlab_engine::Monitor;
-use cxlab_engine::catalog::ParamError;
-use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_engine::units::Hpa;
 use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
-use cxlab_workload::op::{OpSource, SourceContext, Workload};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadedKernel};
-use cxlab_workload::{Image, Phase, WorkloadError};
+use cxlab_tests::script::{Script, externals};
+use cxlab_workload::Image;
+use cxlab_workload::thread::{Bases, Place, Thread};
 
 const PAGE: u64 = 4096;
 
@@ -25,52 +22,17 @@ struct Loads {
     by_device: bool,
 }
 
-impl Workload for Loads {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(ParamError::new("kind", "threads only").into())
-    }
-
-    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
-        Ok(Box::new(Kernel {
-            loads: self.clone(),
-            base: ctx.bases.local,
-            phases: [Phase {
-                name: "loads".to_owned(),
-                bytes: Bytes(8),
-            }],
-        }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
-
-struct Kernel {
-    loads: Loads,
-    base: u64,
-    phases: [Phase; 1],
-}
-
-impl ThreadedKernel for Kernel {
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-
-    fn prepare(&self, image: &Image) {
-        for offset in &self.loads.offsets {
+impl Script for Loads {
+    fn prepare(&self, bases: Bases, image: &Image) {
+        for offset in &self.offsets {
             if offset % 64 == 0 {
-                image.write(Hpa(self.base + offset), 8, offset + 1);
+                image.write(Hpa(bases.local + offset), 8, offset + 1);
             }
         }
     }
 
-    fn threads(&self, place: Place) -> Vec<Thread> {
-        let wanted = match self.loads.by_device {
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+        let wanted = match self.by_device {
             true => Place::Element {
                 accelerator: 0,
                 element: 0,
@@ -80,7 +42,7 @@ impl ThreadedKernel for Kernel {
         if place != wanted {
             return Vec::new();
         }
-        let (base, offsets) = (self.base, self.loads.offsets.clone());
+        let (base, offsets) = (bases.local, self.offsets.clone());
         vec![Thread::new(move |t| async move {
             for offset in offsets {
                 let found = t.load(base + offset).await;
@@ -91,16 +53,12 @@ impl ThreadedKernel for Kernel {
             }
         })]
     }
-
-    fn check(&self, _: &Image) -> Result<(), String> {
-        Ok(())
-    }
 }
 
 fn text(os: &str, device: &str) -> String {
     format!(
         "name = \"os\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\nname = \"host\"\n\
-         workload = {{ kind = \"external\", name = \"loads\" }}\nnodes = [{{ capacity = \"64 MiB\" }}]\n\
+         workload = {{ kind = \"external\", name = \"script\" }}\nnodes = [{{ capacity = \"64 MiB\" }}]\n\
          processor = {{ llc = {{ size = \"4 MiB\", ways = 16 }} }}\n{os}\n\
          [[accelerators]]\nname = \"device\"\n{device}\n"
     )
@@ -111,9 +69,7 @@ fn simulate(text: &str, workload: Loads, threads: usize) -> Result<(Report, Vec<
     let wrong = validate(&document, &scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let mut externals = Externals::new();
-    externals.insert("loads".to_owned(), Arc::new(workload));
-    let plan = Plan::with_externals(scenario, Files::default(), &externals)
+    let plan = Plan::with_externals(scenario, Files::default(), &externals(workload))
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     let monitor = Monitor::default();
     let mut latencies = Vec::new();

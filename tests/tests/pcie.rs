@@ -1,18 +1,14 @@
 //! A PCIe device has no CXL.cache: what would need it is refused, and DMA works as before.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
-
-use cxlab_engine::catalog::ParamError;
-use cxlab_engine::units::Bytes;
 use cxlab_system::diagnostics::Document;
 use cxlab_system::plan::{Externals, Files, Plan, Problem};
 use cxlab_system::run::RunError;
 use cxlab_system::scenario::Scenario;
+use cxlab_tests::script::{Script, externals};
 use cxlab_tests::{report, shipped, try_run};
-use cxlab_workload::op::{OpSource, SourceContext, Workload};
-use cxlab_workload::thread::{Place, Thread, ThreadContext, ThreadOp, ThreadedKernel};
-use cxlab_workload::{Image, LOCAL_BASE, Phase, WorkloadError};
+use cxlab_workload::LOCAL_BASE;
+use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
 
 const PCIE: &str = "accelerators[0].device.kind=\"pcie\"";
 
@@ -92,57 +88,18 @@ fn what_uses_dma_runs_on_a_pcie_device_as_on_one_of_type_1() {
 }
 
 /// A kernel that does one operation on the accelerator, and what it is is not known before.
+#[derive(Clone)]
 struct One(ThreadOp);
 
-impl Workload for One {
-    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
-        Err(WorkloadError::Param(ParamError::new(
-            "kind",
-            "threads only",
-        )))
-    }
-
-    fn threads(&self, _: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
-        Ok(Box::new(Kernel {
-            op: self.0,
-            phases: [Phase {
-                name: "one".to_owned(),
-                bytes: Bytes(8),
-            }],
-        }))
-    }
-
-    fn needs_threads(&self) -> bool {
-        true
-    }
-
-    fn is_finite(&self) -> bool {
-        true
-    }
-}
-
-struct Kernel {
-    op: ThreadOp,
-    phases: [Phase; 1],
-}
-
-impl ThreadedKernel for Kernel {
-    fn phases(&self) -> &[Phase] {
-        &self.phases
-    }
-
-    fn threads(&self, place: Place) -> Vec<Thread> {
-        let op = self.op;
+impl Script for One {
+    fn threads(&self, _: Bases, place: Place) -> Vec<Thread> {
+        let op = self.0;
         match place {
             Place::Element { .. } => vec![Thread::new(move |t| async move {
                 t.issue(op).await;
             })],
             Place::Core { .. } => Vec::new(),
         }
-    }
-
-    fn check(&self, _: &Image) -> Result<(), String> {
-        Ok(())
     }
 }
 
@@ -160,10 +117,8 @@ fn a_kernel_that_loads_all_the_same_ends_the_run_with_an_error() {
         ThreadOp::Flush { addr },
         ThreadOp::Prefetch { addr },
     ] {
-        let mut externals = Externals::new();
-        externals.insert("one".to_owned(), Arc::new(One(op)));
-        let workload = "hosts[0].workload={ kind = \"external\", name = \"one\" }";
-        let plan = plan_of(&[workload, PCIE], &externals).unwrap();
+        let workload = "hosts[0].workload={ kind = \"external\", name = \"script\" }";
+        let plan = plan_of(&[workload, PCIE], &externals(One(op))).unwrap();
         let Err(RunError::Problems(problems)) = try_run(&plan, 1) else {
             panic!("{op:?} was done")
         };

@@ -1,0 +1,87 @@
+//! Threads that a test writes, as a workload of a processor and its accelerators.
+
+use std::sync::Arc;
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::units::Bytes;
+use cxlab_system::plan::Externals;
+use cxlab_workload::op::{OpSource, SourceContext, Workload};
+use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
+use cxlab_workload::{Image, Phase, WorkloadError};
+
+/// What the threads of a test do, in one phase.
+pub trait Script: Clone + Send + Sync + 'static {
+    /// The threads of one place; memory begins at `bases`.
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread>;
+
+    /// What is in memory before they run.
+    fn prepare(&self, bases: Bases, image: &Image) {
+        let _ = (bases, image);
+    }
+
+    /// Checks what they leave.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let _ = image;
+        Ok(())
+    }
+}
+
+/// A script as the external workload `script` of a scenario.
+pub fn externals(script: impl Script) -> Externals {
+    let workload: Arc<dyn Workload> = Arc::new(Scripted(script));
+    Externals::from([("script".to_owned(), workload)])
+}
+
+struct Scripted<S>(S);
+
+impl<S: Script> Workload for Scripted<S> {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(ParamError::new("kind", "threads only").into())
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        Ok(Box::new(Kernel {
+            script: self.0.clone(),
+            bases: ctx.bases,
+            phases: [Phase {
+                name: "script".to_owned(),
+                bytes: Bytes(8),
+            }],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel<S> {
+    script: S,
+    bases: Bases,
+    phases: [Phase; 1],
+}
+
+impl<S: Script> ThreadedKernel for Kernel<S> {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        self.script.prepare(self.bases, image);
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        self.script.threads(self.bases, place)
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        self.script.check(image)
+    }
+}
