@@ -155,15 +155,17 @@ impl RequesterStats {
     pub fn complete(&mut self, row: &RequestRow, hit: bool) {
         let latency = cxlab_engine::units::Picos(row.completed_ps - row.issued_ps);
         self.completed_ever += 1;
-        if row.write {
-            self.writes += 1;
-            self.denied_writes += u64::from(row.denied);
-            self.write_latency.record(latency);
+        // Nobody can predict which of the two it is, so there is no branch.
+        let probe = if row.write {
+            &mut self.write_latency
         } else {
-            self.reads += 1;
-            self.denied_reads += u64::from(row.denied);
-            self.read_latency.record(latency);
-        }
+            &mut self.read_latency
+        };
+        probe.record(latency);
+        self.writes += u64::from(row.write);
+        self.reads += u64::from(!row.write);
+        self.denied_writes += u64::from(row.denied & row.write);
+        self.denied_reads += u64::from(row.denied & !row.write);
         self.cache_hits += u64::from(hit);
         self.denied_ever += u64::from(row.denied);
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {

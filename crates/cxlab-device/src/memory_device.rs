@@ -124,6 +124,8 @@ pub struct MemoryDevice {
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
+/// So many answers that have left may be forgotten late.
+const FEW: usize = 8;
 /// Token of the wake-up for a change of capacity.
 const CAPACITY: u32 = u32::MAX - 1;
 
@@ -377,8 +379,13 @@ impl MemoryDevice {
     #[inline]
     fn has_context(&mut self, ctx: &mut Ctx<'_, Parcel>) -> bool {
         let mut first = SimTime::NEVER;
+        let room = self.contexts < self.limit;
         for port in &mut self.ports {
-            // Done each time, so that the list stays short and near.
+            // Several at once, because nobody can predict whether the first has left; but not many, so
+            // that the list stays short and near.
+            if room && port.leaving.len() < FEW {
+                continue;
+            }
             while let Some(leaves) = port.leaving.front().copied() {
                 if leaves > ctx.now() {
                     first = first.min(leaves);

@@ -11,6 +11,8 @@ pub const MAX_VCS: usize = 8;
 /// Numbers of receive buffers of a link direction: one for each message class and virtual channel,
 /// sixteen classes reserved for each channel.
 pub const BUFFERS: usize = CLASSES * MAX_VCS;
+/// So many of them have a bit in a mask.
+const MASKED: usize = BUFFERS / 2;
 /// Classes that a virtual channel has room for.
 const CLASSES: usize = 2 * ROW;
 /// Classes whose buffers lie together. The first row has all of CXL.mem, the second most of
@@ -199,7 +201,7 @@ impl BufferState {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct FlowControl {
-    /// Which buffers have enough credits waiting to take a ride: those below [`BUFFERS`] / 2.
+    /// Which buffers have enough credits waiting to take a ride: those below [`MASKED`].
     mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
@@ -230,7 +232,7 @@ impl FlowControl {
             rows.shrink_to_fit();
             rows
         };
-        let (near, rest) = capacity.split_at(BUFFERS / 2);
+        let (near, rest) = capacity.split_at(MASKED);
         FlowControl {
             mask: 0,
             unreturned: 0,
@@ -285,10 +287,10 @@ impl FlowControl {
     /// Says that credits of this buffer may take a ride.
     #[inline]
     fn mark(&mut self, buffer: u8) {
-        if usize::from(buffer) < BUFFERS / 2 {
+        if usize::from(buffer) < MASKED {
             self.mask |= 1 << buffer;
         } else {
-            self.rest_mask |= 1 << (usize::from(buffer) - BUFFERS / 2);
+            self.rest_mask |= 1 << (usize::from(buffer) - MASKED);
         }
     }
 
@@ -337,15 +339,13 @@ impl FlowControl {
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
         let state = self.state(buffer);
         state.waiting += 1;
-        state.waiting >= state.sixteenth && self.offer_ride(buffer)
-    }
-
-    /// Credits of this buffer may take a ride. True when so many wait that they should not wait for
-    /// one any longer.
-    fn offer_ride(&mut self, buffer: Buffer) -> bool {
-        let state = self.state(buffer);
+        // Nobody can predict how many wait, so that they may take a ride is noted without a branch.
+        let ride = u64::from(state.waiting >= state.sixteenth);
         let alone = state.waiting >= (state.capacity / 4).max(1);
-        self.mark(buffer.0);
+        match usize::from(buffer.0) {
+            near @ 0..MASKED => self.mask |= ride << near,
+            far => self.rest_mask |= ride << (far - MASKED),
+        }
         alone
     }
 
@@ -354,10 +354,10 @@ impl FlowControl {
     /// anything that would remind us.
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
         let mine = std::mem::take(&mut self.state(first).waiting);
-        if usize::from(first.0) < BUFFERS / 2 {
+        if usize::from(first.0) < MASKED {
             self.mask &= !(1 << first.0);
         } else {
-            self.rest_mask &= !(1 << (usize::from(first.0) - BUFFERS / 2));
+            self.rest_mask &= !(1 << (usize::from(first.0) - MASKED));
         }
         let mut credits = self.take();
         let entries = &mut credits.entries;
@@ -387,7 +387,7 @@ impl FlowControl {
         for entry in &mut credits.entries {
             let (marked, first) = match (self.mask, self.rest_mask) {
                 (0, 0) => break,
-                (0, _) => (&mut self.rest_mask, BUFFERS as u8 / 2),
+                (0, _) => (&mut self.rest_mask, MASKED as u8),
                 _ => (&mut self.mask, 0),
             };
             let buffer = first + marked.trailing_zeros() as u8;

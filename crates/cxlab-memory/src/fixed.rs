@@ -92,6 +92,9 @@ impl Medium for FixedParams {
     }
 }
 
+/// So many requests that are done may be forgotten late.
+const FEW: usize = 8;
+
 struct FixedMemory {
     read_ps: u64,
     write_ps: u64,
@@ -117,7 +120,9 @@ impl FixedMemory {
 
 impl MemoryBackend for FixedMemory {
     fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
-        if self.in_order {
+        // Several at once, because nobody can predict whether the first is done; but not many, so that
+        // the list stays short and near, and never those that would count for a full queue.
+        if self.in_order && self.pending.len() + 1 >= self.capacity.min(FEW) {
             self.forget(now);
         }
         self.pending.len() < self.capacity
