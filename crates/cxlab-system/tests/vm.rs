@@ -247,9 +247,9 @@ fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
     assert_eq!(report["runs"][0]["output"][0], "from this machine");
 }
 
-/// Processes whose arguments name this folder's initial file system.
-fn left(folder: &Folder) -> usize {
-    let name = folder.path("out").join("initrd").display().to_string();
+/// Processes whose arguments name a file that the command made for QEMU alone.
+fn left(folder: &Folder, file: &str) -> usize {
+    let name = folder.path("out").join(file).display().to_string();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines
@@ -262,36 +262,96 @@ fn qemu_ends_with_its_time_and_with_cxlab_however_that_ends() {
     let Some(dir) = guest() else { return };
     let folder = Folder::new("vm-end");
     let scenario = folder.file("s.toml", SCENARIO.as_bytes());
-    let out = folder.path("out");
-    let args: [&dyn AsRef<std::ffi::OsStr>; 9] = [
-        &"vm",
-        &"run",
-        &scenario,
-        &"--dir",
-        &dir,
-        &"--out",
-        &out,
-        &"--timeout",
-        &"2",
-    ];
-    let mut short = command(&args);
-    let output = finish(short.args(["--", "chase"]));
-    assert_eq!(output.code, Some(1), "{}", output.stderr);
-    assert!(
-        output.stderr.contains("not done after 2 s"),
-        "{}",
-        output.stderr
-    );
-    assert_eq!(left(&folder), 0);
-    let mut killed = command(&args[..7]).args(["--", "chase"]).spawn().unwrap();
-    let until = |wanted: &dyn Fn(usize) -> bool| {
-        (0..200).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            wanted(left(&folder))
-        })
+    // A guest that is booted, and one that is restored and runs for longer than we wait.
+    for (name, options, file) in [
+        ("booted", &["--boot"][..], "initrd"),
+        ("restored", &[], "run.cpio"),
+    ] {
+        let out = folder.path("out");
+        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> =
+            vec![&"vm", &"run", &scenario, &"--dir", &dir, &"--out", &out];
+        args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
+        let program = ["--", "chase", "8192", "2000000000"];
+        if name == "restored" {
+            let saved = finish(command(&args).args(["--", "sh", "-c", "true"]));
+            assert_eq!(saved.code, Some(0), "{}", saved.stderr);
+        }
+        let output = finish(command(&args).args(["--timeout", "2"]).args(program));
+        assert_eq!(output.code, Some(1), "{name}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("not done after 2 s"),
+            "{name}: {}",
+            output.stderr
+        );
+        assert_eq!(left(&folder, file), 0, "{name}");
+        let mut killed = command(&args).args(program).spawn().unwrap();
+        let until = |wanted: &dyn Fn(usize) -> bool| {
+            (0..200).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                wanted(left(&folder, file))
+            })
+        };
+        assert!(until(&|left| left == 1), "{name}: QEMU was started");
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        assert!(until(&|left| left == 0), "{name}: QEMU ended");
+    }
+}
+
+#[test]
+fn a_guest_that_is_restored_is_the_one_that_was_booted_and_takes_files_of_its_run() {
+    if guest().is_none() {
+        return;
+    }
+    let folder = Folder::new("vm-saved");
+    // No other test has this machine, so its first run saves it.
+    let text = SCENARIO.replace("capacity = \"512 MiB\"", "capacity = \"640 MiB\"");
+    let scenario = folder.file("s.toml", text.as_bytes());
+    // What QEMU was given: the file with the guest's memory, and when that was last changed.
+    let saved = || {
+        let line = std::fs::read_to_string(folder.path("out").join("qemu.txt")).unwrap();
+        let path = line.split("id=main,").nth(1).unwrap();
+        let path = path.split("mem-path=").nth(1).unwrap();
+        let path = PathBuf::from(path.split_whitespace().next().unwrap());
+        let changed = std::fs::metadata(&path).unwrap().modified().unwrap();
+        (path, changed)
     };
-    assert!(until(&|left| left == 1), "QEMU was started");
-    killed.kill().unwrap();
-    killed.wait().unwrap();
-    assert!(until(&|left| left == 0), "QEMU ended");
+    let chase = ["chase", "2048", "20000"];
+    let near = ["--memory", "near"];
+    let booted = run(&folder, &scenario, &chase, &["--memory", "near", "--boot"]).unwrap();
+    assert!(booted["boot_s"].is_f64() && booted["restored_s"].is_null());
+    let first = run(&folder, &scenario, &chase, &near).unwrap();
+    assert!(first["restored_s"].is_f64() && first["boot_s"].is_null());
+    assert_eq!(first["regions"], booted["regions"]);
+    let before = saved();
+    // A file and a folder, of some megabytes and of several transfers.
+    let bytes: Vec<u8> = (0..3_000_000u32)
+        .flat_map(|at| (at * 7).to_le_bytes())
+        .collect();
+    let path = folder.file("blob", &bytes);
+    std::fs::create_dir(folder.path("tree")).unwrap();
+    folder.file("tree/leaf", b"a leaf\n");
+    let blob = format!("{}:/in/blob", path.display());
+    let tree = format!("{}:/in/tree", folder.path("tree").display());
+    let program = ["sh", "-c", "md5sum < /in/blob; cat /in/tree/leaf"];
+    let options = ["--memory", "near", "--file", &blob, "--file", &tree];
+    let report = run(&folder, &scenario, &program, &options).unwrap();
+    let here = std::process::Command::new("md5sum")
+        .stdin(std::fs::File::open(&path).unwrap())
+        .output()
+        .unwrap();
+    let here = String::from_utf8_lossy(&here.stdout);
+    assert_eq!(report["runs"][0]["output"][0], here.trim());
+    assert_eq!(report["runs"][0]["output"][1], "a leaf");
+    // The same machine with other times is the same guest.
+    let second = folder.file(
+        "t.toml",
+        text.replace("\"150 ns\"", "\"400 ns\"").as_bytes(),
+    );
+    let slower = run(&folder, &second, &chase, &near).unwrap();
+    assert_eq!(saved(), before, "and stays as it was saved");
+    let [booted, first, slower] =
+        [booted, first, slower].map(|report| numbers(&report, "chase ")[0]);
+    assert!((first / booted - 1.0).abs() < 0.02, "{first} {booted}");
+    assert!((slower - first - 250.0).abs() < 8.0, "{slower} {first}");
 }

@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # The guest's first process: loads the CXL drivers, makes one region and one NUMA node of each
-# window, runs the program once for each memory, powers off. What it tells cxlab begins with
-# "@cxlab ". /cxlab/run says what this run has; /cxlab/argv is the program and its arguments.
+# window, waits, runs the program once for each memory, powers off. What it tells cxlab begins with
+# "@cxlab ". /cxlab/boot says what the machine has. While it waits, it can be saved and restored; what
+# comes then is a run's own: /cxlab/run, and /cxlab/argv, the program and its arguments.
 /bin/busybox --install -s /bin
 export PATH=/bin:/usr/bin HOME=/ TERM=dumb
 mount -t proc proc /proc
@@ -21,7 +22,7 @@ for module in $(cat /cxlab/modules); do
     insmod "/lib/modules/$module" || fail "insmod $module"
 done
 cd /sys/bus/cxl/devices || fail "the kernel found no CXL"
-. /cxlab/run
+. /cxlab/boot
 
 memory_of() { # SERIAL: the kernel's name of the device
     for one in mem*; do
@@ -117,6 +118,12 @@ run() { # NAME WINDOW: the program, bound to a window's node, or to none of them
 make_windows
 say ready "$(uptime)"
 cat /sys/devices/system/clocksource/clocksource0/current_clocksource | sed 's/^/@cxlab clock /'
+say hold
+read -r go < /dev/ttyS0
+cd /
+arrive | cpio -idu 2>/dev/null
+[ -f /cxlab/run ] || fail "the files of the run did not arrive"
+. /cxlab/run
 make_runs
 say done
 poweroff -f

@@ -24,6 +24,8 @@ pub enum Said {
     Ready(f64),
     /// What the guest's kernel reads the time from.
     Clock(String),
+    /// It waits to be let go, and may be saved until then.
+    Hold,
     /// The program begins, for a memory.
     Begin(String),
     /// It took so long by the guest's clock.
@@ -84,6 +86,7 @@ fn word(text: &str) -> Option<Said> {
         "up" => Said::Up(rest.parse().ok()?),
         "ready" => Said::Ready(rest.parse().ok()?),
         "clock" => Said::Clock(rest.to_owned()),
+        "hold" => Said::Hold,
         "begin" => Said::Begin(rest.to_owned()),
         "took" => Said::Took(rest.parse().ok()?),
         "end" => Said::End(rest.rsplit(' ').next()?.parse().ok()?),

@@ -51,8 +51,32 @@ pub struct Files<'a> {
     pub initrd: &'a Path,
     /// The plugin.
     pub plugin: &'a Path,
-    /// The number of the descriptor of what is shared with the plugin.
-    pub shared_fd: i32,
+    /// What this run alone has, an archive; none while a guest is booted only to be saved.
+    pub run: Option<&'a Path>,
+    /// What becomes of the guest's memory.
+    pub keep: Keep<'a>,
+    /// Numbers of descriptors that QEMU inherits.
+    pub descriptors: Descriptors,
+}
+
+/// Numbers of descriptors that QEMU inherits.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Descriptors {
+    /// Of what is shared with the plugin.
+    pub shared: i32,
+    /// Of the monitor, by which a guest is saved and restored.
+    pub monitor: Option<i32>,
+}
+
+/// What becomes of the guest's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep<'a> {
+    /// It goes with the guest.
+    Nothing,
+    /// It lies in files of a folder, where the guest is saved.
+    Save(&'a Path),
+    /// It begins as those files are, which do not change.
+    Restore(&'a Path),
 }
 
 /// Whether the guest's clock is to follow simulated time.
@@ -81,6 +105,34 @@ pub fn arguments(
     files: Files<'_>,
     clock: Clock,
 ) -> Vec<String> {
+    let mut line = hardware(machine, version, files.keep);
+    let mut add = |option: &str, value: String| {
+        line.push(option.to_owned());
+        line.push(value);
+    };
+    if let Some(monitor) = files.descriptors.monitor {
+        add("-chardev", format!("socket,id=monitor,fd={monitor}"));
+        add("-mon", "chardev=monitor,mode=control".to_owned());
+    }
+    if matches!(files.keep, Keep::Restore(_)) {
+        add("-incoming", "defer".to_owned());
+    }
+    if let Some(run) = files.run {
+        add(
+            "-fw_cfg",
+            format!("name=opt/cxlab/run,file={}", escaped(run)),
+        );
+    }
+    add("-kernel", files.kernel.display().to_string());
+    add("-initrd", files.initrd.display().to_string());
+    add("-append", KERNEL.to_owned());
+    add("-plugin", plugin(machine, files, clock));
+    line
+}
+
+/// What of the arguments is the machine itself: two guests with the same are the same until a program
+/// runs in them.
+pub fn hardware(machine: &Machine, version: Version, keep: Keep<'_>) -> Vec<String> {
     let mut line = Vec::new();
     let mut add = |option: &str, value: String| {
         line.push(option.to_owned());
@@ -100,7 +152,7 @@ pub fn arguments(
     add("-smp", machine.processors.to_string());
     add("-m", format!("{}M", machine.memory_mib));
     // A node of its own makes QEMU describe the nodes, and the kernel gives each window one.
-    add("-object", memory("main", machine.memory_mib << 20));
+    add("-object", memory("main", machine.memory_mib << 20, keep));
     add("-numa", "node,nodeid=0,memdev=main".to_owned());
     for flag in ["-nodefaults", "-no-user-config", "-no-reboot"] {
         line.push(flag.to_owned());
@@ -117,7 +169,10 @@ pub fn arguments(
     add("-serial", "stdio".to_owned());
     let mut serial = 0;
     for (at, window) in machine.windows.iter().enumerate() {
-        add("-object", memory(&format!("window{at}"), window.size()));
+        add(
+            "-object",
+            memory(&format!("window{at}"), window.size(), keep),
+        );
         add(
             "-device",
             format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
@@ -154,11 +209,14 @@ pub fn arguments(
             };
             add(
                 "-object",
-                memory(&format!("memory{serial}"), device.capacity),
+                never_used(&format!("memory{serial}"), device.capacity, keep),
             );
             let media = match version {
                 Version::V7 => {
-                    add("-object", memory(&format!("label{serial}"), 1 << 20));
+                    add(
+                        "-object",
+                        memory(&format!("label{serial}"), 1 << 20, Keep::Nothing),
+                    );
                     format!("memdev=memory{serial},lsa=label{serial}")
                 }
                 Version::V10 => format!("volatile-memdev=memory{serial}"),
@@ -170,26 +228,42 @@ pub fn arguments(
             );
         }
     }
-    add("-kernel", files.kernel.display().to_string());
-    add("-initrd", files.initrd.display().to_string());
-    add("-append", KERNEL.to_owned());
-    add("-plugin", plugin(machine, files, clock));
     line
 }
 
 /// Memory that is not taken before it is used.
-fn memory(id: &str, bytes: u64) -> String {
+fn memory(id: &str, bytes: u64, keep: Keep<'_>) -> String {
+    let (file, share) = match keep {
+        Keep::Nothing => {
+            return format!(
+                "memory-backend-ram,id={id},size={}M,reserve=off",
+                bytes >> 20
+            );
+        }
+        Keep::Save(folder) => (folder.join(format!("{id}.memory")), "on"),
+        Keep::Restore(folder) => (folder.join(format!("{id}.memory")), "off"),
+    };
     format!(
-        "memory-backend-ram,id={id},size={}M,reserve=off",
-        bytes >> 20
+        "memory-backend-file,id={id},size={}M,reserve=off,share={share},mem-path={}",
+        bytes >> 20,
+        escaped(&file)
     )
+}
+
+/// The memory of a device, which the window's lies over: it is not worth saving.
+fn never_used(id: &str, bytes: u64, keep: Keep<'_>) -> String {
+    let share = match keep {
+        Keep::Save(_) => ",share=on",
+        Keep::Nothing | Keep::Restore(_) => "",
+    };
+    memory(id, bytes, Keep::Nothing) + share
 }
 
 fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
     let mut text = format!(
         "{},fd={},instruction={}",
         escaped(files.plugin),
-        files.shared_fd,
+        files.descriptors.shared,
         machine.instruction_ps
     );
     for cache in &machine.caches {
@@ -219,7 +293,12 @@ mod tests {
             kernel: Path::new("/cache/vmlinuz"),
             initrd: Path::new("/out/initrd"),
             plugin: Path::new("/cache/plugin-1.so"),
-            shared_fd: 5,
+            run: Some(Path::new("/out/run")),
+            keep: Keep::Nothing,
+            descriptors: Descriptors {
+                shared: 5,
+                monitor: None,
+            },
         }
     }
 
@@ -287,6 +366,37 @@ mod tests {
         assert!(!text.contains("lsa="), "{text}");
         assert_eq!(text.matches("volatile-memdev=memory").count(), 3);
         assert!(text.contains("cxl-type3,bus=down1.1,volatile-memdev=memory2,id=device3,sn=3"));
+    }
+
+    #[test]
+    fn a_guest_that_is_saved_has_its_memory_in_files_that_later_ones_map_privately() {
+        let folder = Path::new("/cache/snapshots/a");
+        let line = |keep| hardware(&machine(), Version::V7, keep);
+        let saved = line(Keep::Save(folder));
+        let restored = line(Keep::Restore(folder));
+        let main = |share| {
+            format!(
+                "memory-backend-file,id=main,size=1024M,reserve=off,share={share},\
+                 mem-path=/cache/snapshots/a/main.memory"
+            )
+        };
+        assert!(saved.contains(&main("on")) && restored.contains(&main("off")));
+        // Of the machine, nothing else may differ.
+        let apart = saved
+            .iter()
+            .zip(&restored)
+            .filter(|(one, other)| one != other);
+        let apart: Vec<_> = apart.collect();
+        assert_eq!(
+            apart.len(),
+            1 + 2 + 3,
+            "memory, windows, devices: {apart:?}"
+        );
+        assert!(
+            apart
+                .iter()
+                .all(|(one, _)| one.starts_with("memory-backend-"))
+        );
     }
 
     #[test]

@@ -81,6 +81,18 @@ impl Drop for SharedWords {
     }
 }
 
+/// Lets processes that are started from now on inherit a descriptor, by its number.
+///
+/// # Errors
+/// The system refuses.
+pub fn inherited(descriptor: &impl AsRawFd) -> io::Result<()> {
+    // SAFETY: a system call on a descriptor that is open, for it is borrowed.
+    match unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a command end when the thread that starts it does, in whatever way.
 pub fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only a system call is made, which allocates nothing.

@@ -20,10 +20,11 @@ use pack::pack;
 /// Packages whose programs the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
 /// What the guest brings along, by its name there.
-const GUEST: [(&str, &str); 3] = [
+const GUEST: [(&str, &str); 4] = [
     ("stream", include_str!("../../guest/stream.c")),
     ("chase", include_str!("../../guest/chase.c")),
     ("run-marked", include_str!("../../guest/run-marked.c")),
+    ("arrive", include_str!("../../guest/arrive.c")),
 ];
 const INIT: &str = include_str!("../../guest/init.sh");
 const PLUGIN: [(&str, &str); 4] = [
@@ -140,16 +141,30 @@ fn first_line(version: Version) -> String {
     format!("cxlab {} {sum:016x} {version:?}", env!("CARGO_PKG_VERSION"))
 }
 
+/// An installed QEMU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Installed {
+    /// Its version, as far as it matters here.
+    pub version: Version,
+    /// What it says of its version.
+    pub text: String,
+}
+
 /// The version of an installed QEMU.
 ///
 /// # Errors
 /// There is none, or it is not one that is known to work.
-pub fn qemu_version(qemu: &str) -> Result<Version, BuildError> {
+pub fn qemu_version(qemu: &str) -> Result<Installed, BuildError> {
     let text = run(Command::new(qemu).arg("--version"), "qemu-system-x86")?;
-    Version::from_text(&text).ok_or_else(|| {
-        let found = text.lines().next().unwrap_or_default();
-        missing(format!("{qemu}: found {found}; allowed: QEMU 7.2 or 10.0"))
-    })
+    match Version::from_text(&text) {
+        Some(version) => Ok(Installed { version, text }),
+        None => {
+            let found = text.lines().next().unwrap_or_default();
+            Err(missing(format!(
+                "{qemu}: found {found}; allowed: QEMU 7.2 or 10.0"
+            )))
+        }
+    }
 }
 
 /// Builds a guest; `tell` is called with what is being done.
@@ -157,7 +172,7 @@ pub fn qemu_version(qemu: &str) -> Result<Version, BuildError> {
 /// # Errors
 /// [`BuildError`].
 pub fn build(options: &Options, tell: &mut dyn FnMut(&str)) -> Result<Image, BuildError> {
-    let version = qemu_version(&options.qemu)?;
+    let version = qemu_version(&options.qemu)?.version;
     let folder = &options.folder;
     let asked = format!("package {}", options.kernel);
     if !options.again

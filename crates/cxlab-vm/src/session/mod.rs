@@ -1,11 +1,12 @@
 //! One run of a guest: QEMU, what it says, and the model beside it.
 
 mod charge;
+mod monitor;
 mod talk;
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -16,10 +17,13 @@ use serde::Serialize;
 use crate::console::Console;
 use crate::memory::{Memory, Stuck};
 use crate::model::{Limits, Model, PoolCounts};
+use crate::qemu::Descriptors;
 use crate::ring::{ClockState, Counters, LANES, Shared, WORDS};
-use crate::sys::{SharedWords, end_with_us};
+use crate::snapshot::{Making, Snapshot};
+use crate::sys::{SharedWords, end_with_us, inherited};
 use charge::consume;
-use talk::{MOST_OUTPUT, Talk};
+use monitor::{Line, Monitor};
+use talk::{MOST_CONSOLE, MOST_OUTPUT, Talk};
 
 /// Programs that are run at most (one for each memory).
 const MOST_RUNS: usize = 64;
@@ -28,8 +32,8 @@ const MOST_RUNS: usize = 64;
 pub struct Job<'a> {
     /// QEMU.
     pub qemu: &'a str,
-    /// Its arguments, given the descriptor of what is shared.
-    pub arguments: &'a dyn Fn(i32) -> Vec<String>,
+    /// Its arguments, given the descriptors that it inherits.
+    pub arguments: &'a dyn Fn(Descriptors) -> Vec<String>,
     /// Processors.
     pub processors: usize,
     /// What a processor does at once.
@@ -110,10 +114,12 @@ pub struct Region {
 /// What a guest did.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Seconds on this machine until the first process.
-    pub boot_s: f64,
-    /// Seconds on this machine until all regions were there.
-    pub ready_s: f64,
+    /// Seconds on this machine until the first process, where the guest was booted.
+    pub boot_s: Option<f64>,
+    /// Seconds on this machine until all regions were there, likewise.
+    pub ready_s: Option<f64>,
+    /// Seconds on this machine until the guest went on, where it was restored.
+    pub restored_s: Option<f64>,
     /// Seconds on this machine in all.
     pub wall_s: f64,
     /// Whether the guest's clock followed simulated time.
@@ -130,25 +136,32 @@ pub struct Outcome {
     pub console: Vec<String>,
 }
 
-/// Runs a guest to its end. `show` gets the lines that its programs write.
+/// Runs a guest to its end, from its boot or from a snapshot. `show` gets the lines that its programs
+/// write.
 ///
 /// # Errors
 /// [`SessionError`]. QEMU has ended in any case.
 pub fn run<M: Memory>(
     job: &Job<'_>,
+    snapshot: Option<&Snapshot>,
     memory: M,
     show: &mut dyn FnMut(&str),
 ) -> Result<Outcome, SessionError> {
     let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
-    let shared = Shared::new(words.words())
-        .ok_or_else(|| SessionError::System(io::Error::other("the shared memory is too small")))?;
+    let shared = shared(&words)?;
     let model = Model::new(memory, job.limits, job.processors.min(LANES));
     let stop = AtomicBool::new(false);
-    let mut child = Guarded(start(job, words.fd())?);
+    let mut guest = match snapshot {
+        None => Guest::boot(job, words.fd())?,
+        Some(snapshot) => Guest::restore(job, words.fd(), snapshot)?,
+    };
     thread::scope(|scope| {
         let consumer = scope.spawn(|| consume(model, shared, &stop));
-        let heard = listen(job, &mut child.0, shared, &|| consumer.is_finished(), show);
-        child.end();
+        let failed = || consumer.is_finished();
+        let heard = guest
+            .listen(job, &failed, show, Next::Programs)
+            .map(|()| guest.outcome(shared));
+        guest.child.end();
         stop.store(true, Ordering::Release);
         let charged = consumer
             .join()
@@ -165,6 +178,28 @@ pub fn run<M: Memory>(
         }
         Ok(outcome)
     })
+}
+
+/// Boots a guest until it waits, and saves it. Its arguments put its memory into that folder.
+///
+/// # Errors
+/// [`SessionError`]. QEMU has ended in any case.
+pub fn save(job: &Job<'_>, making: Making) -> Result<Snapshot, SessionError> {
+    let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
+    // Made for the plugin, which tells nothing yet.
+    shared(&words)?;
+    let line = Line::new()?;
+    let (mut guest, mut monitor) = Guest::start(job, words.fd(), line)?;
+    guest.listen(job, &|| false, &mut |_| {}, Next::Hold)?;
+    monitor.save(&making.folder().join("state"))?;
+    guest.child.end();
+    std::fs::write(making.folder().join("console"), &guest.said).map_err(SessionError::System)?;
+    making.finish().map_err(SessionError::System)
+}
+
+fn shared(words: &SharedWords) -> Result<Shared<'_>, SessionError> {
+    Shared::new(words.words())
+        .ok_or_else(|| SessionError::System(io::Error::other("the shared memory is too small")))
 }
 
 /// A child that ends when this does.
@@ -184,60 +219,158 @@ impl Drop for Guarded {
     }
 }
 
-fn start(job: &Job<'_>, fd: i32) -> Result<Child, SessionError> {
-    let mut command = Command::new(job.qemu);
-    command
-        .args((job.arguments)(fd))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    end_with_us(&mut command);
-    command
-        .spawn()
-        .map_err(|error| SessionError::Qemu(format!("{}: {error}", job.qemu)))
+/// Until when a guest is listened to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It waits.
+    Hold,
+    /// Its programs have ended, and it with them.
+    Programs,
 }
 
-/// Reads what QEMU and the guest say until both are done.
-fn listen(
-    job: &Job<'_>,
-    child: &mut Child,
-    shared: Shared<'_>,
-    failed: &dyn Fn() -> bool,
-    show: &mut dyn FnMut(&str),
-) -> Result<Outcome, SessionError> {
-    let began = Instant::now();
-    let console = pump(child.stdout.take());
-    let errors = keep(child.stderr.take());
-    let mut talk = Talk::new(began);
-    let mut lines = Console::default();
-    loop {
-        match console.recv_timeout(Duration::from_millis(100)) {
-            Ok(bytes) => lines.feed(&bytes, |said| talk.hear(said, show)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if began.elapsed() > job.limit {
-            return Err(SessionError::Limit(job.limit));
-        }
-        if failed() || talk.failed.is_some() {
-            break;
+/// A guest that runs, and what was heard of it.
+struct Guest {
+    child: Guarded,
+    input: Option<ChildStdin>,
+    console: Receiver<Vec<u8>>,
+    errors: Option<JoinHandle<Vec<u8>>>,
+    began: Instant,
+    lines: Console,
+    talk: Talk,
+    /// All that it said, until it waits.
+    said: Vec<u8>,
+}
+
+impl Guest {
+    fn boot(job: &Job<'_>, shared: i32) -> Result<Guest, SessionError> {
+        let descriptors = Descriptors {
+            shared,
+            monitor: None,
+        };
+        Guest::launch(job, descriptors)
+    }
+
+    /// Starts QEMU with its monitor.
+    fn start(job: &Job<'_>, shared: i32, line: Line) -> Result<(Guest, Monitor), SessionError> {
+        let descriptors = Descriptors {
+            shared,
+            monitor: Some(line.number()),
+        };
+        let mut guest = Guest::launch(job, descriptors)?;
+        let monitor = line.open().map_err(|error| guest.explained(error))?;
+        Ok((guest, monitor))
+    }
+
+    fn restore(job: &Job<'_>, shared: i32, snapshot: &Snapshot) -> Result<Guest, SessionError> {
+        let said = std::fs::read(snapshot.console()).map_err(SessionError::System)?;
+        let state = std::fs::File::open(snapshot.state()).map_err(SessionError::System)?;
+        inherited(&state).map_err(SessionError::System)?;
+        let (mut guest, mut monitor) = Guest::start(job, shared, Line::new()?)?;
+        let restored = monitor.restore(&state);
+        restored.map_err(|error| guest.explained(error))?;
+        guest.talk.recall(&said);
+        Ok(guest)
+    }
+
+    fn launch(job: &Job<'_>, descriptors: Descriptors) -> Result<Guest, SessionError> {
+        let mut command = Command::new(job.qemu);
+        command
+            .args((job.arguments)(descriptors))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        end_with_us(&mut command);
+        let mut child = command
+            .spawn()
+            .map_err(|error| SessionError::Qemu(format!("{}: {error}", job.qemu)))?;
+        let began = Instant::now();
+        Ok(Guest {
+            input: child.stdin.take(),
+            console: pump(child.stdout.take()),
+            errors: Some(keep(child.stderr.take())),
+            child: Guarded(child),
+            began,
+            lines: Console::default(),
+            talk: Talk::new(began),
+            said: Vec::new(),
+        })
+    }
+
+    /// What QEMU said itself, where it ended over what was asked of it.
+    fn explained(&mut self, error: SessionError) -> SessionError {
+        self.child.end();
+        let said = self.errors.take().and_then(|errors| errors.join().ok());
+        match (error, said) {
+            (SessionError::Qemu(text), Some(said)) if !said.is_empty() => {
+                SessionError::Qemu(format!("{text}\n{}", self.talk.why(&said)))
+            }
+            (error, _) => error,
         }
     }
-    lines.finish(|said| talk.hear(said, show));
-    if let Some(text) = talk.failed {
-        return Err(SessionError::Guest(text));
+
+    /// Lets a guest go that waits. Where it has ended meanwhile, its end is heard.
+    fn let_go(&mut self) {
+        if let Some(mut input) = self.input.take() {
+            let _ = input.write_all(b"go\n").and_then(|()| input.flush());
+            self.input = Some(input);
+        }
+        self.talk.held = false;
     }
-    if !talk.done && !failed() {
-        // The stream has ended with QEMU, or soon will.
-        child.wait().map_err(SessionError::System)?;
-        let said = errors.join().unwrap_or_default();
-        return Err(SessionError::Qemu(talk.why(&said)));
+
+    /// Reads what QEMU and the guest say until it waits, or until both are done.
+    fn listen(
+        &mut self,
+        job: &Job<'_>,
+        failed: &dyn Fn() -> bool,
+        show: &mut dyn FnMut(&str),
+        until: Next,
+    ) -> Result<(), SessionError> {
+        loop {
+            if self.talk.held {
+                if until == Next::Hold {
+                    return Ok(());
+                }
+                self.let_go();
+            }
+            match self.console.recv_timeout(Duration::from_millis(100)) {
+                Ok(bytes) => {
+                    if until == Next::Hold && self.said.len() < MOST_CONSOLE {
+                        self.said.extend_from_slice(&bytes);
+                    }
+                    let talk = &mut self.talk;
+                    self.lines.feed(&bytes, |said| talk.hear(said, show));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.began.elapsed() > job.limit {
+                return Err(SessionError::Limit(job.limit));
+            }
+            if failed() || self.talk.failed.is_some() {
+                break;
+            }
+        }
+        let talk = &mut self.talk;
+        self.lines.finish(|said| talk.hear(said, show));
+        if let Some(text) = self.talk.failed.take() {
+            return Err(SessionError::Guest(text));
+        }
+        if !self.talk.done && !failed() {
+            // The stream has ended with QEMU, or soon will.
+            self.child.0.wait().map_err(SessionError::System)?;
+            let said = self.errors.take().and_then(|errors| errors.join().ok());
+            return Err(SessionError::Qemu(self.talk.why(&said.unwrap_or_default())));
+        }
+        Ok(())
     }
-    let mut outcome = talk.outcome;
-    outcome.wall_s = began.elapsed().as_secs_f64();
-    outcome.clock = shared.clock();
-    outcome.overlay = shared.overlay();
-    Ok(outcome)
+
+    fn outcome(&mut self, shared: Shared<'_>) -> Outcome {
+        let mut outcome = std::mem::replace(&mut self.talk, Talk::new(self.began)).outcome;
+        outcome.wall_s = self.began.elapsed().as_secs_f64();
+        outcome.clock = shared.clock();
+        outcome.overlay = shared.overlay();
+        outcome
+    }
 }
 
 /// Reads a stream on a thread of its own.

@@ -9,7 +9,7 @@ use crate::ring::{ClockState, Counters};
 /// Bytes of a program's output that a report keeps.
 pub(super) const MOST_OUTPUT: usize = 64 << 10;
 /// Bytes of the guest's console that are kept in all.
-const MOST_CONSOLE: usize = 4 << 20;
+pub(super) const MOST_CONSOLE: usize = 4 << 20;
 /// Lines of the guest's console that are shown when it has gone.
 const MOST_LAST: usize = 20;
 
@@ -20,6 +20,8 @@ pub(super) struct Talk {
     current: Option<Run>,
     kept: usize,
     pub(super) failed: Option<String>,
+    /// The guest waits to be let go.
+    pub(super) held: bool,
     pub(super) done: bool,
 }
 
@@ -28,8 +30,9 @@ impl Talk {
         Talk {
             began,
             outcome: Outcome {
-                boot_s: 0.0,
-                ready_s: 0.0,
+                boot_s: None,
+                ready_s: None,
+                restored_s: None,
                 wall_s: 0.0,
                 clock: ClockState::Unknown,
                 overlay: 0,
@@ -41,6 +44,7 @@ impl Talk {
             current: None,
             kept: 0,
             failed: None,
+            held: false,
             done: false,
         }
     }
@@ -48,8 +52,9 @@ impl Talk {
     pub(super) fn hear(&mut self, said: Said, show: &mut dyn FnMut(&str)) {
         let elapsed = self.began.elapsed().as_secs_f64();
         match said {
-            Said::Up(_) => self.outcome.boot_s = elapsed,
-            Said::Ready(_) => self.outcome.ready_s = elapsed,
+            Said::Up(_) => self.outcome.boot_s = Some(elapsed),
+            Said::Ready(_) => self.outcome.ready_s = Some(elapsed),
+            Said::Hold => self.held = true,
             Said::Clock(name) => self.outcome.clocksource = name,
             Said::Window {
                 number,
@@ -94,6 +99,15 @@ impl Talk {
             Said::Done => self.done = true,
             Said::Line(line) => self.line(line, show),
         }
+    }
+
+    /// Hears what a guest had said before it was saved, which is restored now.
+    pub(super) fn recall(&mut self, said: &[u8]) {
+        let mut console = Console::default();
+        console.feed(said, |said| self.hear(said, &mut |_| {}));
+        self.outcome.boot_s = None;
+        self.outcome.ready_s = None;
+        self.outcome.restored_s = Some(self.began.elapsed().as_secs_f64());
     }
 
     /// Why QEMU ended before the guest was done: what it said, or the guest's last lines.

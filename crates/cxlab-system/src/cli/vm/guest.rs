@@ -183,8 +183,9 @@ impl Binding {
     }
 }
 
-/// What the guest's first process reads: numbers and words of ours, nothing of the user's.
-fn script(machine: &Machine, version: Version, devdax: bool, bindings: &[Binding]) -> String {
+/// What the guest's first process reads to make its memory: numbers and words of ours, nothing of the
+/// user's.
+pub(super) fn boot_script(machine: &Machine, version: Version, devdax: bool) -> String {
     let flag = |on: bool| u8::from(on);
     let mut text = format!(
         "VOLATILE={}\nDEVDAX={}\nmake_windows() {{\n",
@@ -204,7 +205,20 @@ fn script(machine: &Machine, version: Version, devdax: bool, bindings: &[Binding
         }
         text.push('\n');
     }
-    text.push_str("}\nmake_runs() {\n");
+    text.push_str("}\n");
+    text
+}
+
+/// The part of the initial file system that is the machine's.
+pub(super) fn boot_archive(script: &str) -> Vec<u8> {
+    let mut archive = Archive::default();
+    archive.file("cxlab/boot", script.as_bytes(), false);
+    archive.finish()
+}
+
+/// What the guest's first process reads to run programs.
+fn run_script(bindings: &[Binding]) -> String {
+    let mut text = "make_runs() {\n".to_owned();
     for binding in bindings {
         text.push_str(&format!("run {0} {0}\n", binding.word));
     }
@@ -212,20 +226,11 @@ fn script(machine: &Machine, version: Version, devdax: bool, bindings: &[Binding
     text
 }
 
-/// The part of the initial file system that is this run's.
-pub(super) fn archive(
-    args: &RunArgs,
-    machine: &Machine,
-    version: Version,
-    bindings: &[Binding],
-) -> Result<Vec<u8>, Failure> {
+/// What this run alone has: the program, its arguments, files.
+pub(super) fn run_archive(args: &RunArgs, bindings: &[Binding]) -> Result<Vec<u8>, Failure> {
     let mut archive = Archive::default();
     let mut known = BTreeSet::new();
-    archive.file(
-        "cxlab/run",
-        script(machine, version, args.devdax, bindings).as_bytes(),
-        false,
-    );
+    archive.file("cxlab/run", run_script(bindings).as_bytes(), false);
     let mut words: Vec<Vec<u8>> = args
         .command
         .iter()
@@ -245,17 +250,48 @@ pub(super) fn archive(
     archive.file("cxlab/argv", &argv, false);
     for file in &args.files {
         let (from, to) = file.split_once(':').unwrap_or((file, file));
-        let bytes = std::fs::read(from)
-            .map_err(|error| Failure::mistake(format!("--file {from}: {error}")))?;
         let to = to.trim_start_matches('/');
         if to.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Failure::mistake(format!(
                 "--file: found `{to}`; allowed: a path in the guest without `.` and `..`"
             )));
         }
-        archive.file(to, &bytes, true);
+        take_along(&mut archive, Path::new(from), to, 0)?;
     }
     Ok(archive.finish())
+}
+
+/// Folders in folders that are taken along: a link may lead back to where it lies.
+const DEEPEST: u32 = 32;
+
+/// Adds a file, or a folder with all that it holds.
+fn take_along(archive: &mut Archive, from: &Path, to: &str, depth: u32) -> Result<(), Failure> {
+    let wrong =
+        |error: std::io::Error| Failure::mistake(format!("--file {}: {error}", from.display()));
+    if !from.is_dir() {
+        archive.file(to, &std::fs::read(from).map_err(wrong)?, true);
+        return Ok(());
+    }
+    if depth == DEEPEST {
+        return Err(Failure::mistake(format!(
+            "--file {}: found folders in folders; allowed: {DEEPEST}",
+            from.display()
+        )));
+    }
+    archive.folder(to);
+    let entries = std::fs::read_dir(from).map_err(wrong)?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        // A link that leads nowhere, a socket and the like are nothing that can be taken along.
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            continue;
+        };
+        if path.is_dir() || path.is_file() {
+            take_along(archive, &path, &format!("{to}/{name}"), depth + 1)?;
+        }
+    }
+    Ok(())
 }
 
 /// Where a program lies on this machine; `None` when it is the guest's own.

@@ -65,12 +65,15 @@ pub(super) struct RunArgs {
     /// Processors of the guest
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
-    /// A file to take along, at the same path or at GUEST (repeatable)
+    /// A file or folder to take along, at the same path or at GUEST (repeatable)
     #[arg(long = "file", value_name = "PATH[:GUEST]")]
     files: Vec<String>,
     /// Leave the guest's clock as it is: simulated time is only reported
     #[arg(long)]
     host_clock: bool,
+    /// Boot the guest, instead of restoring one that waits for its program
+    #[arg(long)]
+    boot: bool,
     /// Longest time for all, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,

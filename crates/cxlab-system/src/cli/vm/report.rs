@@ -73,6 +73,7 @@ impl Facts<'_> {
             "fast_windows": outcome.overlay,
             "boot_s": outcome.boot_s,
             "ready_s": outcome.ready_s,
+            "restored_s": outcome.restored_s,
             "wall_s": outcome.wall_s,
             "regions": outcome.regions,
             "runs": outcome.runs.iter().map(|run| self.run(run)).collect::<Vec<_>>(),
@@ -123,13 +124,20 @@ impl Facts<'_> {
     /// What a user reads.
     pub(super) fn text(&self) -> String {
         let outcome = self.outcome;
+        let regions = outcome.regions.len();
+        let began = match outcome.restored_s {
+            Some(restored) => {
+                format!("the guest, with {regions} regions, was restored after {restored:.1} s")
+            }
+            None => format!(
+                "the guest was up after {:.1} s, its {regions} regions after {:.1} s",
+                outcome.boot_s.unwrap_or_default(),
+                outcome.ready_s.unwrap_or_default()
+            ),
+        };
         let mut text = format!(
-            "\n{} (vm): the guest was up after {:.1} s, its {} regions after {:.1} s; {:.1} s in all\n  \
-             the guest's clock: {}\n\n",
+            "\n{} (vm): {began}; {:.1} s in all\n  the guest's clock: {}\n\n",
             self.plan.scenario.name,
-            outcome.boot_s,
-            outcome.regions.len(),
-            outcome.ready_s,
             outcome.wall_s,
             clock(outcome)
         );

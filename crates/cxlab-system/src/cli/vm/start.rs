@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cxlab_vm::build::{self, BuildError, Image};
+use cxlab_vm::build::{self, BuildError, Image, Installed};
+use cxlab_vm::machine::Machine;
 use cxlab_vm::memory::Memory;
-use cxlab_vm::qemu::{Clock, Files, Version, arguments};
+use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
 use cxlab_vm::session::{self, Job, Outcome, SessionError, write_initrd};
+use cxlab_vm::snapshot::{self, Making, Snapshot};
 
 use super::super::failure::Failure;
 use super::super::load::load;
 use super::super::run::file_name;
 use super::super::{ScenarioArgs, print};
-use super::guest::{archive, bindings, host, limits, machine, notes};
+use super::guest::{
+    bindings, boot_archive, boot_script, host, limits, machine, notes, run_archive,
+};
 use super::report::Facts;
 use super::{BuildArgs, Common, RunArgs, VmCommand};
 use crate::analytic::PlanMemory;
@@ -91,8 +95,10 @@ struct Ready<'a> {
     args: &'a RunArgs,
     plan: &'a Plan,
     dir: PathBuf,
+    /// Where guests are built, and saved.
+    cache: PathBuf,
     image: Image,
-    version: Version,
+    qemu: Installed,
 }
 
 fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -106,8 +112,9 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let host = host(plan, args.host.as_deref())?;
     let memory = PlanMemory::new(plan, host, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
-    let version = build::qemu_version(&args.common.qemu)?;
-    let image = Image::open(&folder(&args.common)?, version)?;
+    let qemu = build::qemu_version(&args.common.qemu)?;
+    let cache = folder(&args.common)?;
+    let image = Image::open(&cache, qemu.version)?;
     let dir = args.out.clone().unwrap_or_else(|| {
         let mut name = file_name(&plan.scenario.name).into_os_string();
         name.push("-vm");
@@ -121,8 +128,9 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         args,
         plan,
         dir,
+        cache,
         image,
-        version,
+        qemu,
     };
     ready.run(host, memory)
 }
@@ -131,7 +139,7 @@ impl Ready<'_> {
     fn run(&self, host: usize, memory: PlanMemory) -> Result<(), Failure> {
         let args = self.args;
         let machine = machine(self.plan, host, args.cpus)?;
-        let most = self.version.most_window();
+        let most = self.qemu.version.most_window();
         if let Some(window) = machine.windows.iter().find(|window| window.size() > most) {
             return Err(Failure::mistake(format!(
                 "`{}`: found {} GiB in one window; allowed with this QEMU: {} GiB (smaller, for \
@@ -142,15 +150,15 @@ impl Ready<'_> {
             )));
         }
         let bindings = bindings(&machine, &args.memory)?;
-        let own = archive(args, &machine, self.version, &bindings)?;
-        let initrd = self.dir.join("initrd");
-        let written = write_initrd(&self.image.initrd(), &own, &initrd);
-        written.map_err(|error| Failure::Output(format!("{}: {error}", initrd.display())))?;
+        let own = run_archive(args, &bindings)?;
         let pools = memory.pools();
         let ways_ps = memory.constant_ps();
-        let outcome = self.guest(host, &machine, memory, &initrd);
+        let run = self.dir.join("run.cpio");
+        write_whole(&run, &own)
+            .map_err(|error| Failure::Output(format!("{}: {error}", run.display())))?;
+        let outcome = self.guest(host, &machine, memory, &run);
         // It was for this run alone.
-        let _ = std::fs::remove_file(&initrd);
+        let _ = std::fs::remove_file(&run);
         let outcome = outcome?;
         let mut notes = notes(self.plan, host);
         if outcome.overlay < machine.windows.len() as u64 {
@@ -164,7 +172,7 @@ impl Ready<'_> {
             plan: self.plan,
             host,
             image: &self.image,
-            version: self.version,
+            version: self.qemu.version,
             pools: &pools,
             ways_ps: &ways_ps,
             bindings: &bindings,
@@ -192,47 +200,117 @@ impl Ready<'_> {
         }
     }
 
+    /// The guest's run, from its boot or from a guest that was saved when it waited.
     fn guest(
         &self,
         host: usize,
-        machine: &cxlab_vm::machine::Machine,
+        machine: &Machine,
         memory: PlanMemory,
-        initrd: &Path,
+        run: &Path,
     ) -> Result<Outcome, Failure> {
-        let (kernel, plugin) = (self.image.kernel(), self.image.plugin());
+        let args = self.args;
+        let script = boot_script(machine, self.qemu.version, args.devdax);
+        let initrd = self.dir.join("initrd");
+        let snapshot = if args.boot {
+            self.write_initrd(&script, &initrd)?;
+            None
+        } else {
+            let hardware = hardware(machine, self.qemu.version, Keep::Nothing).join(" ");
+            let parts = [&self.qemu.text, &self.image.stamp, &hardware, &script];
+            let name = snapshot::name(parts.map(String::as_str));
+            Some(match Snapshot::find(&self.cache, &name) {
+                Some(snapshot) => snapshot,
+                None => {
+                    self.write_initrd(&script, &initrd)?;
+                    self.tell("booting the guest; it is saved for later runs\n");
+                    let making = Making::begin(&self.cache, &name).map_err(|error| {
+                        let place = self.cache.display();
+                        Failure::Output(format!("{place}: cannot be written to: {error}"))
+                    })?;
+                    let folder = making.folder().to_owned();
+                    let keep = Keep::Save(&folder);
+                    let line = |descriptors| self.line(machine, &initrd, None, keep, descriptors);
+                    session::save(&self.job(host, machine, &line), making)?
+                }
+            })
+        };
+        let (keep, first) = match &snapshot {
+            Some(snapshot) => (Keep::Restore(snapshot.folder()), self.image.initrd()),
+            None => (Keep::Nothing, initrd.clone()),
+        };
+        let line = |descriptors| self.line(machine, &first, Some(run), keep, descriptors);
+        let shown: Vec<String> = line(Descriptors::default())
+            .iter()
+            .map(|word| quoted(word))
+            .collect();
+        self.write(
+            "qemu.txt",
+            &format!("{} {}\n", args.common.qemu, shown.join(" ")),
+        )?;
+        let mut show = |text: &str| self.tell(&format!("{text}\n"));
+        let job = self.job(host, machine, &line);
+        let outcome = session::run(&job, snapshot.as_ref(), memory, &mut show);
+        // It is there only where the guest was booted.
+        let _ = std::fs::remove_file(&initrd);
+        outcome.map_err(|error| match (error, &snapshot) {
+            (error @ SessionError::Qemu(_), Some(snapshot)) => Failure::Output(format!(
+                "{error}\nthe guest was restored from {}; remove that, or try --boot",
+                snapshot.folder().display()
+            )),
+            (error, _) => error.into(),
+        })
+    }
+
+    fn job<'a>(
+        &'a self,
+        host: usize,
+        machine: &Machine,
+        arguments: &'a dyn Fn(Descriptors) -> Vec<String>,
+    ) -> Job<'a> {
+        Job {
+            qemu: &self.args.common.qemu,
+            arguments,
+            processors: machine.processors as usize,
+            limits: limits(self.plan, host),
+            limit: Duration::from_secs(self.args.timeout),
+        }
+    }
+
+    fn write_initrd(&self, script: &str, to: &Path) -> Result<(), Failure> {
+        let written = write_initrd(&self.image.initrd(), &boot_archive(script), to);
+        written
+            .map(drop)
+            .map_err(|error| Failure::Output(format!("{}: {error}", to.display())))
+    }
+
+    fn line(
+        &self,
+        machine: &Machine,
+        initrd: &Path,
+        run: Option<&Path>,
+        keep: Keep<'_>,
+        descriptors: Descriptors,
+    ) -> Vec<String> {
         let clock = match self.args.host_clock {
             true => Clock::Host,
             false => Clock::Simulated,
         };
-        let line = |shared_fd: i32| {
-            let files = Files {
-                kernel: &kernel,
-                initrd,
-                plugin: &plugin,
-                shared_fd,
-            };
-            arguments(machine, self.version, files, clock)
+        let files = Files {
+            kernel: &self.image.kernel(),
+            initrd,
+            plugin: &self.image.plugin(),
+            run,
+            keep,
+            descriptors,
         };
-        let shown: Vec<String> = line(0).iter().map(|word| quoted(word)).collect();
-        self.write(
-            "qemu.txt",
-            &format!("{} {}\n", self.args.common.qemu, shown.join(" ")),
-        )?;
-        let job = Job {
-            qemu: &self.args.common.qemu,
-            arguments: &line,
-            processors: machine.processors as usize,
-            limits: limits(self.plan, host),
-            limit: Duration::from_secs(self.args.timeout),
-        };
-        let quiet = self.args.common.quiet;
-        let mut show = |text: &str| {
-            if !quiet {
-                // What cannot be shown is in the report.
-                let _ = print(&format!("{text}\n"));
-            }
-        };
-        Ok(session::run(&job, memory, &mut show)?)
+        arguments(machine, self.qemu.version, files, clock)
+    }
+
+    /// What cannot be shown is in the report.
+    fn tell(&self, text: &str) {
+        if !self.args.common.quiet {
+            let _ = print(text);
+        }
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {

@@ -1,0 +1,206 @@
+//! QEMU's monitor (QMP, a line of JSON each way): saves a guest that waits, and restores it.
+//!
+//! The guest's memory lies in files (`qemu::Keep`), so what travels here is the state of its devices,
+//! about a megabyte. "x-ignore-shared" is what leaves memory in shared files out.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::SessionError;
+use crate::sys::inherited;
+
+/// Between two questions whether something is done.
+const LOOK: Duration = Duration::from_millis(10);
+/// Longest time for an answer.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Our end, and the end that QEMU inherits.
+pub(super) struct Line {
+    ours: UnixStream,
+    theirs: UnixStream,
+}
+
+impl Line {
+    pub(super) fn new() -> Result<Line, SessionError> {
+        let (ours, theirs) = UnixStream::pair().map_err(SessionError::System)?;
+        inherited(&theirs).map_err(SessionError::System)?;
+        Ok(Line { ours, theirs })
+    }
+
+    /// The descriptor's number in QEMU.
+    pub(super) fn number(&self) -> i32 {
+        self.theirs.as_raw_fd()
+    }
+
+    /// Once QEMU has started: talks to it.
+    pub(super) fn open(self) -> Result<Monitor, SessionError> {
+        // QEMU's end is its own from now on, so that its end is seen.
+        drop(self.theirs);
+        self.ours
+            .set_read_timeout(Some(ANSWER))
+            .map_err(SessionError::System)?;
+        let reader = BufReader::new(self.ours.try_clone().map_err(SessionError::System)?);
+        let mut monitor = Monitor {
+            writer: self.ours,
+            reader,
+        };
+        monitor.read()?; // a greeting
+        monitor.ask("qmp_capabilities", json!({}))?;
+        Ok(monitor)
+    }
+}
+
+pub(super) struct Monitor {
+    writer: UnixStream,
+    reader: BufReader<UnixStream>,
+}
+
+impl Monitor {
+    fn read(&mut self) -> Result<Value, SessionError> {
+        let mut line = String::new();
+        let count = self.reader.read_line(&mut line);
+        match count {
+            Ok(0) => Err(wrong("it closed its monitor".to_owned())),
+            Ok(_) => serde_json::from_str(&line)
+                .map_err(|error| wrong(format!("its monitor said {line:?}: {error}"))),
+            Err(error) => Err(wrong(format!("its monitor: {error}"))),
+        }
+    }
+
+    /// Asks, and returns the answer.
+    fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, SessionError> {
+        let question = json!({ "execute": command, "arguments": arguments });
+        writeln!(self.writer, "{question}").map_err(|error| wrong(error.to_string()))?;
+        loop {
+            let answer = self.read()?;
+            if let Some(error) = answer.get("error") {
+                let text = error["desc"].as_str().unwrap_or("no reason");
+                return Err(wrong(format!("{command}: {text}")));
+            }
+            if let Some(value) = answer.get("return") {
+                return Ok(value.clone());
+            }
+        }
+    }
+
+    fn leave_memory_out(&mut self) -> Result<(), SessionError> {
+        let capability = json!({ "capability": "x-ignore-shared", "state": true });
+        self.ask(
+            "migrate-set-capabilities",
+            json!({ "capabilities": [capability] }),
+        )?;
+        Ok(())
+    }
+
+    /// Stops the guest and writes its devices' state to a file.
+    pub(super) fn save(&mut self, to: &Path) -> Result<(), SessionError> {
+        self.ask("stop", json!({}))?;
+        self.leave_memory_out()?;
+        let socket = Socket::new().map_err(SessionError::System)?;
+        let mut file = File::create(to).map_err(SessionError::System)?;
+        let uri = format!("unix:{}", socket.path.display());
+        thread::scope(|scope| {
+            let copied = scope.spawn(|| {
+                let (mut stream, _) = socket.listener.accept()?;
+                stream.set_read_timeout(Some(ANSWER))?;
+                io::copy(&mut stream, &mut file)?;
+                file.sync_all()
+            });
+            let asked = self.ask("migrate", json!({ "uri": uri }));
+            if asked.is_err() {
+                // Nobody will come, so that the thread has nothing to wait for.
+                drop(UnixStream::connect(&socket.path));
+            }
+            let saved = asked.and_then(|_| self.migrated());
+            let copied = copied
+                .join()
+                .map_err(|_| wrong("its state could not be copied".to_owned()))?;
+            saved?;
+            copied.map_err(SessionError::System)
+        })
+    }
+
+    fn migrated(&mut self) -> Result<(), SessionError> {
+        self.until("query-migrate", |answer| match answer["status"].as_str() {
+            Some("completed") => Some(Ok(())),
+            Some("failed" | "cancelled") => Some(Err(wrong(format!(
+                "the guest cannot be saved: {}",
+                answer["error-desc"].as_str().unwrap_or("no reason")
+            )))),
+            _ => None,
+        })
+    }
+
+    /// Reads the devices' state from a file, and lets the guest go on.
+    pub(super) fn restore(&mut self, state: &File) -> Result<(), SessionError> {
+        self.leave_memory_out()?;
+        let uri = format!("fd:{}", state.as_raw_fd());
+        self.ask("migrate-incoming", json!({ "uri": uri }))?;
+        self.until("query-status", |answer| match answer["status"].as_str() {
+            Some("inmigrate") | None => None,
+            Some(_) => Some(Ok(())),
+        })?;
+        self.ask("cont", json!({}))?;
+        Ok(())
+    }
+
+    fn until(
+        &mut self,
+        question: &str,
+        done: impl Fn(&Value) -> Option<Result<(), SessionError>>,
+    ) -> Result<(), SessionError> {
+        let began = Instant::now();
+        loop {
+            if let Some(result) = done(&self.ask(question, json!({}))?) {
+                return result;
+            }
+            if began.elapsed() > ANSWER {
+                return Err(wrong(format!("{question}: no end of it")));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+fn wrong(text: String) -> SessionError {
+    SessionError::Qemu(text)
+}
+
+/// A socket at a short path (longer ones than 107 bytes do not work), in a folder that nobody else may
+/// enter.
+struct Socket {
+    folder: std::path::PathBuf,
+    path: std::path::PathBuf,
+    listener: UnixListener,
+}
+
+impl Socket {
+    fn new() -> io::Result<Socket> {
+        use std::os::unix::fs::DirBuilderExt;
+        let folder = std::env::temp_dir().join(format!("cxlab-{}", crate::snapshot::unique()));
+        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        let path = folder.join("state");
+        let listener = UnixListener::bind(&path).inspect_err(|_| {
+            let _ = std::fs::remove_dir(&folder);
+        })?;
+        Ok(Socket {
+            folder,
+            path,
+            listener,
+        })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
