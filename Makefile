@@ -140,10 +140,10 @@ have-valgrind:
 # Only guests need QEMU. It is not installed for `make test`, which boots one where it is there.
 .PHONY: have-qemu
 have-qemu:
-	@command -v qemu-system-x86_64 >/dev/null && exit 0; \
+	@command -v qemu-system-x86_64 >/dev/null && command -v qemu-x86_64 >/dev/null && exit 0; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo "installing QEMU, for the tests that boot a guest"; \
-		install="timeout 300 apt-get install -y -qq --no-install-recommends qemu-system-x86"; \
+		echo "installing QEMU, for the tests that boot a guest or record programs"; \
+		install="timeout 300 apt-get install -y -qq --no-install-recommends qemu-system-x86 qemu-user"; \
 		export DEBIAN_FRONTEND=noninteractive; \
 		{ $$install || { timeout 300 apt-get update -qq && $$install; }; } >/dev/null 2>&1 || true; \
 	fi; \

@@ -60,6 +60,12 @@ const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
 #endif
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t);
+unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t);
+void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t,
+                                          void (*)(qemu_plugin_id_t, unsigned, int64_t, uint64_t,
+                                                   uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                                                   uint64_t, uint64_t));
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, void *), void *);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t, uint64_t);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *);

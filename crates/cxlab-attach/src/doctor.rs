@@ -165,15 +165,18 @@ pub fn examine() -> Vec<Check> {
             "eBPF programs",
             sys::may_load_ebpf().map(|()| "can be loaded".to_owned()),
         ),
-        check("Valgrind", valgrind()),
+        check("QEMU's user mode", version("qemu-x86_64")),
+        check("Valgrind", version("valgrind")),
     ]
 }
 
-fn valgrind() -> io::Result<String> {
-    let output = std::process::Command::new("valgrind")
+/// The first line that a program says of its version.
+fn version(program: &str) -> io::Result<String> {
+    let output = std::process::Command::new(program)
         .arg("--version")
         .output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 /// What follows for each tier.
@@ -214,8 +217,11 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
         TierCheck {
             number: 4,
             name: "exact instrumentation (cxlab trace capture)",
-            usable: works("Valgrind"),
-            why: found("Valgrind"),
+            usable: works("QEMU") || works("Valgrind"),
+            why: match works("QEMU") {
+                true => found("QEMU"),
+                false => found("Valgrind"),
+            },
         },
     ]
 }
@@ -261,6 +267,7 @@ mod tests {
             "precise addresses (PEBS, IBS)",
             "tracing (ptrace)",
             "touched pages (clear_refs)",
+            "QEMU's user mode",
             "Valgrind",
         ];
         let checks: Vec<Check> = names
@@ -292,6 +299,7 @@ mod tests {
         assert_eq!(usable(&[]), [0u8; 0]);
         assert_eq!(usable(&["tracing"]), [3]);
         assert_eq!(usable(&["tracing", "Valgrind"]), [3, 4]);
+        assert_eq!(usable(&["QEMU"]), [4]);
         assert!(fake(&[])[0].why.contains("refused: Permission denied"));
     }
 

@@ -327,7 +327,7 @@ impl Requester {
             meta: MemMeta::NONE,
             cache: CacheMeta::NONE,
             lines: 1,
-            data: (self.values.0 | (slot.id as u16 & 0xfff)) & self.values.1 * u16::from(write),
+            data: (self.values.0 | (slot.id as u16 & 0xfff)) & (self.values.1 * u16::from(write)),
         };
         self.roots.send(ctx, message);
     }

@@ -1654,6 +1654,37 @@ fn a_broken_argument_is_one_report_that_names_it() {
         ],
         &["--per-instruction", "`fast`", "units"],
     );
+    for sample in ["5", "5:", "0:5", "7:5", "a:b", "-1:5"] {
+        let args: [&dyn AsRef<std::ffi::OsStr>; 7] = [
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--sample",
+            &sample,
+            &"--",
+        ];
+        let mut args = args.to_vec();
+        if sample.starts_with('-') {
+            // clap takes it for an option otherwise.
+            args.splice(4..6, [&"--sample=-1:5" as &dyn AsRef<std::ffi::OsStr>]);
+        }
+        args.push(&"true");
+        case(&args, &["--sample", sample, "RECORDED:EVERY"]);
+    }
+    case(
+        &[
+            &"trace",
+            &"capture",
+            &"-o",
+            &trace,
+            &"--recorder",
+            &"pin",
+            &"--",
+            &"true",
+        ],
+        &["--recorder", "pin", "fastest, qemu, valgrind"],
+    );
     case(
         &[&"trace", &"import", &base, &"-o", &folder.path("")],
         &["--out", "no regular file"],

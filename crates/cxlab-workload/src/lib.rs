@@ -25,7 +25,7 @@ pub mod thread;
 pub mod trace;
 mod varint;
 
-pub use capture::{CaptureError, CaptureOptions, CaptureSummary, capture};
+pub use capture::{CaptureError, CaptureOptions, CaptureSummary, Recorder, Sampling, capture};
 pub use error::{Place, TraceError, WorkloadError};
 pub use filter::Hierarchy;
 pub use image::Image;

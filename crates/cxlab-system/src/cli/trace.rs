@@ -9,7 +9,8 @@ use crate::output::is_special;
 use clap::{Args, Subcommand};
 use cxlab_workload::import::FORMATS;
 use cxlab_workload::{
-    CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Summary, TraceError,
+    CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Recorder, Sampling, Summary,
+    TraceError,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -75,9 +76,43 @@ pub(crate) struct CaptureArgs {
     /// Give each instruction this time, e.g. "250 ps", and write times
     #[arg(long, value_name = "TIME")]
     per_instruction: Option<String>,
+    /// What records
+    #[arg(long, value_enum, default_value_t)]
+    recorder: RecorderName,
+    /// Record so many accesses (before the caches) of each so many, e.g. 1000000:50000000; the caches
+    /// see all of them
+    #[arg(long, value_name = "RECORDED:EVERY")]
+    sample: Option<String>,
     /// The program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
+}
+
+/// What records a program.
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum RecorderName {
+    /// QEMU where it can be used, else Valgrind
+    #[default]
+    Fastest,
+    /// QEMU's user mode (7.2)
+    Qemu,
+    /// Valgrind's Lackey tool
+    Valgrind,
+}
+
+/// What `--sample` says.
+fn sampling(text: &str) -> Result<Sampling, Failure> {
+    let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number > 0);
+    text.split_once(':')
+        .and_then(|(recorded, every)| Some((number(recorded)?, number(every)?)))
+        .filter(|(recorded, every)| recorded <= every)
+        .map(|(recorded, every)| Sampling { recorded, every })
+        .ok_or_else(|| {
+            Failure::mistake(format!(
+                "--sample: found `{text}`; allowed: RECORDED:EVERY, two numbers of accesses, \
+                 1 and more, the first at most the second"
+            ))
+        })
 }
 
 impl FilterArgs {
@@ -305,6 +340,12 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
         filter,
         max_accesses: args.max_accesses,
         per_instruction,
+        recorder: match args.recorder {
+            RecorderName::Fastest => Recorder::Fastest,
+            RecorderName::Qemu => Recorder::Qemu,
+            RecorderName::Valgrind => Recorder::Valgrind,
+        },
+        sampling: args.sample.as_deref().map(sampling).transpose()?,
         ..default
     };
     check_program(&options.command[0])?;
@@ -322,9 +363,12 @@ fn capture(args: CaptureArgs) -> Result<(), Failure> {
     })?;
     let mut text = summary(&captured.trace, &options.out);
     text.push_str(&format!(
-        "{} instructions were executed\n",
-        captured.instructions
+        "{} instructions were executed, under {}\n",
+        captured.instructions, captured.recorder
     ));
+    if let Some(why) = &captured.slower {
+        text.push_str(&format!("note: this was the slow way: {why}\n"));
+    }
     print(&text)?;
     match captured.exit.code() {
         _ if captured.stopped => Ok(()),

@@ -13,9 +13,11 @@ pub enum CaptureError {
     NoCommand,
     /// Valgrind is not installed.
     NoValgrind,
-    /// Valgrind cannot be started.
+    /// QEMU's user mode cannot be used; why.
+    NoQemu(String),
+    /// The recording program cannot be started.
     Start(io::Error),
-    /// The pipe from Valgrind cannot be made.
+    /// The pipe from it cannot be made.
     Pipe(io::Error),
     /// The command's end cannot be waited for.
     Wait(io::Error),
@@ -24,7 +26,7 @@ pub enum CaptureError {
         /// How it ended.
         exit: ExitStatus,
     },
-    /// Valgrind's rows cannot be read or the trace cannot be written.
+    /// What it tells cannot be read or the trace cannot be written.
     Trace(TraceError),
 }
 
@@ -50,10 +52,12 @@ impl fmt::Display for CaptureError {
                 f.write_str("found no command; allowed: PROGRAM [ARGUMENT ...]")
             }
             CaptureError::NoValgrind => f.write_str(
-                "`valgrind` is not installed; install it with `apt-get install valgrind`",
+                "`valgrind` is not installed; install it with `apt-get install valgrind`, or the \
+                 faster QEMU 7.2 with `apt-get install qemu-user`",
             ),
-            CaptureError::Start(error) => write!(f, "cannot start valgrind: {error}"),
-            CaptureError::Pipe(error) => write!(f, "cannot make a pipe from valgrind: {error}"),
+            CaptureError::NoQemu(why) => write!(f, "QEMU's user mode cannot be used: {why}"),
+            CaptureError::Start(error) => write!(f, "cannot start the recording: {error}"),
+            CaptureError::Pipe(error) => write!(f, "cannot make a pipe: {error}"),
             CaptureError::Wait(error) => write!(f, "cannot wait for the command: {error}"),
             CaptureError::NothingRecorded { exit } => write!(
                 f,

@@ -1,7 +1,7 @@
 //! A named pipe in a folder of its own, removed when dropped.
 //!
-//! Valgrind takes its log by name, and a name is the one way to pass a pipe to a child in safe
-//! Rust that leaves the command its standard streams.
+//! Valgrind and QEMU's plugin take it by name, and a name is the one way to pass a pipe to a child in
+//! safe Rust that leaves the command its standard streams.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader};
@@ -19,25 +19,28 @@ pub(super) struct NamedPipe {
 }
 
 impl NamedPipe {
-    /// Makes a pipe that only we can open.
-    pub fn create() -> io::Result<NamedPipe> {
+    /// A folder that only we can enter, where the pipe will be.
+    pub fn plan() -> io::Result<NamedPipe> {
         // Only a name, so that captures in one process do not collide.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("cxlab-capture-{}-{number}", std::process::id());
         let folder = std::path::absolute(std::env::temp_dir())?.join(name);
         DirBuilder::new().mode(0o700).create(&folder)?;
-        let path = folder.join("lackey");
-        let pipe = NamedPipe { folder, path };
+        let path = folder.join("accesses");
+        Ok(NamedPipe { folder, path })
+    }
+
+    /// Makes the pipe.
+    pub fn make(&self) -> io::Result<()> {
         let made = Command::new("mkfifo")
             .arg("-m")
             .arg("600")
-            .arg(&pipe.path)
+            .arg(&self.path)
             .status()?;
-        if made.success() {
-            Ok(pipe)
-        } else {
-            Err(io::Error::other(format!("mkfifo: {made}")))
+        match made.success() {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("mkfifo: {made}"))),
         }
     }
 
@@ -48,6 +51,11 @@ impl NamedPipe {
         let keeper = OpenOptions::new().read(true).write(true).open(&self.path)?;
         let reader = File::open(&self.path)?;
         Ok((BufReader::with_capacity(1 << 16, Box::new(reader)), keeper))
+    }
+
+    /// The folder, for what goes with the pipe.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The pipe's name.

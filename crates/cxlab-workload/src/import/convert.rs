@@ -135,6 +135,16 @@ impl Converter {
         failed.map_or(Ok(()), |error| Err(write_error(out, &error)))
     }
 
+    /// Lets an access pass through the caches without recording what comes out of them.
+    pub fn pass(&mut self, access: Access) {
+        for record in LineSplitter::of(access) {
+            self.summary.accesses += 1;
+            if let Some(filter) = &mut self.filter {
+                filter.access(record.line, record.kind, &mut |_, _| {});
+            }
+        }
+    }
+
     /// What has been done so far, without the bytes.
     pub fn summary(&self) -> &Summary {
         &self.summary

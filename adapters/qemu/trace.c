@@ -1,0 +1,158 @@
+/* A TCG plugin for `cxlab trace capture`: tells of every load and store of a program that runs under
+ * QEMU's user mode (version 7.2).
+ *
+ * What is written to `out=PATH` (a pipe) are words of 64 bits, after one that names the format. Each
+ * thread has a buffer of its own and writes it when it is full, so accesses of one thread are in
+ * their order, and threads take turns of some thousand accesses. A word is
+ *     address << 8 | kind,  kind = 2 * log2(bytes) + store, below 64;
+ *     count << 8 | 64       so many instructions, from which what follows is counted on.
+ */
+#define _GNU_SOURCE
+#include "qemu.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+#define FORMAT 0x31434552424c5843ull /* "CXLBREC1" */
+#define WORDS 8192
+#define THREADS 4096
+#define INSTRUCTIONS 64
+/* Of x86-64. */
+#define EXECVE 59
+#define EXECVEAT 322
+
+EXPORTED int qemu_plugin_version = CXLAB_QEMU_API;
+
+struct thread {
+    unsigned count;
+    uint64_t instructions; /* that were not told yet */
+    uint64_t words[WORDS];
+};
+
+static struct thread *threads[THREADS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pid_t owner;
+static int out = -1;
+static bool times;
+
+static void put(const void *from, size_t bytes)
+{
+    const char *at = from;
+    while (bytes) {
+        ssize_t done = write(out, at, bytes);
+        if (done <= 0)
+            _exit(1); /* nobody listens any more */
+        at += done;
+        bytes -= (size_t)done;
+    }
+}
+
+static void flush(struct thread *t)
+{
+    if (t->count && getpid() == owner) { /* what a program forks is left out */
+        pthread_mutex_lock(&lock);
+        put(t->words, t->count * sizeof *t->words);
+        pthread_mutex_unlock(&lock);
+    }
+    t->count = 0;
+}
+
+static void tell(struct thread *t, uint64_t word)
+{
+    t->words[t->count++] = word;
+    if (t->count == WORDS)
+        flush(t);
+}
+
+static void tell_instructions(struct thread *t)
+{
+    if (t->instructions) {
+        uint64_t count = t->instructions;
+        t->instructions = 0;
+        tell(t, count << 8 | INSTRUCTIONS);
+    }
+}
+
+static void on_block(unsigned cpu, void *instructions)
+{
+    struct thread *t = threads[cpu];
+    t->instructions += (uintptr_t)instructions;
+    if (times || t->instructions >> 32)
+        tell_instructions(t);
+}
+
+static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *unused)
+{
+    (void)unused;
+    unsigned kind = 2 * qemu_plugin_mem_size_shift(info) + qemu_plugin_mem_is_store(info);
+    tell(threads[cpu], address << 8 | kind);
+}
+
+static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block)
+{
+    size_t count = qemu_plugin_tb_n_insns(block);
+    (void)id;
+    qemu_plugin_register_vcpu_tb_exec_cb(block, on_block, QEMU_PLUGIN_CB_NO_REGS,
+                                         (void *)(uintptr_t)count);
+    for (size_t i = 0; i < count; i++)
+        qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(block, i), on_access,
+                                         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
+}
+
+static void on_start(qemu_plugin_id_t id, unsigned cpu)
+{
+    (void)id;
+    if (cpu >= THREADS || (!threads[cpu] && !(threads[cpu] = calloc(1, sizeof **threads)))) {
+        fprintf(stderr, "cxlab: thread %u is one too many\n", cpu);
+        abort();
+    }
+}
+
+static void on_end(qemu_plugin_id_t id, void *unused)
+{
+    (void)id;
+    (void)unused;
+    for (unsigned i = 0; i < THREADS; i++) {
+        if (threads[i]) {
+            tell_instructions(threads[i]);
+            flush(threads[i]);
+        }
+    }
+}
+
+/* Where another program takes this one's place, which runs on its own, nothing else would tell the rest. */
+static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t a, uint64_t b,
+                    uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h)
+{
+    (void)cpu, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;
+    if (number == EXECVE || number == EXECVEAT)
+        on_end(id, NULL);
+}
+
+EXPORTED int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count,
+                                 char **options)
+{
+    const uint64_t format = FORMAT;
+    for (int i = 0; i < count; i++) {
+        if (!strncmp(options[i], "out=", 4))
+            out = open(options[i] + 4, O_WRONLY | O_CLOEXEC);
+        else if (!strcmp(options[i], "times=on"))
+            times = true;
+    }
+    if (out < 0 || info->system_emulation) {
+        fprintf(stderr, "cxlab: the plugin cannot work in this program\n");
+        return 1;
+    }
+    owner = getpid();
+    put(&format, sizeof format);
+    qemu_plugin_register_vcpu_init_cb(id, on_start);
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+    qemu_plugin_register_vcpu_syscall_cb(id, on_call);
+    qemu_plugin_register_atexit_cb(id, on_end, NULL);
+    return 0;
+}
