@@ -17,7 +17,7 @@ use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::units::{LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_workload::thread::{Next, Thread, ThreadOp, Token};
-use cxlab_workload::{Image, Phase};
+use cxlab_workload::{Image, LOCAL_BASE, Phase};
 
 use crate::access::{
     Access, Answer, Turn, access_of, bytes_of, first_of, is_load, is_request, length_of, moves,
@@ -25,7 +25,7 @@ use crate::access::{
 };
 use crate::audit::{Audit, Versions};
 use crate::ledger::Ledger;
-use crate::stats::{QUEUE, RequestRow};
+use crate::stats::{LOCAL, MEDIA, QUEUE, RequestRow};
 use crate::steps::{LaneProgram, NextStep, Steps};
 
 /// What one phase of a kernel did on one component.
@@ -37,6 +37,14 @@ pub struct ThreadPhase {
     pub completed: u64,
     /// Bytes that they moved.
     pub bytes: u64,
+    /// Those of them that are on memory: loads, stores, atomic operations, flushes and so on.
+    pub on_memory: u64,
+    /// Of those, the ones whose first byte lies in CXL memory.
+    pub on_cxl: u64,
+    /// Those that waited for the host's own memory, and for CXL memory; caches answered the others.
+    pub from_own: u64,
+    /// See `from_own`.
+    pub from_cxl: u64,
     /// When the first began; [`SimTime::NEVER`] before.
     pub begin: Option<SimTime>,
     /// When the last completed.
@@ -574,6 +582,11 @@ impl Lanes {
             Code::Program(steps) => steps.complete(op.step, now.0),
         }
         if is_request(op.op) {
+            phase.on_memory += 1;
+            phase.on_cxl += u64::from(op.hpa < LOCAL_BASE.0);
+            phase.from_cxl += u64::from(op.last.device < LOCAL);
+            let waited = op.last.device == LOCAL && op.last.stages[MEDIA] > 0;
+            phase.from_own += u64::from(waited);
             self.book(ctx, &op);
         }
     }

@@ -8,6 +8,7 @@ mod io;
 mod lanes;
 mod ledger;
 mod root_ports;
+mod shared;
 mod slab;
 mod stats;
 mod steps;
@@ -22,6 +23,7 @@ pub use io::{
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;
 pub use root_ports::RootPorts;
+pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;
 pub use stats::{
     CACHE, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages,

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use cxlab_agent::SharedShare;
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_protocol::{Channel, DecoderTable, DeviceDecoder, Message, PortId};
 
@@ -77,25 +78,45 @@ impl Timeline {
             let changed = decoders.set_enabled(change.host, &change.decoder, enabled);
             assert!(changed, "the plan checked {change:?}");
             if let (false, Some(values)) = (enabled, &mut values) {
-                values.0.retain(|dpa, _| decoders.is_mapped(*dpa));
+                values.scrub(|dpa| decoders.is_mapped(dpa));
             }
         }
     }
 }
 
-/// What the lines of a device hold, for checkers: stand-ins for their data, 0 before any store and
-/// after a scrub. A request meets them when the medium accepts it.
-#[derive(Default)]
-pub(crate) struct Values(BTreeMap<Dpa, u16>);
+/// What the lines of a device hold: the bytes of memory that hosts share; and for checkers stand-ins
+/// for their data, 0 before any store and after a scrub. A request meets them when the medium accepts it.
+pub(crate) struct Values {
+    stand_ins: Option<BTreeMap<Dpa, u16>>,
+    shared: Option<SharedShare>,
+}
 
 impl Values {
+    /// Values with stand-ins or without; `None` where there is nothing to hold.
+    pub(crate) fn new(stand_ins: bool, shared: Option<SharedShare>) -> Option<Values> {
+        let stand_ins = stand_ins.then(BTreeMap::new);
+        (stand_ins.is_some() || shared.is_some()).then_some(Values { stand_ins, shared })
+    }
+
     /// A request for a line: what it stores is kept, what it loads is put into it.
     pub(crate) fn access(&mut self, dpa: Dpa, request: &mut Message) {
-        match request.channel() {
-            Channel::M2sRwd => {
-                self.0.insert(dpa, request.data);
+        let write = request.channel() == Channel::M2sRwd;
+        if let Some(shared) = &self.shared {
+            shared.access(dpa, write, request);
+        }
+        match &mut self.stand_ins {
+            Some(held) if write => {
+                held.insert(dpa, request.data);
             }
-            _ => request.data = self.0.get(&dpa).copied().unwrap_or(0),
+            Some(held) => request.data = held.get(&dpa).copied().unwrap_or(0),
+            None => {}
+        }
+    }
+
+    /// Lines that no host has any more hold nothing. Memory that comes and goes has no values besides.
+    fn scrub(&mut self, is_mapped: impl Fn(Dpa) -> bool) {
+        if let Some(held) = &mut self.stand_ins {
+            held.retain(|dpa, _| is_mapped(*dpa));
         }
     }
 }

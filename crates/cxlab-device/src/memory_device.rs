@@ -15,6 +15,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_agent::SharedShare;
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
@@ -98,6 +99,8 @@ pub struct DeviceConfig {
     pub changes: Vec<CapacityChange>,
     /// Whether lines hold values, for checkers; with a medium that does not answer ahead of time.
     pub values: bool,
+    /// What hosts share of it with their values, if they do; with such a medium too.
+    pub shared: Option<SharedShare>,
 }
 
 /// The Type 3 device component.
@@ -145,7 +148,7 @@ impl MemoryDevice {
             backend: config.backend,
             decoders: config.decoders,
             timeline,
-            values: config.values.then(Values::default),
+            values: Values::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
             contexts: 0,

@@ -168,6 +168,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
     let device = MemoryDevice::new(DeviceConfig {
         changes: Vec::new(),
         values: false,
+        shared: None,
         params: DeviceParams {
             process_time: Picos(0),
             contexts,

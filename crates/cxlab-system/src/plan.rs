@@ -16,6 +16,7 @@ mod links;
 mod os;
 mod programs;
 mod regions;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use cxlab_workload::pattern::External;
 use cxlab_workload::thread::{Bases, ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
+use sharing::SharedPart;
 
 use crate::scenario::{
     AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice,
@@ -147,6 +149,8 @@ pub struct Plan {
     pub(crate) beside: Vec<Option<Box<dyn Workload>>>,
     /// By accelerator: the number of its host.
     pub(crate) accelerator_hosts: Vec<usize>,
+    /// By host: what it has of shared regions with values.
+    pub(crate) shared: Vec<SharedPart>,
     /// By host: whether it reaches memory that devices keep coherent.
     pub(crate) caching: Vec<bool>,
     /// By host: what it enumerates. Empty where the scenario does not enumerate.
@@ -305,6 +309,7 @@ impl Plan {
         let maps = address::lay_out(&scenario, &endpoints, &reach)?;
         let hosts = endpoints.hosts(maps.host_maps);
         let timelines = events::timelines(&scenario, &endpoints, &maps.extents);
+        let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
         let devices = endpoints.devices(maps.decoders, timelines);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;
@@ -313,7 +318,7 @@ impl Plan {
         let runs = workloads.iter().chain(beside.iter().flatten());
         let hash = hash(&scenario, runs, &files, fleet.as_ref());
         let mut notes = notes(&scenario, &graph, &devices);
-        notes.extend(copies::note(&scenario, &hosts, &devices));
+        notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
         let resolved = enumeration::Resolved {
@@ -342,6 +347,7 @@ impl Plan {
             node_media,
             beside,
             accelerator_hosts,
+            shared,
             caching,
             hierarchies,
             fleet,

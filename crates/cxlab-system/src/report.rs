@@ -240,6 +240,18 @@ pub struct ThreadPhaseReport {
     pub time_ns: f64,
     /// Operations of the kernel over that time.
     pub operations_per_second: f64,
+    /// Those of them that are on memory.
+    #[serde(default)]
+    pub on_memory: u64,
+    /// Of those, the ones whose first byte lies in CXL memory.
+    #[serde(default)]
+    pub on_cxl: u64,
+    /// Of those, the ones that waited for the host's own memory; caches answered the others.
+    #[serde(default)]
+    pub from_own: u64,
+    /// Of those, the ones that waited for CXL memory.
+    #[serde(default)]
+    pub from_cxl: u64,
     /// Bytes that the threads' operations moved.
     pub bytes: u64,
     /// Time in which such an operation was under way.
@@ -263,6 +275,10 @@ impl ThreadPhaseReport {
                 steps: stats.completed,
                 time_ns,
                 operations_per_second: 1e9 * per_ns(stats.operations as f64),
+                on_memory: stats.on_memory,
+                on_cxl: stats.on_cxl,
+                from_own: stats.from_own,
+                from_cxl: stats.from_cxl,
                 bytes: stats.bytes,
                 busy_ns: busy_ps as f64 / 1e3,
                 bandwidth_gbps: stats.bytes as f64 * 1e3 / busy_ps.max(1) as f64,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use cxlab_agent::{LaneProgram, Versions};
+use cxlab_agent::{LaneProgram, SharedMemory, SharedShare, SharedWindows, Versions};
 use cxlab_device::{
     Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
     OwnMemoryConfig,
 };
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, BytesPerSec, Picos, SimTime};
+use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Outcome, Simulation, Stop, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
@@ -183,6 +183,8 @@ struct Builder<'a> {
     notes: Notes,
     vcs: u8,
     domains: Vec<Option<Domain>>,
+    /// What devices hold of the regions that hosts share with their values.
+    shared: SharedMemory,
     /// By component: its ports in order, and their wires.
     ports: Vec<Vec<Option<(LinkPort, Wire)>>>,
 }
@@ -238,6 +240,7 @@ impl System {
             notes,
             vcs: plan.tables.virtual_channels(),
             domains: Vec::new(),
+            shared: SharedMemory::default(),
             ports: (0..hosts + devices + switches)
                 .map(|_| Vec::new())
                 .collect(),
@@ -622,6 +625,7 @@ impl Builder<'_> {
             threads,
             programs,
             phases,
+            shared: self.shared_windows(number, &image),
             image: image.clone(),
             log: self.notes.rows,
             versions: versions.clone(),
@@ -642,6 +646,44 @@ impl Builder<'_> {
                 unreachable!("the plan checked the caches: {error}")
             }
         }
+    }
+
+    /// What a host shares of its addresses. What its kernel has prepared there lies in the devices.
+    fn shared_windows(&self, number: usize, image: &Image) -> Option<SharedWindows> {
+        let part = &self.plan.shared[number];
+        if part.lines.is_empty() {
+            return None;
+        }
+        let windows = SharedWindows {
+            memory: self.shared.clone(),
+            lines: part.lines.iter().copied().collect(),
+        };
+        let map = &self.plan.hosts[number].map;
+        let lines = image.pages().into_iter().flat_map(|Hpa(page)| {
+            let lines = (page..page + 4096).step_by(LINE_BYTES as usize);
+            lines.map(Hpa)
+        });
+        for hpa in lines.filter(|hpa| windows.holds(LineAddr(hpa.0 / LINE_BYTES))) {
+            if let Some((device, dpa)) = map.locate(hpa) {
+                self.shared.prepare(device, dpa, image, hpa);
+            }
+        }
+        Some(windows)
+    }
+
+    /// What a device holds that hosts share with their values.
+    fn shared_share(&self, number: usize) -> Option<SharedShare> {
+        let parts = (0..).zip(&self.plan.shared);
+        let hosts = parts.flat_map(|(host, part)| {
+            let here = part.shares.iter().filter(|share| share.0 == number);
+            here.map(move |(_, first, end)| (PortId(host), *first, *end))
+        });
+        let hosts: Vec<(PortId, Dpa, Dpa)> = hosts.collect();
+        (!hosts.is_empty()).then(|| SharedShare {
+            memory: self.shared.clone(),
+            device: PortId((self.plan.hosts.len() + number) as u16),
+            hosts,
+        })
     }
 
     /// An accelerator with its threads of its host's kernel.
@@ -761,7 +803,8 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &format!("{}/medium", device.name)),
         });
         if !group.is_hdm_db() {
-            let backend = match device.changes.is_empty() {
+            let shared = self.shared_share(number);
+            let backend = match device.changes.is_empty() && shared.is_none() {
                 true => backend,
                 false => Box::new(Deferred::new(backend)),
             };
@@ -771,6 +814,7 @@ impl Builder<'_> {
                 backend,
                 changes: device.changes.clone(),
                 values: self.notes.values && !device.changes.is_empty(),
+                shared,
                 decoders: device.decoders.clone(),
             }));
         }

@@ -3,7 +3,8 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
-use cxlab_protocol::coherence::cache_home::Event;
+use cxlab_protocol::coherence::cache_home::{CORES, Event};
+use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use cxlab_workload::LOCAL_BASE;
@@ -84,6 +85,12 @@ impl Processor {
             txn.device = LOCAL;
             return;
         }
+        if write
+            && let Some(shared) = &self.shared
+            && shared.holds(line)
+        {
+            shared.send(self.port_id, id, self.lanes.image(), hpa);
+        }
         let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the threads");
         };
@@ -128,6 +135,13 @@ impl Processor {
     /// CXL memory has answered.
     pub(super) fn fetched(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let txn = &mut self.txns[message.tag as usize];
+        if txn.what != What::Evict
+            && let Some(shared) = &self.shared
+            && shared.holds(txn.line)
+        {
+            let hpa = Hpa(txn.line.0 * LINE_BYTES);
+            shared.take(self.port_id, message.tag, self.lanes.image(), hpa);
+        }
         let stages = &message.stages;
         txn.media_ps = stages.media;
         txn.way_ps = u64::from(stages.link)
@@ -158,9 +172,15 @@ impl Processor {
         self.open_writes -= 1;
         self.written(ctx, line);
         self.admit_stalled(ctx);
-        if parent != NONE {
-            self.apply(ctx, parent, Event::Written);
+        if parent == NONE {
+            return;
         }
+        let event = match self.txns[parent as usize].state.is_busy() {
+            true => Event::Written,
+            // A flush that has waited for it.
+            false => Event::Request(CORES, Request::ClFlush),
+        };
+        self.apply(ctx, parent, event);
     }
 
     /// A line of CXL memory has been written: who waits to read it may, unless it is being written

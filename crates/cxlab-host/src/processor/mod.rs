@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use cxlab_agent::{
     Access, AccessKind, AddressMap, Answer, LaneProgram, Lanes, LanesConfig, RequestRow,
-    RequesterStats, RootPorts, Turn, Versions,
+    RequesterStats, RootPorts, SharedWindows, Turn, Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
@@ -87,6 +87,8 @@ pub struct ProcessorConfig {
     pub phases: Vec<Phase>,
     /// The memory of its coherence domain.
     pub image: Image,
+    /// What of it other hosts map too; none where their values are nothing to it.
+    pub shared: Option<SharedWindows>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
     /// The versions of the lines of its coherence domain, where they are checked.
@@ -160,6 +162,8 @@ pub struct Processor {
     spinning: Vec<(LineAddr, Access)>,
     /// Translation, where there is an operating system.
     os: Option<Box<Os>>,
+    /// Memory that other hosts map too.
+    shared: Option<SharedWindows>,
     stats: ProcessorStats,
 }
 
@@ -243,6 +247,7 @@ impl Processor {
             held_reads: Vec::new(),
             spinning: Vec::new(),
             os,
+            shared: config.shared,
             stats: ProcessorStats::default(),
             params,
         })

@@ -85,6 +85,12 @@ impl Processor {
                 self.llc.drop_data(slot);
                 if dirty | std::mem::take(&mut self.llc[slot].dirty) {
                     let keeps = !txn.state.filter.holders().without(CORES).is_empty();
+                    let shared = self.shared.as_ref();
+                    if shared.is_some_and(|shared| shared.holds(txn.line)) {
+                        // Other hosts may be told of it next: it is over when memory has the line.
+                        self.write_memory(ctx, txn.line, id, keeps);
+                        return;
+                    }
                     self.write_memory(ctx, txn.line, NONE, keeps);
                 }
                 self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));

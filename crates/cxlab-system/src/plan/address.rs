@@ -31,6 +31,8 @@ pub(super) struct RegionDecoder {
     pub(super) host: usize,
     pub(super) device: usize,
     pub(super) decoder: DeviceDecoder,
+    /// Where the host has the memory that it is a part of: first address and bytes.
+    pub(super) window: (Hpa, Bytes),
 }
 
 /// Checks what does not depend on the fabric.
@@ -116,6 +118,7 @@ pub(super) fn lay_out(
                     host,
                     device: *device,
                     decoder,
+                    window: (window.base, window.size),
                 }));
             }
         }

@@ -3,6 +3,7 @@
 use cxlab_engine::units::Dpa;
 use cxlab_protocol::{DecoderTable, PortId};
 
+use super::sharing::SharedPart;
 use super::{DeviceKind, PlannedDevice, PlannedHost};
 use crate::scenario::{HostGroup, Scenario};
 
@@ -12,6 +13,7 @@ pub(super) fn note(
     scenario: &Scenario,
     hosts: &[PlannedHost],
     devices: &[PlannedDevice],
+    parts: &[SharedPart],
 ) -> Option<String> {
     let mut shared = devices.iter().enumerate().filter_map(|(number, device)| {
         let DeviceKind::Memory(group) = device.group else {
@@ -22,13 +24,26 @@ pub(super) fn note(
         }
         let port = PortId((hosts.len() + number) as u16);
         let (one, other) = two_caches(scenario, hosts, port, &device.decoders)?;
-        Some((device, one, other))
+        Some((number, device, one, other))
     });
-    let (device, one, other) = shared.next()?;
+    let (number, device, one, other) = shared.next()?;
     let more = match shared.count() {
         0 => String::new(),
         count => format!(" (and of {count} devices more)"),
     };
+    let has_part = |host: &PlannedHost| {
+        let mut named = hosts.iter().zip(parts);
+        let part = named.find(|(one, _)| one.name == host.name);
+        part.is_some_and(|(_, part)| part.shares.iter().any(|share| share.0 == number))
+    };
+    if has_part(one) && has_part(other) {
+        return Some(format!(
+            "`{}` and `{}` keep copies of the same memory of `{}`{more}, which nobody keeps coherent \
+             (HDM-H): each sees the other's stores when that has flushed the line and itself has no \
+             copy of it",
+            one.name, other.name, device.name
+        ));
+    }
     // Cores and processors cannot hold memory of class HDM-DB.
     let (values, or) = match [one, other].iter().any(|host| has_values(scenario, host)) {
         true => (

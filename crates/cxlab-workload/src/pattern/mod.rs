@@ -39,6 +39,8 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     external::ENTRY,
     kernel::stream::ENTRY,
     kernel::stream_threads::ENTRY,
+    kernel::gapbs::ENTRY,
+    kernel::nas::ENTRY,
     kernel::random_read::ENTRY,
     kernel::key_value::ENTRY,
     kernel::dma_transfers::ENTRY,

@@ -1,0 +1,195 @@
+//! Values of memory that several hosts map and nobody keeps coherent (HDM-H in shared regions).
+//!
+//! Each host has an image of its own, which stands for its caches and its own memory. What devices hold
+//! of shared regions is a further image, which only they touch. A line's bytes cross between the two with
+//! the messages that carry it: a write takes what the host's image holds when the line leaves its caches,
+//! and a read brings into it what the device holds when its medium takes the request. So a host sees
+//! another's stores when that has written them back and itself has not kept the line, and not before: what
+//! software has to do about it is what it has to do on such memory.
+//!
+//! Messages carry no bytes. On their way these lie at a place of the requester and its tag. It changes
+//! hands by the message alone, which takes a wire's latency, so that nobody else touches it meanwhile
+//! (`cxlab_workload::image` says why that is deterministic).
+
+use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr};
+use cxlab_protocol::{Message, PortId};
+use cxlab_workload::Image;
+
+/// Where lines on their way lie, above those of devices: 2^63.
+const WAY_BASE: u64 = 1 << 63;
+
+/// The bytes that devices hold of shared regions. A clone is the same memory.
+#[derive(Clone, Default, Debug)]
+pub struct SharedMemory(Image);
+
+impl SharedMemory {
+    /// A line of a device: DPAs are below 2^50, edge ports below 2^12.
+    fn place(device: PortId, dpa: Dpa) -> Hpa {
+        Hpa(u64::from(device.0) << 50 | dpa.0)
+    }
+
+    /// A line on its way.
+    fn way(requester: PortId, tag: u32) -> Hpa {
+        Hpa(WAY_BASE | u64::from(requester.0) << 38 | u64::from(tag) << 6)
+    }
+
+    /// What a device holds before the run: the line at `hpa` of an image.
+    pub fn prepare(&self, device: PortId, dpa: Dpa, image: &Image, hpa: Hpa) {
+        copy_line(image, hpa, &self.0, Self::place(device, dpa));
+    }
+}
+
+/// A host's part in it.
+#[derive(Clone, Debug)]
+pub struct SharedWindows {
+    /// The memory.
+    pub memory: SharedMemory,
+    /// Where it lies in the host's addresses: first lines, and those after the last.
+    pub lines: Vec<(LineAddr, LineAddr)>,
+}
+
+impl SharedWindows {
+    /// Whether a line lies in shared memory.
+    #[inline]
+    pub fn holds(&self, line: LineAddr) -> bool {
+        let mut windows = self.lines.iter();
+        windows.any(|(first, end)| (*first..*end).contains(&line))
+    }
+
+    /// A line leaves the host's caches for memory.
+    pub fn send(&self, requester: PortId, tag: u32, image: &Image, hpa: Hpa) {
+        copy_line(
+            image,
+            hpa,
+            &self.memory.0,
+            SharedMemory::way(requester, tag),
+        );
+    }
+
+    /// A line has come from memory.
+    pub fn take(&self, requester: PortId, tag: u32, image: &Image, hpa: Hpa) {
+        copy_line(
+            &self.memory.0,
+            SharedMemory::way(requester, tag),
+            image,
+            hpa,
+        );
+    }
+}
+
+/// A device's part in it.
+#[derive(Clone, Debug)]
+pub struct SharedShare {
+    /// The memory.
+    pub memory: SharedMemory,
+    /// The device.
+    pub device: PortId,
+    /// The hosts whose messages carry bytes, and for each what of the device they share: where it begins,
+    /// and where it ends.
+    pub hosts: Vec<(PortId, Dpa, Dpa)>,
+}
+
+impl SharedShare {
+    /// The medium takes a request.
+    pub fn access(&self, dpa: Dpa, write: bool, request: &Message) {
+        let is_part = |(host, first, end): &(PortId, Dpa, Dpa)| {
+            *host == request.source && (*first..*end).contains(&dpa)
+        };
+        if !self.hosts.iter().any(is_part) {
+            return;
+        }
+        let way = SharedMemory::way(request.source, request.tag);
+        let here = SharedMemory::place(self.device, dpa);
+        let (from, to) = if write { (way, here) } else { (here, way) };
+        self.memory.0.copy(from, to, LINE_BYTES);
+    }
+}
+
+fn copy_line(from_image: &Image, from: Hpa, to_image: &Image, to: Hpa) {
+    let mut bytes = [0; LINE_BYTES as usize];
+    from_image.read_bytes(from, &mut bytes);
+    to_image.write_bytes(to, &bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Opcode};
+
+    fn request(source: u16, tag: u32, opcode: Opcode) -> Message {
+        Message {
+            hpa: Hpa(0),
+            issued_ps: 0,
+            stages: LatencyStages::default(),
+            tag,
+            source: PortId(source),
+            destination: PortId(9),
+            opcode,
+            meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
+            lines: 1,
+            data: 0,
+            vc: 0,
+            hops: 0,
+        }
+    }
+
+    /// The same line lies at 64 for the one host and at 4096 for the other.
+    #[test]
+    fn a_store_is_seen_when_it_was_written_back_and_the_line_fetched_again() {
+        let memory = SharedMemory::default();
+        let windows = |first: u64| SharedWindows {
+            memory: memory.clone(),
+            lines: vec![(LineAddr(first), LineAddr(first + 4))],
+        };
+        let (one, other) = (windows(0), windows(63));
+        assert!(one.holds(LineAddr(3)) && !one.holds(LineAddr(4)) && !other.holds(LineAddr(62)));
+        let (mine, theirs) = (Image::new(), Image::new());
+        let device = SharedShare {
+            memory: memory.clone(),
+            device: PortId(9),
+            hosts: vec![(PortId(1), Dpa(0), Dpa(256)), (PortId(2), Dpa(0), Dpa(256))],
+        };
+        mine.write(Hpa(64), 8, 7);
+        let fetch = |tag| {
+            device.access(Dpa(64), false, &request(2, tag, Opcode::MemRd));
+            other.take(PortId(2), tag, &theirs, Hpa(4096));
+            theirs.read(Hpa(4096), 8)
+        };
+        assert_eq!(fetch(5), 0);
+        one.send(PortId(1), 5, &mine, Hpa(64));
+        mine.write(Hpa(64), 8, 8);
+        assert_eq!(fetch(6), 0, "the write is on its way");
+        device.access(Dpa(64), true, &request(1, 5, Opcode::MemWr));
+        assert_eq!(
+            theirs.read(Hpa(4096), 8),
+            0,
+            "the other host keeps its copy"
+        );
+        assert_eq!(fetch(5), 7);
+    }
+
+    #[test]
+    fn requests_of_others_and_beside_the_region_change_nothing() {
+        let memory = SharedMemory::default();
+        let device = SharedShare {
+            memory: memory.clone(),
+            device: PortId(9),
+            hosts: vec![(PortId(1), Dpa(64), Dpa(128))],
+        };
+        let (image, windows) = (
+            Image::new(),
+            SharedWindows {
+                memory: memory.clone(),
+                lines: vec![(LineAddr(0), LineAddr(8))],
+            },
+        );
+        image.write(Hpa(64), 8, 7);
+        for (host, dpa) in [(1, 0), (1, 128), (2, 64)] {
+            windows.send(PortId(host), 0, &image, Hpa(64));
+            device.access(Dpa(dpa), true, &request(host, 0, Opcode::MemWr));
+            let held = memory.0.read(SharedMemory::place(PortId(9), Dpa(dpa)), 8);
+            assert_eq!(held, 0);
+        }
+    }
+}

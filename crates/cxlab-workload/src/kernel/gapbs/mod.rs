@@ -1,0 +1,340 @@
+//! The graph kernels of the GAP Benchmark Suite (Beamer, Asanović and Patterson, arXiv:1508.03619; its
+//! reference code) on a Kronecker graph in simulated memory.
+//!
+//! Every load, store and atomic operation of the algorithm on the graph and on its own arrays is one in
+//! simulated memory, and what it does next follows from the values that it gets. The graph is two
+//! arrays: where each vertex's neighbours begin (8 B each), and the neighbours (4 B each). It lies in
+//! one memory, all else in another. Hosts can share it: one writes it and flushes, the others wait for
+//! a flag (see `sharing`).
+//!
+//! # Left out
+//! The stack, variables in registers, the first building of the graph from edges, what a thread keeps
+//! in its buffer of the next frontier (64 vertices) before it appends them to the queue.
+
+mod bc;
+mod bfs;
+mod cc;
+mod cc_sv;
+mod edges;
+mod graph;
+mod pr;
+mod sharing;
+mod tc;
+mod worker;
+
+use std::sync::{Arc, OnceLock};
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, needs_threads, phase, whole_lines, within};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+use graph::Graph;
+use worker::Worker;
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: Gapbs::KIND,
+    summary: "threads: graph kernels of the GAP Benchmark Suite on a Kronecker graph, alone or shared by hosts",
+    schema: <Gapbs as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: Gapbs = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// The graph comes to memory.
+const LOAD: u8 = 0;
+/// The kernel runs.
+const RUN: u8 = 1;
+
+/// A kernel of the suite.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Breadth-first search, from the frontier or towards it (`bfs.cc`).
+    #[default]
+    Bfs,
+    /// Betweenness centrality from one source (Brandes; `bc.cc`).
+    Bc,
+    /// Connected components (Afforest; `cc.cc`).
+    Cc,
+    /// Connected components (Shiloach and Vishkin; `cc_sv.cc`).
+    CcSv,
+    /// PageRank, pulled in place until it changes by less than 0.0001 in all (`pr.cc`).
+    Pr,
+    /// Triangles, by intersecting sorted neighbours (`tc.cc`, without relabelling).
+    Tc,
+}
+
+/// How the graph comes into memory.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loading {
+    /// It is there when the run begins.
+    #[default]
+    Prepared,
+    /// This host writes it, flushes every line of it out of its caches, and then sets and flushes a
+    /// flag.
+    Allocator,
+    /// Another host writes it: this one polls the flag, and only reads.
+    Reader,
+}
+
+/// A graph kernel on the cores of a processor. Phases: `load` and `run`. An operation of `run` is an
+/// edge looked at, in one direction.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gapbs {
+    /// The kernel. Default `bfs`.
+    pub algorithm: Algorithm,
+    /// Vertices: 2 to this power. 1 to 24. Default 10.
+    pub scale: u32,
+    /// Edges that are drawn for each vertex. 1 to 1024. Default 16 (GAPBS, Graph500).
+    pub degree: u32,
+    /// The memory of the graph. Default `cxl`.
+    pub graph: Memory,
+    /// Where in it the graph begins. A multiple of 64 B.
+    pub graph_base: Bytes,
+    /// How it comes there. Default `prepared`.
+    pub loading: Loading,
+    /// The memory of all else. Default `local`.
+    pub data: Memory,
+    /// Where in it that begins. A multiple of 64 B.
+    pub base: Bytes,
+    /// Edges of a thread under way, as the core lets it. 1 to 1024. Default 16 (*assumed*: with one load
+    /// of a neighbour and one of what is kept of it, the 32 entries of gem5's load queue).
+    pub outstanding: u32,
+    /// Cycles between two looks at the flag. 0 to 1000000000. Default 4000 (*assumed*).
+    pub poll_cycles: u32,
+}
+
+impl Default for Gapbs {
+    fn default() -> Self {
+        Gapbs {
+            algorithm: Algorithm::Bfs,
+            scale: 10,
+            degree: 16,
+            graph: Memory::Cxl,
+            graph_base: Bytes(0),
+            loading: Loading::Prepared,
+            data: Memory::Local,
+            base: Bytes(0),
+            outstanding: 16,
+            poll_cycles: 4000,
+        }
+    }
+}
+
+impl Gapbs {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "gapbs";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("scale", self.scale.into(), 1, 24)?;
+        within("degree", self.degree.into(), 1, 1024)?;
+        within("outstanding", self.outstanding.into(), 1, 1024)?;
+        within("poll_cycles", self.poll_cycles.into(), 0, 1_000_000_000)?;
+        whole_lines("graph_base", self.graph_base)?;
+        whole_lines("base", self.base)
+    }
+
+    fn vertices(&self) -> u64 {
+        1 << self.scale
+    }
+
+    /// Most neighbours of all vertices together.
+    fn most_neighbours(&self) -> u64 {
+        2 * self.vertices() * u64::from(self.degree)
+    }
+
+    /// Bytes of the kernel's own arrays, in order.
+    fn arrays(&self) -> Vec<u64> {
+        let n = self.vertices();
+        match self.algorithm {
+            Algorithm::Bfs => bfs::arrays(n),
+            Algorithm::Bc => bc::arrays(n, self.most_neighbours()),
+            Algorithm::Cc | Algorithm::CcSv => vec![4 * n],
+            Algorithm::Pr => pr::arrays(n),
+            Algorithm::Tc => tc::arrays(),
+        }
+    }
+}
+
+impl Workload for Gapbs {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        if ctx.cores == 0 {
+            let message = "found a system without cores; allowed: with processor = {}";
+            return Err(WorkloadError::param("kind", message));
+        }
+        if self.graph == self.data && self.loading == Loading::Reader {
+            let message =
+                "found the memory of the graph, which this host only reads; allowed: the other";
+            return Err(WorkloadError::param("data", message));
+        }
+        let lines = |bytes: u64| bytes.next_multiple_of(LINE_BYTES);
+        let n = self.vertices();
+        let offsets = LINE_BYTES + lines(8 * (n + 1));
+        let graph_bytes = offsets + lines(4 * self.most_neighbours());
+        let graph = Need {
+            memory_field: "graph",
+            memory: self.graph,
+            size_field: "scale",
+            base: self.graph_base.0,
+            bytes: graph_bytes,
+        };
+        let first = graph.place_for(ctx)?;
+        let control = worker::control(ctx.cores as u64);
+        let arrays = self.arrays();
+        // In one memory, what is the kernel's own lies behind the graph.
+        let behind = match self.graph == self.data {
+            true => self.graph_base.0 + graph_bytes,
+            false => 0,
+        };
+        let data = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "scale",
+            base: behind + self.base.0,
+            bytes: control + arrays.iter().map(|bytes| lines(*bytes)).sum::<u64>(),
+        };
+        let own = data.place_for(ctx)?;
+        let mut next = own + control;
+        let arrays = arrays.iter().map(|bytes| {
+            let at = next;
+            next += lines(*bytes);
+            at
+        });
+        let run = Run {
+            params: self.clone(),
+            n,
+            flag: first,
+            offsets: first + LINE_BYTES,
+            neighbours: first + offsets,
+            control: own,
+            arrays: arrays.collect(),
+            cores: ctx.cores as u64,
+            seed: ctx.seed,
+            graph: OnceLock::new(),
+        };
+        Ok(Box::new(Kernel {
+            run: Arc::new(run),
+            phases: [phase("load", 0), phase("run", 0)],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    run: Arc<Run>,
+    phases: [Phase; 2],
+}
+
+/// Where everything lies.
+struct Run {
+    params: Gapbs,
+    /// Vertices.
+    n: u64,
+    /// The line that says that the graph is there.
+    flag: u64,
+    /// 8 B for each vertex and one more.
+    offsets: u64,
+    /// 4 B for each neighbour.
+    neighbours: u64,
+    /// Barriers, tickets, queue and sums: see `team`.
+    control: u64,
+    /// The kernel's own arrays.
+    arrays: Vec<u64>,
+    cores: u64,
+    seed: u64,
+    /// Made when it is first needed.
+    graph: OnceLock<Graph>,
+}
+
+impl Run {
+    fn graph(&self) -> &Graph {
+        let Gapbs { scale, degree, .. } = self.params;
+        self.graph
+            .get_or_init(|| Graph::kronecker(scale, degree, self.seed))
+    }
+
+    /// The source of a search.
+    fn source(&self) -> u64 {
+        self.graph().source(self.seed)
+    }
+
+    /// The number of 4 B at a place of one of the arrays.
+    fn word(&self, image: &Image, array: usize, at: u64) -> u32 {
+        image.read(Hpa(self.arrays[array] + 4 * at), 4) as u32
+    }
+
+    async fn work(&self, t: &Handle, core: u64) {
+        let mut worker = Worker::new(t, self, core);
+        t.mark(LOAD);
+        sharing::load(&mut worker).await;
+        t.mark(RUN);
+        match self.params.algorithm {
+            Algorithm::Bfs => bfs::run(&mut worker).await,
+            Algorithm::Bc => bc::run(&mut worker).await,
+            Algorithm::Cc => cc::run(&mut worker).await,
+            Algorithm::CcSv => cc_sv::run(&mut worker).await,
+            Algorithm::Pr => pr::run(&mut worker).await,
+            Algorithm::Tc => tc::run(&mut worker).await,
+        }
+    }
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        if self.run.params.loading == Loading::Prepared {
+            sharing::prepare(&self.run, image);
+        }
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let Place::Core { core } = place else {
+            return Vec::new();
+        };
+        let run = Arc::clone(&self.run);
+        vec![Thread::new(move |t| async move {
+            run.work(&t, core as u64).await;
+        })]
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        let run = &self.run;
+        match run.params.algorithm {
+            Algorithm::Bfs => bfs::check(run, image),
+            Algorithm::Bc => bc::check(run, image),
+            Algorithm::Cc | Algorithm::CcSv => cc::check(run, image),
+            Algorithm::Pr => pr::check(run, image),
+            Algorithm::Tc => tc::check(run, image),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! `ft`: a field that diffuses, in Fourier space, and its transform back in each iteration (NPB `ft.f`).
+//!
+//! An iteration multiplies the field's transform by a factor for each point and transforms the result
+//! along `x`, `y` and `z`. Along `x` lines are in one piece; along the others, as in NPB (`fftblock`), 16
+//! lines side by side are transformed together, so that whole lines of memory are used.
+
+use std::ops::Range;
+
+use cxlab_engine::rng::StreamRng;
+
+use super::{Ahead, Arrays, Nas, Program, Running, Worker, bytes_of, doubles};
+use crate::thread::Window;
+
+/// Sides of class D.
+const SIDES: [u64; 3] = [2048, 1024, 1024];
+/// Lines that are transformed together (`fftblock_default`).
+const BLOCK: u64 = 16;
+/// Points whose factor is multiplied at a time.
+const POINTS: u64 = 32;
+
+const SPECTRUM: usize = 0;
+const FIELD: usize = 1;
+const FACTORS: usize = 2;
+
+/// A complex number: real part and imaginary part, one behind the other.
+type Complex = [f64; 2];
+
+pub(super) struct Transforms {
+    sides: [u64; 3],
+    iterations: u32,
+    spectrum: Vec<f64>,
+    factors: Vec<f64>,
+}
+
+/// The discrete Fourier transform of a power of two of numbers, without scaling: `sum x[k] e^(i 2 pi j k / n)`.
+/// Stockham's order.
+fn transform(mut from: Vec<Complex>) -> Vec<Complex> {
+    let n = from.len();
+    let mut to = vec![[0.0; 2]; n];
+    let (mut groups, mut length) = (n / 2, 1);
+    while groups > 0 {
+        for group in 0..groups {
+            let angle = std::f64::consts::PI * group as f64 / groups as f64;
+            let (sine, cosine) = (libm::sin(angle), libm::cos(angle));
+            for at in 0..length {
+                let (a, b) = (
+                    from[at + length * group],
+                    from[at + length * (group + groups)],
+                );
+                let difference = [a[0] - b[0], a[1] - b[1]];
+                to[at + length * 2 * group] = [a[0] + b[0], a[1] + b[1]];
+                to[at + length * (2 * group + 1)] = [
+                    cosine * difference[0] - sine * difference[1],
+                    cosine * difference[1] + sine * difference[0],
+                ];
+            }
+        }
+        std::mem::swap(&mut from, &mut to);
+        (groups, length) = (groups / 2, 2 * length);
+    }
+    from
+}
+
+fn complex(numbers: &[f64]) -> Vec<Complex> {
+    numbers.as_chunks::<2>().0.to_vec()
+}
+
+impl Transforms {
+    pub(super) fn new(params: &Nas, seed: u64) -> Transforms {
+        let sides = SIDES.map(|side| side / params.shrink);
+        let points = sides.iter().product::<u64>();
+        let mut rng = StreamRng::new(seed, "nas/ft");
+        let spectrum = (0..2 * points).map(|_| rng.unit()).collect();
+        let decay = |point: u64| {
+            // How fast a wave dies out: by the square of its number (`alpha` is 1e-6).
+            let [x, y, z] = [
+                point % sides[0],
+                point / sides[0] % sides[1],
+                point / (sides[0] * sides[1]),
+            ];
+            let waves = [(x, sides[0]), (y, sides[1]), (z, sides[2])];
+            let number = |(at, side): (u64, u64)| at.min(side - at) as f64;
+            let square: f64 = waves.into_iter().map(|one| number(one).powi(2)).sum();
+            libm::exp(-4e-6 * std::f64::consts::PI.powi(2) * square)
+        };
+        Transforms {
+            sides,
+            iterations: params.iterations,
+            spectrum,
+            factors: (0..points).map(decay).collect(),
+        }
+    }
+
+    fn points(&self) -> u64 {
+        self.sides.iter().product()
+    }
+
+    /// The lines of a direction, in blocks: by block, the first point of each of its pieces, which are a
+    /// point of every line of the block, or for `x` the whole line; and how many points a piece has.
+    fn pieces(&self, direction: usize, block: u64) -> (Vec<u64>, u64) {
+        let [x, y, _] = self.sides;
+        let (stride, along) = match direction {
+            0 => return (vec![block * x], x),
+            1 => (x, self.sides[1]),
+            _ => (x * y, self.sides[2]),
+        };
+        let wide = BLOCK.min(x);
+        let (column, other) = (block % (x / wide), block / (x / wide));
+        let first = column * wide + other * if direction == 1 { x * y } else { x };
+        ((0..along).map(|at| first + at * stride).collect(), wide)
+    }
+
+    fn blocks(&self, direction: usize) -> u64 {
+        let [x, y, z] = self.sides;
+        match direction {
+            0 => y * z,
+            1 => x / BLOCK.min(x) * z,
+            _ => x / BLOCK.min(x) * y,
+        }
+    }
+
+    /// Transforms the pieces of a block.
+    fn transformed(direction: usize, pieces: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+        if direction == 0 {
+            let lines = pieces.into_iter().map(|line| transform(complex(&line)));
+            return lines.map(|line| line.as_flattened().to_vec()).collect();
+        }
+        let mut results = vec![Vec::new(); pieces.len()];
+        let wide = pieces.first().map_or(0, |piece| piece.len() / 2);
+        for line in 0..wide {
+            let point = |piece: &Vec<f64>| [piece[2 * line], piece[2 * line + 1]];
+            let transformed = transform(pieces.iter().map(point).collect());
+            for (result, point) in results.iter_mut().zip(transformed) {
+                result.extend(point);
+            }
+        }
+        results
+    }
+
+    async fn work(&self, worker: &mut Worker<'_>) {
+        for _ in 0..self.iterations {
+            let mine = worker.team.part(self.points() / POINTS);
+            evolve(worker, mine).await;
+            worker.team.barrier().await;
+            for direction in 0..3 {
+                self.along(worker, direction).await;
+                worker.team.barrier().await;
+            }
+        }
+    }
+
+    async fn along(&self, worker: &Worker<'_>, direction: usize) {
+        let mine = worker.team.part(self.blocks(direction));
+        let wanted = mine.clone().flat_map(|block| {
+            let (pieces, wide) = self.pieces(direction, block);
+            let range = move |first: u64| (worker.at(FIELD, 2 * first), 16 * wide);
+            pieces.into_iter().map(range)
+        });
+        let mut ahead = Ahead::new(worker, wanted);
+        let mut stores = Window::new(worker.outstanding());
+        for block in mine {
+            let (places, wide) = self.pieces(direction, block);
+            let mut pieces = Vec::with_capacity(places.len());
+            for _ in &places {
+                pieces.push(doubles(&ahead.next().await));
+            }
+            // NPB counts 7.2 log2 of all points for a point, 5 for each step of a transform of its line.
+            let points = wide * places.len() as u64;
+            worker
+                .compute(5 * points * u64::from(self.sides[direction].ilog2()))
+                .await;
+            for (first, piece) in places.into_iter().zip(Self::transformed(direction, pieces)) {
+                stores.room().await;
+                let at = worker.at(FIELD, 2 * first);
+                stores.add(worker.t.write_range(at, &bytes_of(&piece)));
+            }
+            if direction == 0 {
+                worker.t.count(points as u32);
+            }
+        }
+        stores.drain().await;
+    }
+}
+
+/// The transform decays, and is copied to be transformed back.
+async fn evolve(worker: &Worker<'_>, mine: Range<u64>) {
+    let wanted = mine.clone().flat_map(|at| {
+        let first = at * POINTS;
+        [
+            (worker.at(SPECTRUM, 2 * first), 16 * POINTS),
+            (worker.at(FACTORS, first), 8 * POINTS),
+        ]
+    });
+    let mut ahead = Ahead::new(worker, wanted);
+    let mut stores = Window::new(worker.outstanding());
+    for at in mine {
+        let first = at * POINTS;
+        let numbers = doubles(&ahead.next().await);
+        let decayed = bytes_of(&decay(&numbers, &doubles(&ahead.next().await)));
+        worker.compute(2 * POINTS).await;
+        for array in [SPECTRUM, FIELD] {
+            stores.room().await;
+            let at = worker.at(array, 2 * first);
+            stores.add(worker.t.write_range(at, &decayed));
+        }
+    }
+    stores.drain().await;
+}
+
+fn decay(numbers: &[f64], factors: &[f64]) -> Vec<f64> {
+    let twice = factors.iter().flat_map(|factor| [factor, factor]);
+    numbers.iter().zip(twice).map(|(a, b)| a * b).collect()
+}
+
+impl Program for Transforms {
+    fn arrays(&self) -> Vec<u64> {
+        let points = self.points();
+        vec![16 * points, 16 * points, 8 * points]
+    }
+
+    fn prepare(&self, memory: &Arrays<'_>) {
+        memory.write(SPECTRUM, 0, &self.spectrum);
+        memory.write(FACTORS, 0, &self.factors);
+    }
+
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+        Box::pin(self.work(worker))
+    }
+
+    /// The same transforms, line after line, on plain arrays.
+    fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
+        let mut spectrum = self.spectrum.clone();
+        let mut field = Vec::new();
+        for _ in 0..self.iterations {
+            spectrum = decay(&spectrum, &self.factors);
+            field.clone_from(&spectrum);
+            let mut stride = 1;
+            for side in self.sides {
+                for first in (0..self.points()).filter(|at| at / stride % side == 0) {
+                    let place = |at: u64| 2 * (first + at * stride) as usize;
+                    let point = |at| [field[place(at)], field[place(at) + 1]];
+                    let line = transform((0..side).map(point).collect());
+                    for (at, [real, imaginary]) in (0..).zip(line) {
+                        field[place(at)] = real;
+                        field[place(at) + 1] = imaginary;
+                    }
+                }
+                stride *= side;
+            }
+        }
+        memory.hold("ft: the transform", SPECTRUM, &spectrum)?;
+        memory.hold("ft: the field", FIELD, &field)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transform_is_the_sum_that_defines_it() {
+        let mut rng = StreamRng::new(1, "ft");
+        for n in [1usize, 2, 4, 16, 64] {
+            let numbers: Vec<Complex> = (0..n).map(|_| [rng.unit(), rng.unit()]).collect();
+            let found = transform(numbers.clone());
+            for (j, found) in found.iter().enumerate() {
+                let mut sum = [0.0; 2];
+                for (k, [real, imaginary]) in numbers.iter().enumerate() {
+                    let angle = std::f64::consts::TAU * (j * k % n) as f64 / n as f64;
+                    sum[0] += real * angle.cos() - imaginary * angle.sin();
+                    sum[1] += real * angle.sin() + imaginary * angle.cos();
+                }
+                let off = (sum[0] - found[0]).hypot(sum[1] - found[1]);
+                assert!(off < 1e-10, "{j} of {n}: {found:?}, not {sum:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_blocks_of_a_direction_hold_each_point_once() {
+        let ft = Transforms::new(
+            &Nas {
+                shrink: 128,
+                ..Nas::default()
+            },
+            1,
+        );
+        for direction in 0..3 {
+            let mut seen = vec![0; ft.points() as usize];
+            for block in 0..ft.blocks(direction) {
+                let (pieces, wide) = ft.pieces(direction, block);
+                for first in pieces {
+                    (first..first + wide).for_each(|at| seen[at as usize] += 1);
+                }
+            }
+            assert!(seen.iter().all(|one| *one == 1), "{direction}");
+        }
+    }
+}

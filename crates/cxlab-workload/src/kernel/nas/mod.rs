@@ -1,0 +1,410 @@
+//! Programs of the NAS Parallel Benchmarks (NPB 3.4, OpenMP) at class D's shapes, made smaller: every side
+//! of a grid is divided by `shrink`, so that the working set is class D's over its third power.
+//!
+//! `cg`, `ep`, `ft` and `mg` compute: their numbers are in simulated memory and are checked, bit by bit,
+//! against the same algorithm on plain arrays. `bt`, `sp` and `ua` are access-accurate: their loops go over
+//! the same arrays in the same order, and arithmetic is replaced by time and by adding one to whatever is
+//! updated; in the end every number must have been updated as often as the algorithm says.
+//!
+//! Arithmetic takes time by NPB's own counts of floating-point operations. Loads and stores of consecutive
+//! numbers are as wide as a line: vector code.
+//!
+//! # Left out
+//! Initialisation (data are in memory when the run begins), verification by norms, ghost cells, variables
+//! in registers and on the stack.
+
+mod cg;
+mod ep;
+mod ft;
+mod grid;
+mod mg;
+mod solves;
+mod ua;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
+
+use super::common::{Memory, Need, aligned, needs_threads, phase, within};
+use super::team::{Team, control_bytes};
+use crate::error::WorkloadError;
+use crate::image::Image;
+use crate::op::{OpSource, SourceContext, Workload};
+use crate::pattern::common::read;
+use crate::program::Phase;
+use crate::thread::{Handle, Place, Thread, ThreadContext, ThreadedKernel};
+
+pub(crate) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: Nas::KIND,
+    summary: "threads: programs of the NAS Parallel Benchmarks at shapes of class D, made smaller",
+    schema: <Nas as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: Nas = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// A program of the benchmarks.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Benchmark {
+    /// Block-tridiagonal systems along the lines of a grid, in three directions.
+    Bt,
+    /// Conjugate gradients with a random sparse matrix.
+    #[default]
+    Cg,
+    /// Pairs of Gaussian random numbers.
+    Ep,
+    /// Fourier transforms of a grid, in three directions.
+    Ft,
+    /// Multigrid V-cycles.
+    Mg,
+    /// Pentadiagonal systems along the lines of a grid, in three directions.
+    Sp,
+    /// Heat on an unstructured adaptive mesh.
+    Ua,
+}
+
+/// A NAS program on the cores of a processor. The one phase is `run`; an operation is a cell, an element, a
+/// nonzero of the matrix or a pair of random numbers, once in each iteration.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Nas {
+    /// The program. Default `cg`.
+    pub benchmark: Benchmark,
+    /// By what each side of class D's grids is divided; the working set is that of CXL-ClusterSim's
+    /// Table 3 over its third power. A power of two, 4 to 128. Default 16.
+    pub shrink: u64,
+    /// Iterations. 1 to 1000000. Default 1.
+    pub iterations: u32,
+    /// Floating-point operations of a core in a cycle. 1 to 1024. Default 4 (*assumed*: two units of
+    /// 128 bits, as ARM's NEON).
+    pub flops: u32,
+    /// Accesses of a thread under way, as the core lets it. 1 to 1024. Default 16.
+    pub outstanding: u32,
+    /// The memory of the arrays. Default `local`: with an operating system, where it places pages.
+    pub data: Memory,
+    /// Where in it they begin. A multiple of 4 KiB.
+    pub base: Bytes,
+}
+
+impl Default for Nas {
+    fn default() -> Self {
+        Nas {
+            benchmark: Benchmark::Cg,
+            shrink: 16,
+            iterations: 1,
+            flops: 4,
+            outstanding: 16,
+            data: Memory::Local,
+            base: Bytes(0),
+        }
+    }
+}
+
+impl Nas {
+    /// Its `kind` in a scenario.
+    pub const KIND: &'static str = "nas";
+
+    fn check(&self) -> Result<(), ParamError> {
+        within("shrink", self.shrink, 4, 128)?;
+        if !self.shrink.is_power_of_two() {
+            let message = format!("found {}; allowed: powers of two", self.shrink);
+            return Err(ParamError::new("shrink", message));
+        }
+        within("iterations", self.iterations.into(), 1, 1_000_000)?;
+        within("flops", self.flops.into(), 1, 1024)?;
+        within("outstanding", self.outstanding.into(), 1, 1024)?;
+        aligned("base", self.base, PAGE)
+    }
+
+    /// The working set of class D over the third power of `shrink`, for programs without a grid.
+    fn working_set(&self, gibibytes: u64) -> u64 {
+        (gibibytes << 30) / self.shrink.pow(3)
+    }
+
+    fn program(&self, seed: u64, cores: u64) -> Box<dyn Program> {
+        match self.benchmark {
+            Benchmark::Bt => Box::new(solves::Solves::block_tridiagonal(self, cores)),
+            Benchmark::Sp => Box::new(solves::Solves::pentadiagonal(self, cores)),
+            Benchmark::Cg => Box::new(cg::ConjugateGradients::new(self, seed)),
+            Benchmark::Ep => Box::new(ep::Pairs::new(self, cores)),
+            Benchmark::Ft => Box::new(ft::Transforms::new(self, seed)),
+            Benchmark::Mg => Box::new(mg::Multigrid::new(self, seed)),
+            Benchmark::Ua => Box::new(ua::Mesh::new(self, seed)),
+        }
+    }
+}
+
+type Running<'a> = std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// One of the programs, for some number of cores.
+trait Program: Send + Sync {
+    /// Bytes of its arrays, in the order in which it touches them first.
+    fn arrays(&self) -> Vec<u64>;
+
+    /// What they hold at the beginning.
+    fn prepare(&self, memory: &Arrays<'_>);
+
+    /// What one thread does.
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a>;
+
+    /// Checks what they hold in the end.
+    fn check(&self, memory: &Arrays<'_>) -> Result<(), String>;
+}
+
+impl Workload for Nas {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Err(needs_threads(Self::KIND))
+    }
+
+    fn threads(&self, ctx: &ThreadContext) -> Result<Box<dyn ThreadedKernel>, WorkloadError> {
+        self.check()?;
+        if ctx.cores == 0 {
+            let message = "found a system without cores; allowed: with processor = {}";
+            return Err(WorkloadError::param("kind", message));
+        }
+        let cores = ctx.cores as u64;
+        let program = self.program(ctx.seed, cores);
+        let mut bytes = 0;
+        let places = program.arrays().into_iter().map(|array| {
+            let at = bytes;
+            bytes += array.next_multiple_of(PAGE);
+            (at, array)
+        });
+        let mut places: Vec<(u64, u64)> = places.collect();
+        let need = Need {
+            memory_field: "data",
+            memory: self.data,
+            size_field: "shrink",
+            base: self.base.0,
+            bytes: bytes + control_bytes(cores).next_multiple_of(PAGE),
+        };
+        let first = need.place_for(ctx)?;
+        places.iter_mut().for_each(|(at, _)| *at += first);
+        Ok(Box::new(Kernel {
+            run: Arc::new(Run {
+                params: self.clone(),
+                program,
+                places,
+                control: first + bytes,
+                cores,
+            }),
+            phases: [phase("run", 0)],
+        }))
+    }
+
+    fn needs_threads(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Kernel {
+    run: Arc<Run>,
+    phases: [Phase; 1],
+}
+
+struct Run {
+    params: Nas,
+    program: Box<dyn Program>,
+    /// Where each array begins, and its bytes.
+    places: Vec<(u64, u64)>,
+    control: u64,
+    cores: u64,
+}
+
+/// The arrays in memory, without time.
+struct Arrays<'a> {
+    image: &'a Image,
+    places: &'a [(u64, u64)],
+    cores: u64,
+}
+
+impl Arrays<'_> {
+    fn write_bytes(&self, array: usize, bytes: &[u8]) {
+        self.image.write_bytes(Hpa(self.places[array].0), bytes);
+    }
+
+    fn write(&self, array: usize, first: u64, numbers: &[f64]) {
+        let at = self.places[array].0 + 8 * first;
+        self.image.write_bytes(Hpa(at), &bytes_of(numbers));
+    }
+
+    fn word(&self, array: usize, at: u64) -> u64 {
+        self.image.read(Hpa(self.places[array].0 + 8 * at), 8)
+    }
+
+    /// Whether an array holds these numbers, bit by bit.
+    fn hold(&self, what: &str, array: usize, expected: &[f64]) -> Result<(), String> {
+        for (at, number) in (0..).zip(expected) {
+            let found = self.word(array, at);
+            if found != number.to_bits() {
+                let found = f64::from_bits(found);
+                return Err(format!("{what}: number {at} is {found}, not {number}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all words of an array are this number.
+    fn count(&self, what: &str, array: usize, words: u64, expected: u64) -> Result<(), String> {
+        for at in 0..words {
+            let found = self.word(array, at);
+            if found != expected {
+                return Err(format!(
+                    "{what}: number {at} was updated {found} times, not {expected}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One thread of a program.
+struct Worker<'a> {
+    t: &'a Handle,
+    params: &'a Nas,
+    places: &'a [(u64, u64)],
+    team: Team<'a>,
+}
+
+impl<'a> Worker<'a> {
+    /// The address of a number of 8 B in an array.
+    fn at(&self, array: usize, number: u64) -> u64 {
+        self.places[array].0 + 8 * number
+    }
+
+    /// Computes so many floating-point operations.
+    async fn compute(&self, flops: u64) {
+        let cycles = flops.div_ceil(self.params.flops.into());
+        self.t.compute(cycles.min(u64::from(u32::MAX)) as u32).await;
+    }
+
+    fn outstanding(&self) -> usize {
+        self.params.outstanding as usize
+    }
+}
+
+/// Doubles in bytes.
+fn doubles(bytes: &[u8]) -> Vec<f64> {
+    let (whole, _) = bytes.as_chunks::<8>();
+    whole.iter().map(|one| f64::from_le_bytes(*one)).collect()
+}
+
+/// Bytes of doubles.
+fn bytes_of(numbers: &[f64]) -> Vec<u8> {
+    numbers.iter().flat_map(|one| one.to_le_bytes()).collect()
+}
+
+/// What stands for arithmetic where there is none: whole numbers, each one larger.
+fn one_more(bytes: &[u8]) -> Vec<u8> {
+    let words = bytes.as_chunks::<8>().0.iter();
+    let words = words.map(|word| u64::from_le_bytes(*word).wrapping_add(1));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Ranges that are loaded ahead, in order: as many lines as a thread may have under way, and always one
+/// range.
+struct Ahead<'t, I> {
+    t: &'t Handle,
+    ranges: I,
+    under_way: VecDeque<(crate::thread::Loaded<'t>, u64)>,
+    lines: u64,
+    limit: u64,
+}
+
+impl<'t, I: Iterator<Item = (u64, u64)>> Ahead<'t, I> {
+    /// Ranges by address and bytes.
+    fn new(worker: &Worker<'t>, ranges: I) -> Ahead<'t, I> {
+        Ahead {
+            t: worker.t,
+            ranges,
+            under_way: VecDeque::new(),
+            lines: 0,
+            limit: worker.params.outstanding.into(),
+        }
+    }
+
+    /// The bytes of the next.
+    async fn next(&mut self) -> Vec<u8> {
+        while self.lines < self.limit
+            && let Some((addr, bytes)) = self.ranges.next()
+        {
+            let lines = bytes.div_ceil(LINE_BYTES);
+            self.lines += lines;
+            self.under_way
+                .push_back((self.t.read_range(addr, bytes), lines));
+        }
+        match self.under_way.pop_front() {
+            Some((load, lines)) => {
+                self.lines -= lines;
+                load.await
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+impl ThreadedKernel for Kernel {
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn prepare(&self, image: &Image) {
+        self.run.program.prepare(&self.run.arrays(image));
+    }
+
+    /// Array by array, as the benchmarks initialise them.
+    fn first_touches(&self) -> Vec<Hpa> {
+        let first = self
+            .run
+            .places
+            .first()
+            .map_or(self.run.control, |one| one.0);
+        let end = self.run.control + control_bytes(self.run.cores);
+        (first..end).step_by(PAGE as usize).map(Hpa).collect()
+    }
+
+    fn threads(&self, place: Place) -> Vec<Thread> {
+        let Place::Core { core } = place else {
+            return Vec::new();
+        };
+        let run = Arc::clone(&self.run);
+        vec![Thread::new(move |t| async move {
+            let mut worker = Worker {
+                t: &t,
+                params: &run.params,
+                places: &run.places,
+                team: Team::new(&t, core as u64, run.cores, run.control),
+            };
+            run.program.run(&mut worker).await;
+        })]
+    }
+
+    fn check(&self, image: &Image) -> Result<(), String> {
+        self.run.program.check(&self.run.arrays(image))
+    }
+}
+
+impl Run {
+    fn arrays<'a>(&'a self, image: &'a Image) -> Arrays<'a> {
+        Arrays {
+            image,
+            places: &self.places,
+            cores: self.cores,
+        }
+    }
+}

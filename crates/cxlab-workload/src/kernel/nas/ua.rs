@@ -1,0 +1,215 @@
+//! `ua`: heat on a mesh of cubes of different sizes (NPB `ua.f`), access-accurate.
+//!
+//! Each cube, an element, has 5 x 5 x 5 points of its own; what elements share are points of the mortars
+//! between them, which they reach by lists of numbers. A step of the solver goes through all elements:
+//! products of small matrices with the points of one array, stored to another; then the points of each
+//! face are added to the mortars (scatter), and after a barrier fetched from them (gather). Refining and
+//! coarsening leaves elements in no order: here one is drawn, and one face in four is shared with any
+//! element, the others with one nearby (*assumed*). Instead of arithmetic, one is added to each number
+//! that is updated.
+
+use std::ops::Range;
+
+use cxlab_engine::rng::StreamRng;
+
+use super::{Ahead, Arrays, Nas, Program, Running, Worker, one_more};
+use crate::kernel::team::in_order;
+use crate::thread::Window;
+
+/// Elements of class D (*recollection*: `lelt` 515,000).
+const ELEMENTS: u64 = 515_000;
+/// Points of an element, and of all its faces.
+const POINTS: u64 = 125;
+const FACE_POINTS: u64 = 6 * 25;
+/// Arrays of a number for each point: the working set of CXL-ClusterSim's Table 3, 8 GiB, for so many
+/// elements.
+const FIELDS: u64 = 16;
+/// Steps of the solver in an iteration; each goes from one array to another.
+const STEPS: u64 = FIELDS / 2;
+/// Floating-point operations of a point in a step: three products with a row of 5, two each.
+const FLOPS: u64 = 3 * 2 * 2 * 5;
+
+const POINT_FIELDS: usize = 0;
+const LISTS: usize = 1;
+const ORDER: usize = 2;
+const MORTARS: usize = 3;
+
+pub(super) struct Mesh {
+    elements: u64,
+    iterations: u32,
+    /// By element and point of its faces: the mortar's point.
+    lists: Vec<u32>,
+    /// The order in which elements are visited.
+    order: Vec<u32>,
+    mortars: u64,
+}
+
+impl Mesh {
+    pub(super) fn new(params: &Nas, seed: u64) -> Mesh {
+        let elements = (ELEMENTS / params.shrink.pow(3)).max(1);
+        let mut rng = StreamRng::new(seed, "nas/ua");
+        let mut order: Vec<u32> = (0..elements as u32).collect();
+        for last in (1..elements).rev() {
+            order.swap(last as usize, rng.below(last + 1) as usize);
+        }
+        let mut lists = Vec::new();
+        for element in 0..elements {
+            for face in 0..6 {
+                let other = match rng.below(4) {
+                    0 => rng.below(elements),
+                    _ => (element + rng.below(9) + elements - 4.min(elements)) % elements,
+                };
+                // Each mortar belongs to one of its elements.
+                let owner = if rng.chance(0.5) { element } else { other };
+                let first = owner * FACE_POINTS + face * 25;
+                lists.extend((first..first + 25).map(|at| at as u32));
+            }
+        }
+        Mesh {
+            elements,
+            iterations: params.iterations,
+            lists,
+            order,
+            mortars: elements * FACE_POINTS,
+        }
+    }
+
+    async fn work(&self, worker: &mut Worker<'_>) {
+        for _ in 0..self.iterations {
+            for step in 0..STEPS {
+                let mine = worker.team.part(self.elements);
+                let order = load_order(worker, mine).await;
+                self.products(worker, step, &order).await;
+                self.scatter(worker, &order).await;
+                worker.team.barrier().await;
+                self.gather(worker, &order).await;
+                worker.team.barrier().await;
+                worker.t.count(order.len() as u32);
+            }
+        }
+    }
+
+    fn field(&self, worker: &Worker<'_>, field: u64, element: u64) -> (u64, u64) {
+        let first = (field * self.elements + element) * POINTS;
+        (worker.at(POINT_FIELDS, first), 8 * POINTS)
+    }
+
+    async fn products(&self, worker: &Worker<'_>, step: u64, order: &[u64]) {
+        let wanted = order.iter().flat_map(|element| {
+            [2 * step, 2 * step + 1].map(|field| self.field(worker, field, *element))
+        });
+        let mut ahead = Ahead::new(worker, wanted);
+        let mut stores = Window::new(worker.outstanding());
+        for element in order {
+            ahead.next().await;
+            let own = ahead.next().await;
+            worker.compute(FLOPS * POINTS).await;
+            stores.room().await;
+            let (at, _) = self.field(worker, 2 * step + 1, *element);
+            stores.add(worker.t.write_range(at, &one_more(&own)));
+        }
+        stores.drain().await;
+    }
+
+    /// The points of the faces are added to the mortars, which other threads add to as well.
+    async fn scatter(&self, worker: &Worker<'_>, order: &[u64]) {
+        let mut adds = Window::new(worker.outstanding());
+        let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
+        for _ in order {
+            for mortar in numbers(&ahead.next().await) {
+                adds.room().await;
+                adds.add(worker.t.fetch_add(worker.at(MORTARS, mortar), 1));
+            }
+            worker.compute(2 * FACE_POINTS).await;
+        }
+        adds.drain().await;
+    }
+
+    /// They are fetched from the mortars.
+    async fn gather(&self, worker: &Worker<'_>, order: &[u64]) {
+        let mut loads = Window::new(worker.outstanding());
+        let mut ahead = Ahead::new(worker, order.iter().map(|one| list(worker, *one)));
+        for _ in order {
+            for mortar in numbers(&ahead.next().await) {
+                loads.room().await;
+                loads.add(worker.t.load(worker.at(MORTARS, mortar)));
+            }
+            worker.compute(2 * FACE_POINTS).await;
+        }
+        loads.drain().await;
+    }
+}
+
+/// Address and bytes of an element's list.
+fn list(worker: &Worker<'_>, element: u64) -> (u64, u64) {
+    let bytes = 4 * FACE_POINTS;
+    (worker.places[LISTS].0 + element * bytes, bytes)
+}
+
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let words = bytes.as_chunks::<4>().0.iter();
+    words.map(|word| u32::from_le_bytes(*word).into())
+}
+
+/// The elements at some places of the order.
+async fn load_order(worker: &Worker<'_>, mine: Range<u64>) -> Vec<u64> {
+    let first = worker.places[ORDER].0;
+    let mut order = Vec::new();
+    for start in mine.clone().step_by(16) {
+        let part = start..(start + 16).min(mine.end);
+        order.extend(in_order(part.map(|at| worker.t.load_sized(first + 4 * at, 4))).await);
+    }
+    order
+}
+
+impl Program for Mesh {
+    fn arrays(&self) -> Vec<u64> {
+        vec![
+            8 * FIELDS * self.elements * POINTS,
+            4 * self.elements * FACE_POINTS,
+            4 * self.elements,
+            8 * self.mortars,
+        ]
+    }
+
+    fn prepare(&self, memory: &Arrays<'_>) {
+        let bytes = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        };
+        memory.write_bytes(LISTS, &bytes(&self.lists));
+        memory.write_bytes(ORDER, &bytes(&self.order));
+    }
+
+    fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
+        Box::pin(self.work(worker))
+    }
+
+    /// Every point of every second array is updated once in each iteration, and each mortar's point in each
+    /// step as often as lists name it.
+    fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
+        let iterations = u64::from(self.iterations);
+        let mut named = vec![0u64; self.mortars as usize];
+        for mortar in &self.lists {
+            named[*mortar as usize] += STEPS * iterations;
+        }
+        for (at, expected) in (0..).zip(named) {
+            let found = memory.word(MORTARS, at);
+            if found != expected {
+                return Err(format!(
+                    "ua: point {at} of the mortars was added to {found} times, not {expected}"
+                ));
+            }
+        }
+        for field in 0..FIELDS {
+            for at in field * self.elements * POINTS..(field + 1) * self.elements * POINTS {
+                let (found, expected) = (memory.word(POINT_FIELDS, at), field % 2 * iterations);
+                if found != expected {
+                    return Err(format!(
+                        "ua: point {at} was updated {found} times, not {expected}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}

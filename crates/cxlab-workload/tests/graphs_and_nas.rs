@@ -1,0 +1,213 @@
+//! Graph kernels and NAS programs come to the right end however their threads are ordered, and wrong results
+//! are found.
+#![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
+
+use cxlab_engine::catalog::find;
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_workload::pattern::CATALOG;
+use cxlab_workload::thread::{
+    Bases, Order, Thread, ThreadContext, ThreadedKernel, run_kernel, run_threads,
+};
+use cxlab_workload::{Image, LOCAL_BASE};
+use serde_json::{Value, json};
+
+const ALGORITHMS: [&str; 6] = ["bfs", "bc", "cc", "cc-sv", "pr", "tc"];
+const BENCHMARKS: [&str; 7] = ["bt", "cg", "ep", "ft", "mg", "sp", "ua"];
+
+fn context(cores: usize, seed: u64) -> ThreadContext {
+    ThreadContext {
+        seed,
+        span: Bytes(1 << 30),
+        bases: Bases::PHYSICAL,
+        local: Bytes(1 << 28),
+        cores,
+        accelerators: 0,
+        elements: 0,
+    }
+}
+
+fn kernel(kind: &str, params: &Value, ctx: &ThreadContext) -> Box<dyn ThreadedKernel> {
+    let workload = (find(CATALOG, kind).unwrap().build)(params).unwrap();
+    workload.threads(ctx).unwrap()
+}
+
+fn refused(kind: &str, params: &Value) -> String {
+    let built = (find(CATALOG, kind).unwrap().build)(params);
+    match built {
+        Err(error) => error.to_string(),
+        Ok(workload) => workload.threads(&context(2, 1)).err().unwrap().to_string(),
+    }
+}
+
+fn threads(kernel: &dyn ThreadedKernel, ctx: &ThreadContext) -> Vec<Thread> {
+    ctx.places()
+        .flat_map(|place| kernel.threads(place))
+        .collect()
+}
+
+/// The memory that a kernel leaves.
+fn ran(kernel: &dyn ThreadedKernel, ctx: &ThreadContext) -> Image {
+    let image = Image::new();
+    kernel.prepare(&image);
+    run_threads(threads(kernel, ctx), &image, Order::Random(3)).unwrap();
+    kernel.check(&image).unwrap();
+    image
+}
+
+#[test]
+fn graph_kernels_come_to_the_right_end_in_every_order() {
+    for algorithm in ALGORITHMS {
+        // From a few isolated vertices to a graph that a search goes through in both directions.
+        for (scale, degree) in [(1, 1), (4, 1), (5, 2), (7, 8), (9, 16)] {
+            for (cores, seed) in [(1, 1), (2, 2), (5, 3)] {
+                let ctx = context(cores, seed);
+                let params = json!({"algorithm": algorithm, "scale": scale, "degree": degree,
+                    "outstanding": cores * 3});
+                for order in [Order::Sequential, Order::Random(seed)] {
+                    let kernel = kernel("gapbs", &params, &ctx);
+                    run_kernel(kernel.as_ref(), &ctx, order)
+                        .unwrap_or_else(|stuck| panic!("{params} {order:?}: {stuck}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nas_programs_come_to_the_right_end_in_every_order() {
+    for benchmark in BENCHMARKS {
+        for (shrink, iterations, cores) in [(128, 2, 1), (64, 3, 2), (64, 1, 5), (32, 1, 3)] {
+            let ctx = context(cores, cores as u64);
+            let params = json!({"benchmark": benchmark, "shrink": shrink, "iterations": iterations,
+                "outstanding": 1 + 7 * cores});
+            for order in [Order::Sequential, Order::Random(9)] {
+                let kernel = kernel("nas", &params, &ctx);
+                run_kernel(kernel.as_ref(), &ctx, order)
+                    .unwrap_or_else(|stuck| panic!("{params} {order:?}: {stuck}"));
+            }
+        }
+    }
+}
+
+/// One wrong number in what the algorithm leaves.
+#[test]
+fn a_wrong_result_of_a_graph_kernel_is_found() {
+    let (ctx, n) = (context(2, 7), 256);
+    // Behind control: for each thread two lines, and three more.
+    let first = LOCAL_BASE.0 + 7 * 64;
+    for (algorithm, at, wrong) in [
+        ("bfs", first, 1),
+        ("bc", first + (4 + 8 + 4) * n, 1 << 22),
+        ("cc", first, 1),
+        ("cc-sv", first, 1),
+        ("pr", first, 1 << 23),
+        ("tc", first, 1),
+    ] {
+        let params = json!({"algorithm": algorithm, "scale": 8});
+        let kernel = kernel("gapbs", &params, &ctx);
+        let image = ran(kernel.as_ref(), &ctx);
+        let mut found = 0;
+        let places = if algorithm == "tc" { 1 } else { n };
+        for place in (0..places).map(|vertex| Hpa(at + 4 * vertex)) {
+            let right = image.read(place, 4);
+            image.write(place, 4, right ^ wrong);
+            found += u64::from(kernel.check(&image).is_err());
+            image.write(place, 4, right);
+        }
+        // Vertices without neighbours have no parent, whatever their number says; and where some
+        // component has one vertex, any other name than those in use is as good.
+        assert!(found > places * 3 / 4, "{algorithm}: {found} of {places}");
+        kernel.check(&image).unwrap();
+    }
+}
+
+/// Every word of the arrays that a program computes into.
+#[test]
+fn a_wrong_result_of_a_nas_program_is_found() {
+    let ctx = context(2, 7);
+    for benchmark in BENCHMARKS {
+        let params = json!({"benchmark": benchmark, "shrink": 128});
+        let kernel = kernel("nas", &params, &ctx);
+        let image = ran(kernel.as_ref(), &ctx);
+        let words = image.pages().into_iter().flat_map(|page| {
+            let words = (0..512).map(move |word| Hpa(page.0 + 8 * word));
+            words.filter(|word| image.read(*word, 8) != 0)
+        });
+        let (mut found, mut all) = (0, 0);
+        // A few words of each page, or it would take long.
+        for word in words.step_by(37).collect::<Vec<_>>() {
+            let right = image.read(word, 8);
+            image.write(word, 8, right ^ 1);
+            found += u32::from(kernel.check(&image).is_err());
+            all += 1;
+            image.write(word, 8, right);
+        }
+        assert!(found > 0, "{benchmark}: none of {all}");
+    }
+}
+
+/// A reader and an allocator on the same memory, their own arrays apart.
+#[test]
+fn a_reader_waits_for_the_allocator() {
+    for algorithm in ALGORITHMS {
+        let ctx = context(2, 5);
+        let with = |loading: &str, base: &str| {
+            let params =
+                json!({"algorithm": algorithm, "scale": 6, "loading": loading, "base": base});
+            kernel("gapbs", &params, &ctx)
+        };
+        let (allocator, reader) = (with("allocator", "0 B"), with("reader", "1 MiB"));
+        let image = Image::new();
+        let mut all = threads(reader.as_ref(), &ctx);
+        all.extend(threads(allocator.as_ref(), &ctx));
+        run_threads(all, &image, Order::Random(11)).unwrap();
+        allocator.check(&image).unwrap();
+        reader.check(&image).unwrap();
+    }
+}
+
+/// A flag over memory that was never written, as of an allocator that does not flush.
+#[test]
+fn a_graph_that_did_not_come_is_found() {
+    for algorithm in ALGORITHMS {
+        let ctx = context(2, 5);
+        let params = json!({"algorithm": algorithm, "scale": 6, "loading": "reader"});
+        let kernel = kernel("gapbs", &params, &ctx);
+        let image = Image::new();
+        image.write(Hpa(0), 8, 1);
+        run_threads(threads(kernel.as_ref(), &ctx), &image, Order::Sequential).unwrap();
+        let error = kernel.check(&image).unwrap_err();
+        assert!(error.len() > 10, "{algorithm}: {error}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_a_reason() {
+    for (kind, params, expected) in [
+        ("gapbs", json!({"scale": 0}), "`scale`: found 0"),
+        ("gapbs", json!({"degree": 2000}), "`degree`: found 2000"),
+        ("gapbs", json!({"outstanding": 0}), "`outstanding`: found 0"),
+        ("gapbs", json!({"base": "3 B"}), "`base`: found 3 B"),
+        ("gapbs", json!({"scale": 24}), "`scale`: found data of"),
+        (
+            "gapbs",
+            json!({"loading": "reader", "data": "cxl"}),
+            "`data`: found the memory of the graph",
+        ),
+        ("nas", json!({"shrink": 3}), "`shrink`: found 3"),
+        ("nas", json!({"shrink": 24}), "powers of two"),
+        ("nas", json!({"iterations": 0}), "`iterations`: found 0"),
+        ("nas", json!({"flops": 0}), "`flops`: found 0"),
+        (
+            "nas",
+            json!({"benchmark": "ft", "shrink": 4}),
+            "`shrink`: found data of",
+        ),
+    ] {
+        let found = refused(kind, &params);
+        assert!(
+            found.contains(expected),
+            "{found} does not contain {expected}"
+        );
+    }
+}
