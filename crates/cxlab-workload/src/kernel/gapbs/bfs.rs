@@ -47,6 +47,7 @@ pub(super) async fn run(worker: &mut Worker<'_>) {
     }
     worker.team.barrier().await;
     let mut frontier = 0..worker.queue_end().await;
+    worker.team.barrier().await;
     while !frontier.is_empty() {
         if scout > left / ALPHA {
             set_of(worker, frontier.clone()).await;

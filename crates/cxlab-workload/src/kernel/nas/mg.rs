@@ -247,7 +247,7 @@ impl Multigrid {
                 stores.room().await;
                 let result = sweep.result(rows);
                 stores.add(worker.t.write_range(addr, &bytes_of(&result)));
-                if to.side == self.side {
+                if matches!(sweep, Sweep::Smooth { .. }) && to.side == self.side {
                     worker.t.count(to.side as u32);
                 }
             }
