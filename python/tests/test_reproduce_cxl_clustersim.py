@@ -3,7 +3,16 @@
 import pytest
 
 from cxlab.reproduce import Settings
-from cxlab.reproduce.cxl_clustersim import common, fig5, fig6, fig7
+from cxlab.reproduce.cxl_clustersim import (
+    common,
+    fig5,
+    fig6,
+    fig7,
+    fig10,
+    fig11,
+    fig12,
+    sharing,
+)
 from cxlab.reproduce.cxl_clustersim.common import INTERLEAVE, LOCAL, REMOTE
 
 
@@ -18,9 +27,13 @@ def one_loop(monkeypatch):
         monkeypatch.setattr(module, "LOOPS", ("triad",))
 
 
-def test_the_scenario_is_that_in_the_scenarios_folder(root):
-    shipped = (common.DATA / "cluster.toml").read_bytes()
-    assert shipped == (root / "scenarios" / "cluster-stream.toml").read_bytes()
+@pytest.mark.parametrize(
+    ("name", "shipped"),
+    [("cluster", "cluster-stream"), ("graph", "graph-sharing"), ("nas", "nas-pooling")],
+)
+def test_the_scenarios_are_those_in_the_scenarios_folder(root, name, shipped):
+    ours = (common.DATA / f"{name}.toml").read_bytes()
+    assert ours == (root / "scenarios" / f"{shipped}.toml").read_bytes()
 
 
 def test_what_crosses_the_link_reaches_the_memory(settings):
@@ -47,3 +60,25 @@ def test_latency_takes_bandwidth(settings, monkeypatch):
     assert table.change_percent.iloc[0] == 0
     # A node by itself is held back by its window of lines, not by the pool.
     assert table.change_percent.iloc[1] < -50
+
+
+def test_programs_whose_pages_lie_in_the_pool_are_slower_than_those_that_fit(settings, monkeypatch):
+    monkeypatch.setattr(fig10, "SHRINK", 32)
+    # An eighth of the working sets: so are the memories, but for the least that a node can have.
+    monkeypatch.setattr(fig10, "PREFERRED", 64)
+    table = fig10.collect(settings).set_index("program")
+    assert table.pages_remote_percent["ft"] > 10
+    assert table.pages_remote_percent["ep"] == 0
+    assert table.relative_ipc["ep"] == pytest.approx(1)
+
+
+def test_a_graph_in_the_blade_costs_and_part_of_the_accesses_are_on_it(settings, monkeypatch):
+    monkeypatch.setattr(sharing, "SCALE", 8)
+    monkeypatch.setattr(sharing, "LATENCIES", (250,))
+    shares = fig11.collect(settings).set_index("kernel").on_graph_percent
+    assert shares.between(1, 99).all()
+    # Triangles need nothing but the graph.
+    assert shares.idxmax() == "tc"
+    table = fig12.collect(settings).set_index("kernel")
+    assert table.relative_ipc["geomean"] < 1
+    assert (table.relative_time > 1).all()

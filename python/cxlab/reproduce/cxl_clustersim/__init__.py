@@ -1,8 +1,16 @@
-"""CXL-ClusterSim: its figures 5, 6 and 7, and the calibration of its memory."""
+"""CXL-ClusterSim: its figures 5, 6, 7, 10, 11 and 12, and the calibration of its memory."""
 
 from collections.abc import Sequence
 
 from cxlab.reproduce import Figure
-from cxlab.reproduce.cxl_clustersim import calibration, fig5, fig6, fig7
+from cxlab.reproduce.cxl_clustersim import calibration, fig5, fig6, fig7, fig10, fig11, fig12
 
-FIGURES: Sequence[Figure] = (fig5.FIGURE, fig6.FIGURE, fig7.FIGURE, calibration.FIGURE)
+FIGURES: Sequence[Figure] = (
+    fig5.FIGURE,
+    fig6.FIGURE,
+    fig7.FIGURE,
+    fig10.FIGURE,
+    fig11.FIGURE,
+    fig12.FIGURE,
+    calibration.FIGURE,
+)

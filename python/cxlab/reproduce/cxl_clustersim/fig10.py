@@ -1,0 +1,102 @@
+"""Seven nodes with NAS programs: local memory preferred and a pool, against enough local memory."""
+
+from typing import Any
+
+import pandas as pd
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure as Drawing
+
+from cxlab._scenario import Scenario
+from cxlab._types import Value
+from cxlab.reproduce import Claim, Figure, Settings
+from cxlab.reproduce.common import BLUE
+from cxlab.reproduce.cxl_clustersim.common import DATA
+
+#: Programs in the order of the scenario's hosts.
+PROGRAMS = ("bt", "cg", "ep", "ft", "mg", "sp", "ua")
+#: By what each side of class D's grids is divided: working sets, and the paper's memories, by its cube.
+SHRINK = 16
+#: The paper's local memories, GiB: without a pool, and with one.
+ALL_LOCAL, PREFERRED = 128, 8
+
+
+def scenario(gibibytes: int) -> Scenario:
+    """All seven nodes, with so much local memory in the paper."""
+    values: dict[str, Value] = {}
+    for host in range(len(PROGRAMS)):
+        values[f"hosts[{host}].workload.shrink"] = SHRINK
+        values[f"hosts[{host}].nodes[0].capacity"] = gibibytes * 2**30 // SHRINK**3
+    return Scenario.from_file(DATA / "nas.toml").update(values)
+
+
+def _measured(report: Any) -> pd.DataFrame:
+    rows = []
+    for program, host in zip(PROGRAMS, report["hosts"], strict=True):
+        (run,) = host["phases"]
+        own, pool = (
+            host["processor"][name] for name in ("numa0.cpu.used_bytes", "numa1.memory.used_bytes")
+        )
+        rows.append(
+            {
+                "program": program,
+                "resident_mib": (own + pool) / 2**20,
+                "pages_remote_percent": 100 * pool / (own + pool),
+                "accesses_remote_percent": 100 * run["on_cxl"] / run["on_memory"],
+                "time_us": run["time_ns"] / 1e3,
+                "ipc": run["on_memory"] / run["time_ns"],
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def collect(settings: Settings) -> pd.DataFrame:
+    """By program: what lies in the pool, and relative IPC."""
+    results = settings.run("fig10", [scenario(ALL_LOCAL), scenario(PREFERRED)])
+    own, pooled = (_measured(result.report) for result in results)
+    return pooled.drop(columns="ipc").assign(
+        local_time_us=own.time_us, relative_ipc=pooled.ipc / own.ipc
+    )
+
+
+def claims(table: pd.DataFrame) -> list[Claim]:
+    """Mg's point, those that fit, and the order."""
+    by = table.set_index("program")
+    far = by[by.pages_remote_percent > 1].sort_values("pages_remote_percent")
+    order = far.relative_ipc.corr(far.pages_remote_percent, method="spearman")
+    mg = by.loc["mg"]
+    stranded = 100 * (1 - float(mg.resident_mib) * 2**20 * SHRINK**3 / (ALL_LOCAL * 2**30))
+    found = [
+        Claim("mg, in the pool, % of its pages", 52.0, float(mg.pages_remote_percent), 0.1),
+        Claim("mg, relative IPC", 0.38, float(mg.relative_ipc), 0.1),
+        Claim("mg, stranded of enough local memory, %", 79.0, stranded, 0.1),
+    ]
+    found += [
+        Claim(f"{program}, relative IPC", 1.0, float(by.relative_ipc[program]), 0.05)
+        for program in ("ep", "ua")
+    ]
+    text = "relative IPC against what is remote, rank correlation (falls: -1)"
+    found.append(Claim(text, (-1.0, -0.5), float(order), 0.0))
+    found += [
+        Claim(f"{program}, relative IPC", "no number", float(by.relative_ipc[program]), None)
+        for program in ("bt", "cg", "ft", "sp")
+    ]
+    return found
+
+
+def draw(table: pd.DataFrame) -> Drawing:
+    """Points, and the paper's for mg."""
+    figure, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
+    axes.plot(table.pages_remote_percent, table.relative_ipc, "o", color=BLUE)
+    for row in table.itertuples():
+        place = (row.pages_remote_percent, row.relative_ipc)
+        axes.annotate(row.program, place, textcoords="offset points", xytext=(6, 4))
+    axes.plot([52], [0.38], "ks", label="paper: mg")
+    axes.set(xlabel="in the pool (% of a program's pages)", ylabel="relative IPC")
+    axes.set_title("NAS programs, local memory preferred (CXL-ClusterSim Fig. 10)")
+    axes.set_xlim(-5, 100)
+    axes.set_ylim(0, 1.2 * max(1.0, table.relative_ipc.max()))
+    axes.legend(fontsize=7)
+    return figure
+
+
+FIGURE = Figure("fig10", "seven NAS programs: local memory preferred", collect, claims, draw)
