@@ -178,7 +178,7 @@ fn six_hosts_compute_on_the_graph_that_one_has_written_whatever_the_threads() {
     let reports = [1, 2, 3, 5].map(run);
     for report in &reports {
         assert_eq!(report.digest, reports[0].digest);
-        assert_eq!(report.simulated_ns, reports[0].simulated_ns);
+        assert_eq!(report.window_ns, reports[0].window_ns);
     }
     // All read the graph from the device; nobody but the first writes there.
     for host in &reports[0].hosts {

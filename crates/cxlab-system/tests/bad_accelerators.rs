@@ -234,7 +234,7 @@ const CASES: &[Case] = &[
     ),
     (
         "[hosts.workload]\nkind = \"circus-tent\"\nmemory = \"1 MiB\"",
-        "workload = { kind = \"gapbs\", graph = \"local\", scale = 22 }",
+        "workload = { kind = \"gapbs\", graph = \"local\", scale = 24 }",
         "workload = ",
         &["hosts[0].workload.scale", "1 GiB"],
     ),

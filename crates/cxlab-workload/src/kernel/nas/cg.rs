@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use cxlab_engine::rng::StreamRng;
 
@@ -36,15 +37,22 @@ const R: usize = 6;
 pub(super) struct ConjugateGradients {
     rows: u64,
     iterations: u32,
+    seed: u64,
+    /// Made when it is first needed.
+    matrix: OnceLock<Matrix>,
+}
+
+/// A sparse matrix in compressed rows.
+struct Matrix {
     /// Where each row begins.
     starts: Vec<u64>,
     columns: Vec<u32>,
     values: Vec<f64>,
 }
 
-impl ConjugateGradients {
-    pub(super) fn new(params: &Nas, seed: u64) -> ConjugateGradients {
-        let rows = params.working_set(GIBIBYTES) / ROW_BYTES;
+impl Matrix {
+    /// A symmetric positive definite one, drawn from a seed.
+    fn random(rows: u64, seed: u64) -> Matrix {
         let mut rng = StreamRng::new(seed, "nas/cg");
         let mut lists: Vec<Vec<(u32, f64)>> = vec![Vec::new(); rows as usize];
         for row in 0..rows {
@@ -66,13 +74,27 @@ impl ConjugateGradients {
             }
             starts.push(columns.len() as u64);
         }
-        ConjugateGradients {
-            rows,
-            iterations: params.iterations,
+        Matrix {
             starts,
             columns,
             values,
         }
+    }
+}
+
+impl ConjugateGradients {
+    pub(super) fn new(params: &Nas, seed: u64) -> ConjugateGradients {
+        ConjugateGradients {
+            rows: params.working_set(GIBIBYTES) / ROW_BYTES,
+            iterations: params.iterations,
+            seed,
+            matrix: OnceLock::new(),
+        }
+    }
+
+    fn matrix(&self) -> &Matrix {
+        self.matrix
+            .get_or_init(|| Matrix::random(self.rows, self.seed))
     }
 
     async fn work(&self, worker: &mut Worker<'_>) {
@@ -94,6 +116,7 @@ impl ConjugateGradients {
     /// The same on plain arrays; sums are those of the threads, in their order.
     fn plain(&self, cores: u64) -> [Vec<f64>; 3] {
         let rows = self.rows as usize;
+        let matrix = self.matrix();
         let (mut z, mut p, mut r) = (vec![0.0; rows], vec![1.0; rows], vec![1.0; rows]);
         let dot = |a: &[f64], b: &[f64]| {
             let part = |core| {
@@ -107,8 +130,10 @@ impl ConjugateGradients {
         let mut rho = dot(&r, &r);
         for _ in 0..self.iterations {
             let row = |at: usize| {
-                let range = self.starts[at] as usize..self.starts[at + 1] as usize;
-                let pairs = self.columns[range.clone()].iter().zip(&self.values[range]);
+                let range = matrix.starts[at] as usize..matrix.starts[at + 1] as usize;
+                let pairs = matrix.columns[range.clone()]
+                    .iter()
+                    .zip(&matrix.values[range]);
                 pairs.fold(0.0, |sum, (column, value)| {
                     sum + value * p[*column as usize]
                 })
@@ -297,17 +322,18 @@ impl Sums {
 
 impl Program for ConjugateGradients {
     fn arrays(&self) -> Vec<u64> {
-        let nonzeros = self.values.len() as u64;
+        let nonzeros = self.rows * (2 * PAIRS + 1);
         let mut arrays = vec![8 * nonzeros, 4 * nonzeros, 8 * (self.rows + 1)];
         arrays.extend([8 * self.rows; 4]);
         arrays
     }
 
     fn prepare(&self, memory: &Arrays<'_>) {
-        memory.write(VALUES, 0, &self.values);
-        let columns = self.columns.iter().flat_map(|one| one.to_le_bytes());
+        let matrix = self.matrix();
+        memory.write(VALUES, 0, &matrix.values);
+        let columns = matrix.columns.iter().flat_map(|one| one.to_le_bytes());
         memory.write_bytes(COLUMNS, &columns.collect::<Vec<u8>>());
-        let starts = self.starts.iter().flat_map(|one| one.to_le_bytes());
+        let starts = matrix.starts.iter().flat_map(|one| one.to_le_bytes());
         memory.write_bytes(ROWS, &starts.collect::<Vec<u8>>());
         memory.write(P, 0, &vec![1.0; self.rows as usize]);
         memory.write(R, 0, &vec![1.0; self.rows as usize]);

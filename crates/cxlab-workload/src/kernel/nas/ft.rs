@@ -5,6 +5,7 @@
 //! lines side by side are transformed together, so that whole lines of memory are used.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use cxlab_engine::rng::StreamRng;
 
@@ -28,6 +29,13 @@ type Complex = [f64; 2];
 pub(super) struct Transforms {
     sides: [u64; 3],
     iterations: u32,
+    seed: u64,
+    /// Made when it is first needed.
+    data: OnceLock<Data>,
+}
+
+/// What memory holds at the beginning.
+struct Data {
     spectrum: Vec<f64>,
     factors: Vec<f64>,
 }
@@ -67,28 +75,31 @@ fn complex(numbers: &[f64]) -> Vec<Complex> {
 
 impl Transforms {
     pub(super) fn new(params: &Nas, seed: u64) -> Transforms {
-        let sides = SIDES.map(|side| side / params.shrink);
-        let points = sides.iter().product::<u64>();
-        let mut rng = StreamRng::new(seed, "nas/ft");
-        let spectrum = (0..2 * points).map(|_| rng.unit()).collect();
-        let decay = |point: u64| {
-            // How fast a wave dies out: by the square of its number (`alpha` is 1e-6).
-            let [x, y, z] = [
-                point % sides[0],
-                point / sides[0] % sides[1],
-                point / (sides[0] * sides[1]),
-            ];
-            let waves = [(x, sides[0]), (y, sides[1]), (z, sides[2])];
-            let number = |(at, side): (u64, u64)| at.min(side - at) as f64;
-            let square: f64 = waves.into_iter().map(|one| number(one).powi(2)).sum();
-            libm::exp(-4e-6 * std::f64::consts::PI.powi(2) * square)
-        };
         Transforms {
-            sides,
+            sides: SIDES.map(|side| side / params.shrink),
             iterations: params.iterations,
-            spectrum,
-            factors: (0..points).map(decay).collect(),
+            seed,
+            data: OnceLock::new(),
         }
+    }
+
+    fn data(&self) -> &Data {
+        self.data.get_or_init(|| {
+            let mut rng = StreamRng::new(self.seed, "nas/ft");
+            Data {
+                spectrum: (0..2 * self.points()).map(|_| rng.unit()).collect(),
+                factors: (0..self.points()).map(|point| self.factor(point)).collect(),
+            }
+        })
+    }
+
+    /// How fast a wave dies out: by the square of its number (`alpha` is 1e-6).
+    fn factor(&self, point: u64) -> f64 {
+        let [x, y, z] = self.sides;
+        let waves = [(point % x, x), (point / x % y, y), (point / (x * y), z)];
+        let number = |(at, side): (u64, u64)| at.min(side - at) as f64;
+        let square: f64 = waves.into_iter().map(|one| number(one).powi(2)).sum();
+        libm::exp(-4e-6 * std::f64::consts::PI.powi(2) * square)
     }
 
     fn points(&self) -> u64 {
@@ -219,8 +230,8 @@ impl Program for Transforms {
     }
 
     fn prepare(&self, memory: &Arrays<'_>) {
-        memory.write(SPECTRUM, 0, &self.spectrum);
-        memory.write(FACTORS, 0, &self.factors);
+        memory.write(SPECTRUM, 0, &self.data().spectrum);
+        memory.write(FACTORS, 0, &self.data().factors);
     }
 
     fn run<'a>(&'a self, worker: &'a mut Worker<'_>) -> Running<'a> {
@@ -229,10 +240,10 @@ impl Program for Transforms {
 
     /// The same transforms, line after line, on plain arrays.
     fn check(&self, memory: &Arrays<'_>) -> Result<(), String> {
-        let mut spectrum = self.spectrum.clone();
+        let mut spectrum = self.data().spectrum.clone();
         let mut field = Vec::new();
         for _ in 0..self.iterations {
-            spectrum = decay(&spectrum, &self.factors);
+            spectrum = decay(&spectrum, &self.data().factors);
             field.clone_from(&spectrum);
             let mut stride = 1;
             for side in self.sides {
