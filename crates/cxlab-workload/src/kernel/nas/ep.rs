@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Sums of class S, 2^24 pairs, as `ep.f` of NPB 3.4 verifies them (*recollection*).
+    /// Sums of class S, 2^24 pairs, as `ep.f` of NPB 3.4 verifies them.
     #[test]
     fn class_s_sums_up_to_what_the_benchmark_expects() {
         let (mut state, mut tally) = (SEED, Tally::default());
