@@ -101,6 +101,10 @@ class ThreadPhaseReport(TypedDict):
     steps: int
     time_ns: float
     operations_per_second: float
+    on_memory: int
+    on_cxl: int
+    from_own: int
+    from_cxl: int
     bytes: int
     #: Time with an operation on memory under way.
     busy_ns: float

@@ -1,4 +1,4 @@
-"""Six nodes, one graph in the blade: instructions per cycle against a graph in each node's own memory."""
+"""Six nodes, one graph in the blade: IPC against a graph in each node's own memory."""
 
 import math
 

@@ -188,7 +188,7 @@ mod tests {
             let one = draw(&mut state);
             tally.take(one, draw(&mut state));
         }
-        let expected = [-3.247834652034740e3, -6.958407078382297e3];
+        let expected = [-3_247.834_652_034_74, -6_958.407_078_382_297];
         for (found, expected) in tally.sums.into_iter().zip(expected) {
             assert!(((found - expected) / expected).abs() < 1e-8, "{found}");
         }

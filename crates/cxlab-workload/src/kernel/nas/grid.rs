@@ -106,7 +106,7 @@ mod tests {
             let rows: Vec<Vec<f64>> = grid.around(centre).map(row).into();
             let found = stencil(&rows, weights);
             for (x, found) in found.into_iter().enumerate() {
-                let apart = |a: u64, b: u64| u32::from(a.abs_diff(b) % 4 != 0);
+                let apart = |a: u64, b: u64| u32::from(!a.abs_diff(b).is_multiple_of(4));
                 let near = |a: u64, b: u64| a.abs_diff(b) % 4 != 2;
                 let (y, z) = (centre % 4, centre / 4);
                 let steps = apart(x as u64, 1) + apart(y, 2) + apart(z, 0);
