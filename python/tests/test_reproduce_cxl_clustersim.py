@@ -66,6 +66,8 @@ def test_programs_whose_pages_lie_in_the_pool_are_slower_than_those_that_fit(set
     monkeypatch.setattr(fig10, "SHRINK", 32)
     # An eighth of the working sets: so are the memories, but for the least that a node can have.
     monkeypatch.setattr(fig10, "PREFERRED", 64)
+    monkeypatch.setattr(fig10, "LATENCIES", (0,))
+    monkeypatch.setattr(fig10, "DURATION", "100 us")
     table = fig10.collect(settings).set_index("program")
     assert table.pages_remote_percent["ft"] > 10
     assert table.pages_remote_percent["ep"] == 0
@@ -76,7 +78,7 @@ def test_a_graph_in_the_blade_costs_and_part_of_the_accesses_are_on_it(settings,
     monkeypatch.setattr(sharing, "SCALE", 8)
     monkeypatch.setattr(sharing, "LATENCIES", (250,))
     shares = fig11.collect(settings).set_index("kernel").on_graph_percent
-    assert shares.between(1, 99).all()
+    assert shares.drop("tc").between(10, 60).all()
     # Triangles need nothing but the graph.
     assert shares.idxmax() == "tc"
     table = fig12.collect(settings).set_index("kernel")

@@ -20,13 +20,15 @@ SHRINK = 16
 ALL_LOCAL, PREFERRED = 128, 8
 #: Channels of local memory: Table 2's, and as many as the pool has.
 CHANNELS, MANY = 1, 4
+#: How long all run.
+DURATION = "2 ms"
 #: Latency added to a round trip to the pool, ns: section 4.3 names none; the sharing case has 250.
 LATENCIES = (0, 250)
 
 
 def scenario(gibibytes: int, added: float = 0, channels: int = CHANNELS) -> Scenario:
     """All seven nodes, with so much local memory in the paper, and latency added to the pool."""
-    values: dict[str, Value] = {}
+    values: dict[str, Value] = {"measure.duration": DURATION}
     for host in range(len(PROGRAMS)):
         values[f"hosts[{host}].workload.shrink"] = SHRINK
         values[f"hosts[{host}].processor.root_port_time"] = f"{ROOT_PORT + added / 2} ns"
