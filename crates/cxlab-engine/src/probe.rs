@@ -1,18 +1,70 @@
 //! Probes: what components measure with. All integer, so that results can be compared exactly.
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::units::Picos;
 
 /// A latency distribution: exact count, sum, minimum and maximum, and quantiles to within 0.1 %
 /// (HDR histogram with three significant digits above 262 ns, and steps of 128 ps below).
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
+#[serde(from = "SavedProbe", into = "SavedProbe")]
 pub struct LatencyProbe {
     histogram: Histogram<u32>,
     sum: u128,
     min: u64,
     max: u64,
     count: u64,
+}
+
+/// A distribution as it is saved: the counts that are not zero, each with a value of its bucket.
+#[derive(Serialize, Deserialize)]
+struct SavedProbe {
+    counts: Vec<(u64, u32)>,
+    sum: u128,
+    min: u64,
+    max: u64,
+    count: u64,
+}
+
+impl From<LatencyProbe> for SavedProbe {
+    fn from(probe: LatencyProbe) -> SavedProbe {
+        let LatencyProbe {
+            histogram,
+            sum,
+            min,
+            max,
+            count,
+        } = probe;
+        let recorded = histogram.iter_recorded();
+        SavedProbe {
+            counts: recorded
+                .map(|one| (one.value_iterated_to(), one.count_at_value()))
+                .collect(),
+            sum,
+            min,
+            max,
+            count,
+        }
+    }
+}
+
+impl From<SavedProbe> for LatencyProbe {
+    fn from(saved: SavedProbe) -> LatencyProbe {
+        let mut histogram = new_histogram();
+        for (steps, count) in saved.counts {
+            if histogram.record_n(steps, count).is_err() {
+                unreachable!("an auto-resizing histogram takes every value");
+            }
+        }
+        LatencyProbe {
+            histogram,
+            sum: saved.sum,
+            min: saved.min,
+            max: saved.max,
+            count: saved.count,
+        }
+    }
 }
 
 /// The histogram's unit: spans are stored in steps of 128 ps.
@@ -133,7 +185,7 @@ impl LatencyProbe {
 }
 
 /// The time integral of a level (requests in flight, queue length), in unit-picoseconds.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct LevelIntegral {
     level: u64,
     since: u64,
@@ -181,6 +233,21 @@ mod tests {
             probe.bins(20).iter().map(|(_, count)| count).sum::<u64>(),
             100_000
         );
+    }
+
+    #[test]
+    fn a_restored_distribution_is_the_one_that_was_saved() {
+        let mut probe = LatencyProbe::default();
+        (0..2000u64).for_each(|i| probe.record(Picos(i * i * i * 77)));
+        probe.record(Picos(u64::MAX >> 1));
+        let mut copy = LatencyProbe::from(SavedProbe::from(probe.clone()));
+        for more in [12, 5_000_000, 77 << 40] {
+            assert_eq!(copy.histogram, probe.histogram);
+            assert_eq!(copy.bins(50), probe.bins(50));
+            assert_eq!(copy.quantile_ns(0.99), probe.quantile_ns(0.99));
+            copy.record(Picos(more));
+            probe.record(Picos(more));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! The components of a part (`part.rs`) run on one thread; `threads.rs` runs several parts.
 
 mod part;
+mod ranks;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -21,6 +22,7 @@ use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
 use part::{Cell, Part};
+pub use ranks::{GatherError, LocalRank, Ranks, share};
 use threads::run_together;
 
 /// Why a run ended.
@@ -201,6 +203,11 @@ impl<C: Component> Simulation<C> {
             self.end = until;
             Stop::TimeLimit
         };
+        self.outcome(stop, &division)
+    }
+
+    /// What a run has come to.
+    fn outcome(&self, stop: Stop, division: &Partition) -> Outcome {
         Outcome {
             end: self.end,
             events: self.events,
@@ -305,11 +312,21 @@ where
     pub fn save(&self, out: &mut StateWriter) {
         out.value("components", &(self.components.len() as u64));
         out.value("clock", &(self.started, self.events, self.end.0));
-        for (component, account) in self.components.iter().zip(&self.accounts) {
-            out.value("account", &(account.sequence, account.digest));
-            component.save(out);
+        for number in 0..self.components.len() {
+            self.save_component(number, out);
         }
-        // In the order of events, whatever the division was that ran last.
+        self.save_pending(out);
+    }
+
+    fn save_component(&self, number: usize, out: &mut StateWriter) {
+        out.enter(number);
+        let account = &self.accounts[number];
+        out.value("account", &(account.sequence, account.digest));
+        self.components[number].save(out);
+    }
+
+    /// In the order of events, whatever the division was that ran last.
+    fn save_pending(&self, out: &mut StateWriter) {
         let mut pending: Vec<_> = self.pending.iter().collect();
         pending.sort_unstable_by_key(|(key, ..)| *key);
         out.value("pending", &(pending.len() as u64));
@@ -337,16 +354,32 @@ where
         let end;
         (self.started, self.events, end) = from.value("clock")?;
         self.end = SimTime(end);
-        for (component, account) in self.components.iter_mut().zip(&mut self.accounts) {
-            (account.sequence, account.digest) = from.value("account")?;
-            component.restore(from)?;
+        for number in 0..self.components.len() {
+            self.restore_component(number, from)?;
         }
         self.pending.clear();
+        self.restore_pending(from)
+    }
+
+    fn restore_component(
+        &mut self,
+        number: usize,
+        from: &mut StateReader<'_>,
+    ) -> Result<(), StateError> {
+        let account = &mut self.accounts[number];
+        (account.sequence, account.digest) = from.value("account")?;
+        self.components[number].restore(from)
+    }
+
+    /// Adds events to those that are pending.
+    fn restore_pending(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         for _ in 0..from.value::<u64>("pending")? {
             type Event<P> = (u64, u64, u32, u16, Option<P>, u32);
             let (time, order, id, port, payload, token): Event<C::Payload> = from.value("event")?;
             let ports = self.wires.get(id as usize).map_or(0, Vec::len);
-            if time < end || usize::from(port) >= ports.max(1) {
+            let known = (id as usize) < self.components.len();
+            let fits = known && time >= self.end.0;
+            if !fits || payload.is_some() && usize::from(port) >= ports {
                 return Err(StateError::new(
                     "an event in the state does not fit this system",
                 ));

@@ -7,6 +7,12 @@
 //! another section reports both names.
 //!
 //! The state does not depend on how components were divided among threads.
+//!
+//! Most types are saved by [`save_state!`](crate::save_state!), which names every field of a type, so
+//! that a new field cannot be forgotten. What cannot be saved (code of somebody else that keeps a
+//! state of its own) [refuses](StateWriter::refuse), and the state is not made.
+
+mod fields;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +53,7 @@ impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
 /// Raised when the meaning of a saved state changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
 const CHECKSUM: usize = size_of::<u64>();
 
@@ -58,35 +64,75 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Something in a system whose state cannot be saved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The number of the component that it is in.
+    pub component: usize,
+    /// What cannot be saved, and why.
+    pub what: String,
+}
+
 /// A state that is being written.
-pub struct StateWriter(Vec<u8>);
+pub struct StateWriter {
+    bytes: Vec<u8>,
+    component: usize,
+    refusals: Vec<Refusal>,
+}
 
 impl Default for StateWriter {
     fn default() -> Self {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
-        StateWriter(bytes)
+        StateWriter {
+            bytes,
+            component: 0,
+            refusals: Vec::new(),
+        }
     }
 }
 
 impl StateWriter {
     /// Writes a value.
     pub fn value<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
-        let bytes = match postcard::to_stdvec(value) {
+        self.bytes.push(name.len() as u8);
+        self.bytes.extend(name.as_bytes());
+        let length = self.bytes.len();
+        self.bytes.extend([0; size_of::<u64>()]);
+        let bytes = std::mem::take(&mut self.bytes);
+        self.bytes = match postcard::to_extend(value, bytes) {
             Ok(bytes) => bytes,
             Err(error) => unreachable!("plain values can be written: {error}"),
         };
-        self.0.push(name.len() as u8);
-        self.0.extend(name.as_bytes());
-        self.0.extend((bytes.len() as u64).to_le_bytes());
-        self.0.extend(bytes);
+        let first = length + size_of::<u64>();
+        let count = (self.bytes.len() - first) as u64;
+        self.bytes[length..first].copy_from_slice(&count.to_le_bytes());
+    }
+
+    /// What is written from now on is of the component of this number.
+    pub(crate) fn enter(&mut self, component: usize) {
+        self.component = component;
+    }
+
+    /// Says that something cannot be saved, and why: no state comes of this.
+    pub fn refuse(&mut self, what: impl Into<String>) {
+        self.refusals.push(Refusal {
+            component: self.component,
+            what: what.into(),
+        });
     }
 
     /// The state as bytes, with a checksum.
-    pub fn finish(mut self) -> Vec<u8> {
-        let sum = checksum(&self.0);
-        self.0.extend(sum.to_le_bytes());
-        self.0
+    ///
+    /// # Errors
+    /// What cannot be saved.
+    pub fn finish(mut self) -> Result<Vec<u8>, Vec<Refusal>> {
+        if !self.refusals.is_empty() {
+            return Err(self.refusals);
+        }
+        let sum = checksum(&self.bytes);
+        self.bytes.extend(sum.to_le_bytes());
+        Ok(self.bytes)
     }
 }
 
@@ -174,7 +220,7 @@ mod tests {
         let mut out = StateWriter::default();
         out.value("count", &7u64);
         out.value("names", &vec!["a", "b"]);
-        out.finish()
+        out.finish().expect("nothing refused")
     }
 
     #[test]
@@ -195,6 +241,17 @@ mod tests {
         assert!(error.to_string().contains("expected `names`"), "{error}");
         let from = StateReader::open(&bytes).expect("it was just written");
         assert!(from.finish().is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_saved_makes_no_state_and_says_where_it_is() {
+        let mut out = StateWriter::default();
+        out.value("count", &7u64);
+        out.enter(3);
+        out.refuse("a plug-in");
+        let refusals = out.finish().expect_err("something refused");
+        let what = "a plug-in".to_owned();
+        assert_eq!(refusals, [Refusal { component: 3, what }]);
     }
 
     #[test]

@@ -13,7 +13,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A point in simulated time, in picoseconds since the start of the run.
 ///
 /// Range: 0 to 2^64 - 1 ps, which is 213 days of simulated time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct SimTime(pub u64);
 
 /// A span of simulated time, in picoseconds.
@@ -29,18 +31,24 @@ pub struct Bytes(pub u64);
 pub struct BytesPerSec(pub u64);
 
 /// A host physical address (byte granular).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Hpa(pub u64);
 
 /// A device physical address (byte granular), what an HDM decoder makes of an [`Hpa`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Dpa(pub u64);
 
 /// Bytes in a cache line; CXL.mem and CXL.cache move data in 64-byte lines.
 pub const LINE_BYTES: u64 = 64;
 
 /// The number of a 64-byte line: an address divided by [`LINE_BYTES`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct LineAddr(pub u64);
 
 impl SimTime {
@@ -275,12 +283,18 @@ macro_rules! quantity_text {
 
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                match serializer.is_human_readable() {
+                    true => serializer.collect_str(self),
+                    false => serializer.serialize_u64(self.0),
+                }
             }
         }
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if !deserializer.is_human_readable() {
+                    return u64::deserialize(deserializer).map($type);
+                }
                 let text = String::deserialize(deserializer)?;
                 text.parse().map_err(serde::de::Error::custom)
             }

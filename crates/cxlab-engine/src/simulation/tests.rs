@@ -41,17 +41,11 @@ impl Component for Juggler {
     }
 }
 
-impl SaveState for Juggler {
-    fn save(&self, out: &mut StateWriter) {
-        self.rng.save(out);
-        out.value("seen", &self.seen);
-    }
-    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
-        self.rng.restore(from)?;
-        self.seen = from.value("seen")?;
-        Ok(())
-    }
-}
+crate::save_state!(Juggler {
+    values: seen;
+    states: rng;
+    built: ports, latency;
+});
 
 #[test]
 fn a_restored_run_ends_as_the_run_that_was_never_saved() {
@@ -63,7 +57,7 @@ fn a_restored_run_ends_as_the_run_that_was_never_saved() {
         first.run(before, SimTime(150_000), &monitor);
         let mut out = StateWriter::default();
         first.save(&mut out);
-        let bytes = out.finish();
+        let bytes = out.finish().expect("nothing refused");
         drop(first);
         let mut second = jugglers(12, 1_000);
         let mut from = StateReader::open(&bytes).expect("it was just written");
@@ -88,12 +82,53 @@ fn the_saved_state_does_not_depend_on_threads_and_fits_no_other_system() {
         simulation.run(threads, SimTime(100_000), &monitor);
         let mut out = StateWriter::default();
         simulation.save(&mut out);
-        out.finish()
+        out.finish().expect("nothing refused")
     });
     assert_eq!(states[0], states[1]);
     let mut from = StateReader::open(&states[0]).expect("it was just written");
     let error = jugglers(11, 1_000).restore(&mut from);
     assert!(error.is_err_and(|error| error.to_string().contains("12 components")));
+}
+
+#[test]
+fn ranks_run_as_one_process_does_and_the_first_gathers_all() {
+    let monitor = Monitor::default();
+    let mut whole = jugglers(12, 1_000);
+    let halfway = whole.run(1, SimTime(150_000), &monitor);
+    let expected = whole.run(1, SimTime(400_000), &monitor);
+    for size in [1, 2, 4] {
+        std::thread::scope(|scope| {
+            for mut rank in LocalRank::several(size) {
+                let (whole, monitor) = (&whole, &monitor);
+                scope.spawn(move || {
+                    let mut simulation = jugglers(12, 1_000);
+                    let division = simulation.division(size);
+                    assert_eq!(division.parts, size);
+                    let mut run = |until| {
+                        simulation.run_ranked(&division, &mut rank, SimTime(until), monitor)
+                    };
+                    let found = run(150_000);
+                    assert_eq!((found.events, found.end), (halfway.events, halfway.end));
+                    let found = run(400_000);
+                    assert_eq!((found.events, found.end), (expected.events, expected.end));
+                    assert_eq!(found.stop, Stop::TimeLimit);
+                    let digest = simulation.gather(&division, &mut rank).expect("it gathers");
+                    if rank.rank() > 0 {
+                        return;
+                    }
+                    assert_eq!(digest, expected.digest);
+                    for (a, b) in whole.components().iter().zip(simulation.components()) {
+                        assert_eq!(a.seen, b.seen);
+                    }
+                    // What was gathered goes on as one process.
+                    let mut whole = jugglers(12, 1_000);
+                    let expected = whole.run(1, SimTime(600_000), monitor);
+                    let found = simulation.run(2, SimTime(600_000), monitor);
+                    assert_eq!(found.digest, expected.digest);
+                });
+            }
+        });
+    }
 }
 
 fn jugglers(count: usize, latency: u64) -> Simulation<Juggler> {

@@ -1,0 +1,313 @@
+//! Running each part of a simulation in a process of its own.
+//!
+//! Every process (rank) builds the whole simulation and runs its own part of it, in the same windows
+//! of one lookahead as threads do: whoever hands over its letters says with them when its next event
+//! is, so that one exchange a window suffices, and all ranks decide alike. A component's events have
+//! the same order wherever it runs, so digests are equal to the bit.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::part::{LOOK_EVERY, Part};
+use super::{Monitor, Outcome, Simulation, Stop};
+use crate::component::{Component, combine_digests};
+use crate::partition::Partition;
+use crate::queue::{EventKey, EventQueue, Target};
+use crate::state::{Refusal, SaveState, StateError, StateReader, StateWriter};
+use crate::units::SimTime;
+
+/// How the processes of a run speak to each other.
+pub trait Ranks {
+    /// The number of this one, from 0.
+    fn rank(&self) -> usize;
+    /// How many there are.
+    fn size(&self) -> usize;
+    /// Hands `out[r]` to rank r, and takes into `into[r]` what that one handed over. All ranks do it
+    /// together, each exchange with the same one of the others. What a rank would hand to itself is
+    /// not looked at.
+    fn exchange(&mut self, out: &[Vec<u8>], into: &mut [Vec<u8>]);
+}
+
+/// A rank that is a thread of this process, for trying out what runs on ranks.
+pub struct LocalRank {
+    rank: usize,
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Receiver<Vec<u8>>>,
+}
+
+impl LocalRank {
+    /// So many ranks, each to be moved to a thread of its own.
+    pub fn several(size: usize) -> Vec<LocalRank> {
+        let numbered = 0..size;
+        let empty = numbered.map(|rank| LocalRank {
+            rank,
+            to: Vec::new(),
+            from: Vec::new(),
+        });
+        let mut ranks: Vec<LocalRank> = empty.collect();
+        for sender in 0..size {
+            for receiver in 0..size {
+                let (to, from) = channel();
+                ranks[sender].to.push(to);
+                ranks[receiver].from.push(from);
+            }
+        }
+        ranks
+    }
+}
+
+impl Ranks for LocalRank {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.to.len()
+    }
+
+    /// # Panics
+    /// If another rank has ended.
+    fn exchange(&mut self, out: &[Vec<u8>], into: &mut [Vec<u8>]) {
+        for (to, bytes) in self.to.iter().zip(out) {
+            assert!(to.send(bytes.clone()).is_ok(), "a rank has ended");
+        }
+        for (from, bytes) in self.from.iter().zip(into) {
+            match from.recv() {
+                Ok(sent) => *bytes = sent,
+                Err(_) => panic!("a rank has ended"),
+            }
+        }
+    }
+}
+
+/// Gives every rank what each has, by rank.
+pub fn share<T: Serialize + DeserializeOwned + Clone>(ranks: &mut dyn Ranks, own: &T) -> Vec<T> {
+    let (rank, size) = (ranks.rank(), ranks.size());
+    let bytes = to_bytes(own);
+    let mut into = vec![Vec::new(); size];
+    ranks.exchange(&vec![bytes; size], &mut into);
+    let of = |(from, bytes): (usize, &Vec<u8>)| match from == rank {
+        true => own.clone(),
+        false => from_bytes(bytes),
+    };
+    into.iter().enumerate().map(of).collect()
+}
+
+fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    match postcard::to_stdvec(value) {
+        Ok(bytes) => bytes,
+        Err(error) => unreachable!("plain values can be written: {error}"),
+    }
+}
+
+/// # Panics
+/// If the other rank is another program.
+fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> T {
+    match postcard::from_bytes(bytes) {
+        Ok(value) => value,
+        Err(error) => panic!("what another rank sent cannot be read: {error}"),
+    }
+}
+
+/// What a rank says at the end of a window to each of the others.
+#[derive(Serialize, Deserialize)]
+struct Mail<P> {
+    /// Its earliest event, letters to anybody included.
+    next: u64,
+    interrupted: bool,
+    /// Time, order, receiver in its part, port, and what is carried.
+    letters: Vec<(u64, u64, u32, u32, P)>,
+}
+
+/// How a rank's part of a run ended.
+#[derive(Clone, Serialize, Deserialize)]
+struct Ended {
+    last: u64,
+    events: u64,
+}
+
+impl<C: Component> Simulation<C>
+where
+    C::Payload: Serialize + DeserializeOwned,
+{
+    /// Runs this rank's part until no rank has an event left, `until` is reached, or the monitor of
+    /// one interrupts. The components of other ranks stay as they were. The outcome is the same on
+    /// all ranks, but for the digest, which is right after [`Simulation::gather`].
+    pub fn run_ranked(
+        &mut self,
+        division: &Partition,
+        ranks: &mut dyn Ranks,
+        until: SimTime,
+        monitor: &Monitor,
+    ) -> Outcome {
+        let rank = ranks.rank() as u16;
+        let fresh = !self.started;
+        self.pending
+            .retain(|(_, id, _)| division.part_of[*id as usize] == rank);
+        let mut parts = self.split(division);
+        let lookahead = division.lookahead.map_or(u64::MAX / 2, |span| span.0);
+        let part = &mut parts[usize::from(rank)];
+        let (interrupted, exhausted) =
+            part.run_windows_ranked(ranks, lookahead, until.0, monitor, fresh);
+        let ended = Ended {
+            last: part.last,
+            events: part.events,
+        };
+        let all = share(ranks, &ended);
+        // What others handled counts here too, so that every rank says the same.
+        let others = (all.iter().enumerate()).filter(|(other, _)| *other != usize::from(rank));
+        let events: u64 = others.map(|(_, one)| one.events).sum();
+        self.started = true;
+        self.join(parts, division);
+        self.events += events;
+        let last = all.iter().map(|one| one.last).max().unwrap_or(0);
+        self.end = SimTime(self.end.0.max(last));
+        let stop = if interrupted {
+            Stop::Interrupted
+        } else if exhausted {
+            Stop::Exhausted
+        } else {
+            self.end = until;
+            Stop::TimeLimit
+        };
+        self.outcome(stop, division)
+    }
+}
+
+impl<C: Component + SaveState> Simulation<C>
+where
+    C::Payload: Serialize + DeserializeOwned,
+{
+    /// Brings the components of all ranks to rank 0, which then has the whole simulation as one
+    /// process would have it; the others keep what they have. Returns the digest there.
+    ///
+    /// # Errors
+    /// What cannot be saved, or a state that is of another system: the ranks are not the same program.
+    pub fn gather(
+        &mut self,
+        division: &Partition,
+        ranks: &mut dyn Ranks,
+    ) -> Result<u64, GatherError> {
+        let rank = ranks.rank();
+        let mut out = vec![Vec::new(); ranks.size()];
+        if rank > 0 {
+            out[0] = self
+                .save_part(division, rank)
+                .map_err(GatherError::Refused)?;
+        }
+        let mut into = vec![Vec::new(); ranks.size()];
+        ranks.exchange(&out, &mut into);
+        if rank == 0 {
+            for (from, bytes) in into.iter().enumerate().skip(1) {
+                let restored = self.restore_part(division, from, bytes);
+                restored.map_err(GatherError::Differs)?;
+            }
+        }
+        let digests = self.accounts.iter().map(|account| account.digest);
+        Ok(combine_digests(digests))
+    }
+
+    fn save_part(&self, division: &Partition, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
+        let mut out = StateWriter::default();
+        for number in 0..self.components.len() {
+            if usize::from(division.part_of[number]) == part {
+                self.save_component(number, &mut out);
+            }
+        }
+        self.save_pending(&mut out);
+        out.finish()
+    }
+
+    fn restore_part(
+        &mut self,
+        division: &Partition,
+        part: usize,
+        bytes: &[u8],
+    ) -> Result<(), StateError> {
+        let mut from = StateReader::open(bytes)?;
+        for number in 0..self.components.len() {
+            if usize::from(division.part_of[number]) == part {
+                self.restore_component(number, &mut from)?;
+            }
+        }
+        self.restore_pending(&mut from)?;
+        from.finish()
+    }
+}
+
+/// Why the components of all ranks cannot be brought together.
+#[derive(Debug)]
+pub enum GatherError {
+    /// Something cannot be saved.
+    Refused(Vec<Refusal>),
+    /// The ranks do not have the same system.
+    Differs(StateError),
+}
+
+impl<C: Component> Part<C>
+where
+    C::Payload: Serialize + DeserializeOwned,
+{
+    /// Returns whether the run was interrupted, and whether no event is left anywhere.
+    fn run_windows_ranked(
+        &mut self,
+        ranks: &mut dyn Ranks,
+        lookahead: u64,
+        until: u64,
+        monitor: &Monitor,
+        fresh: bool,
+    ) -> (bool, bool) {
+        let (rank, size) = (ranks.rank(), ranks.size());
+        if fresh {
+            self.start();
+        }
+        let mut out = vec![Vec::new(); size];
+        let mut into = vec![Vec::new(); size];
+        let mut untold = 0;
+        loop {
+            let mut next = self.lane.queue.next_time();
+            for outbox in &mut self.lane.outboxes {
+                next = next.min(std::mem::replace(&mut outbox.earliest, u64::MAX));
+            }
+            let mut interrupted = monitor.is_interrupted();
+            for (to, outbox) in self.lane.outboxes.iter_mut().enumerate() {
+                let letters = outbox.letters.drain(..).map(|letter| {
+                    let (key, target) = (letter.key, letter.target);
+                    let receiver = target.component() as u32;
+                    (key.time, key.order, receiver, target.at, letter.payload)
+                });
+                if to != rank {
+                    out[to] = to_bytes(&Mail {
+                        next,
+                        interrupted,
+                        letters: letters.collect(),
+                    });
+                }
+            }
+            ranks.exchange(&out, &mut into);
+            for (from, bytes) in into.iter().enumerate() {
+                if from == rank {
+                    continue;
+                }
+                let mail: Mail<C::Payload> = from_bytes(bytes);
+                next = next.min(mail.next);
+                interrupted |= mail.interrupted;
+                for (time, order, receiver, port, payload) in mail.letters {
+                    let target = Target::port(receiver, port as u16);
+                    *self.lane.queue.push(EventKey { time, order }, target) = payload;
+                }
+            }
+            if interrupted || next >= until || next == u64::MAX {
+                self.tell(monitor, untold);
+                return (interrupted, next == u64::MAX);
+            }
+            untold += self.advance(next.saturating_add(lookahead).min(until), u64::MAX);
+            if untold >= LOOK_EVERY {
+                self.tell(monitor, untold);
+                untold = 0;
+            }
+        }
+    }
+}
