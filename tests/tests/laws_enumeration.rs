@@ -293,6 +293,8 @@ struct Timed;
 
 struct Lines(u64);
 
+cxlab_engine::cannot_save!(Lines, "operations of a test");
+
 impl OpSource for Lines {
     fn next_op(&mut self, _: &mut StreamRng) -> Option<MemOp> {
         self.0 += 1;

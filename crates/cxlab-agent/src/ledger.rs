@@ -1,6 +1,7 @@
 //! The books of a requester: what is in flight and since when, what completed, and rows of it.
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 
@@ -16,6 +17,12 @@ pub struct Ledger {
     pub stats: RequesterStats,
     rows: Option<Vec<RequestRow>>,
 }
+
+// Rows belong to whoever takes them, before a state is saved.
+save_state!(Ledger {
+    values: in_flight, issued_sum, issued, stats;
+    built: number, rows;
+});
 
 impl Ledger {
     /// Empty books of the requester of that number; `log` keeps a row for each request.

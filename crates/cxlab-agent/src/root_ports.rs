@@ -1,6 +1,7 @@
 //! A requester's links: one for each root port, and what waits for them.
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::{LinkPort, Outbox, Parcel};
 use cxlab_protocol::{Message, PortId};
@@ -14,6 +15,11 @@ pub struct RootPorts {
     port_to: Vec<u16>,
     limit: usize,
 }
+
+save_state!(RootPorts {
+    states: ports, outboxes;
+    built: port_to, limit;
+});
 
 impl RootPorts {
     /// Ports with empty queues; `limit` messages may wait before issuing stops.

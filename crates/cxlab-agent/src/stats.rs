@@ -2,6 +2,7 @@
 
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
 use cxlab_protocol::LatencyStages;
+use serde::{Deserialize, Serialize};
 
 /// Names of the latency stages, in the order of [`Stages`].
 pub const STAGE_NAMES: [&str; 9] = [
@@ -48,7 +49,7 @@ pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages 
 }
 
 /// Requests that crossed the same number of links on their way back.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct HopStats {
     /// How many.
     pub count: u64,
@@ -59,7 +60,7 @@ pub struct HopStats {
 }
 
 /// One completed request, for the request log.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct RequestRow {
     /// The requester's number.
     pub requester: u16,
@@ -88,7 +89,7 @@ pub struct RequestRow {
 
 /// What a requester measured. Counts named *ever* run from the start; all others from the
 /// beginning of measurement.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct RequesterStats {
     /// Requests issued, ever.
     pub issued_ever: u64,

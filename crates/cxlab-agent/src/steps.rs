@@ -257,6 +257,8 @@ mod tests {
         phases: [Phase; 1],
     }
 
+    cxlab_engine::cannot_save!(Listed, "a list of a test");
+
     impl Program for Listed {
         fn next_step(&mut self, _: &mut StreamRng) -> Option<Step> {
             self.steps.next()

@@ -9,6 +9,8 @@
 use std::collections::BTreeMap;
 
 use cxlab_agent::SharedShare;
+use cxlab_engine::save_state;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_protocol::{Channel, DecoderTable, DeviceDecoder, Message, PortId};
 
@@ -39,6 +41,24 @@ pub(crate) struct Timeline {
     /// In order of time, the next one last.
     changes: Vec<CapacityChange>,
     begun: SimTime,
+    /// How many were to come when a state was saved that is being restored.
+    left: usize,
+}
+
+impl SaveState for Timeline {
+    fn save(&self, out: &mut StateWriter) {
+        let Timeline {
+            changes,
+            begun,
+            left: _,
+        } = self;
+        out.value("timeline", &(begun, changes.len()));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        (self.begun, self.left) = from.value("timeline")?;
+        Ok(())
+    }
 }
 
 impl Timeline {
@@ -48,6 +68,7 @@ impl Timeline {
         let mut timeline = Timeline {
             changes,
             begun: SimTime::ZERO,
+            left: 0,
         };
         timeline.apply(SimTime::ZERO, decoders, None);
         timeline
@@ -61,6 +82,20 @@ impl Timeline {
     /// When the next change is.
     pub(crate) fn next(&self) -> Option<SimTime> {
         self.changes.last().map(|change| self.begun + change.at)
+    }
+
+    /// After a restore, makes the changes that were made before the state was saved; the values of
+    /// lines are restored by themselves.
+    pub(crate) fn catch_up(&mut self, decoders: &mut DecoderTable) -> Result<(), StateError> {
+        let count = self.changes.len();
+        if self.left > count {
+            return Err(StateError::of_length("timeline", self.left, count));
+        }
+        for change in self.changes.drain(self.left..).rev() {
+            let enabled = change.event == CapacityEvent::Add;
+            decoders.set_enabled(change.host, &change.decoder, enabled);
+        }
+        Ok(())
     }
 
     /// Makes the changes that are due. Lines that no host has any more are scrubbed before anybody
@@ -90,6 +125,11 @@ pub(crate) struct Values {
     stand_ins: Option<BTreeMap<Dpa, u16>>,
     shared: Option<SharedShare>,
 }
+
+save_state!(Values {
+    values: stand_ins;
+    states: shared;
+});
 
 impl Values {
     /// Values with stand-ins or without; `None` where there is nothing to hold.

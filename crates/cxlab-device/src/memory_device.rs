@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 
 use cxlab_agent::SharedShare;
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
+use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
@@ -49,7 +51,7 @@ impl Default for DeviceParams {
 }
 
 /// What a device counted since measurement began.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct DeviceStats {
     /// Lines read.
     pub reads: u64,
@@ -68,7 +70,7 @@ pub struct DeviceStats {
 }
 
 /// A request in the medium or before it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Request {
     message: Message,
     /// The port it came through and is answered through.
@@ -83,6 +85,11 @@ struct Port {
     outbox: Outbox,
     leaving: VecDeque<SimTime>,
 }
+
+save_state!(Port {
+    values: leaving;
+    states: link, outbox;
+});
 
 /// What a device is built from.
 pub struct DeviceConfig {
@@ -124,6 +131,12 @@ pub struct MemoryDevice {
     done: Vec<Completion>,
     stats: DeviceStats,
 }
+
+save_state!(MemoryDevice {
+    values: requests, free, contexts, waiting, medium_wake, stats;
+    states: ports, backend, timeline, values;
+    built: controller, decoders, limit, done;
+} then catch_up);
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
@@ -205,6 +218,11 @@ impl MemoryDevice {
         if let Some(next) = self.timeline.next() {
             ctx.wake_at(next, CAPACITY);
         }
+    }
+
+    /// Makes the changes of capacity that were made before the state was saved.
+    fn catch_up(&mut self) -> Result<(), StateError> {
+        self.timeline.catch_up(&mut self.decoders)
     }
 
     /// Makes the changes of capacity that are due.

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::{Channel, Message};
@@ -37,6 +38,12 @@ pub struct Bus {
     free: u64,
     wake: SimTime,
 }
+
+save_state!(Bus {
+    values: waiting, count, direction, sent, free, wake;
+    states: ports;
+    built: turnaround_ps, burst;
+});
 
 impl Bus {
     /// Builds the component.

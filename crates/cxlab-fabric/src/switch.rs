@@ -15,6 +15,8 @@
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
+use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
@@ -78,7 +80,7 @@ const NIL: u32 = u32::MAX;
 const CHOICE: u16 = u16::MAX;
 
 /// A message as it arrived.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiting {
     message: Message,
     arrived: u64,
@@ -86,7 +88,7 @@ struct Waiting {
 }
 
 /// Messages from one input, of one class and virtual channel, to one output, oldest first.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Queue {
     input: u16,
     /// The queue whose turn is next, [`NO_QUEUE`] for the last one.
@@ -120,6 +122,13 @@ struct Output {
     link: LinkPort,
 }
 
+save_state!(Output {
+    values: waiting, first, last, wake, queues;
+    sized: waiting_for;
+    states: link;
+    built: line_time, queue_of;
+} then find_queues);
+
 /// The switch component.
 pub struct Switch {
     index: usize,
@@ -140,6 +149,12 @@ pub struct Switch {
     received: u64,
     forwarded: u64,
 }
+
+save_state!(Switch {
+    values: slab, free, received, forwarded;
+    states: outputs, rng;
+    built: index, switching_ps, arbitration, tables, only, climbs, vcs;
+});
 
 impl Switch {
     /// Builds the component.
@@ -412,6 +427,20 @@ struct Turn {
 }
 
 impl Output {
+    /// Numbers its queues, which were restored.
+    fn find_queues(&mut self) -> Result<(), StateError> {
+        let buffers = self.waiting_for.len();
+        self.queue_of.fill(0);
+        for (number, queue) in self.queues.iter().enumerate() {
+            let at = usize::from(queue.input) * buffers + usize::from(queue.place);
+            match self.queue_of.get_mut(at) {
+                Some(place) => *place = number as u16 + 1,
+                None => return Err(StateError::of_length("queues", at, self.queue_of.len())),
+            }
+        }
+        Ok(())
+    }
+
     /// The turn that goes next, among those whose class and virtual channel may go.
     #[inline]
     fn pick(&self, arbitration: Arbitration, slab: &[Waiting], closed: u128) -> Option<Turn> {

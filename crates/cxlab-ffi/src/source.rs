@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Hpa, SimTime};
@@ -123,6 +124,11 @@ struct Source {
     at: usize,
     ended: bool,
 }
+
+cannot_save!(
+    Source,
+    "operations from Python come from a generator, whose place only Python knows"
+);
 
 impl Source {
     /// Asks for batches until one has operations.

@@ -2,7 +2,9 @@
 //! write-allocate. It holds tags only; nobody else shares its lines, so there is no state beyond
 //! valid and dirty.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LineAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::params::CacheParams;
 
@@ -15,7 +17,7 @@ pub struct CacheAccess {
     pub evicted: Option<LineAddr>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Way {
     line: u64,
     used: u64,
@@ -31,6 +33,12 @@ pub struct PrivateCache {
     sets: u64,
     clock: u64,
 }
+
+save_state!(PrivateCache {
+    values: clock;
+    sized: ways;
+    built: associativity, sets;
+});
 
 impl PrivateCache {
     /// An empty cache; at least one set.

@@ -3,6 +3,7 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use cxlab_workload::{MemOp, OpSource};
@@ -24,6 +25,12 @@ pub(crate) struct Issuer {
     /// When the workload began, which the times of operations count from.
     begun: u64,
 }
+
+save_state!(Issuer {
+    values: left, held, exhausted, next_issue, wake, begun;
+    states: source, rng;
+    built: interval_ps;
+});
 
 impl Issuer {
     pub(crate) fn new(

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use serde::{Deserialize, Serialize};
 
 /// What a host's own memory is built from.
 pub struct LocalConfig {
@@ -31,7 +33,7 @@ pub(crate) struct Returned {
 }
 
 /// A request's times on its way.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Times {
     arrived: u64,
     accepted: u64,
@@ -62,6 +64,12 @@ pub(crate) struct LocalMemory {
     refused: bool,
     wake: u64,
 }
+
+save_state!(LocalMemory {
+    values: coming, going, times, told, event, refused, wake;
+    states: backend;
+    built: base, capacity, latency_ps, done;
+});
 
 impl LocalMemory {
     pub(crate) fn new(config: LocalConfig, requests: usize) -> Self {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
@@ -22,6 +23,7 @@ use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
+use serde::{Deserialize, Serialize};
 
 /// What a requester is built from.
 pub struct RequesterConfig {
@@ -51,7 +53,7 @@ pub struct RequesterConfig {
     pub values: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Slot {
     hpa: Hpa,
     issued: u64,
@@ -60,7 +62,7 @@ struct Slot {
     kind: SlotKind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum SlotKind {
     Free,
     Request,
@@ -100,6 +102,13 @@ pub struct Requester {
     /// The number of its values, and which of their bits are sent: none without checkers.
     values: (u16, u16),
 }
+
+save_state!(Requester {
+    values: free, writeback;
+    sized: slots;
+    states: roots, issuer, cache, ledger;
+    built: port_id, first_device, map, process_ps, cache_ps, values;
+});
 
 impl Requester {
     /// Builds the component.

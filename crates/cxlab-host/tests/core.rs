@@ -30,6 +30,8 @@ struct Script {
     phases: Vec<Phase>,
 }
 
+cxlab_engine::cannot_save!(Script, "a list of a test");
+
 impl Program for Script {
     fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
         self.steps.next()

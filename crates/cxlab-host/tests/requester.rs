@@ -127,6 +127,8 @@ impl Component for Node {
 
 struct Script(VecDeque<MemOp>);
 
+cxlab_engine::cannot_save!(Script, "a list of a test");
+
 impl OpSource for Script {
     fn next_op(&mut self, _rng: &mut StreamRng) -> Option<MemOp> {
         self.0.pop_front()

@@ -1,5 +1,6 @@
 //! Receive buffers and the credits for them, counted in messages by class and virtual channel.
 
+use cxlab_engine::save_state;
 use cxlab_protocol::Channel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ const ROW: usize = 8;
 
 /// The number of a receive buffer: the classes 0 to 7 of all virtual channels come first, then the
 /// others.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Buffer(pub u8);
 
 /// By class: its buffer on virtual channel 0.
@@ -178,7 +179,7 @@ impl CreditTable {
 
 /// What a port knows of one buffer: that at the far end, which it sends to, and its own, which it
 /// receives in.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct BufferState {
     /// Credits at hand, of how many in all.
     credits: u8,
@@ -213,6 +214,11 @@ pub(crate) struct FlowControl {
     rest_mask: u64,
     rest: Vec<[BufferState; ROW]>,
 }
+
+save_state!(FlowControl {
+    values: mask, unreturned, first, rest_mask;
+    sized: more, rest;
+});
 
 impl FlowControl {
     /// Both ends of a link have buffers for as many messages.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 
 use crate::params::LinkParams;
 
@@ -23,6 +24,12 @@ pub(crate) struct Errors {
     /// From the end of a broken flit to the start of its second transmission.
     round_trip: u64,
 }
+
+save_state!(Errors {
+    values: begun, retries, broken, drawn;
+    states: rng;
+    built: probability, round_trip;
+});
 
 impl Errors {
     /// The errors of a link, if it has any. `name` keys their random stream.

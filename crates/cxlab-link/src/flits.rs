@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::Channel;
 use cxlab_protocol::flit::{FlitFormat, FlitPacker, Placement};
@@ -56,6 +57,11 @@ pub(crate) struct Flits {
     begun: u64,
     packer: FlitPacker,
 }
+
+save_state!(Flits {
+    values: start, alone, begun, packer;
+    built: flit_time, bytes, halves, alone_by_class;
+});
 
 impl Flits {
     /// Nothing is in the open flit.

@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::{Channel, Message};
+use serde::{Deserialize, Serialize};
 
 use crate::parcel::Parcel;
 use crate::port::LinkPort;
 use crate::transmitter::Blocked;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Waiting {
     message: Message,
     /// When it could have gone if the link had been free.
@@ -33,6 +35,10 @@ pub struct Outbox {
     /// The wake-up that is pending, to ask for no second one.
     wake: Option<SimTime>,
 }
+
+save_state!(Outbox {
+    values: queues, occupied, len, wake;
+});
 
 impl Outbox {
     /// How many messages wait.

@@ -2,10 +2,11 @@
 
 use cxlab_engine::Payload;
 use cxlab_protocol::Message;
+use serde::{Deserialize, Serialize};
 
 /// Credits on their way back to a transmitter: up to four buffers at once, as a flit header
 /// returns several classes at once (CXL 3.1 section 4.2.3.1).
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Credits {
     /// Buffer number and how many credits; zero credits means the place is unused.
     pub entries: [(u8, u8); Credits::PLACES],
@@ -27,7 +28,7 @@ impl Credits {
 }
 
 /// The payload of every event between components of a CXL system.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Parcel {
     /// The message, if this is not a credit return alone.
     pub message: Option<Message>,

@@ -1,6 +1,7 @@
 //! A port: one end of a link, transmitter and receiver together.
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_protocol::{Channel, Message};
 
@@ -43,6 +44,12 @@ pub struct LinkPort {
     /// When the last message on H2D Rsp arrives.
     response_arrives: SimTime,
 }
+
+save_state!(LinkPort {
+    values: response_arrives;
+    states: flow, transmitter;
+    built: fixed, propagation, ports, port;
+});
 
 impl LinkPort {
     /// One end of a link with these parameters.

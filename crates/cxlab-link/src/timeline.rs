@@ -1,5 +1,7 @@
 //! The time that a wire is promised.
 
+use cxlab_engine::save_state;
+
 /// Times of a transmitter are kept to 2^-16 ps so that rates are exact in the long run.
 const FRACTION: u32 = 16;
 
@@ -16,6 +18,11 @@ pub(crate) struct Timeline {
     /// Busy since measurement began, in picoseconds.
     busy: u64,
 }
+
+save_state!(Timeline {
+    values: free, fraction, busy;
+    built: staging;
+});
 
 impl Timeline {
     pub(crate) fn new(staging: u32) -> Self {

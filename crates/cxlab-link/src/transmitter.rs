@@ -5,6 +5,7 @@
 //! before everything that comes later. A transmitter that cannot take a message says until when:
 //! the open flit begins, or what is staged has gone.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::{Channel, IoPacket};
 
@@ -68,6 +69,12 @@ pub struct Transmitter {
     io: IoPackets,
 }
 
+save_state!(Transmitter {
+    values: sent;
+    states: line, errors, flits, io;
+    built: plain, time, bytes;
+});
+
 /// What a transmitter keeps for packets of CXL.io.
 #[derive(Clone, Copy, Default, Debug)]
 struct IoPackets {
@@ -77,6 +84,11 @@ struct IoPackets {
     bytes: u64,
     payload: u64,
 }
+
+save_state!(IoPackets {
+    values: sent, bytes, payload;
+    built: rate;
+});
 
 impl Transmitter {
     /// A transmitter of a link with these parameters. `name` keys the random stream of error

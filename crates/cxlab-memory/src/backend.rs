@@ -1,9 +1,11 @@
 //! The seam between a device's controller and its medium.
 
+use cxlab_engine::state::SaveState;
 use cxlab_engine::units::{Dpa, LINE_BYTES, SimTime};
+use serde::{Deserialize, Serialize};
 
 /// A request for a line of 64 bytes, or for several in a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct MemoryRequest {
     /// The owner's number of the request; it comes back in the completion.
     pub id: u32,
@@ -17,7 +19,7 @@ pub struct MemoryRequest {
 }
 
 /// A request that is done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Completion {
     /// The owner's number of the request.
     pub id: u32,
@@ -37,7 +39,7 @@ pub struct Statistic {
 
 /// A medium: passive, driven by its owner, which wakes it at [`MemoryBackend::next_event`]. The
 /// same trait wraps an external simulator.
-pub trait MemoryBackend: Send {
+pub trait MemoryBackend: SaveState + Send {
     /// Whether one more request can be accepted at `now`. A medium's queues are bounded; the
     /// owner holds back what does not fit, and so does the link before it.
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool;

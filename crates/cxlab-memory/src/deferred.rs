@@ -4,6 +4,7 @@
 //! An owner that answers some requests without the medium must not: what it answers now would stand
 //! behind what it has promised for later.
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
@@ -11,6 +12,16 @@ use crate::nested::Nested;
 
 /// A medium that says nothing ahead of time; its times are those of the one inside.
 pub struct Deferred(Nested);
+
+impl SaveState for Deferred {
+    fn save(&self, out: &mut StateWriter) {
+        self.0.save(out);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.0.restore(from)
+    }
+}
 
 impl Deferred {
     /// Around a medium.

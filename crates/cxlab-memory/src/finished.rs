@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 
 use crate::backend::Completion;
@@ -12,6 +13,10 @@ pub(crate) struct Finished {
     heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
     added: u64,
 }
+
+save_state!(Finished {
+    values: heap, added;
+});
 
 impl Finished {
     /// Room for that many without allocation.

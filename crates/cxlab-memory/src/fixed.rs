@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,6 +109,12 @@ struct FixedMemory {
     /// Completions in order of time.
     pending: VecDeque<Completion>,
 }
+
+save_state!(FixedMemory {
+    values: bus_free, pending;
+    sized: bank_free;
+    built: read_ps, write_ps, line_ps, cycle_ps, capacity, in_order;
+});
 
 impl FixedMemory {
     /// Requests that were told of at once leave the queue when they are done.

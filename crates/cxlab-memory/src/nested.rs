@@ -3,6 +3,7 @@
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::choice;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
@@ -29,6 +30,10 @@ pub(crate) struct Nested {
     backend: Box<dyn MemoryBackend>,
     known: Finished,
 }
+
+save_state!(Nested {
+    states: backend, known;
+});
 
 impl Nested {
     pub(crate) fn new(backend: Box<dyn MemoryBackend>) -> Self {

@@ -5,6 +5,7 @@
 //! that breaks this ends the run with a message, since its numbers would be worth nothing. It may
 //! not stand still either: after so many events at one time without a completion the run ends.
 
+use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
 use cxlab_plugin::{Library, NEVER, PluginError, Request};
@@ -110,6 +111,11 @@ struct PluginMemory {
     /// How often in a row nothing was done at that time.
     still: u32,
 }
+
+cannot_save!(
+    PluginMemory,
+    "a medium in a shared library keeps a state of its own, which its interface does not hand out"
+);
 
 impl PluginMemory {
     /// Ends the run: the library broke the interface.

@@ -2,13 +2,16 @@
 //! tag, and carries where its time went.
 
 use cxlab_engine::units::{Hpa, Picos};
+use serde::{Deserialize, Serialize};
 
 use crate::coherence::fields::{GoState, MetaField, MetaValue, SnpType};
 use crate::opcode::{Channel, Opcode};
 
 /// The 12-bit identifier of an edge port of a PBR fabric (SPID and DPID of CXL 3.x, section
 /// 7.7.6): 0 to 4095.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct PortId(pub u16);
 
 impl PortId {
@@ -21,7 +24,7 @@ impl PortId {
 ///
 /// The narrow stages are sums of configured constants over at most a few hundred hops and stay
 /// far under 2^32 ps (4.29 ms); queueing and media can be longer and are wide.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct LatencyStages {
     /// Waiting for an output, credits or the open flit, in switches and link transmitters.
     pub queue: u64,
@@ -57,7 +60,7 @@ impl LatencyStages {
 }
 
 /// MetaField, MetaValue and SnpType of a message, as coded in it (CXL 3.1, tables 3-36 to 3-38).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct MemMeta {
     /// Which metadata it carries.
     pub field: MetaField,
@@ -80,7 +83,7 @@ impl MemMeta {
 /// has [`CacheMeta::NONE`].
 ///
 /// The CQID of a request, and of the responses and data it gets, is the message's `tag`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct CacheMeta {
     /// UQID, the host's number for what comes back: a snoop and a pull name it, the snoop response
     /// and the data carry it back. 0 to 4095.
@@ -121,7 +124,7 @@ pub struct IoPacket {
 }
 
 /// A CXL.mem or CXL.cache message. 80 bytes: it is copied once or twice a hop.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Message {
     /// The host physical address of the line.
     pub hpa: Hpa,

@@ -5,11 +5,13 @@
 //! the bits of the CXL performance monitoring unit's event groups), tables 3-22, 3-25, 3-26 and
 //! 3-27 for CXL.cache; for CXL.io the Fmt and Type fields of PCIe 5.0, table 2-3.
 
+use serde::{Deserialize, Serialize};
+
 /// A message class: what has its own credits and may not be blocked by another class.
 ///
 /// Directions are seen from the host: `M2s` is master to subordinate (host to device), `H2d` is
 /// host to device.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Channel {
     /// Requests without data.
@@ -149,7 +151,7 @@ impl Channel {
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $name:ident = $channel:ident $code:literal,)*) => {
         /// An opcode of CXL.mem or CXL.cache, or a kind of packet of CXL.io.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
         #[repr(u8)]
         pub enum Opcode { $($(#[$doc])* $name,)* }
 

@@ -4,6 +4,7 @@
 //! Widths are the first one times a power of two, so the series of all hosts have common edges and
 //! add up exactly, and nothing depends on how a run is executed.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ const BINS: usize = 256;
 const FIRST_WIDTH_PS: u64 = 1_000;
 
 /// What was completed in one bin.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) struct Bin {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
@@ -46,6 +47,10 @@ pub(crate) struct Series {
     /// The totals when it was last told.
     told: Bin,
 }
+
+save_state!(Series {
+    values: start, width, bins, edge, told;
+});
 
 impl Series {
     /// A series that begins at `start`, with totals of zero.

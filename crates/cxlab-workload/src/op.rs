@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::SaveState;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
 #[cfg(doc)]
@@ -18,7 +20,7 @@ use crate::program::{Lines, Program};
 use crate::thread::{ThreadContext, ThreadedKernel};
 
 /// What a memory operation does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum OpKind {
     /// Loads one line.
     Read,
@@ -27,7 +29,7 @@ pub enum OpKind {
 }
 
 /// One operation on one 64-byte line of memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct MemOp {
     /// The line's first byte.
     pub hpa: Hpa,
@@ -39,8 +41,9 @@ pub struct MemOp {
     pub dependent: bool,
 }
 
-/// A stream of memory operations for one requester.
-pub trait OpSource: Send {
+/// A stream of memory operations for one requester. A copy that is restored hands out what the
+/// original would have.
+pub trait OpSource: SaveState + Send {
     /// The next operation; `None` when the source has finished, and ever after.
     fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp>;
 }

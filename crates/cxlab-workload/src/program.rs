@@ -7,7 +7,10 @@
 //! that its addresses depend on real values.
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
+use cxlab_engine::state::SaveState;
 use cxlab_engine::units::{Bytes, Hpa, SimTime};
+use serde::{Deserialize, Serialize};
 
 use crate::op::{OpKind, OpSource};
 
@@ -16,7 +19,7 @@ use crate::op::{OpKind, OpSource};
 pub const LOCAL_BASE: Hpa = Hpa(1 << 51);
 
 /// What a step does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum Action {
     /// Loads from a line.
     Load,
@@ -27,7 +30,7 @@ pub enum Action {
 }
 
 /// What must have completed before a step may begin.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum After {
     /// Nothing.
     Nothing,
@@ -38,7 +41,7 @@ pub enum After {
 }
 
 /// One step of a program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Step {
     /// The first byte accessed; an access lies within a line of 64 bytes.
     pub hpa: Hpa,
@@ -82,8 +85,8 @@ pub struct Phase {
     pub bytes: Bytes,
 }
 
-/// A stream of steps for one core.
-pub trait Program: Send {
+/// A stream of steps for one core. A copy that is restored goes on as the original would have.
+pub trait Program: SaveState + Send {
     /// The next step; `None` when the program has finished, and ever after.
     fn next_step(&mut self, rng: &mut StreamRng) -> Option<Step>;
     /// Its phases, in the order in which they are measured; at most 256.
@@ -102,6 +105,11 @@ pub struct Lines {
     source: Box<dyn OpSource>,
     phases: [Phase; 1],
 }
+
+save_state!(Lines {
+    states: source;
+    built: phases;
+});
 
 impl Lines {
     /// A program that accesses what the source hands out.

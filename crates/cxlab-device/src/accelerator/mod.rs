@@ -20,6 +20,7 @@ use cxlab_agent::{
     Turn, Versions,
 };
 use cxlab_engine::Ctx;
+use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
@@ -119,6 +120,11 @@ pub struct Accelerator {
     /// Translation of virtual addresses, where the host has an operating system.
     translator: Option<Translator>,
 }
+
+cannot_save!(
+    Accelerator,
+    "an accelerator and its threads cannot be saved yet"
+);
 
 /// Why an accelerator cannot be built.
 #[derive(Debug)]

@@ -1,16 +1,18 @@
 //! Lines with an operation under way, and requests in the device.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_memory::Slot;
 use cxlab_protocol::Message;
 use cxlab_protocol::coherence::dcoh::{LineState, Peer};
 use cxlab_protocol::coherence::message::M2s;
+use serde::{Deserialize, Serialize};
 
 /// No line and no request.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// A request in the device, from its acceptance until its responses have been sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) message: Message,
     pub(super) what: M2s,
@@ -35,6 +37,11 @@ pub(super) struct Contexts {
     free: Vec<u32>,
     limit: u32,
 }
+
+save_state!(Contexts {
+    values: slab, free;
+    built: limit;
+});
 
 impl Contexts {
     pub(super) fn new(limit: u32) -> Self {
@@ -90,7 +97,7 @@ impl Contexts {
 }
 
 /// A line with an operation under way, or with a request that waits for an entry of the filter.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct BusyLine {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
@@ -120,6 +127,11 @@ pub(super) struct BusyLines {
     free: Vec<u32>,
     buckets: Vec<u32>,
 }
+
+save_state!(BusyLines {
+    values: slab, free;
+    sized: buckets;
+});
 
 impl BusyLines {
     /// Buckets for so many lines; more only make them longer.
@@ -241,7 +253,7 @@ impl BusyLines {
 }
 
 /// Lines of one set that wait for an entry, in order, and entries of it that are being taken away.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct SetQueue {
     pub(super) first: u32,
     last: u32,

@@ -57,6 +57,7 @@ mod stats;
 use std::collections::{BTreeMap, VecDeque};
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
@@ -66,6 +67,7 @@ use cxlab_protocol::{Channel, DecoderTable, Message, PortId};
 
 use crate::memory_device::DeviceStats;
 use lines::{BusyLines, Contexts, SetQueue};
+use serde::{Deserialize, Serialize};
 use snoops::SnoopTags;
 
 pub use params::{CoherentConfig, CoherentError, SnoopFilterParams};
@@ -83,8 +85,13 @@ struct Port {
     owners: [VecDeque<u32>; 2],
 }
 
+save_state!(Port {
+    values: owners;
+    states: link, outbox;
+});
+
 /// A message in a receive buffer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Arrived {
     message: Message,
     port: u16,
@@ -92,14 +99,14 @@ struct Arrived {
 }
 
 /// The next thing for the medium to do: read for a request, or write if that is `NONE`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Access {
     request: u32,
     dpa: Dpa,
 }
 
 /// Answers to writes and conflicts.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Answers {
     /// Those that have not been sent.
     waiting: u32,
@@ -149,6 +156,13 @@ pub struct CoherentDevice {
     stats: DeviceStats,
     coherence: DcohStats,
 }
+
+save_state!(CoherentDevice {
+    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, stats, coherence;
+    sized: peer_ports, sets;
+    states: ports, filter, lines, contexts, snoops, backend;
+    built: pipeline, block, eager, port_id, decoders, peers, peer_numbers, write_limit, first_write, done;
+});
 
 impl CoherentDevice {
     /// Builds the component.

@@ -1,10 +1,12 @@
 //! Back-invalidation snoops that are out.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use cxlab_protocol::coherence::dcoh::Peer;
+use serde::{Deserialize, Serialize};
 
 /// A snoop message, until all its lines have been answered.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Snooped {
     peer: Peer,
     first: LineAddr,
@@ -17,6 +19,10 @@ pub(super) struct SnoopTags {
     slab: Vec<Snooped>,
     free: Vec<u32>,
 }
+
+save_state!(SnoopTags {
+    values: slab, free;
+});
 
 impl SnoopTags {
     pub(super) fn new() -> Self {

@@ -2,9 +2,10 @@
 
 use cxlab_engine::units::Picos;
 use cxlab_protocol::coherence::message::M2s;
+use serde::{Deserialize, Serialize};
 
 /// What a device's DCOH and snoop filter counted since measurement began.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub struct DcohStats {
     /// `MemRdData`.
     pub reads_data: u64,

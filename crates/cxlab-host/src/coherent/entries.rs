@@ -6,17 +6,19 @@
 //! bits of its number. There are three kinds, each with its own bound, so that a snoop never waits
 //! for a request.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use cxlab_memory::Slot;
 use cxlab_protocol::PortId;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::requester::LineState;
+use serde::{Deserialize, Serialize};
 
 /// No entry, access or snoop.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// What an entry was taken for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
     /// A request: a miss-status holding register (MSHR).
@@ -28,7 +30,7 @@ pub(super) enum Kind {
 }
 
 /// A line with something under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Entry {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
@@ -99,6 +101,12 @@ pub(super) struct Entries {
     limit: [u32; 3],
     buckets: Vec<u32>,
 }
+
+save_state!(Entries {
+    values: free, used;
+    sized: slab, buckets;
+    built: limit;
+});
 
 impl Entries {
     /// So many entries of each kind.
@@ -240,7 +248,7 @@ impl Entries {
 }
 
 /// An access on its way.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct Access {
     pub(super) line: LineAddr,
     pub(super) issued: u64,
@@ -254,6 +262,11 @@ pub(super) struct Accesses {
     slab: Vec<Access>,
     free: Vec<u32>,
 }
+
+save_state!(Accesses {
+    values: free;
+    sized: slab;
+});
 
 impl Accesses {
     pub(super) fn new(count: u32) -> Self {

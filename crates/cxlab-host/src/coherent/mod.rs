@@ -33,6 +33,7 @@ use std::sync::Arc;
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::{Geometry, GeometryError, Room, Slot, TagArray, VictimPolicy, victim};
@@ -49,6 +50,7 @@ use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
 use entries::{Accesses, Entries, Entry, Kind, NONE};
+use serde::{Deserialize, Serialize};
 use snoop::Jobs;
 
 pub use stats::{CoherenceStats, Found, Stall};
@@ -97,7 +99,7 @@ pub struct Observation {
 }
 
 /// A line in the cache.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Way {
     /// What is under way, or `NONE`; the entry has the state then.
     entry: u32,
@@ -133,6 +135,13 @@ pub struct CachingRequester {
     stores: u16,
     observations: Option<Vec<Observation>>,
 }
+
+// Observations belong to whoever takes them, before a state is saved.
+save_state!(CachingRequester {
+    values: delayed, stalled, coherence, stores;
+    states: roots, issuer, ledger, cache, accesses, entries, jobs;
+    built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, snoop_ps, observations;
+});
 
 impl CachingRequester {
     /// Builds the component.

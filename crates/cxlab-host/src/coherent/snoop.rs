@@ -1,19 +1,21 @@
 //! Back-invalidation snoops and their answers.
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
 use cxlab_link::{Buffer, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
 use cxlab_protocol::{CacheMeta, MemMeta, Message};
+use serde::{Deserialize, Serialize};
 
 use super::CachingRequester;
 use super::entries::{Entry, Kind, NONE};
 use super::stats::Found;
 
 /// A snoop that was taken and is not answered for all its lines.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Job {
     message: Message,
     lines: BlockSnoop,
@@ -26,6 +28,11 @@ pub(super) struct Jobs {
     slab: Vec<Option<Job>>,
     free: Vec<u32>,
 }
+
+save_state!(Jobs {
+    values: free;
+    sized: slab;
+});
 
 impl Jobs {
     pub(super) fn new(count: usize) -> Self {

@@ -1,6 +1,7 @@
 //! What a caching requester measures beside its requests.
 
 use cxlab_protocol::coherence::requester::Line;
+use serde::{Deserialize, Serialize};
 
 /// In what state a snoop found a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +70,7 @@ impl Stall {
 }
 
 /// What a caching requester did, from the beginning of measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct CoherenceStats {
     /// Accesses that the cache answered.
     pub hits: u64,

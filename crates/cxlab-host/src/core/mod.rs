@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::Statistic;
@@ -35,6 +36,7 @@ use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, LOCAL, MEDIA, PROCESS, QUEUE};
 use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
+use serde::{Deserialize, Serialize};
 
 use crate::local::{LocalConfig, LocalMemory, Returned};
 pub use params::{CacheLevel, CoreParams};
@@ -76,7 +78,7 @@ const NIL: u32 = u32::MAX;
 const PENDING: u64 = u64::MAX;
 
 /// A step in the window.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct InFlight {
     step: Step,
     /// When it began.
@@ -90,7 +92,7 @@ struct InFlight {
 }
 
 /// A request to memory.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Request {
     line: LineAddr,
     issued: u64,
@@ -103,7 +105,7 @@ struct Request {
     dirty: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     Free,
     /// Reads a line for a miss.
@@ -163,6 +165,13 @@ pub struct Core {
     ledger: Ledger,
     stats: CoreStats,
 }
+
+save_state!(Core {
+    values: left, held, exhausted, finished, begun, cycle_start, in_cycle, wake, oldest, next, waiting, pending, latest, ready, blocked, free, fills, writebacks, evicted, stats;
+    sized: window, requests;
+    states: roots, local, program, rng, caches, ledger;
+    built: params, port_id, first_device, map, level_ps, lookup_ps, returned;
+});
 
 impl Core {
     /// Builds the component.

@@ -1,9 +1,10 @@
 //! What a core measured of the program it ran.
 
 use cxlab_engine::units::{Picos, SimTime};
+use serde::{Deserialize, Serialize};
 
 /// What one phase of a program did.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct PhaseStats {
     /// Steps issued.
     pub issued: u64,
@@ -29,7 +30,7 @@ impl PhaseStats {
 }
 
 /// What a core did since the run began.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct CoreStats {
     /// Loads issued.
     pub loads: u64,

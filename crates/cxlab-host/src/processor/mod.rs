@@ -37,6 +37,7 @@ use cxlab_agent::{
     RequesterStats, RootPorts, SharedWindows, Turn, Versions,
 };
 use cxlab_engine::Ctx;
+use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
@@ -166,6 +167,11 @@ pub struct Processor {
     shared: Option<SharedWindows>,
     stats: ProcessorStats,
 }
+
+cannot_save!(
+    Processor,
+    "a processor with its caches, operating system and threads cannot be saved yet"
+);
 
 /// Why a processor cannot be built.
 #[derive(Debug)]

@@ -71,6 +71,8 @@ pub fn wire(peer: usize, peer_port: usize) -> Wire {
 
 pub struct List(pub VecDeque<MemOp>);
 
+cxlab_engine::cannot_save!(List, "a list of a test");
+
 impl OpSource for List {
     fn next_op(&mut self, _rng: &mut StreamRng) -> Option<MemOp> {
         self.0.pop_front()

@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
+use serde::{Deserialize, Serialize};
 
 use crate::Completion;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Open {
     id: u32,
     /// Bursts that are not done.
@@ -22,6 +24,10 @@ pub(super) struct Book {
     /// In order of time.
     known: VecDeque<Completion>,
 }
+
+save_state!(Book {
+    values: open, free, known;
+});
 
 impl Book {
     pub(super) fn new(capacity: usize) -> Book {

@@ -7,6 +7,7 @@
 //! others. `RoBaBgRaPcCoCh` is the same as the named mapping `RoBaRaCoCh`.
 
 use cxlab_engine::catalog::ParamError;
+use serde::{Deserialize, Serialize};
 
 /// Names of the mappings that have one, and what they stand for.
 const NAMED: [(&str, &str); 3] = [
@@ -58,7 +59,7 @@ impl Widths {
 }
 
 /// Where a burst lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) struct Place {
     pub channel: u32,
     /// Over all ranks of the channel: ((pseudo channel, rank), group, bank).

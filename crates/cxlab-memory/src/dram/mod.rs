@@ -27,6 +27,7 @@ mod timing;
 mod tests;
 
 use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, SimTime};
 use schemars::JsonSchema;
 
@@ -36,6 +37,7 @@ use channel::{Burst, Channel, Counters};
 pub use observer::{Command, CommandKind, Observer, Silent};
 pub use params::{CurrentOverrides, DramParams, PagePolicy, RefreshMode, WriteDone};
 use params::{Resolved, bursts_of_line};
+use serde::{Deserialize, Serialize};
 pub use standard::Currents;
 pub use timing::{TimingOverrides, Timings};
 
@@ -94,8 +96,15 @@ pub struct Dram<O = Silent> {
     tick: u64,
 }
 
+save_state!([O] Dram<O> {
+    values: outside, refused, since, now, tick;
+    sized: watches;
+    states: channels, book;
+    built: resolved, shift, bursts_of_line;
+});
+
 /// What is known of a channel.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Watch {
     /// The tick at which something happens in it.
     alarm: u64,

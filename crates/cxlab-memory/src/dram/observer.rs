@@ -1,9 +1,10 @@
 //! The commands that a channel sends to its devices, for whoever wants to see them.
 
 use cxlab_engine::units::SimTime;
+use serde::{Deserialize, Serialize};
 
 /// What a command is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum CommandKind {
     /// Opens a row.
     Activate,

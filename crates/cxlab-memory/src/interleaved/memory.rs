@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
+use serde::{Deserialize, Serialize};
 
 use super::map::Map;
 use super::params::Resolved;
@@ -27,8 +29,14 @@ pub(super) struct Interleaved {
     done: Vec<Completion>,
 }
 
+save_state!(Interleaved {
+    values: waiting, open, free, now;
+    states: channels, finished;
+    built: map, granule, most, done;
+});
+
 /// A request with pieces that are not done.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Open {
     id: u32,
     left: u32,
@@ -45,7 +53,12 @@ struct Channel {
     counts: Counts,
 }
 
-#[derive(Default)]
+save_state!(Channel {
+    values: input, next, counts;
+    states: medium;
+});
+
+#[derive(Default, Serialize, Deserialize)]
 struct Counts {
     reads: u64,
     writes: u64,

@@ -1,11 +1,14 @@
 //! What is under way: pieces of requests, fetches, pages on their way back.
 
+use serde::{Deserialize, Serialize};
+
 use crate::tag_array::Slot;
 
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Things with numbers that are used again.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Slab<T> {
     items: Vec<T>,
     free: Vec<u32>,
@@ -51,7 +54,7 @@ impl<T: Copy> Slab<T> {
 }
 
 /// A request of the owner.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) id: u32,
     /// Pieces that are not done, and one for what waits to be looked up.
@@ -60,7 +63,7 @@ pub(super) struct Request {
 }
 
 /// The lines of a request that lie in one page.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Piece {
     pub(super) request: u32,
     pub(super) line: u64,
@@ -71,7 +74,7 @@ pub(super) struct Piece {
 }
 
 /// A page that is being fetched.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Fetch {
     pub(super) used: bool,
     pub(super) page: u64,
@@ -93,14 +96,14 @@ pub(super) struct Fetch {
 }
 
 /// A read of the slow medium.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Part {
     pub(super) fetch: u32,
     pub(super) sectors: u64,
 }
 
 /// A page of the write-back buffer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Leaving {
     pub(super) used: bool,
     pub(super) page: u64,

@@ -2,7 +2,9 @@
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
+use serde::{Deserialize, Serialize};
 
 use super::dimm::{Counts, Dimm, DimmParams, Segment};
 use super::{GRANULE, PmemParams, within};
@@ -76,7 +78,7 @@ impl DetailedParams {
 }
 
 /// A request whose lines are not all done.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Pending {
     id: u32,
     lines: u32,
@@ -90,6 +92,11 @@ pub(super) struct Pendings {
     free: Vec<u32>,
     finished: Finished,
 }
+
+save_state!(Pendings {
+    values: requests, free;
+    states: finished;
+});
 
 impl Pendings {
     fn add(&mut self, request: &MemoryRequest) -> u32 {
@@ -131,6 +138,12 @@ pub(super) struct Detailed {
     queue: usize,
     held: usize,
 }
+
+save_state!(Detailed {
+    values: held;
+    states: dimms, pendings;
+    built: interleave, queue;
+});
 
 impl Detailed {
     pub(super) fn new(params: &DetailedParams, mut site: Site) -> Self {

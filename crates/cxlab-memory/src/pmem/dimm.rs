@@ -16,7 +16,9 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
+use serde::{Deserialize, Serialize};
 
 use super::GRANULE_LINES;
 use super::detailed::Pendings;
@@ -46,7 +48,7 @@ pub(super) struct DimmParams {
 }
 
 /// Lines in a row on this DIMM of one request.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Segment {
     pub(super) request: u32,
     /// The first, counted on this DIMM.
@@ -55,7 +57,7 @@ pub(super) struct Segment {
 }
 
 /// What a DIMM counted.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) reads: u64,
     pub(super) writes: u64,
@@ -80,7 +82,7 @@ impl Counts {
 
 /// An entry of the read-modify-write buffer: by line, whether it is here and whether it was
 /// written; and the first read that waits for the media.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Entry {
     here: u8,
     dirty: u8,
@@ -88,7 +90,7 @@ struct Entry {
     waiting: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 enum Busy {
     #[default]
     No,
@@ -99,7 +101,7 @@ enum Busy {
 }
 
 /// A read that waits for a granule.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiting {
     request: u32,
     lines: u32,
@@ -107,7 +109,7 @@ struct Waiting {
 }
 
 /// An access to the media.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Access {
     granule: u64,
     slot: Slot,
@@ -136,6 +138,12 @@ pub(super) struct Dimm {
     next: u64,
     pub(super) counts: Counts,
 }
+
+save_state!(Dimm {
+    values: reads, writes, wpq, leaving, waiting, free_waiting, queue, media, bus_free, next, counts;
+    states: buffer, ait;
+    built: params;
+});
 
 fn array<T: Copy + Default>(geometry: Geometry, policy: &str, rng: StreamRng) -> TagArray<T> {
     let policy = victim::build(policy).expect("the policy is in the catalog");

@@ -12,7 +12,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use cxlab_engine::catalog::ParamError;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
+use serde::{Deserialize, Serialize};
 
 use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
@@ -52,7 +54,7 @@ impl SimpleParams {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Bank {
     free: u64,
     /// The row that the last access opens.
@@ -62,7 +64,7 @@ struct Bank {
 }
 
 /// Writes to a row that wait for its bank.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiting {
     row: u64,
     /// Which of its lines, and how many places of the queue they take.
@@ -71,7 +73,7 @@ struct Waiting {
 }
 
 /// What waits for a bank.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Backlog {
     waiting: VecDeque<Waiting>,
     /// Places of the queue that the write under way gives back at `ends`.
@@ -81,7 +83,7 @@ struct Backlog {
     armed: bool,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Counts {
     reads: u64,
     writes: u64,
@@ -106,6 +108,13 @@ pub(super) struct Simple {
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     answered: Finished,
 }
+
+save_state!(Simple {
+    values: bus_free, held, counts, turns;
+    sized: banks, backlogs;
+    states: finished, answered;
+    built: read_ps, write_ps, row_hit_ps, line_ps, queue;
+});
 
 impl Simple {
     pub(super) fn new(params: &SimpleParams) -> Self {

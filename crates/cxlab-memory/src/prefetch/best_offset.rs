@@ -7,6 +7,7 @@
 //! and a bad best turns prefetching off until the next phase.
 
 use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +98,12 @@ struct BestOffset {
     /// The offset in use.
     offset: Option<u64>,
 }
+
+save_state!(BestOffset {
+    values: tried, round, offset;
+    sized: scores, recent;
+    built: params, offsets;
+});
 
 impl BestOffset {
     fn place(&self, page: u64) -> usize {

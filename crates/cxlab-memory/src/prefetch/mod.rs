@@ -13,6 +13,7 @@ mod stride;
 mod tests;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +68,7 @@ impl Candidates {
 }
 
 /// A prefetcher at work.
-pub trait Prefetcher: Send {
+pub trait Prefetcher: SaveState + Send {
     /// The owner of the cache asked for a page.
     fn accessed(&mut self, page: u64, outcome: Outcome, wanted: &mut Candidates);
     /// A page came in, because of a prefetch or not.
@@ -102,6 +103,15 @@ struct NoPrefetch {}
 impl PrefetchPolicy for NoPrefetch {
     fn state(&self) -> Box<dyn Prefetcher> {
         Box::new(NoPrefetch {})
+    }
+}
+
+/// It has none.
+impl SaveState for NoPrefetch {
+    fn save(&self, _: &mut StateWriter) {}
+
+    fn restore(&mut self, _: &mut StateReader<'_>) -> Result<(), StateError> {
+        Ok(())
     }
 }
 

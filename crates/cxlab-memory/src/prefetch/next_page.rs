@@ -2,6 +2,7 @@
 //! time: tagged sequential prefetching (Smith, ACM Computing Surveys 1982, section 2.1).
 
 use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,10 @@ struct NextPage {
     #[schemars(range(min = 1, max = 16))]
     degree: u32,
 }
+
+save_state!(NextPage {
+    built: degree;
+});
 
 impl Default for NextPage {
     fn default() -> Self {

@@ -7,6 +7,7 @@
 //! state). Accesses to the last page of a stream say nothing.
 
 use cxlab_engine::catalog::{Entry, read_params};
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +62,7 @@ impl PrefetchPolicy for StrideParams {
     }
 }
 
+#[derive(Serialize, Deserialize)]
 struct Stream {
     last: u64,
     stride: i64,
@@ -74,6 +76,11 @@ struct Stride {
     streams: Vec<Stream>,
     clock: u64,
 }
+
+save_state!(Stride {
+    values: streams, clock;
+    built: params;
+});
 
 impl Prefetcher for Stride {
     fn accessed(&mut self, page: u64, _: Outcome, wanted: &mut Candidates) {

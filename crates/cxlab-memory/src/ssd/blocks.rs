@@ -4,10 +4,13 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 use super::geometry::{Geometry, NONE};
 
 /// What a block is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum State {
     Free,
     /// Pages are being given out.
@@ -21,7 +24,7 @@ pub(super) enum State {
 }
 
 /// A block that has been written at least once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Block {
     pub state: State,
     /// Sub-pages that the mapping points at.
@@ -51,14 +54,14 @@ pub(super) enum Stream {
 pub(super) const STREAMS: usize = 3;
 
 /// A block that a stream writes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Open {
     block: u32,
     page: u32,
 }
 
 /// Blocks are moved by collection, one at a time in a plane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) struct Collection {
     pub victim: u32,
     /// The page of the victim to be looked at next.
@@ -86,6 +89,11 @@ pub(super) struct Plane {
     pub urgent: bool,
     total: u32,
 }
+
+save_state!(Plane {
+    values: blocks, owners, free, open, collection, staged, urgent;
+    built: total;
+});
 
 impl Plane {
     pub fn new(geometry: &Geometry) -> Plane {

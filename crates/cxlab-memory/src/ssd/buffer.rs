@@ -4,10 +4,13 @@
 //! programmed it can be written again, and is then programmed again. Pages of the mapping that were
 //! changed pass through here too, beyond the user's capacity if they must.
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 use super::geometry::NONE;
 
 /// What a slot is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum SlotState {
     Unused,
     /// The rest of the sub-page is being read.
@@ -18,7 +21,7 @@ pub(super) enum SlotState {
     Flushing,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Slot {
     pub state: SlotState,
     /// Written again since the flush began.
@@ -49,6 +52,11 @@ pub(super) struct Buffer {
     /// Slots in use that will become free without another flush being begun.
     pub moving: u32,
 }
+
+save_state!(Buffer {
+    values: slots, unused, used, dirty_head, dirty_tail, dirty, dirty_user, moving;
+    built: capacity;
+});
 
 impl Buffer {
     pub fn new(capacity: u32) -> Buffer {

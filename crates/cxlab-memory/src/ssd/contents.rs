@@ -3,11 +3,14 @@
 //! Lines move exactly as the drive moves sub-pages, so that a place read too late, erased too early
 //! or merged wrongly shows as a wrong number.
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 /// A line of a short write's sub-page that has not been read yet.
 const ABSENT: u32 = u32::MAX;
 
 /// A line that a read gave: what a test compares.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Observed {
     /// The owner's number of the request.
     pub id: u32,
@@ -25,6 +28,12 @@ pub(super) struct Contents {
     pub observed: Vec<Observed>,
     pub writes: u32,
 }
+
+save_state!(Contents {
+    values: slots, observed, writes;
+    sized: places;
+    built: lines;
+});
 
 impl Contents {
     pub fn new(places: usize, lines: usize) -> Contents {

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, SimTime};
+use serde::{Deserialize, Serialize};
 
 use super::blocks::Plane;
 use super::buffer::Buffer;
@@ -20,7 +22,7 @@ use crate::Site;
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 
 /// A request that is not done.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Request {
     pub id: u32,
     pub write: bool,
@@ -34,7 +36,7 @@ pub(super) struct Request {
 }
 
 /// Whom a sub-page is read for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Target {
     Request(u32),
     /// The slot of the write buffer that needs the rest of its sub-page.
@@ -44,7 +46,7 @@ pub(super) enum Target {
 }
 
 /// A member of a list of those who wait.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Waiter {
     pub target: Target,
     pub logical: u32,
@@ -53,7 +55,7 @@ pub(super) struct Waiter {
 }
 
 /// A part of a write that finds no room in the buffer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct WriteTask {
     pub request: u32,
     pub logical: u32,
@@ -101,6 +103,12 @@ pub struct Drive {
     pub(super) dirty_limit: u32,
     pub(super) eager: bool,
 }
+
+save_state!(Drive {
+    values: requests, free_requests, reads, writes, waiters, free_waiters, blocked, carried, next_plane, closed, clock, counters, measured_from;
+    states: events, nand, map, cache, buffer, planes, contents, rng;
+    built: params, geometry, controller, mapping_time, buffer_time, dirty_limit, eager;
+});
 
 impl Drive {
     /// A drive at that site, preconditioned as the parameters say.

@@ -3,8 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 /// Something that happens.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub(super) enum Event {
     /// A request is done.
     Done(u32),
@@ -26,6 +29,10 @@ pub(super) struct Events {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
     number: u64,
 }
+
+save_state!(Events {
+    values: heap, number;
+});
 
 impl Events {
     #[inline]

@@ -4,6 +4,8 @@
 //! The mapping is always right; what of it is held in DRAM, and so what a look into it costs, is
 //! [`super::mapping_cache`]'s.
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
+
 use super::geometry::{Geometry, NONE};
 
 /// Set where the rest of the word is a slot of the write buffer.
@@ -27,6 +29,35 @@ pub(super) struct Mapping {
     /// 0, or one more than the number of the chunk.
     directory: Vec<u32>,
     chunks: Vec<Box<[u32; CHUNK]>>,
+}
+
+impl SaveState for Mapping {
+    fn save(&self, out: &mut StateWriter) {
+        let Mapping { directory, chunks } = self;
+        out.value("directory", directory);
+        let chunks: Vec<&[u32]> = chunks.iter().map(|chunk| chunk.as_slice()).collect();
+        out.value("chunks", &chunks);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let count = self.directory.len();
+        self.directory = from.value("directory")?;
+        if self.directory.len() != count {
+            return Err(StateError::of_length(
+                "directory",
+                self.directory.len(),
+                count,
+            ));
+        }
+        let chunks: Vec<Vec<u32>> = from.value("chunks")?;
+        let whole = |chunk: Vec<u32>| {
+            let length = chunk.len();
+            let whole = chunk.into_boxed_slice().try_into();
+            whole.map_err(|_| StateError::of_length("chunks", length, CHUNK))
+        };
+        self.chunks = chunks.into_iter().map(whole).collect::<Result<_, _>>()?;
+        Ok(())
+    }
 }
 
 impl Mapping {

@@ -4,6 +4,9 @@
 //! flash, for whoever waits, or nobody asks for it. A change to a page that is not there is kept with
 //! the blocks' own list of what they hold, and is applied when the page is read.
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 use super::geometry::NONE;
 
 /// Set where the rest of the word is a slot; otherwise the word is 0 for nothing, or one more than
@@ -12,7 +15,7 @@ const PRESENT: u32 = 1 << 31;
 /// The page is being read and nobody waits.
 const UNWAITED: u32 = PRESENT - 1;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Slot {
     page: u32,
     dirty: bool,
@@ -42,6 +45,12 @@ pub(super) struct MappingCache {
     pub hits: u64,
     pub misses: u64,
 }
+
+save_state!(MappingCache {
+    values: slots, oldest, newest, hits, misses;
+    sized: directory, changed;
+    built: capacity;
+});
 
 impl MappingCache {
     pub fn new(pages: u32, capacity: Option<u32>) -> MappingCache {

@@ -8,12 +8,15 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 use super::events::{Event, Events};
 use super::geometry::{Geometry, NONE};
 use super::params::{MultiPlane, SsdParams, Suspend};
 
 /// What a command does to the array.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Command {
     Read,
     Program,
@@ -21,7 +24,7 @@ pub(super) enum Command {
 }
 
 /// Why a command is there; also the number of the queue where it waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Class {
     /// A request, a translation page, or the old data of a short write.
     Read,
@@ -50,7 +53,7 @@ const URGENT: [Class; CLASSES] = [
 ];
 
 /// A command to one plane.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Op {
     pub command: Command,
     pub class: Class,
@@ -87,7 +90,7 @@ impl Op {
 }
 
 /// First in, first out, linked through [`Op::next`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Queue {
     head: u32,
     tail: u32,
@@ -98,7 +101,7 @@ const EMPTY: Queue = Queue {
     tail: NONE,
 };
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum Phase {
     Idle,
     /// Waits for its channel, to get its command.
@@ -110,6 +113,7 @@ enum Phase {
     Suspending,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Die {
     phase: Phase,
     /// Goes up when an event that was announced will not happen.
@@ -130,6 +134,7 @@ struct Die {
     busy: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Channel {
     free_at: u64,
     woken: bool,
@@ -140,7 +145,7 @@ struct Channel {
 }
 
 /// What the flash counted.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct NandStats {
     pub reads: u64,
     pub programs: u64,
@@ -173,6 +178,12 @@ pub(super) struct Nand {
     planes_per_die: u32,
     dies_per_channel: u32,
 }
+
+save_state!(Nand {
+    values: ops, free, touched, finished, stats;
+    sized: dies, channels;
+    built: command, read, program, erase, transfer, suspend, suspend_program, suspend_erase, suspend_limit, multi_plane, read_streak, planes_per_die, dies_per_channel;
+});
 
 impl Nand {
     pub fn new(params: &SsdParams, geometry: &Geometry) -> Nand {

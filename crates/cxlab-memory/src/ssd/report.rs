@@ -1,12 +1,13 @@
 //! What a drive keeps about itself.
 
 use cxlab_engine::units::{LINE_BYTES, SimTime};
+use serde::{Deserialize, Serialize};
 
 use super::drive::Drive;
 use crate::backend::Statistic;
 
 /// What was counted since measuring began.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct Counters {
     /// Requests, and the lines of them.
     pub reads: u64,

@@ -2,13 +2,16 @@
 //!
 //! The hash is fixed and nothing is iterated, so the same calls give the same results everywhere.
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 /// No line: lines lie below 2^58.
 const EMPTY: u64 = u64::MAX;
 
 /// Least cells of a table.
 const MIN_CELLS: usize = 16;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Cell {
     line: u64,
     value: u32,
@@ -24,6 +27,10 @@ pub(crate) struct LineTable {
     cells: Vec<Cell>,
     len: usize,
 }
+
+save_state!(LineTable {
+    values: cells, len;
+});
 
 impl LineTable {
     /// A table that holds `lines` lines without growing.

@@ -1,6 +1,7 @@
 //! Which lines are resident, where, and in which order they would leave.
 
 use cxlab_engine::prefetch;
+use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 
 use super::Slot;
@@ -24,6 +25,13 @@ pub(crate) struct Lines {
     pub(crate) order: Order,
     len: u32,
 }
+
+save_state!(Lines {
+    values: len;
+    sized: tags;
+    states: table, order;
+    built: geometry;
+});
 
 impl Lines {
     pub(crate) fn new(geometry: Geometry) -> Self {

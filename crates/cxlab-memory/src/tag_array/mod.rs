@@ -25,15 +25,18 @@ mod naive;
 use std::ops::{Index, IndexMut};
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::LineAddr;
 
 use crate::victim::{Policy, PolicyState, VictimPolicy};
 use lines::Lines;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 pub use geometry::{Geometry, GeometryError};
 
 /// Where a resident line is, until it is removed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Slot(pub(crate) u32);
 
 impl Slot {
@@ -45,7 +48,7 @@ impl Slot {
 }
 
 /// Contiguous lines that can leave together, with one invalidation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Block {
     /// The line that the policy chose; it lies in the set that needs room.
     pub victim: LineAddr,
@@ -111,6 +114,37 @@ pub struct TagArray<T> {
     lines: Lines,
     payloads: Vec<T>,
     policy: PolicyState,
+}
+
+impl<T: Copy + Serialize + DeserializeOwned> SaveState for TagArray<T> {
+    fn save(&self, out: &mut StateWriter) {
+        let TagArray {
+            lines,
+            payloads,
+            policy,
+        } = self;
+        lines.save(out);
+        if size_of::<T>() > 0 {
+            out.value("payloads", payloads);
+        }
+        policy.save(out);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.lines.restore(from)?;
+        if size_of::<T>() > 0 {
+            let count = self.payloads.len();
+            self.payloads = from.value("payloads")?;
+            if self.payloads.len() != count {
+                return Err(StateError::of_length(
+                    "payloads",
+                    self.payloads.len(),
+                    count,
+                ));
+            }
+        }
+        self.policy.restore(from)
+    }
 }
 
 impl<T: Copy + Default> TagArray<T> {

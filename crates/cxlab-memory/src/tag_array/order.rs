@@ -6,6 +6,8 @@
 //! rank first; those of a small one are in no order, so that a hit is one store, and are searched.
 
 use cxlab_engine::prefetch;
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
 
 use super::Slot;
 use super::geometry::Geometry;
@@ -17,7 +19,7 @@ pub(crate) struct Rank {
     pub(crate) stamp: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     stamp: u64,
     class: u32,
@@ -41,7 +43,7 @@ impl Entry {
 }
 
 /// How the array of one set is divided.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Parts {
     /// Candidates end here, and pinned lines begin.
     candidates: u32,
@@ -66,6 +68,12 @@ pub(crate) struct Order {
     heaped: bool,
     clock: u64,
 }
+
+save_state!(Order {
+    values: clock;
+    sized: entries, places, parts;
+    built: geometry, ways, heaped;
+});
 
 impl Order {
     pub(crate) fn new(geometry: Geometry) -> Self {

@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,11 @@ pub(super) struct BlockLength {
     aligned: bool,
     owners: Vec<u64>,
 }
+
+save_state!(BlockLength {
+    sized: owners;
+    built: max_lines, aligned;
+});
 
 /// A line that may be part of a block.
 #[derive(Clone, Copy)]

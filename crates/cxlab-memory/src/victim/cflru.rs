@@ -7,6 +7,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +62,7 @@ impl VictimPolicy for CflruParams {
 }
 
 /// A set's lines, oldest first, and the youngest of its clean-first region.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Set {
     lines: Chain,
     last: u32,
@@ -78,7 +79,7 @@ impl Default for Set {
     }
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Flags {
     dirty: bool,
     inside: bool,
@@ -93,6 +94,12 @@ pub(super) struct Cflru {
     links: Links,
     flags: Vec<Flags>,
 }
+
+save_state!(Cflru {
+    values: links;
+    sized: sets, flags;
+    built: window, geometry;
+});
 
 impl Cflru {
     fn rank(&self, lines: &mut Lines, slot: Slot) {

@@ -1,19 +1,22 @@
 //! Doubly linked lists over small numbers, several in one array, without allocation.
 
+use serde::{Deserialize, Serialize};
+
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Link {
     before: u32,
     after: u32,
 }
 
 /// The links of all numbers; a number is in one list at most.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Links(Vec<Link>);
 
 /// One list, from the oldest number to the youngest.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Chain {
     pub(super) oldest: u32,
     youngest: u32,

@@ -7,6 +7,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
 use super::{NoParams, Policy, PolicyState, VictimPolicy};
@@ -38,6 +39,10 @@ impl VictimPolicy for ClockPolicy {
 pub(super) struct Clock {
     used: Vec<bool>,
 }
+
+save_state!(Clock {
+    sized: used;
+});
 
 impl Clock {
     #[inline]

@@ -7,6 +7,8 @@
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -60,10 +62,37 @@ enum History {
     Shared(Vec<u32>),
 }
 
+impl SaveState for History {
+    fn save(&self, out: &mut StateWriter) {
+        match self {
+            History::Exact(table) => table.save(out),
+            History::Shared(counters) => out.value("counters", counters),
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        match self {
+            History::Exact(table) => table.restore(from)?,
+            History::Shared(counters) => {
+                let count = counters.len();
+                *counters = from.value("counters")?;
+                if counters.len() != count {
+                    return Err(StateError::of_length("counters", counters.len(), count));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The rank is the number of insertions, which does not change while the line is resident.
 pub(super) struct Lfi {
     history: History,
 }
+
+save_state!(Lfi {
+    states: history;
+});
 
 impl Policy for Lfi {
     fn inserted(&mut self, lines: &mut Lines, slot: Slot) {

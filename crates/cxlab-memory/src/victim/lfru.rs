@@ -7,6 +7,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 
 use super::{NoParams, Policy, PolicyState, VictimPolicy};
@@ -27,6 +28,15 @@ pub(super) const ENTRY: Entry<Box<dyn VictimPolicy>> = Entry {
 /// The rank is the count of uses and the time of the last.
 #[derive(Clone, Copy)]
 pub(super) struct Lfru;
+
+/// All of it is in the order of the lines.
+impl SaveState for Lfru {
+    fn save(&self, _: &mut StateWriter) {}
+
+    fn restore(&mut self, _: &mut StateReader<'_>) -> Result<(), StateError> {
+        Ok(())
+    }
+}
 
 impl VictimPolicy for Lfru {
     fn state(&self, _: Geometry, _: StreamRng) -> PolicyState {

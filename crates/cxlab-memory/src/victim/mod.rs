@@ -16,6 +16,7 @@ mod two_queue;
 
 use cxlab_engine::catalog::{Entry, ParamError, find, read_params};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,6 +92,16 @@ macro_rules! policies {
             #[inline]
             fn block(&self, lines: &Lines, slot: Slot) -> Block {
                 match &self.0 { $(State::$state(policy) => policy.block(lines, slot),)+ }
+            }
+        }
+
+        impl SaveState for PolicyState {
+            fn save(&self, out: &mut StateWriter) {
+                match &self.0 { $(State::$state(policy) => policy.save(out),)+ }
+            }
+
+            fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+                match &mut self.0 { $(State::$state(policy) => policy.restore(from),)+ }
             }
         }
 

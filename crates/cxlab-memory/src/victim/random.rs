@@ -2,6 +2,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
 use super::{NoParams, Policy, PolicyState, VictimPolicy};
@@ -30,6 +31,10 @@ impl VictimPolicy for RandomPolicy {
 pub(super) struct Random {
     rng: StreamRng,
 }
+
+save_state!(Random {
+    states: rng;
+});
 
 impl Policy for Random {
     #[inline]

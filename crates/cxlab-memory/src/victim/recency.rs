@@ -2,6 +2,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 
 use super::{NoParams, Policy, PolicyState, VictimPolicy};
@@ -56,6 +57,10 @@ pub(super) struct Recency {
     newest: bool,
     hits: bool,
 }
+
+save_state!(Recency {
+    built: newest, hits;
+});
 
 impl VictimPolicy for Recency {
     fn state(&self, _: Geometry, _: StreamRng) -> PolicyState {

@@ -12,6 +12,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::LineAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,7 +97,7 @@ impl VictimPolicy for TwoQueueParams {
 }
 
 /// The queues of one set: two of slots, then those of remembered lines and of room for more.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Set {
     a1_in: Chain,
     main: Chain,
@@ -128,6 +129,13 @@ pub(super) struct TwoQueue {
     /// Where each remembered line is.
     table: LineTable,
 }
+
+save_state!(TwoQueue {
+    values: slots, ghosts;
+    sized: sets, main, ghost_lines;
+    states: table;
+    built: most_in, geometry;
+});
 
 impl TwoQueue {
     /// Remembers a line that left `A1in`; the oldest is forgotten when there are too many.

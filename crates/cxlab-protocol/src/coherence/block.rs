@@ -12,6 +12,8 @@
 //! Lengths of 1 and 3, which the specification does not have, are accepted for studies of block
 //! length.
 
+use serde::{Deserialize, Serialize};
+
 use super::list::List;
 use super::message::{Kept, Snoop};
 
@@ -28,7 +30,7 @@ pub enum Answer {
 pub type Answers = List<Answer, { BlockSnoop::MAX_LEN as usize }>;
 
 /// A block snoop that a requester works on.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct BlockSnoop {
     snoop: Snoop,
     len: u8,

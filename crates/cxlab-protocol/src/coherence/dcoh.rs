@@ -14,7 +14,7 @@ use super::message::{Kept, M2s, S2m, Snoop};
 pub use super::filter::{Filter, Others, Peer, Peers};
 
 /// An operation on a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Operation {
     /// `MemRd`, Shared.
@@ -76,7 +76,9 @@ impl Operation {
 }
 
 /// How far the operation is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Phase {
     /// No operation.
     #[default]
@@ -101,7 +103,9 @@ impl Phase {
 
 /// All that the DCOH keeps of one line. `filter` is the entry of the snoop filter; the rest is
 /// needed only while an operation is under way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct LineState {
     /// Who may hold a copy.
     pub filter: Filter,
@@ -290,6 +294,7 @@ pub struct Row {
 }
 
 use Others::{Owner, Sharers};
+use serde::{Deserialize, Serialize};
 const ALONE: &[Others] = &[Others::None];
 const NO_OWNER: &[Others] = &[Others::None, Sharers];
 const NO_SHARERS: &[Others] = &[Others::None, Owner];

@@ -2,8 +2,10 @@
 //!
 //! Codes are those of CXL 3.1, tables 3-36, 3-37 and 3-38, and 3-20 for CXL.cache.
 
+use serde::{Deserialize, Serialize};
+
 /// Which metadata a message carries (table 3-36).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum MetaField {
     /// `MetaValue` holds the state of the line in the host.
@@ -13,7 +15,7 @@ pub enum MetaField {
 }
 
 /// The state the host will hold the line in (table 3-37).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum MetaValue {
     /// The host has no cacheable copy.
@@ -25,7 +27,7 @@ pub enum MetaValue {
 }
 
 /// What other copies must become (table 3-38).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum SnpType {
     /// No snoop.
@@ -39,7 +41,7 @@ pub enum SnpType {
 }
 
 /// The state that a `GO` of CXL.cache gives the device (table 3-20).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum GoState {
     /// Use the data at most once.
@@ -57,7 +59,7 @@ pub enum GoState {
 /// Who keeps a region of host-managed device memory coherent (section 2.2 and 3.3.1).
 ///
 /// HDM-D, which needs requests to device memory over CXL.cache, is not among them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum CoherenceClass {
     /// The host alone; the device never snoops.
     HdmH,

@@ -1,7 +1,11 @@
 //! Who may hold a line, as the snoop filter of the DCOH knows it.
 
+use serde::{Deserialize, Serialize};
+
 /// The number of a requester at this device, 0 to 63.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Peer(pub(super) u8);
 
 impl Peer {
@@ -26,7 +30,9 @@ impl Peer {
 }
 
 /// A set of requesters: bit n is requester n.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Peers(pub u64);
 
 impl Peers {
@@ -84,7 +90,9 @@ impl Peers {
 }
 
 /// What the snoop filter says of a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Filter {
     /// Nobody holds it; no entry is needed.
     #[default]

@@ -1,11 +1,13 @@
 //! The messages that the coherence agents exchange, each a legal combination of opcode,
 //! MetaField, MetaValue and SnpType (CXL 3.1, tables C-3, C-5 and C-7).
 
+use serde::{Deserialize, Serialize};
+
 use super::fields::{MetaField, MetaValue, SnpType};
 use crate::opcode::Opcode;
 
 /// What a back-invalidation snoop asks of a line (table 3-47).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Snoop {
     /// The device wants the only copy: the holder must become invalid.
@@ -53,7 +55,7 @@ impl Snoop {
 }
 
 /// What a holder keeps after a back-invalidation snoop (table 3-45).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Kept {
     /// Nothing: `BIRspI`.
@@ -110,7 +112,7 @@ impl Kept {
 }
 
 /// A message from a caching requester to the DCOH of HDM-DB memory.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum M2s {
     /// `MemRdData`: a shared or exclusive copy, as the device chooses.
     MemRdData,

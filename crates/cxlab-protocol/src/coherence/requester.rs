@@ -16,6 +16,8 @@
 //! - The completion has been seen but not the data, or a write-back is under way: no handshake is
 //!   needed, the snoop waits until the line is stable.
 
+use serde::{Deserialize, Serialize};
+
 use super::fields::MetaValue;
 use super::list::List;
 use super::message::{Kept, M2s, S2m, Snoop};
@@ -24,7 +26,9 @@ use super::message::{Kept, M2s, S2m, Snoop};
 ///
 /// `A` waits for the completion (the answer of the device), `D` for data, as in the literature on
 /// directories.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 #[repr(u8)]
 pub enum Line {
     /// Invalid: no copy.
@@ -106,7 +110,9 @@ impl Line {
 }
 
 /// A snoop that the requester has accepted and not answered.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Held {
     /// None.
     #[default]
@@ -118,7 +124,9 @@ pub enum Held {
 }
 
 /// All that a requester keeps of one line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct LineState {
     /// The copy, or the request under way.
     pub line: Line,

@@ -1,5 +1,7 @@
 //! The packer: which slot a message's header takes and in which flit its last byte lies.
 
+use serde::{Deserialize, Serialize};
+
 use crate::opcode::Channel;
 
 use super::format::{
@@ -21,7 +23,7 @@ pub struct Placement {
 }
 
 /// What a packer has sent. Efficiency is `payload_bytes / (flits * FlitFormat::bytes)`.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct FlitCounters {
     /// Flits transmitted, those without a header included.
     pub flits: u64,
@@ -51,7 +53,7 @@ pub struct FlitCounters {
 /// assert_eq!(packer.close(), 1);
 /// assert!(!packer.is_empty());
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct FlitPacker {
     counters: FlitCounters,
     /// Messages by class in each window of [`Rules::windows`].

@@ -6,6 +6,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -160,6 +161,11 @@ struct Run {
     /// Sum of the places loaded, so that a wrong one is found.
     sum: u64,
 }
+
+save_state!(Run {
+    values: next, phase, done, at, sum;
+    built: first, stride, pointers, phases, ends, cycles;
+});
 
 /// One random cycle through all numbers below `n`, each as likely (Sattolo 1986).
 fn sattolo(n: u64, rng: &mut StreamRng) -> Vec<u32> {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES};
 
 use crate::program::{Action, After, Step};
@@ -18,6 +19,10 @@ pub(super) struct Script {
     /// Computing before the next atomic operation.
     cycles: u32,
 }
+
+save_state!(Script {
+    values: steps, phase, fence, barrier, cycles;
+});
 
 impl Script {
     /// The steps that follow belong to this phase.

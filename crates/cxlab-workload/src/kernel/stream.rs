@@ -7,6 +7,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -228,6 +229,12 @@ struct Run {
     /// Accesses made for this element.
     accesses: usize,
 }
+
+save_state!(Run {
+    values: phase, element, accesses;
+    sized: arrays;
+    built: bases, wide, cycles, phases;
+});
 
 impl Run {
     /// Executes the loop for the elements of one access.

@@ -2,9 +2,10 @@
 //! TOMACS 1996): no table, and a few draws at most, for every number of items.
 
 use cxlab_engine::rng::StreamRng;
+use serde::{Deserialize, Serialize};
 
 /// Ranks 0 to n - 1; rank k is drawn with a probability in proportion to (k + 1)^-exponent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Zipf {
     exponent: f64,
     n: f64,

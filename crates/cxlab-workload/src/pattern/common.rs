@@ -188,7 +188,7 @@ impl Region {
 }
 
 /// Decides whether the next operation reads or writes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) enum Mixer {
     Always(OpKind),
     /// A read when 64 random bits are below the threshold: the ratio to within 2^-53.

@@ -2,6 +2,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 
 use super::common::{Mixer, Region, pattern_params, read, unit_interval, untimed};
 use crate::error::WorkloadError;
@@ -48,6 +49,11 @@ struct Source {
     hot_lines: u64,
     hot_accesses: f64,
 }
+
+save_state!(Source {
+    values: mixer;
+    built: region, hot_lines, hot_accesses;
+});
 
 impl Workload for HotCold {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {

@@ -6,9 +6,10 @@
 //! it is one cycle through all n numbers. Fewer than two trials are needed on average.
 
 use cxlab_engine::rng::StreamRng;
+use serde::{Deserialize, Serialize};
 
 /// An endless walk round one cycle through all numbers below n.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 pub(super) struct Cycle {
     n: u64,
     mask: u64,

@@ -3,6 +3,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 
 use super::common::{Mixer, Region, pattern_params, read, untimed};
 use super::permutation::Cycle;
@@ -31,6 +32,11 @@ struct Source {
     mixer: Mixer,
     cycle: Option<Cycle>,
 }
+
+save_state!(Source {
+    values: mixer, cycle;
+    built: region;
+});
 
 impl Workload for PointerChase {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {

@@ -2,6 +2,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 
 use super::common::{Mixer, Region, pattern_params, read, untimed};
 use crate::error::WorkloadError;
@@ -28,6 +29,11 @@ struct Source {
     mixer: Mixer,
     next: u64,
 }
+
+save_state!(Source {
+    values: mixer, next;
+    built: region;
+});
 
 impl Workload for Stream {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {

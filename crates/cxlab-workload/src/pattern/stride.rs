@@ -2,6 +2,7 @@
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES};
 
 use super::common::{Mixer, Region, pattern_params, read, untimed, whole_lines};
@@ -49,6 +50,11 @@ struct Source {
     start: u64,
     next: u64,
 }
+
+save_state!(Source {
+    values: mixer, start, next;
+    built: region, stride;
+});
 
 impl Workload for Stride {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {

@@ -2,6 +2,7 @@
 
 use cxlab_engine::catalog::Entry;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 
 use super::common::{Mixer, Region, pattern_params, read, untimed};
 use crate::error::WorkloadError;
@@ -27,6 +28,11 @@ struct Source {
     region: Region,
     mixer: Mixer,
 }
+
+save_state!(Source {
+    values: mixer;
+    built: region;
+});
 
 impl Workload for Uniform {
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {

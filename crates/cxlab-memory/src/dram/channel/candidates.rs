@@ -1,5 +1,7 @@
 //! Commands that could come next.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::observer::Observer;
 use super::{Bank, CLOSED, Channel, NIL};
 
@@ -32,7 +34,7 @@ pub(super) const LATER: u64 = 1 << 62;
 pub(super) const IDLE: u64 = 1 << 63;
 
 /// A command that a bank could be sent.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Slot {
     /// When the bank is ready for it.
     pub ready: u64,

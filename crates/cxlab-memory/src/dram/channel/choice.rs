@@ -1,5 +1,7 @@
 //! The choice among the commands that could come next.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::observer::Observer;
 use super::candidates::{ACTIVATE, ACTIVATES, IDLE, LATER, LISTS, OPENED, QUEUED, Slot};
 use super::refresh::RefreshUnit;
@@ -9,6 +11,7 @@ use super::{Channel, NEVER};
 const REFRESH: u64 = 1 << 61;
 
 /// Candidates of one sort.
+#[derive(Serialize, Deserialize)]
 pub(super) struct List {
     pub slots: Vec<Slot>,
     /// A tick before which no candidate's bank and gate are ready. If `known`, it is the least at

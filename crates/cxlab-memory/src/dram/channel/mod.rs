@@ -27,9 +27,11 @@ use super::observer::{Command, CommandKind, Observer};
 use candidates::{CELLS, LISTS};
 use choice::List;
 pub(super) use config::{Config, Page, Refresh};
+use cxlab_engine::save_state;
 pub(super) use queues::Burst;
 use queues::Entry;
 use refresh::RefreshUnit;
+use serde::{Deserialize, Serialize};
 
 const NIL: u16 = u16::MAX;
 /// No row is open.
@@ -37,7 +39,7 @@ const CLOSED: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
 /// What a channel counted since measurement began.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(super) struct Counters {
     pub activates: u64,
     pub precharges: u64,
@@ -56,6 +58,7 @@ pub(super) struct Counters {
     pub open: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Bank {
     row: u32,
     /// Accesses since the row was opened.
@@ -85,6 +88,7 @@ struct Bank {
     touched: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Rank {
     /// When each of the last four activates leaves the window of four.
     window: [u64; 4],
@@ -146,6 +150,13 @@ pub(super) struct Channel<O> {
     counters: Counters,
     observer: O,
 }
+
+save_state!([O] Channel<O> {
+    values: free, lists, plan, bus, floor, order, waiting, draining, transactions, movable, drain_left, next_move, last_move, round_robin, in_bank_queues, overflow, live_reads, live, next_due, pending, idle, wck_until, second, second_next, counters;
+    sized: banks, ranks, gates, entries, occupied;
+    arrays: buckets;
+    built: config, number, observer;
+});
 
 impl<O: Observer> Channel<O> {
     pub(super) fn new(config: Config, number: u32, observer: O) -> Channel<O> {

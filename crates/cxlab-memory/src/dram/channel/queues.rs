@@ -1,6 +1,8 @@
 //! Requests that wait: two queues for the whole channel, or a queue for each bank behind two of
 //! transactions.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::book::Book;
 use super::super::mapping::Place;
 use super::super::observer::Observer;
@@ -10,7 +12,7 @@ use super::{Channel, NEVER, NIL};
 pub(super) const BUCKETS: usize = 64;
 
 /// What happened to a request's row before its access.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Opening {
     /// It was open.
     Hit,
@@ -21,7 +23,7 @@ pub(super) enum Opening {
 }
 
 /// A burst that wants to be read or written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(in super::super) struct Burst {
     /// Its address, in bursts.
     pub address: u64,
@@ -31,7 +33,7 @@ pub(in super::super) struct Burst {
     pub request: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub address: u64,
     /// Age: older ones have lower numbers.

@@ -2,11 +2,13 @@
 //! wait for one take no new requests; an access for which a row was just opened still goes first.
 //! Refreshes are not postponed or pulled in.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::observer::{CommandKind, Observer};
 use super::{CLOSED, Channel, Config, NEVER, NIL, Refresh};
 
 /// When a rank is refreshed next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct RefreshUnit {
     pub due: u64,
     pub pending: bool,

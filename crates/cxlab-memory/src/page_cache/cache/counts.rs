@@ -1,8 +1,10 @@
 //! What the cache counted since measurement began.
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend::Statistic;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub hits: u64,
     pub misses: u64,

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 
 use super::fetch::{Fetch, Leaving, NONE, Part, Piece, Request, Slab};
@@ -22,6 +23,7 @@ use crate::prefetch::Prefetcher;
 use crate::tag_array::{Slot, TagArray};
 use crate::{Medium, Site};
 use counts::Counts;
+use serde::{Deserialize, Serialize};
 
 /// Pages that wait to be prefetched; more push the oldest out (*assumed*).
 const PREFETCH_QUEUE: usize = 32;
@@ -31,7 +33,7 @@ const FILL: u32 = u32::MAX;
 const LEAVING: u32 = 1 << 31;
 
 /// What is kept of a page in the cache.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Page {
     valid: u64,
     dirty: u64,
@@ -59,7 +61,7 @@ impl Default for Page {
 }
 
 /// A request or the rest of one, waiting to be looked up.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiting {
     ready: u64,
     request: u32,
@@ -110,6 +112,13 @@ pub struct DramCache<O: Observer = Silent> {
     done: Vec<Completion>,
     counts: Counts,
 }
+
+save_state!([O: Observer] DramCache<O> {
+    values: requests, input, pieces, fetching, parts, leaves, to_prefetch, to_dram, demands, prefetches, writes, held, stalled, failed, counts;
+    sized: fetches, leaving;
+    states: tags, dram, behind, prefetcher, finished;
+    built: shape, pages, granule_sectors, observer, done;
+});
 
 impl<O: Observer> DramCache<O> {
     /// An empty cache for a device.

@@ -5,7 +5,9 @@
 //! It is made large enough for all keys and does not split segments. A search goes on from pair to
 //! pair until one was never used, where CCEH looks at 16 pairs and splits when they are taken.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::LINE_BYTES;
+use serde::{Deserialize, Serialize};
 
 use super::super::script::Script;
 use crate::program::After;
@@ -26,7 +28,7 @@ const EMPTY: u64 = u64::MAX;
 /// A pair whose key was removed.
 const TOMBSTONE: u64 = u64::MAX - 1;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Pair {
     hash: u64,
     place: u64,
@@ -44,6 +46,11 @@ pub(super) struct Index {
     /// Whether each change is written back: an index in CXL memory persists.
     persistent: bool,
 }
+
+save_state!(Index {
+    sized: pairs;
+    built: directory, segments, count, persistent;
+});
 
 /// Where a search ended.
 struct Found {

@@ -4,6 +4,8 @@
 //! A record is written before the bit of its slot is cleared, and both are made persistent before
 //! the next store, so that a record is there wholly or not at all whenever power fails.
 
+use cxlab_engine::save_state;
+
 use super::super::script::Script;
 use crate::program::After;
 
@@ -79,6 +81,11 @@ pub(super) struct Pages {
     layout: Layout,
     bytes: Vec<u8>,
 }
+
+save_state!(Pages {
+    sized: bytes;
+    built: first, layout;
+});
 
 impl Pages {
     /// Pages for that many records, at an address.

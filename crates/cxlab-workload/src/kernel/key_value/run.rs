@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::Bytes;
 
 use super::super::zipf::Zipf;
@@ -48,6 +49,13 @@ pub(super) struct Run {
     /// The first thing that went wrong.
     fault: Option<String>,
 }
+
+save_state!(Run {
+    values: phase, done, order, zipf, fault;
+    sized: versions, key, value;
+    states: store;
+    built: layout, operations, first, keys, exponent, update, phases;
+});
 
 impl Run {
     pub(super) fn new(params: &KeyValue, store: Store, first: u64, operations: u64) -> Run {

@@ -1,5 +1,6 @@
 //! One core's store: put, get, update and remove, with the steps of Viper's client.
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::LINE_BYTES;
 
 use super::super::script::Script;
@@ -18,6 +19,12 @@ struct FreeList {
     head: usize,
     len: usize,
 }
+
+save_state!(FreeList {
+    values: head, len;
+    sized: ring;
+    built: first;
+});
 
 impl FreeList {
     fn bytes(pages: u64) -> u64 {
@@ -91,6 +98,12 @@ pub(super) struct Store {
     /// Computing of one operation.
     cycles: u32,
 }
+
+save_state!(Store {
+    values: current;
+    states: script, pages, index, free;
+    built: cycles;
+});
 
 impl Store {
     /// An empty store with its pages and its index at addresses.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 
 use super::survey::Survey;
@@ -105,6 +106,42 @@ impl Replay {
         ));
         let scaled = time.saturating_mul(scale) >> SCALE_BITS;
         SimTime(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+}
+
+/// Its place in the file is where its lap has come to.
+impl SaveState for Replay {
+    fn save(&self, out: &mut StateWriter) {
+        let Replay {
+            left_in_lap,
+            lap,
+            path: _,
+            survey: _,
+            records: _,
+            first: _,
+            skip: _,
+            share: _,
+            laps: _,
+            scale: _,
+        } = self;
+        out.value("replay", &(left_in_lap, lap));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        (self.left_in_lap, self.lap) = from.value("replay")?;
+        let Some(taken) = self.share.checked_sub(self.left_in_lap) else {
+            return Err(StateError::new("`replay` in the state is of another trace"));
+        };
+        if self.lap < self.laps {
+            let before = match taken {
+                0 => self.first,
+                taken => self.first + 1 + (taken - 1) * (self.skip + 1),
+            };
+            let failed = |error: TraceError| StateError::new(error.to_string());
+            self.records = Records::open(&self.path, None).map_err(failed)?;
+            self.records.skip_records(before).map_err(failed)?;
+        }
+        Ok(())
     }
 }
 
