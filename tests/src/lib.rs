@@ -1,6 +1,7 @@
 //! What the cross-crate tests share: running a scenario given as text,
 //! drawing one at random, and threads that a test writes.
 
+pub mod checkpoint;
 pub mod script;
 pub mod swarm;
 

@@ -12,6 +12,7 @@ use cxlab_system::plan::{End, Plan, PlannedLink};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::system::{Notes, System};
+use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{
     Draw, LinkRules, Swarm, assert_every_topology, check_drained, link, shape,
 };
@@ -359,14 +360,6 @@ fn check_one_piece(plan: &Plan, digest: &str) {
     check_drained(plan, &mut system);
 }
 
-/// A report without what may differ between identical runs.
-fn timeless(mut report: Report) -> Report {
-    report.wall_seconds = 0.0;
-    report.events_per_second = 0.0;
-    report.requests.per_wall_second = 0.0;
-    report
-}
-
 fn check(seed: u64, text: &str) {
     let plan = cxlab_tests::plan(text, &[]);
     let alone = text.contains("# alone");
@@ -400,6 +393,7 @@ fn check(seed: u64, text: &str) {
             Err(error) => panic!("{threads} threads: {error}"),
         }
     }
+    cxlab_tests::checkpoint::check(&plan, &report, seed);
 }
 
 const SWARM: Swarm<'_> = Swarm {

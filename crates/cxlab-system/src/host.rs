@@ -3,6 +3,8 @@
 use cxlab_agent::Lanes;
 use cxlab_device::Accelerator;
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
     CachingRequester, CoherenceStats, Core, Observation, Processor, RequestRow, Requester,
@@ -44,6 +46,20 @@ macro_rules! of_agent {
         }
     };
 }
+
+impl SaveState for Agent {
+    fn save(&self, out: &mut StateWriter) {
+        of_agent!(self, agent => agent.save(out));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        of_agent!(self, agent => agent.restore(from))
+    }
+}
+
+save_state!(Host {
+    states: agent, series;
+});
 
 impl Host {
     pub(crate) fn new(agent: Agent) -> Host {

@@ -5,6 +5,7 @@
 
 pub mod analytic;
 mod chart;
+pub mod checkpoint;
 pub mod cli;
 pub mod diagnostics;
 pub mod enumeration;

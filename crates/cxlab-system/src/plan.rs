@@ -123,6 +123,8 @@ pub struct Plan {
     pub scenario: Scenario,
     /// Identifies everything that can change a result but the seed.
     pub hash: String,
+    /// The same without the windows of warm-up and measurement: of all that a run's state depends on.
+    pub state_hash: String,
     /// The fabric.
     pub graph: FabricGraph,
     /// Its routing.
@@ -316,7 +318,7 @@ impl Plan {
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
-        let hash = hash(&scenario, runs, &files, fleet.as_ref());
+        let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
         let mut notes = notes(&scenario, &graph, &devices);
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
@@ -334,6 +336,7 @@ impl Plan {
         let plan = Plan {
             scenario,
             hash,
+            state_hash,
             graph,
             tables: Arc::new(tables),
             hosts,
@@ -603,43 +606,61 @@ fn build_choices<G, B>(
 }
 
 /// Everything that can change a result but the seed: version, scenario without its name and
-/// execution, and the content of trace files and of a fleet's demand.
-fn hash<'a>(
+/// execution, and the content of trace files and of a fleet's demand. The second one leaves the
+/// windows out too.
+fn hashes<'a>(
     scenario: &Scenario,
     workloads: impl Iterator<Item = &'a Box<dyn Workload>>,
     files: &Files,
     fleet: Option<&PlannedFleet>,
-) -> String {
+) -> [String; 2] {
     let mut value = serde_json::to_value(scenario).unwrap_or_default();
-    if let Some(object) = value.as_object_mut() {
-        for key in ["name", "description", "seed", "execution"] {
-            object.remove(key);
+    let mut text = |without: &[&str]| {
+        if let Some(object) = value.as_object_mut() {
+            for key in without {
+                object.remove(*key);
+            }
         }
-    }
-    let mut hasher = Sha256::new();
-    hasher.update(env!("CARGO_PKG_VERSION"));
-    hasher.update(value.to_string());
+        value.to_string()
+    };
+    let texts = [
+        text(&["name", "description", "seed", "execution"]),
+        text(&["measure"]),
+    ];
+    let mut hashers = texts.map(|text| {
+        let mut hasher = Sha256::new();
+        hasher.update(env!("CARGO_PKG_VERSION"));
+        hasher.update(text);
+        hasher
+    });
     for workload in workloads {
         let trace = files.trace_override.as_deref();
         if let Some(path) = workload.file(&files.scenario_dir, trace) {
-            hash_file(&mut hasher, &path);
+            hash_file(&mut hashers, &path);
         }
     }
     if let Some(fleet) = fleet {
-        hasher.update(fleet.demand.content());
+        for hasher in &mut hashers {
+            hasher.update(fleet.demand.content());
+        }
     }
-    hasher.finalize()[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hashers.map(|hasher| {
+        let bytes = hasher.finalize();
+        bytes[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    })
 }
 
 /// A file's content; a file that cannot be read is reported when its source is made.
-fn hash_file(hasher: &mut Sha256, path: &Path) {
+fn hash_file(hashers: &mut [Sha256], path: &Path) {
     if let Ok(mut file) = std::fs::File::open(path) {
         let mut buffer = [0; 1 << 16];
         while let Ok(count @ 1..) = std::io::Read::read(&mut file, &mut buffer) {
-            hasher.update(&buffer[..count]);
+            for hasher in hashers.iter_mut() {
+                hasher.update(&buffer[..count]);
+            }
         }
     }
 }

@@ -7,9 +7,11 @@
 use std::time::{Duration, Instant};
 
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Monitor, Outcome, Stop};
+use cxlab_engine::{GatherError, Monitor, Outcome, Partition, Ranks, Stop, share};
 use cxlab_host::{Processor, RequestRow};
+use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::plan::{Plan, Problem};
 use crate::report::{self, Report};
 use crate::system::{Node, Notes, System};
@@ -34,6 +36,10 @@ pub enum RunError {
     Problems(Vec<Problem>),
     /// Rows could not be written.
     Rows(std::io::Error),
+    /// The system cannot run on so many ranks.
+    Ranks(String),
+    /// A checkpoint cannot be used or written.
+    Checkpoint(CheckpointError),
     /// A law of the simulator does not hold: our own mistake.
     Law(String),
 }
@@ -48,6 +54,8 @@ impl std::fmt::Display for RunError {
                     .collect();
                 f.write_str(&messages.join("\n"))
             }
+            RunError::Checkpoint(error) => error.fmt(f),
+            RunError::Ranks(why) => f.write_str(why),
             RunError::Rows(error) => write!(f, "the request log cannot be written: {error}"),
             RunError::Law(what) => write!(
                 f,
@@ -65,7 +73,7 @@ const DEFAULT_REQUESTS: u64 = 100_000;
 const FIRST_LOOK: u64 = 1_000_000;
 
 /// What ends a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(crate) enum Until {
     /// So many requests have completed since it began.
     Requests(u64),
@@ -118,6 +126,21 @@ struct Runner<'p, 'a> {
     now: SimTime,
     /// When the workloads began.
     begun: SimTime,
+    place: Place,
+    writer: Option<Writer<'p>>,
+    ranked: Option<Ranked<'a>>,
+}
+
+/// A run in several processes.
+struct Ranked<'a> {
+    ranks: &'a mut dyn Ranks,
+    division: Partition,
+}
+
+impl Ranked<'_> {
+    fn owns(&self, component: usize) -> bool {
+        usize::from(self.division.part_of[component]) == self.ranks.rank()
+    }
 }
 
 /// Runs a plan.
@@ -125,6 +148,84 @@ struct Runner<'p, 'a> {
 /// # Errors
 /// [`RunError`]; an interruption is not an error but a report marked partial.
 pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
+    run_with(plan, options, Checkpoints::default())
+}
+
+/// Shortest lookahead between ranks that does not make most of a run wait.
+const SHORT_LOOKAHEAD: Picos = Picos(1_000);
+
+/// How a system is divided among ranks.
+///
+/// # Errors
+/// Its components cannot be divided among as many.
+pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
+    let system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
+    let division = system.simulation.division(ranks);
+    if division.parts < ranks {
+        return Err(RunError::Ranks(format!(
+            "found {ranks} ranks; allowed: 1 to {} for this system, whose components cannot be divided \
+             further",
+            division.parts
+        )));
+    }
+    Ok(division)
+}
+
+/// What there is to say of a division: its lookahead, and a warning where that is short.
+pub fn describe_division(division: &Partition) -> String {
+    let Some(lookahead) = division.lookahead else {
+        return format!("{} rank, nothing is cut", division.parts);
+    };
+    let warning = if lookahead < SHORT_LOOKAHEAD {
+        "; warning: ranks speak to each other that often, and under 1 ns a run on one is faster"
+    } else {
+        ""
+    };
+    format!(
+        "{} ranks, lookahead {:.3} ns{warning}",
+        division.parts,
+        lookahead.as_nanos_f64()
+    )
+}
+
+/// Runs a plan that writes checkpoints or goes on from one. Neither changes the report.
+///
+/// # Errors
+/// As [`run`]; also where the system cannot be saved, or the checkpoint is not of this run.
+pub fn run_with<'p>(
+    plan: &'p Plan,
+    options: RunOptions<'_>,
+    checkpoints: Checkpoints<'p>,
+) -> Result<Report, RunError> {
+    match run_parts(plan, options, checkpoints, None)? {
+        Some(report) => Ok(report),
+        None => unreachable!("only ranks above 0 have no report"),
+    }
+}
+
+/// Runs a plan in several processes, each of which calls this with the same arguments. Rank 0 has
+/// the report, which is that of one process; the others have none. Rows and threads are for runs in
+/// one process.
+///
+/// # Errors
+/// As [`run_with`]; also where the system cannot be divided among so many, or not be brought together
+/// because something in it cannot be saved.
+pub fn run_ranked<'p>(
+    plan: &'p Plan,
+    options: RunOptions<'p>,
+    checkpoints: Checkpoints<'p>,
+    ranks: &'p mut dyn Ranks,
+) -> Result<Option<Report>, RunError> {
+    let division = division(plan, options.seed, ranks.size())?;
+    run_parts(plan, options, checkpoints, Some(Ranked { ranks, division }))
+}
+
+fn run_parts<'p, 'a>(
+    plan: &'p Plan,
+    options: RunOptions<'a>,
+    checkpoints: Checkpoints<'p>,
+    ranked: Option<Ranked<'a>>,
+) -> Result<Option<Report>, RunError> {
     let began = Instant::now();
     let (warmup, window) = windows(plan);
     let notes = Notes {
@@ -140,35 +241,55 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         outcome: None,
         now: SimTime::ZERO,
         begun: SimTime::ZERO,
+        place: Place {
+            warmup,
+            measured_since: None,
+            now: SimTime::ZERO,
+            since: SimTime::ZERO,
+            completed: 0,
+            look: SimTime::ZERO,
+            seen: 0,
+            over: warmup == Until::Requests(0) || warmup == Until::Time(Picos::ZERO),
+        },
+        writer: None,
+        ranked,
     };
     let mut stop = runner.enumerate()?;
-    if stop != Stop::Interrupted
-        && warmup != Until::Requests(0)
-        && warmup != Until::Time(Picos::ZERO)
-    {
-        stop = runner.until(warmup)?;
+    if runner.any(stop == Stop::Interrupted) {
+        stop = Stop::Interrupted;
     }
-    let mut start = runner.now;
-    if stop == Stop::Exhausted {
-        check_drained(&runner.system)?;
-        return Err(RunError::Problems(vec![Problem {
-            path: "measure".to_owned(),
-            message: format!(
-                "the workloads ended during the warm-up, at {} ns: nothing is left to measure",
-                start.0 as f64 / 1e3
-            ),
-        }]));
+    runner.enter_window();
+    if stop != Stop::Interrupted {
+        runner.take_up(checkpoints, warmup, window)?;
     }
-    if stop == Stop::Interrupted {
-        start = SimTime::ZERO;
-    } else {
-        runner
-            .system
-            .simulation
-            .for_each_mut(|node| node.begin_measurement(start));
+    let mut start = runner.place.measured_since;
+    if start.is_none() {
+        if stop != Stop::Interrupted && !runner.place.over {
+            stop = runner.until(warmup)?;
+        }
+        if stop == Stop::Exhausted {
+            runner.gather()?;
+            runner.check_drained()?;
+            return Err(RunError::Problems(vec![Problem {
+                path: "measure".to_owned(),
+                message: format!(
+                    "the workloads ended during the warm-up, at {} ns: nothing is left to measure",
+                    runner.now.0 as f64 / 1e3
+                ),
+            }]));
+        }
+        if stop != Stop::Interrupted {
+            start = Some(runner.begin_measurement()?);
+        }
+    }
+    if stop != Stop::Interrupted {
         stop = runner.until(window)?;
     }
+    let start = start.unwrap_or(SimTime::ZERO);
     let end = runner.now;
+    if !runner.gather()? {
+        return Ok(None);
+    }
     runner.system.simulation.for_each_mut(|node| {
         if let Node::Host(host) = node {
             host.end_measurement(end);
@@ -192,10 +313,11 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
         partial: stop == Stop::Interrupted,
         wall: began.elapsed(),
     };
-    report::assemble(&mut runner.system, &context).map_err(RunError::Law)
+    let report = report::assemble(&mut runner.system, &context);
+    report.map(Some).map_err(RunError::Law)
 }
 
-impl Runner<'_, '_> {
+impl<'p> Runner<'p, '_> {
     /// The first phase, where the scenario has it.
     fn enumerate(&mut self) -> Result<Stop, RunError> {
         let (threads, monitor) = (self.options.threads, self.options.monitor);
@@ -212,34 +334,242 @@ impl Runner<'_, '_> {
         })
     }
 
-    /// Runs to the end of a window that begins now.
-    fn until(&mut self, window: Until) -> Result<Stop, RunError> {
-        let limit = match window {
-            Until::Time(span) => SimTime(self.now.0.saturating_add(span.0)),
-            Until::Requests(_) | Until::End => SimTime::NEVER,
+    /// A window begins now.
+    fn enter_window(&mut self) {
+        let completed = self.completed();
+        self.place = Place {
+            now: self.now,
+            since: self.now,
+            completed,
+            look: self.now,
+            seen: completed,
+            ..self.place
         };
-        let begun = self.completed();
-        loop {
-            let step = FIRST_LOOK.max((self.now.0 - self.begun.0) / 16);
-            let look = SimTime(self.now.0.saturating_add(step)).min(limit);
+    }
+
+    /// Goes on from a checkpoint, where there is one, and gets ready to write them.
+    fn take_up(
+        &mut self,
+        checkpoints: Checkpoints<'p>,
+        warmup: Until,
+        window: Until,
+    ) -> Result<(), RunError> {
+        if let Some(checkpoint) = &checkpoints.restore {
             let simulation = &mut self.system.simulation;
-            let outcome = simulation.run(self.options.threads, look, self.options.monitor);
-            self.now = outcome.end;
-            self.outcome = Some(outcome);
-            self.hand_over_rows()?;
-            self.check_access()?;
-            self.check_processes()?;
-            if outcome.stop != Stop::TimeLimit {
-                return Ok(outcome.stop);
+            let place = checkpoint.restore(self.plan, self.options.seed, simulation);
+            self.place = place.map_err(RunError::Checkpoint)?;
+            self.now = self.place.now;
+            self.check_windows(warmup, window)?;
+        }
+        if checkpoints.write.is_some() || self.ranked.is_some() {
+            // Before a long run, not after it.
+            self.saved()?;
+        }
+        if let Some((every, path)) = checkpoints.write {
+            let completed = self.completed();
+            self.writer = Some(Writer::new(every, path, self.now, completed));
+        }
+        Ok(())
+    }
+
+    /// Windows may change as far as the run has not passed them.
+    fn check_windows(&mut self, warmup: Until, window: Until) -> Result<(), RunError> {
+        let place = self.place;
+        let warm = place.measured_since.is_some() || place.over;
+        let wrong = |message: &str| {
+            Err(RunError::Problems(vec![Problem::new(
+                "measure",
+                format!("found in a run that goes on from a checkpoint: {message}"),
+            )]))
+        };
+        if warm && place.warmup != warmup {
+            return wrong(
+                "another warm-up than the one that has ended in it; allowed: the same one",
+            );
+        }
+        let within = match place.measured_since {
+            Some(_) => window,
+            None => warmup,
+        };
+        if !place.over && (self.is_over(within) || self.next_look(within) <= self.now) {
+            return wrong("a window that had ended before it; allowed: one that ends after it");
+        }
+        self.place.warmup = warmup;
+        Ok(())
+    }
+
+    /// The warm-up is over; returns when.
+    fn begin_measurement(&mut self) -> Result<SimTime, RunError> {
+        self.place.over = true;
+        if self.writer.as_ref().is_some_and(Writer::is_after_warmup) {
+            self.write_checkpoint()?;
+        }
+        let start = self.now;
+        let simulation = &mut self.system.simulation;
+        simulation.for_each_mut(|node| node.begin_measurement(start));
+        self.enter_window();
+        self.place.measured_since = Some(start);
+        self.place.over = false;
+        Ok(start)
+    }
+
+    /// When a window by time ends.
+    fn limit(&self, window: Until) -> SimTime {
+        match window {
+            Until::Time(span) => SimTime(self.place.since.0.saturating_add(span.0)),
+            Until::Requests(_) | Until::End => SimTime::NEVER,
+        }
+    }
+
+    /// The look after the last one.
+    fn next_look(&self, window: Until) -> SimTime {
+        let last = self.place.look;
+        let step = FIRST_LOOK.max((last.0 - self.begun.0) / 16);
+        SimTime(last.0.saturating_add(step)).min(self.limit(window))
+    }
+
+    /// Whether a window has ended at the last look.
+    fn is_over(&self, window: Until) -> bool {
+        let place = &self.place;
+        match window {
+            Until::Requests(requests) => place.seen - place.completed >= requests,
+            Until::Time(_) => place.look >= self.limit(window),
+            Until::End => false,
+        }
+    }
+
+    /// Runs to the end of the window that the run is in.
+    fn until(&mut self, window: Until) -> Result<Stop, RunError> {
+        loop {
+            let look = self.next_look(window);
+            loop {
+                let slice = look.min(self.slice());
+                let outcome = self.simulate(slice);
+                self.now = outcome.end;
+                self.outcome = Some(outcome);
+                self.hand_over_rows()?;
+                self.check_access()?;
+                self.check_processes()?;
+                if outcome.stop != Stop::TimeLimit {
+                    return Ok(outcome.stop);
+                }
+                if self.now >= look {
+                    break;
+                }
+                self.write_if_due()?;
             }
-            let enough = match window {
-                Until::Requests(requests) => self.completed() - begun >= requests,
-                Until::Time(_) => look >= limit,
-                Until::End => false,
-            };
-            if enough {
+            self.place.look = look;
+            self.place.seen = self.completed();
+            if self.is_over(window) {
                 return Ok(Stop::TimeLimit);
             }
+            self.write_if_due()?;
+        }
+    }
+
+    /// Simulates up to that time.
+    fn simulate(&mut self, until: SimTime) -> Outcome {
+        let (simulation, monitor) = (&mut self.system.simulation, self.options.monitor);
+        match &mut self.ranked {
+            Some(Ranked { ranks, division }) => {
+                simulation.run_ranked(division, *ranks, until, monitor)
+            }
+            None => simulation.run(self.options.threads, until, monitor),
+        }
+    }
+
+    /// Whether something is so on any rank.
+    fn any(&mut self, own: bool) -> bool {
+        match &mut self.ranked {
+            Some(Ranked { ranks, .. }) => share(*ranks, &own).contains(&true),
+            None => own,
+        }
+    }
+
+    /// What rank 0 says: where real time decides, all must decide alike.
+    fn agreed<T: Serialize + serde::de::DeserializeOwned + Clone>(&mut self, own: T) -> T {
+        match &mut self.ranked {
+            Some(Ranked { ranks, .. }) => share(*ranks, &own).swap_remove(0),
+            None => own,
+        }
+    }
+
+    /// How far to simulate at once.
+    fn slice(&mut self) -> SimTime {
+        if self.writer.is_none() {
+            return SimTime::NEVER;
+        }
+        let completed = self.completed();
+        let slice = match &mut self.writer {
+            Some(writer) => writer.slice(self.now, completed),
+            None => SimTime::NEVER,
+        };
+        self.agreed(slice)
+    }
+
+    fn write_if_due(&mut self) -> Result<(), RunError> {
+        if self.writer.is_none() {
+            return Ok(());
+        }
+        let completed = self.completed();
+        let due = match &mut self.writer {
+            Some(writer) => writer.is_due(self.now, completed),
+            None => false,
+        };
+        match self.agreed(due) {
+            true => self.write_checkpoint(),
+            false => Ok(()),
+        }
+    }
+
+    /// Brings the components of all ranks to the first one; whether this is that.
+    fn gather(&mut self) -> Result<bool, RunError> {
+        let Some(Ranked { ranks, division }) = &mut self.ranked else {
+            return Ok(true);
+        };
+        let gathered = self.system.simulation.gather(division, *ranks);
+        let digest = gathered.map_err(|error| match error {
+            GatherError::Refused(refusals) => {
+                RunError::Problems(checkpoint::problems(self.plan, &self.system, &refusals))
+            }
+            GatherError::Differs(error) => RunError::Law(error.to_string()),
+        })?;
+        if let Some(outcome) = &mut self.outcome {
+            outcome.digest = digest;
+        }
+        Ok(ranks.rank() == 0)
+    }
+
+    fn check_drained(&self) -> Result<(), RunError> {
+        match &self.ranked {
+            Some(Ranked { ranks, .. }) if ranks.rank() > 0 => Ok(()),
+            _ => check_drained(&self.system),
+        }
+    }
+
+    /// The state of the run as bytes.
+    fn saved(&mut self) -> Result<Vec<u8>, RunError> {
+        self.place.now = self.now;
+        let simulation = &self.system.simulation;
+        let saved = checkpoint::save(self.plan, self.options.seed, &self.place, simulation);
+        saved.map_err(|refusals| {
+            RunError::Problems(checkpoint::problems(self.plan, &self.system, &refusals))
+        })
+    }
+
+    /// The first rank writes for all.
+    fn write_checkpoint(&mut self) -> Result<(), RunError> {
+        let completed = self.completed();
+        let bytes = match self.gather()? {
+            true => Some(self.saved()?),
+            false => None,
+        };
+        match &mut self.writer {
+            Some(writer) => {
+                let written = writer.write(bytes.as_deref(), self.now, completed);
+                written.map_err(RunError::Checkpoint)
+            }
+            None => Ok(()),
         }
     }
 
@@ -274,14 +604,22 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    fn completed(&self) -> u64 {
-        let hosts = self.system.simulation.components().iter();
-        hosts
-            .map(|node| match node {
-                Node::Host(host) => host.stats().completed_ever,
+    /// Requests completed in the whole system.
+    fn completed(&mut self) -> u64 {
+        let nodes = self.system.simulation.components().iter().enumerate();
+        let ranked = &mut self.ranked;
+        let own: u64 = nodes
+            .map(|(number, node)| match node {
+                Node::Host(host) if ranked.as_ref().is_none_or(|ranked| ranked.owns(number)) => {
+                    host.stats().completed_ever
+                }
                 _ => 0,
             })
-            .sum()
+            .sum();
+        match ranked {
+            Some(Ranked { ranks, .. }) => share(*ranks, &own).iter().sum(),
+            None => own,
+        }
     }
 
     fn take_rows(&mut self) -> Vec<RequestRow> {

@@ -8,6 +8,7 @@ use cxlab_device::{
     OwnMemoryConfig,
 };
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Outcome, Simulation, Stop, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
@@ -125,6 +126,30 @@ impl Component for Node {
             Node::Coherent(device) => device.wake(ctx, token),
             Node::Bus(bus) => bus.wake(ctx, token),
             Node::Enumerating(wrapped) => wrapped.wake(ctx, token),
+        }
+    }
+}
+
+impl SaveState for Node {
+    fn save(&self, out: &mut StateWriter) {
+        match self {
+            Node::Host(host) => host.save(out),
+            Node::Device(device) => device.save(out),
+            Node::Coherent(device) => device.save(out),
+            Node::Switch(switch) => switch.save(out),
+            Node::Bus(bus) => bus.save(out),
+            Node::Enumerating(_) => out.refuse("hosts that still enumerate"),
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        match self {
+            Node::Host(host) => host.restore(from),
+            Node::Device(device) => device.restore(from),
+            Node::Coherent(device) => device.restore(from),
+            Node::Switch(switch) => switch.restore(from),
+            Node::Bus(bus) => bus.restore(from),
+            Node::Enumerating(_) => Err(StateError::new("hosts still enumerate")),
         }
     }
 }

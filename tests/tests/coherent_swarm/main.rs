@@ -48,6 +48,9 @@ fn check(seed: u64, text: &str) -> Totals {
             "{threads} threads"
         );
     }
+    if seed % 4 == 2 {
+        cxlab_tests::checkpoint::check(&plan, &expected, seed);
+    }
     ended.totals
 }
 

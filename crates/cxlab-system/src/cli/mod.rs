@@ -8,6 +8,7 @@ mod fleet;
 mod list;
 mod load;
 mod plan;
+mod ranks;
 mod run;
 mod trace;
 mod vm;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::checkpoint::Every;
 use failure::Failure;
 
 /// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.
@@ -99,6 +101,16 @@ struct RunArgs {
     /// completed_ps after the report's warmup_ns
     #[arg(long)]
     requests: bool,
+    /// Write the state of the run to this file from time to time, from which --restore goes on
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// How often: "10 ms" (simulated), "100000 requests", "30 s wall", or once after the "warm-up"
+    /// [default: "60 s wall"]
+    #[arg(long, value_name = "INTERVAL", requires = "checkpoint", value_parser = str::parse::<Every>)]
+    checkpoint_every: Option<Every>,
+    /// Go on from a checkpoint of this scenario, with the same seed, on any number of threads
+    #[arg(long, value_name = "FILE")]
+    restore: Option<PathBuf>,
     /// Run events, or compute what can be computed without them
     #[arg(long, value_enum, default_value_t = Mode::Events)]
     mode: Mode,

@@ -7,25 +7,50 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::analytic;
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
 use crate::output::{prepare_dir, write_whole};
 use crate::picture;
 use crate::report::Report;
 use crate::requests::RequestLog;
-use crate::run::{RunError, RunOptions, expected_requests, run as run_plan};
+use crate::run::{
+    RunError, RunOptions, describe_division, division, expected_requests, run_ranked, run_with,
+};
 use crate::table;
 use cxlab_engine::Monitor;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
 use super::load::load;
+use super::ranks::{self, Launched};
 use super::{Mode, RunArgs, print};
 use crate::load::Loaded;
 
 /// The request log's name.
 const REQUESTS: &str = "requests.parquet";
+/// How often checkpoints are written when nobody says.
+const EVERY: Every = Every::Wall(Duration::from_secs(60));
 
 /// Runs a scenario and writes what it measured.
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
+    let Some(mut ranks) = ranks::start()? else {
+        return run_part(args, None);
+    };
+    let result = run_part(args, Some(ranks.as_mut()));
+    let Err(failure) = result else {
+        return Ok(());
+    };
+    if ranks.rank() > 0 {
+        // What is wrong on all ranks, the first one says.
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    // The others may wait for this one.
+    ranks.abort(failure.report())
+}
+
+/// Runs all of a scenario, or one rank's part of it.
+fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failure> {
+    let first = ranks.as_ref().is_none_or(|ranks| ranks.rank() == 0);
+    check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
     let scenario = &loaded.plan.scenario;
     let dir = args
@@ -34,7 +59,9 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
         .unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
     let unwritable =
         |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
-    prepare_dir(&dir).map_err(unwritable)?;
+    if first {
+        prepare_dir(&dir).map_err(unwritable)?;
+    }
 
     let seed = args.seed.unwrap_or(scenario.seed);
     if args.mode == Mode::Analytic {
@@ -50,11 +77,15 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
         }
         handler.interrupt();
     });
-    let progress = Progress::start(&loaded, &monitor, args.quiet);
-    let result = run_logged(&loaded, &args, &dir, seed, threads, &monitor);
+    let progress = Progress::start(&loaded, &monitor, args.quiet || !first);
+    let result = match ranks {
+        Some(ranks) => run_on(&loaded, &args, seed, ranks, &monitor),
+        None => run_logged(&loaded, &args, &dir, seed, threads, &monitor).map(Some),
+    };
     progress.stop();
     let report = match result {
-        Ok(report) => report,
+        Ok(Some(report)) => report,
+        Ok(None) => return Ok(()),
         Err(failure) => {
             // Only an empty folder goes: one that this run made in vain.
             let _ = std::fs::remove_dir(&dir);
@@ -78,6 +109,43 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
             report.sim_time_ns / 1e3,
             dir.join("report.json").display()
         )));
+    }
+    Ok(())
+}
+
+/// Arguments that do not go together.
+fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> {
+    let checkpoint = args.checkpoint.is_some();
+    let restore = args.restore.is_some();
+    if args.mode == Mode::Analytic && (checkpoint || restore) {
+        let found = if checkpoint {
+            "--checkpoint"
+        } else {
+            "--restore"
+        };
+        return Err(Failure::mistake(format!(
+            "{found}: found with --mode analytic, which has no state; allowed: with --mode events"
+        )));
+    }
+    if let Some(ranks) = ranks {
+        let found = match args {
+            _ if args.requests => Some("--requests"),
+            _ if args.mode == Mode::Analytic => Some("--mode analytic"),
+            _ if args.threads.is_some_and(|threads| threads > 1) => Some("--threads"),
+            _ => None,
+        };
+        if let Some(found) = found {
+            return Err(Failure::mistake(format!(
+                "{found}: found in a run on {ranks} ranks, of which each is one thread; allowed: in one \
+                 process"
+            )));
+        }
+    }
+    if args.requests && restore {
+        return Err(Failure::mistake(
+            "--requests: found with --restore, where the log would lack what completed before; \
+             allowed: in a run from its beginning",
+        ));
     }
     Ok(())
 }
@@ -118,6 +186,54 @@ fn analytic(loaded: &Loaded, args: &RunArgs, dir: &Path, seed: u64) -> Result<()
     Ok(())
 }
 
+/// Runs one rank's part.
+fn run_on(
+    loaded: &Loaded,
+    args: &RunArgs,
+    seed: u64,
+    ranks: &mut dyn Launched,
+    monitor: &Monitor,
+) -> Result<Option<Report>, Failure> {
+    let options = RunOptions {
+        seed,
+        threads: 1,
+        monitor,
+        rows: None,
+    };
+    let checkpoints = checkpoints(args)?;
+    let division = division(&loaded.plan, seed, ranks.size());
+    let division = division.map_err(|error| failure(loaded, error))?;
+    if ranks.rank() == 0 && !args.quiet {
+        eprintln!("{}", describe_division(&division));
+    }
+    let report = run_ranked(&loaded.plan, options, checkpoints, ranks);
+    report.map_err(|error| failure(loaded, error))
+}
+
+/// What the arguments say about checkpoints.
+fn checkpoints(args: &RunArgs) -> Result<Checkpoints<'_>, Failure> {
+    let restore = args.restore.as_deref().map(Checkpoint::read).transpose();
+    Ok(Checkpoints {
+        write: (args.checkpoint.as_deref())
+            .map(|path| (args.checkpoint_every.unwrap_or(EVERY), path)),
+        restore: restore.map_err(|error| Failure::mistake(format!("--restore {error}")))?,
+    })
+}
+
+fn failure(loaded: &Loaded, error: RunError) -> Failure {
+    match error {
+        RunError::Problems(problems) => loaded.mistakes(problems).into(),
+        RunError::Checkpoint(error @ CheckpointError::Refused(_)) => {
+            Failure::mistake(format!("--restore {error}"))
+        }
+        RunError::Checkpoint(error @ CheckpointError::Unwritable(..)) => {
+            Failure::Output(format!("--checkpoint {error}"))
+        }
+        RunError::Ranks(why) => Failure::mistake(format!("mpirun -np: {why}")),
+        RunError::Rows(_) | RunError::Law(_) => Failure::Internal(error.to_string()),
+    }
+}
+
 fn run_logged(
     loaded: &Loaded,
     args: &RunArgs,
@@ -139,10 +255,10 @@ fn run_logged(
         monitor,
         rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
     };
-    let report = run_plan(&loaded.plan, options).map_err(|error| match error {
-        RunError::Problems(problems) => loaded.mistakes(problems).into(),
+    let result = run_with(&loaded.plan, options, checkpoints(args)?);
+    let report = result.map_err(|error| match error {
         RunError::Rows(error) => unwritable(error),
-        RunError::Law(_) => Failure::Internal(error.to_string()),
+        error => failure(loaded, error),
     })?;
     if let Some(log) = log {
         log.finish().map_err(unwritable)?;

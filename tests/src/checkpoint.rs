@@ -1,0 +1,122 @@
+//! Runs that are saved at a random time and go on in another system, on another number of threads.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxlab_engine::Monitor;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Picos;
+use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
+use cxlab_system::plan::Plan;
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunError, RunOptions, run_with};
+
+/// A report without what may differ between identical runs.
+pub fn timeless(mut report: Report) -> Report {
+    report.wall_seconds = 0.0;
+    report.events_per_second = 0.0;
+    report.requests.per_wall_second = 0.0;
+    report
+}
+
+/// A file of a test that is removed when the test is done with it.
+pub struct Temporary(pub PathBuf);
+
+impl Default for Temporary {
+    fn default() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cxlab-checkpoint-{}-{number}", std::process::id());
+        Temporary(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // A test that did not write it has nothing to remove.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs a plan with its own seed, saved or from a checkpoint.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn try_run(
+    plan: &Plan,
+    threads: usize,
+    checkpoints: Checkpoints<'_>,
+) -> Result<Report, RunError> {
+    let monitor = Monitor::default();
+    let options = RunOptions {
+        seed: plan.scenario.seed,
+        threads,
+        monitor: &monitor,
+        rows: None,
+    };
+    run_with(plan, options, checkpoints).map(timeless)
+}
+
+/// Runs a plan that saves itself; returns its report and the last checkpoint that it wrote, `None`
+/// where it came to none.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn run_saved(
+    plan: &Plan,
+    threads: usize,
+    every: Every,
+) -> Result<(Report, Option<Vec<u8>>), RunError> {
+    let file = Temporary::default();
+    let checkpoints = Checkpoints {
+        write: Some((every, &file.0)),
+        restore: None,
+    };
+    let report = try_run(plan, threads, checkpoints)?;
+    Ok((report, std::fs::read(&file.0).ok()))
+}
+
+/// Goes on from a checkpoint.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunError> {
+    let checkpoint = Checkpoint::of("saved", bytes).map_err(RunError::Checkpoint)?;
+    let checkpoints = Checkpoints {
+        write: None,
+        restore: Some(checkpoint),
+    };
+    try_run(plan, threads, checkpoints)
+}
+
+/// Saves a run at a time drawn from `seed` and goes on from there; both the run that was saved and
+/// the one that went on have to end as expected.
+///
+/// # Panics
+/// If one does not.
+pub fn check(plan: &Plan, expected: &Report, seed: u64) {
+    let mut rng = StreamRng::new(seed, "checkpoint");
+    let total = (expected.sim_time_ns * 1e3) as u64;
+    // From a tenth of the run to nine tenths of it.
+    let span = (total / 10 + rng.below((total * 8 / 10).max(1))).max(1);
+    let [before, after] = [0; 2].map(|_| 1 + rng.below(3) as usize);
+    let what = format!("saved every {span} ps on {before} threads, then on {after}");
+    let every = Every::Simulated(Picos(span));
+    let (report, bytes) = match run_saved(plan, before, every) {
+        Ok(saved) => saved,
+        Err(error) => panic!("{what}: {error}"),
+    };
+    assert!(report == *expected, "{what}: saving changed the report");
+    let Some(bytes) = bytes else {
+        panic!("{what}: no checkpoint was written")
+    };
+    match go_on(plan, after, bytes) {
+        Ok(report) => assert!(
+            report == *expected,
+            "{what}: the report is another one\n{}\n{}",
+            report.digest,
+            expected.digest
+        ),
+        Err(error) => panic!("{what}: {error}"),
+    }
+}

@@ -1,0 +1,230 @@
+//! A run that is saved and goes on ends as the run that never stopped, bit for bit; what cannot be
+//! saved says so before the run; no file that is not a checkpoint of this run is taken.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Picos;
+use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Every};
+use cxlab_system::plan::Plan;
+use cxlab_system::run::RunError;
+use cxlab_tests::checkpoint::{check, go_on, run_saved, timeless};
+use cxlab_tests::{plan, root, shipped};
+
+/// Names of the shipped scenarios, in order.
+fn names() -> Vec<String> {
+    let folder = std::fs::read_dir(root().join("scenarios")).expect("scenarios/ is there");
+    let paths = folder.map(|entry| entry.expect("a readable entry").path());
+    let mut names: Vec<String> = paths
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Shipped scenarios that cannot be saved, and what in them cannot.
+const REFUSED: &[(&str, &str)] = &[
+    ("cluster-stream", "a processor"),
+    ("cohet-fpga", "a processor"),
+    ("cohet-pages", "a processor"),
+    ("enumeration", "a processor"),
+    ("processor-trace", "a processor"),
+    ("type123-pbr", "a processor"),
+];
+
+fn run(plan: &Plan) -> cxlab_system::report::Report {
+    match cxlab_tests::try_run(plan, 1) {
+        Ok(report) => timeless(report),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn every_shipped_scenario_goes_on_from_a_random_time_or_says_why_it_cannot() {
+    for (seed, name) in names().iter().enumerate() {
+        let plan = plan(&shipped(name), &["measure={ requests = 3000 }"]);
+        if let Some((_, what)) = REFUSED.iter().find(|(refused, _)| refused == name) {
+            let saved = run_saved(&plan, 1, Every::WarmUp);
+            let Err(RunError::Problems(problems)) = saved else {
+                panic!("{name}: saved, though it was thought that it cannot be")
+            };
+            assert!(problems[0].message.contains(what), "{name}: {problems:?}");
+            continue;
+        }
+        println!("{name}");
+        check(&plan, &run(&plan), seed as u64);
+    }
+}
+
+const SMALL: &str = "spine-leaf-16";
+
+fn small(measure: &str) -> Plan {
+    let set = format!("measure={{ {measure} }}");
+    plan(&shipped(SMALL), &[set.as_str()])
+}
+
+#[test]
+fn one_warm_up_serves_many_measurements() {
+    let first = small("requests = 800, warmup_requests = 400");
+    let (_, bytes) = run_saved(&first, 1, Every::WarmUp).unwrap();
+    let bytes = bytes.expect("it warms up");
+    for measure in [
+        "requests = 800, warmup_requests = 400",
+        "requests = 2000, warmup_requests = 400",
+        "duration = \"3 us\", warmup_requests = 400",
+    ] {
+        let other = small(measure);
+        let report = go_on(&other, 2, bytes.clone()).unwrap();
+        assert!(report == run(&other), "{measure}");
+    }
+}
+
+#[test]
+fn a_window_that_has_not_ended_may_end_elsewhere() {
+    // Saved while it warms up, and while it measures.
+    let first = small("duration = \"9 us\", warmup_time = \"3 us\"");
+    let saved = |every| {
+        run_saved(&first, 1, Every::Simulated(Picos(every)))
+            .unwrap()
+            .1
+            .unwrap()
+    };
+    let (warming, measuring) = (saved(7_000_000), saved(11_000_000));
+    for (bytes, measure, allowed) in [
+        (
+            &measuring,
+            "duration = \"9 us\", warmup_time = \"3 us\"",
+            true,
+        ),
+        (
+            &measuring,
+            "duration = \"20 us\", warmup_time = \"3 us\"",
+            true,
+        ),
+        (
+            &measuring,
+            "duration = \"7 us\", warmup_time = \"3 us\"",
+            false,
+        ),
+        (
+            &measuring,
+            "duration = \"9 us\", warmup_time = \"2 us\"",
+            false,
+        ),
+        (
+            &warming,
+            "duration = \"5 us\", warmup_time = \"3 us\"",
+            true,
+        ),
+        (
+            &warming,
+            "duration = \"3 us\", warmup_time = \"3 us\"",
+            false,
+        ),
+    ] {
+        let other = small(measure);
+        match go_on(&other, 1, bytes.clone()) {
+            Ok(report) => assert!(allowed && report == run(&other), "{measure}"),
+            Err(RunError::Problems(problems)) => {
+                assert!(!allowed && problems[0].path == "measure", "{problems:?}");
+            }
+            Err(error) => panic!("{measure}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn each_kind_of_interval_writes_checkpoints_and_changes_nothing() {
+    let plan = small("requests = 3000");
+    let expected = run(&plan);
+    for every in [
+        Every::Requests(500),
+        Every::Wall(Duration::from_micros(200)),
+        Every::Simulated(Picos(1_700_000)),
+        Every::WarmUp,
+    ] {
+        let (report, bytes) = run_saved(&plan, 2, every).unwrap();
+        assert!(report == expected, "{every:?}");
+        let report = go_on(&plan, 1, bytes.expect("a checkpoint")).unwrap();
+        assert!(report == expected, "{every:?}");
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
+    let of = small("requests = 1000");
+    let (_, bytes) = run_saved(&of, 1, Every::WarmUp).unwrap();
+    let bytes = bytes.unwrap();
+    for (change, message) in [
+        ("seed=2", "found a checkpoint of a run with seed 1"),
+        (
+            "fabric.switch.switching_time=\"21 ns\"",
+            "found a checkpoint of another system",
+        ),
+    ] {
+        let other = plan(&shipped(SMALL), &["measure={ requests = 1000 }", change]);
+        match go_on(&other, 1, bytes.clone()) {
+            Err(RunError::Checkpoint(CheckpointError::Refused(why))) => {
+                assert!(why.contains(message), "{why}");
+            }
+            other => panic!("{change}: {:?}", other.map(|report| report.digest)),
+        }
+    }
+    // Another number of threads and another name are the same run.
+    let same = plan(
+        &shipped(SMALL),
+        &[
+            "measure={ requests = 1000 }",
+            "name=other",
+            "execution.threads=3",
+        ],
+    );
+    assert!(go_on(&same, 3, bytes).is_ok());
+}
+
+/// FNV-1a, as the format has it.
+fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {
+    let body = bytes.len() - 8;
+    let sum = bytes[..body]
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+            (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    bytes[body..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn no_damaged_checkpoint_is_taken_and_no_forged_one_ends_the_reader() {
+    let plan = plan(
+        &shipped("direct"),
+        &["measure={ requests = 300, warmup_requests = 100 }"],
+    );
+    let (_, bytes) = run_saved(&plan, 1, Every::WarmUp).unwrap();
+    let bytes = bytes.unwrap();
+    let mut rng = StreamRng::new(1, "damage");
+    for _ in 0..300 {
+        let mut damaged = bytes.clone();
+        let at = rng.below(bytes.len() as u64) as usize;
+        damaged[at] ^= 1 << rng.below(8);
+        assert!(
+            Checkpoint::of("damaged", damaged.clone()).is_err(),
+            "byte {at}"
+        );
+        assert!(
+            Checkpoint::of("short", bytes[..at].to_vec()).is_err(),
+            "{at} bytes"
+        );
+        // With a checksum that fits, the reader sees the damage: it may be plausible, and then it is
+        // a state, or not, and then it is an error.
+        let Ok(forged) = Checkpoint::of("forged", with_checksum(damaged)) else {
+            continue;
+        };
+        let _ = forged.inspect(&plan, plan.scenario.seed);
+    }
+}
