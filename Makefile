@@ -61,6 +61,15 @@ wheel: need-rust .venv/.installed ## Build the wheel that `pip install .` instal
 test-all: need-rust have-valgrind have-qemu ## The slow suites too, optimised
 	$(CARGO) test --workspace --profile slow-tests --locked --no-fail-fast -- --include-ignored
 
+.PHONY: test-mpi
+test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (docs/checkpoints.md)
+	@if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then \
+		echo "skipped: no MPI is installed (Debian: libopenmpi-dev, openmpi-bin, libclang-dev)"; \
+	else \
+		$(CARGO) build --locked --bin cxlab --features cxlab-system/mpi --target-dir $(TARGET)/mpi && \
+		tests/mpi.sh $(TARGET)/mpi/debug/cxlab; \
+	fi
+
 .PHONY: deny
 deny: ## Licences, sources and advisories of dependencies, where cargo-deny is installed
 	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \

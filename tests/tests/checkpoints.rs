@@ -28,14 +28,7 @@ fn names() -> Vec<String> {
 }
 
 /// Shipped scenarios that cannot be saved, and what in them cannot.
-const REFUSED: &[(&str, &str)] = &[
-    ("cluster-stream", "a processor"),
-    ("cohet-fpga", "a processor"),
-    ("cohet-pages", "a processor"),
-    ("enumeration", "a processor"),
-    ("processor-trace", "a processor"),
-    ("type123-pbr", "a processor"),
-];
+const REFUSED: &[(&str, &str)] = &[];
 
 fn run(plan: &Plan) -> cxlab_system::report::Report {
     match cxlab_tests::try_run(plan, 1) {

@@ -40,6 +40,7 @@ fn values(plan: &Plan) -> Vec<RequestRow> {
     let notes = Notes {
         rows: true,
         values: true,
+        states: false,
     };
     let mut system = System::build(plan, plan.scenario.seed, notes).unwrap();
     let simulation = &mut system.simulation;

@@ -2,11 +2,12 @@
 
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_workload::thread::ThreadOp;
+use serde::{Deserialize, Serialize};
 
 use crate::stats::{STAGE_NAMES, Stages};
 
 /// What an access does to its line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum AccessKind {
     /// Reads some bytes.
     Load,
@@ -44,7 +45,7 @@ impl AccessKind {
 }
 
 /// An access of an operation to one line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Access {
     /// The operation.
     pub op: u32,
@@ -96,7 +97,7 @@ pub enum Turn {
 }
 
 /// How an access was answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Answer {
     /// When it began.
     pub begun: SimTime,

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::LineAddr;
 
 /// The versions of the lines of one coherence domain, which its components share.
@@ -18,6 +19,20 @@ pub type Versions = Arc<Mutex<BTreeMap<u64, u64>>>;
 pub struct Audit {
     versions: Versions,
     held: BTreeMap<(u16, u64), u64>,
+}
+
+/// The versions are saved with each component that shares them: they are the same.
+impl SaveState for Audit {
+    fn save(&self, out: &mut StateWriter) {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        out.value("audit", &(&*versions, &self.held));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let mut versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        (*versions, self.held) = from.value("audit")?;
+        Ok(())
+    }
 }
 
 impl Audit {

@@ -14,10 +14,13 @@
 
 use cxlab_engine::Ctx;
 use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::save_state;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_workload::thread::{Next, Thread, ThreadOp, Token};
 use cxlab_workload::{Image, LOCAL_BASE, Phase};
+use serde::{Deserialize, Serialize};
 
 use crate::access::{
     Access, Answer, Turn, access_of, bytes_of, first_of, is_load, is_request, length_of, moves,
@@ -29,7 +32,7 @@ use crate::stats::{LOCAL, MEDIA, QUEUE, RequestRow};
 use crate::steps::{LaneProgram, NextStep, Steps};
 
 /// What one phase of a kernel did on one component.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
 pub struct ThreadPhase {
     /// Operations of the kernel, by its own count.
     pub operations: u64,
@@ -75,7 +78,7 @@ impl ThreadPhase {
 }
 
 /// An operation that has been taken from its thread.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Op {
     op: ThreadOp,
     token: Token,
@@ -127,6 +130,22 @@ enum Code {
     Program(Box<Steps>),
 }
 
+impl SaveState for Code {
+    fn save(&self, out: &mut StateWriter) {
+        match self {
+            Code::Thread(thread) => thread.save(out),
+            Code::Program(steps) => steps.save(out),
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        match self {
+            Code::Thread(thread) => thread.restore(from),
+            Code::Program(steps) => steps.restore(from),
+        }
+    }
+}
+
 /// What its code does next, as a lane takes it.
 enum Taken {
     Op(u32),
@@ -147,6 +166,11 @@ struct Lane {
     ended: bool,
 }
 
+save_state!(Lane {
+    values: held, outstanding, changing, free_at, ended;
+    states: code;
+});
+
 /// The lanes of a component.
 pub struct Lanes {
     lanes: Vec<Lane>,
@@ -163,6 +187,14 @@ pub struct Lanes {
     /// What checks that nobody uses a copy that it should have lost.
     audit: Option<Audit>,
 }
+
+// The memory is saved by the host, for all that share it.
+save_state!(Lanes {
+    values: ops, free, outstanding;
+    sized: phases;
+    states: lanes, ledger, audit;
+    built: image, cycle, window, names;
+});
 
 /// What lanes are made from.
 pub struct LanesConfig {

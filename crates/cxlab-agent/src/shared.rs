@@ -11,6 +11,7 @@
 //! hands by the message alone, which takes a wire's latency, so that nobody else touches it meanwhile
 //! (`cxlab_workload::image` says why that is deterministic).
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr};
 use cxlab_protocol::{Message, PortId};
 use cxlab_workload::Image;
@@ -102,6 +103,22 @@ impl SharedShare {
         let here = SharedMemory::place(self.device, dpa);
         let (from, to) = if write { (way, here) } else { (here, way) };
         self.memory.0.copy(from, to, LINE_BYTES);
+    }
+}
+
+/// The memory is saved with each device that has a part in it: it is the same.
+impl SaveState for SharedShare {
+    fn save(&self, out: &mut StateWriter) {
+        let SharedShare {
+            memory,
+            device: _,
+            hosts: _,
+        } = self;
+        memory.0.save(out);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        self.memory.0.restore(from)
     }
 }
 

@@ -1,6 +1,9 @@
 //! What is under way, by numbers that are used again.
 
+use serde::{Deserialize, Serialize};
+
 /// Entries by number; the number of one that was removed is given to a later one.
+#[derive(Serialize, Deserialize)]
 pub struct Slab<T> {
     entries: Vec<Option<T>>,
     free: Vec<u32>,

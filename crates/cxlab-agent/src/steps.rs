@@ -11,9 +11,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::Hpa;
 use cxlab_workload::thread::{Bases, ThreadOp};
 use cxlab_workload::{Action, After, LOCAL_BASE, Program, Step};
+use serde::{Deserialize, Serialize};
 
 /// A program for one lane.
 pub struct LaneProgram {
@@ -34,7 +36,7 @@ pub struct LaneProgram {
 }
 
 /// Where a step stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum State {
     /// It waits for the data of the step before it.
     Waits,
@@ -87,6 +89,12 @@ pub(crate) struct Steps {
     /// Whether it came to its end, and not to its limit.
     finished: bool,
 }
+
+save_state!(Steps {
+    values: left, window, oldest, ready, waiting, held, begun, entered, completed, exhausted, finished;
+    states: program, rng;
+    built: bases, cxl_end, first_phase, cycle, size;
+});
 
 impl Steps {
     pub(crate) fn new(lane: LaneProgram, cycle: u64) -> Steps {

@@ -25,6 +25,15 @@ pub struct Partition {
 /// (hosts, leaves, spines), and traffic comes in waves that are at one kind at a time: dealing
 /// gives every part a share of each kind, so that no part waits for another's wave. Deterministic.
 pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
+    partition_together(wires, parts, &[])
+}
+
+/// The same where some components share something and so belong to one part, pair by pair.
+pub fn partition_together(
+    wires: &[Vec<Wire>],
+    parts: usize,
+    together: &[(usize, usize)],
+) -> Partition {
     let count = wires.len();
     let parts = parts.clamp(1, count.max(1));
     if parts == 1 {
@@ -35,7 +44,7 @@ pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
         };
     }
     let weight: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
-    let cluster_of = choose_clusters(wires, &weight, parts);
+    let cluster_of = choose_clusters(wires, &weight, parts, together);
     let mut cluster_weight = vec![0u64; count];
     for (component, cluster) in cluster_of.iter().enumerate() {
         cluster_weight[*cluster] += weight[component];
@@ -69,7 +78,12 @@ pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
 }
 
 /// The clusters with the longest lookahead that still balance, each named by its first component.
-fn choose_clusters(wires: &[Vec<Wire>], weight: &[u64], parts: usize) -> Vec<usize> {
+fn choose_clusters(
+    wires: &[Vec<Wire>],
+    weight: &[u64],
+    parts: usize,
+    together: &[(usize, usize)],
+) -> Vec<usize> {
     let total: u64 = weight.iter().sum();
     let mut latencies: Vec<u64> = wires
         .iter()
@@ -88,19 +102,28 @@ fn choose_clusters(wires: &[Vec<Wire>], weight: &[u64], parts: usize) -> Vec<usi
     };
     for with_neighbour in [true, false] {
         for threshold in latencies.iter().rev() {
-            let cluster_of = clusters(wires, *threshold, with_neighbour);
+            let cluster_of = clusters(wires, *threshold, with_neighbour, together);
             if balances(&cluster_of) {
                 return cluster_of;
             }
         }
     }
-    (0..weight.len()).collect()
+    clusters(wires, 0, false, together)
 }
 
 /// Joins components by wires shorter than `threshold`, and if asked those with a single wire with
 /// their neighbour; returns each one's cluster, named by its first component.
-fn clusters(wires: &[Vec<Wire>], threshold: u64, with_neighbour: bool) -> Vec<usize> {
+fn clusters(
+    wires: &[Vec<Wire>],
+    threshold: u64,
+    with_neighbour: bool,
+    together: &[(usize, usize)],
+) -> Vec<usize> {
     let mut parent: Vec<usize> = (0..wires.len()).collect();
+    for (a, b) in together {
+        let (a, b) = (root(&mut parent, *a), root(&mut parent, *b));
+        parent[a.max(b)] = a.min(b);
+    }
     for (from, own) in wires.iter().enumerate() {
         for wire in own {
             if wire.min_latency.0 < threshold || with_neighbour && own.len() == 1 {
@@ -156,6 +179,15 @@ mod tests {
             assert_eq!(division.lookahead, Some(Picos(100)));
             assert_eq!(division.parts, parts);
         }
+    }
+
+    #[test]
+    fn what_belongs_together_stays_together() {
+        let wires = ring(&[100; 8]);
+        let division = partition_together(&wires, 4, &[(0, 4), (4, 6)]);
+        assert_eq!(division.parts, 4);
+        let part = |at: usize| division.part_of[at];
+        assert_eq!((part(0), part(0)), (part(4), part(6)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::component::{
     Account, Body, Component, ComponentId, Lane, Outbox, Route, Wire, combine_digests,
 };
-use crate::partition::{Partition, partition};
+use crate::partition::{Partition, partition, partition_together};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
@@ -180,6 +180,11 @@ impl<C: Component> Simulation<C> {
     /// The division that a run on `threads` threads uses.
     pub fn division(&self, threads: usize) -> Partition {
         partition(&self.wires, threads)
+    }
+
+    /// The division among so many ranks of components of which some belong to one rank, pair by pair.
+    pub fn division_together(&self, ranks: usize, together: &[(usize, usize)]) -> Partition {
+        partition_together(&self.wires, ranks, together)
     }
 
     /// Runs until no event is left, `until` is reached (events at `until` or later stay

@@ -1,13 +1,16 @@
 //! Virtual addresses and pages.
 
 use cxlab_engine::units::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// User addresses end here: the lower half of 48-bit canonical addresses (four-level paging; Intel
 /// SDM, volume 3A, section 4.5).
 pub const USER_END: u64 = 1 << 47;
 
 /// A virtual address of a process (byte granular).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct VirtAddr(pub u64);
 
 impl VirtAddr {
@@ -25,7 +28,9 @@ impl VirtAddr {
 }
 
 /// The number of a process in translation requests (PCIe: PASID, 20 bits).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Pasid(pub u32);
 
 impl Pasid {
@@ -34,7 +39,9 @@ impl Pasid {
 }
 
 /// The page sizes that are modelled. Pages of 1 GiB are not.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum PageSize {
     /// 4 KiB.
     #[default]
@@ -69,7 +76,9 @@ impl PageSize {
 }
 
 /// One page of one process.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Page {
     /// The process.
     pub pasid: Pasid,
@@ -96,7 +105,7 @@ impl Page {
 }
 
 /// What an access does to a page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum Access {
     /// Loads, and device reads.
     Read,

@@ -5,8 +5,11 @@
 
 use std::collections::VecDeque;
 
+use cxlab_engine::save_state;
+use serde::{Deserialize, Serialize};
+
 /// Accesses that began between two invalidations.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Epoch {
     under_way: u64,
     /// Invalidations that end when this epoch and all before are done.
@@ -19,6 +22,10 @@ pub struct Epochs {
     /// The number of the first of `epochs`.
     first: u64,
 }
+
+save_state!(Epochs {
+    values: epochs, first;
+});
 
 impl Default for Epochs {
     fn default() -> Self {

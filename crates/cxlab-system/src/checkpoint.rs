@@ -137,7 +137,11 @@ impl Checkpoint {
     /// # Errors
     /// What is wrong with it, or with the plan's workloads.
     pub fn inspect(&self, plan: &Plan, seed: u64) -> Result<(), RunError> {
-        let mut system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
+        let notes = Notes {
+            states: true,
+            ..Notes::default()
+        };
+        let mut system = System::build(plan, seed, notes).map_err(RunError::Problems)?;
         self.restore(plan, seed, &mut system.simulation)
             .map(|_| ())
             .map_err(RunError::Checkpoint)

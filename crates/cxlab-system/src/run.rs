@@ -160,7 +160,12 @@ const SHORT_LOOKAHEAD: Picos = Picos(1_000);
 /// Its components cannot be divided among as many.
 pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
     let system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
-    let division = system.simulation.division(ranks);
+    // A host and its accelerators share the bytes of their memory.
+    let first = plan.devices.len() - plan.accelerator_hosts.len();
+    let accelerators = plan.accelerator_hosts.iter().enumerate();
+    let together = accelerators.map(|(number, host)| (*host, system.hosts + first + number));
+    let together: Vec<(usize, usize)> = together.collect();
+    let division = system.simulation.division_together(ranks, &together);
     if division.parts < ranks {
         return Err(RunError::Ranks(format!(
             "found {ranks} ranks; allowed: 1 to {} for this system, whose components cannot be divided \
@@ -231,6 +236,7 @@ fn run_parts<'p, 'a>(
     let notes = Notes {
         rows: options.rows.is_some(),
         values: false,
+        states: checkpoints.write.is_some() || checkpoints.restore.is_some() || ranked.is_some(),
     };
     let system = System::build(plan, options.seed, notes).map_err(RunError::Problems)?;
     let seed = options.seed;

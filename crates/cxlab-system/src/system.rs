@@ -20,7 +20,7 @@ use cxlab_host::{
 use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
 use cxlab_memory::{Deferred, Site};
 use cxlab_protocol::PortId;
-use cxlab_workload::thread::{Place, ThreadedKernel};
+use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
 use crate::enumeration::{self, Enumerated, Enumerating};
@@ -172,6 +172,8 @@ pub struct Notes {
     /// [`Host::take_observations`], and the values that lie in devices with HDM-DB memory, for
     /// [`CoherentDevice::value`]; what plain requesters read of devices with events, in their rows.
     pub values: bool,
+    /// What happens to threads, so that the system can be saved.
+    pub states: bool,
 }
 
 /// A built system.
@@ -594,7 +596,10 @@ impl Builder<'_> {
             let threads = kernel.threads(Place::Core { core });
             threads.into_iter().map(move |thread| (core as u16, thread))
         });
-        let threads = threads.collect();
+        let mut threads: Vec<(u16, Thread)> = threads.collect();
+        if self.notes.states && kernel.can_run_again() {
+            threads.iter_mut().for_each(|(_, thread)| thread.keep_log());
+        }
         let mut phases = kernel.phases().to_vec();
         let first_phase = phases.len() as u8;
         if let Some(one) = programs.first() {
@@ -728,8 +733,12 @@ impl Builder<'_> {
                 element,
             })
         });
+        let mut threads: Vec<Thread> = threads.collect();
+        if self.notes.states && domain.kernel.can_run_again() {
+            threads.iter_mut().for_each(Thread::keep_log);
+        }
         let made = Accelerator::new(AcceleratorConfig {
-            threads: threads.collect(),
+            threads,
             number: (hosts + number) as u16,
             port_id: PortId((hosts + number) as u16),
             host: PortId(host as u16),

@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use cxlab_engine::prefetch;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::Hpa;
 
 const PAGE_BITS: u32 = 12;
@@ -86,6 +87,36 @@ fn grown<T: Default, const N: usize>(table: &Table<[T; N]>, slot: usize) -> &[T;
 #[inline]
 fn mask(bytes: u32) -> u64 {
     u64::MAX >> (64 - 8 * bytes)
+}
+
+/// Every page that was ever written. A memory is restored into one where no other pages were.
+impl SaveState for Image {
+    fn save(&self, out: &mut StateWriter) {
+        let pages = self.pages();
+        out.value("pages", &pages.len());
+        for first in pages {
+            let words: Vec<u64> = words_of(first).map(|hpa| self.read(hpa, 8)).collect();
+            out.value("page", &(first, words));
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        for _ in 0..from.value::<usize>("pages")? {
+            let (first, words): (Hpa, Vec<u64>) = from.value("page")?;
+            if words.len() != WORDS || first.0 % PAGE_BYTES != 0 {
+                return Err(StateError::of_length("page", words.len(), WORDS));
+            }
+            for (hpa, word) in words_of(first).zip(words) {
+                self.write(hpa, 8, word);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The addresses of the words of a page.
+fn words_of(first: Hpa) -> impl Iterator<Item = Hpa> {
+    (0..WORDS as u64).map(move |word| Hpa(first.0 + 8 * word))
 }
 
 impl Image {

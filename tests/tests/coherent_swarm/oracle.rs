@@ -121,6 +121,7 @@ impl<'a> Watched<'a> {
         let notes = Notes {
             rows: true,
             values: true,
+            states: false,
         };
         let system = System::build(plan, plan.scenario.seed, notes).expect("the system builds");
         let mut places = Vec::new();

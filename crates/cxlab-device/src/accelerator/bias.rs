@@ -13,9 +13,11 @@
 //! device bias at once.
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_agent::{Event, Line, LineState, step};
+use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
 use super::hmc::NONE;
@@ -24,6 +26,7 @@ use super::hmc::NONE;
 const REGION: u64 = 4096;
 
 /// A page that is on its way to device bias.
+#[derive(Serialize, Deserialize)]
 struct Flip {
     page: u64,
     /// A line of it, which names the page's place among host physical addresses.
@@ -36,7 +39,7 @@ struct Flip {
 }
 
 /// Counts since measurement began.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct BiasStats {
     /// Pages that went to device bias.
     pub(super) flips: u64,
@@ -60,6 +63,12 @@ pub(super) struct BiasTable {
     flips: Vec<Flip>,
     pub(super) stats: BiasStats,
 }
+
+save_state!(BiasTable {
+    values: flips, stats;
+    sized: held;
+    built: page_lines;
+});
 
 impl BiasTable {
     pub(super) fn new(lines: u64, page: Bytes) -> BiasTable {

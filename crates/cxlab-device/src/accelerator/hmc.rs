@@ -12,6 +12,7 @@ use cxlab_link::Parcel;
 use cxlab_memory::prefetch::{Candidates, Outcome};
 use cxlab_memory::{Room, Slot};
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
+use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
 
@@ -21,7 +22,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const PAGE_LINES: u64 = 64;
 
 /// A line in the cache.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Way {
     /// What is under way, or `NONE`; the entry has the state then.
     pub(super) entry: u32,
@@ -42,7 +43,7 @@ impl Default for Way {
 }
 
 /// Something under way; its number is its CQID.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) line: LineAddr,
     pub(super) state: LineState,
@@ -79,7 +80,7 @@ impl Default for Entry {
 }
 
 /// An access that waits.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Waiter {
     pub(super) access: Access,
     pub(super) begun: u64,
@@ -98,7 +99,7 @@ pub(super) enum Found {
 }
 
 /// Counts since measurement began.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub(super) struct HmcStats {
     pub(super) hits: u64,
     pub(super) misses: u64,

@@ -10,16 +10,18 @@ use std::collections::VecDeque;
 
 use cxlab_agent::{Access, AtsMessage, interrupt_address, register_at, staging};
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::Parcel;
 use cxlab_os::Access as Need;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use cxlab_workload::thread::{Direction, ThreadOp};
+use serde::{Deserialize, Serialize};
 
 use super::{Accelerator, DMA, OP};
 
 /// A descriptor.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Descriptor {
     op: u32,
     direction: Direction,
@@ -35,7 +37,7 @@ struct Descriptor {
 }
 
 /// A read under way: its place among the requests is its tag.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Tag {
     descriptor: usize,
     /// Where in the descriptor its bytes begin.
@@ -68,6 +70,11 @@ pub(super) struct Io {
     pub(super) bytes_read: u64,
     pub(super) bytes_written: u64,
 }
+
+save_state!(Io {
+    values: descriptors, active, engine_free, path_free, free, next_write, wake, registers, waiting, descriptors_done, bytes_read, bytes_written;
+    sized: tags;
+});
 
 /// Tags of writes in turn.
 const WRITE_TAGS: u32 = 1 << 12;

@@ -20,9 +20,9 @@ use cxlab_agent::{
     Turn, Versions,
 };
 use cxlab_engine::Ctx;
-use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
@@ -121,10 +121,12 @@ pub struct Accelerator {
     translator: Option<Translator>,
 }
 
-cannot_save!(
-    Accelerator,
-    "an accelerator and its threads cannot be saved yet"
-);
+save_state!(Accelerator {
+    values: cache_free, entries, free, leaving, waiters, free_waiters, blocked, postponed, delayed, spinning, hmc, refused;
+    sized: lane_wake;
+    states: roots, lanes, cache, io, own, prefetcher, translator;
+    built: params, host, port_id, memory;
+});
 
 /// Why an accelerator cannot be built.
 #[derive(Debug)]

@@ -11,25 +11,27 @@ use std::collections::VecDeque;
 
 use cxlab_agent::{Access, AccessKind, Answer, MEDIA, PROCESS, QUEUE};
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{Channel, Message, Opcode};
+use serde::{Deserialize, Serialize};
 
 use super::bias::{BiasStats, BiasTable};
 use super::{Accelerator, MEDIUM};
 
 /// A line in the cache of the device's own memory.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct DmcWay {
     dirty: bool,
     locked: u64,
 }
 
 /// What a request to the medium is for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 enum Job {
     Free,
     /// The host's, to be answered.
@@ -41,7 +43,7 @@ enum Job {
 }
 
 /// A request to the medium, or before it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Request {
     job: Job,
     line: LineAddr,
@@ -53,7 +55,7 @@ struct Request {
 }
 
 /// An access that waits for a line from the medium.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiter {
     line: LineAddr,
     access: Access,
@@ -73,7 +75,7 @@ pub struct OwnMemoryConfig {
 }
 
 /// Counts since measurement began.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct OwnStats {
     pub(super) dmc_hits: u64,
     pub(super) dmc_misses: u64,
@@ -100,6 +102,12 @@ pub(super) struct OwnMemory {
     done: Vec<Completion>,
     pub(super) stats: OwnStats,
 }
+
+save_state!(OwnMemory {
+    values: requests, free, waiting, waiters, delayed, wake, stats;
+    states: backend, bias, dmc;
+    built: decoder, target, done;
+});
 
 impl OwnMemory {
     pub(super) fn new(config: OwnMemoryConfig, dmc: TagArray<DmcWay>) -> OwnMemory {

@@ -8,6 +8,7 @@
 use cxlab_agent::{Access, AtsCompletion, AtsKind, AtsMessage, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Statistic;
@@ -16,6 +17,7 @@ use cxlab_os::frames::Frame;
 use cxlab_os::tlb::{Scope, Translation};
 use cxlab_os::{Access as Need, Page, PageSize, Pasid, VirtAddr};
 use cxlab_protocol::{Message, Opcode};
+use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
 
@@ -37,7 +39,7 @@ pub(super) enum Translated {
 }
 
 /// An access that waits for its page.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Waiting {
     page: Page,
     access: Access,
@@ -46,7 +48,7 @@ struct Waiting {
 }
 
 /// Counts since measurement began.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Counts {
     hits: u64,
     misses: u64,
@@ -72,6 +74,12 @@ pub(super) struct Translator {
     blocks: Vec<(Page, SimTime)>,
     counts: Counts,
 }
+
+save_state!(Translator {
+    values: waiting, starved, engine_waits, asked, blocks, counts;
+    states: atc;
+    built: latency;
+});
 
 impl Translator {
     pub(super) fn new(atc: Atc, latency: Picos) -> Translator {

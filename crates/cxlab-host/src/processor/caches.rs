@@ -1,13 +1,15 @@
 //! The private caches of a core: two levels, the second with the state of each line.
 
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LineAddr};
 use cxlab_memory::{Geometry, GeometryError, Room, TagArray, victim};
+use serde::{Deserialize, Serialize};
 
 use crate::core::CacheLevel;
 
 /// How a core holds a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
 pub enum Held {
     /// Not.
     #[default]
@@ -34,6 +36,10 @@ pub struct CoreCaches {
     l1: TagArray<()>,
     l2: TagArray<Held>,
 }
+
+save_state!(CoreCaches {
+    states: l1, l2;
+});
 
 /// An array of least-recently-used sets.
 pub fn lru<T: Copy + Default>(size: Bytes, ways: u32) -> Result<TagArray<T>, GeometryError> {

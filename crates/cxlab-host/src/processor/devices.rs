@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::{CORES, Event, Peer, Peers};
@@ -21,6 +22,10 @@ pub(super) struct Uqids {
     /// Transactions that wait for one.
     waiting: VecDeque<u32>,
 }
+
+save_state!(Uqids {
+    values: transactions, free, waiting;
+});
 
 impl Uqids {
     /// No transaction has any.

@@ -13,6 +13,7 @@ use cxlab_memory::{Room, Slot};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Found, LineState, Peer};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{LatencyStages, PortId};
+use serde::{Deserialize, Serialize};
 
 use super::caches::Held;
 use super::devices::Uqids;
@@ -23,7 +24,7 @@ use super::{ARRIVE, FINISH, NONE, Processor};
 const WRITES: u32 = 256;
 
 /// An entry of the directory: a line in the last-level cache, or that others hold.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Way {
     /// The transaction that has the line, or `NONE`.
     pub(super) txn: u32,
@@ -62,7 +63,7 @@ pub(super) enum Leave {
 }
 
 /// What a transaction is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum What {
     /// Nothing: its place is free.
     Free,
@@ -95,7 +96,7 @@ pub(super) enum What {
 }
 
 /// A transaction.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Txn {
     pub(super) line: LineAddr,
     pub(super) what: What,
@@ -177,7 +178,7 @@ impl Txn {
 }
 
 /// An access that waits for a transaction.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Behind {
     pub(super) access: Access,
     pub(super) begun: u64,

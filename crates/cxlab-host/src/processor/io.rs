@@ -9,12 +9,14 @@ use std::collections::VecDeque;
 
 use cxlab_agent::{AtsKind, AtsMessage, interrupt_at, register_address, staging};
 use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::thread::ThreadOp;
+use serde::{Deserialize, Serialize};
 
 use super::home::{Txn, What};
 use super::{COMING, GOING, OP, Processor};
@@ -29,7 +31,7 @@ const PAGE: u64 = 4096;
 const TAGS: u32 = 1 << 12;
 
 /// What a device has under way.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Source {
     /// Lines that it writes.
     open: u32,
@@ -38,7 +40,7 @@ pub(super) struct Source {
 }
 
 /// A read or write of a device.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Open {
     message: Message,
     /// Lines of a read that have come: a bit each, from the first on.
@@ -64,6 +66,11 @@ pub(super) struct Io {
     raised: Vec<u16>,
     handlers: Vec<(u16, u32)>,
 }
+
+save_state!(Io {
+    values: under_way, free, next_tag, waiting, coming, going, raised, handlers;
+    sized: sources;
+});
 
 impl Io {
     pub(super) fn new(devices: usize) -> Io {

@@ -11,9 +11,11 @@
 
 use std::ops::{Index, IndexMut};
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 use cxlab_memory::{GeometryError, Room, Slot, TagArray};
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peers};
+use serde::{Deserialize, Serialize};
 
 use super::NONE;
 use super::caches::lru;
@@ -21,7 +23,7 @@ use super::home::Way;
 use super::params::{Inclusion, ProcessorParams};
 
 /// What a non-inclusive cache remembers of a line without an entry in the directory.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Kept {
     /// Whether it is newer than memory.
     dirty: bool,
@@ -44,6 +46,10 @@ pub(super) struct Llc {
     /// The lines of a non-inclusive cache; an inclusive one has them in the directory.
     victims: Option<TagArray<Kept>>,
 }
+
+save_state!(Llc {
+    states: directory, victims;
+});
 
 impl Llc {
     /// Empty arrays.

@@ -37,8 +37,8 @@ use cxlab_agent::{
     RequesterStats, RootPorts, SharedWindows, Turn, Versions,
 };
 use cxlab_engine::Ctx;
-use cxlab_engine::cannot_save;
 use cxlab_engine::catalog::ParamError;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic};
@@ -125,6 +125,11 @@ struct Core {
     full: bool,
 }
 
+save_state!(Core {
+    values: asking, deferred, full;
+    states: caches;
+});
+
 /// The processor component.
 pub struct Processor {
     params: ProcessorParams,
@@ -165,13 +170,17 @@ pub struct Processor {
     os: Option<Box<Os>>,
     /// Memory that other hosts map too.
     shared: Option<SharedWindows>,
+    /// The memory of its coherence domain, which its threads and its accelerators share.
+    image: Image,
     stats: ProcessorStats,
 }
 
-cannot_save!(
-    Processor,
-    "a processor with its caches, operating system and threads cannot be saved yet"
-);
+save_state!(Processor {
+    values: mapped, home_free, txns, free, behind, free_behind, open_writes, stalled, writing, held_reads, spinning, stats;
+    sized: lane_wake;
+    states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
+    built: params, port_id, first_device, map, core_of, devices, shared, returned;
+});
 
 /// Why a processor cannot be built.
 #[derive(Debug)]
@@ -223,7 +232,7 @@ impl Processor {
                 threads,
                 programs,
                 phases: config.phases,
-                image: config.image,
+                image: config.image.clone(),
                 cycle: params.cycle,
                 window: params.window,
                 number: config.number,
@@ -254,6 +263,7 @@ impl Processor {
             spinning: Vec::new(),
             os,
             shared: config.shared,
+            image: config.image,
             stats: ProcessorStats::default(),
             params,
         })

@@ -1,9 +1,10 @@
 //! What a processor measured of its caches and its home agent.
 
 use cxlab_memory::Statistic;
+use serde::{Deserialize, Serialize};
 
 /// Counts since measurement began.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct ProcessorStats {
     /// Accesses that the first private cache answered.
     pub l1_hits: u64,

@@ -6,6 +6,7 @@
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +64,7 @@ pub enum Next {
     Nothing,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Pending {
     page: Page,
     state: PageState,
@@ -78,6 +79,11 @@ pub struct Atc {
     blocked: Vec<Scope>,
     epochs: Epochs,
 }
+
+save_state!(Atc {
+    values: pending, blocked;
+    states: cache, epochs;
+});
 
 impl Atc {
     /// An empty cache.

@@ -6,7 +6,9 @@
 //! nobody can say whether it was made before or after.
 
 /// How far the device is with a page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Phase {
     /// No translation, no request.
     #[default]
@@ -24,7 +26,9 @@ pub enum Phase {
 }
 
 /// All that a device keeps of a page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct PageState {
     /// How far it is.
     pub phase: Phase,
@@ -180,6 +184,7 @@ const fn row(
 use Action as A;
 use Event as E;
 use Phase as P;
+use serde::{Deserialize, Serialize};
 
 /// Every row, in the order of `docs/cohet-os.md`.
 #[rustfmt::skip]

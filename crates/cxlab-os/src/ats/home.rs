@@ -5,7 +5,9 @@
 //! are answered from the page table at any time, so that they never wait behind a move.
 
 /// How far the page is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Phase {
     /// Present, or never touched.
     #[default]
@@ -23,7 +25,9 @@ pub enum Phase {
 }
 
 /// All that is kept of a page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct PageState {
     /// How far it is.
     pub phase: Phase,
@@ -147,6 +151,7 @@ const fn row(
 use Action as A;
 use Event as E;
 use Phase as P;
+use serde::{Deserialize, Serialize};
 
 /// Every row, in the order of `docs/cohet-os.md`.
 #[rustfmt::skip]

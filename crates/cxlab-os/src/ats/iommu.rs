@@ -7,6 +7,7 @@
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,7 @@ fn below(field: &str, error: ParamError) -> ParamError {
 }
 
 /// What a translation took.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Walked {
     reads: [Hpa; LEVELS],
     count: u8,
@@ -70,6 +71,10 @@ pub struct Iommu {
     iotlb: Tlb,
     walk_cache: WalkCache,
 }
+
+save_state!(Iommu {
+    states: iotlb, walk_cache;
+});
 
 impl Iommu {
     /// An IOMMU with empty caches.

@@ -36,10 +36,12 @@ mod explore;
 pub use atc::{Answer, Atc, AtcParams, Next};
 pub use iommu::{Iommu, IommuParams, Walked};
 
+use serde::{Deserialize, Serialize};
+
 use crate::tlb::Translation;
 
 /// What a Translation Completion says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Completion {
     /// The page is there. Read permission, and perhaps write permission.
     Granted(Translation),

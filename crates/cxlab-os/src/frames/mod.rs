@@ -13,6 +13,7 @@ mod watermarks;
 
 use std::fmt;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Hpa};
 
 pub use distance::{DistanceError, Distances, LOCAL_DISTANCE, UNREACHABLE};
@@ -20,12 +21,15 @@ pub use watermarks::{WatermarkParams, Watermarks};
 
 use crate::address::PageSize;
 use node::NodeFrames;
+use serde::{Deserialize, Serialize};
 
 /// Most nodes (a [`NodeSet`] is 64 bits; Linux's default for x86-64 is 64 with `NODES_SHIFT` 6).
 pub const MAX_NODES: usize = 64;
 
 /// The number of a NUMA node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct NodeId(pub u16);
 
 impl NodeId {
@@ -36,7 +40,7 @@ impl NodeId {
 }
 
 /// A set of nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct NodeSet(pub u64);
 
 impl NodeSet {
@@ -96,7 +100,9 @@ impl FromIterator<NodeId> for NodeSet {
 }
 
 /// Physical memory for one page.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct Frame {
     /// Its first address, a multiple of its size.
     pub base: Hpa,
@@ -165,7 +171,7 @@ impl fmt::Display for FramesError {
 impl std::error::Error for FramesError {}
 
 /// Which nodes an allocation may take, and in which order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Preference {
     /// Nodes are tried by their distance from this one.
     pub from: NodeId,
@@ -191,11 +197,21 @@ struct Node {
     zonelist: Vec<NodeId>,
 }
 
+save_state!(Node {
+    states: frames;
+    built: spec, marks, zonelist;
+});
+
 /// All frames of a system.
 pub struct Frames {
     nodes: Vec<Node>,
     distances: Distances,
 }
+
+save_state!(Frames {
+    states: nodes;
+    built: distances;
+});
 
 impl Frames {
     /// Memory of these nodes; node `n` has row `n` of the distances.

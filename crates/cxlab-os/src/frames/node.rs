@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::Hpa;
+use serde::{Deserialize, Serialize};
 
 use super::Frame;
 use crate::address::PageSize;
@@ -15,7 +17,7 @@ use crate::address::PageSize;
 const SMALL_PER_BLOCK: u16 = (PageSize::Large.bytes() / PageSize::Small.bytes()) as u16;
 
 /// A block that is divided into small frames: which of them are taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Split {
     taken: [u64; SMALL_PER_BLOCK as usize / 64],
     count: u16,
@@ -62,6 +64,11 @@ pub(super) struct NodeFrames {
     open: BTreeSet<u64>,
     free_bytes: u64,
 }
+
+save_state!(NodeFrames {
+    values: fresh, free_blocks, split, open, free_bytes;
+    built: base, blocks;
+});
 
 impl NodeFrames {
     /// A node of whole blocks.

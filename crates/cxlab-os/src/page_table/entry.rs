@@ -2,6 +2,7 @@
 //! tables 4-15 to 4-20).
 
 use cxlab_engine::units::Hpa;
+use serde::{Deserialize, Serialize};
 
 use crate::address::PageSize;
 
@@ -21,7 +22,7 @@ const SAMPLED: u64 = 1 << 10;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// An entry.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Entry(pub u64);
 
 impl Entry {

@@ -16,6 +16,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::Hpa;
 
 pub use entry::Entry;
@@ -131,6 +132,53 @@ pub struct PageTable {
     tables: Vec<Table>,
     unused: Vec<u32>,
     by_frame: BTreeMap<u64, u32>,
+}
+
+/// A table as it is saved.
+type SavedTable = (Hpa, Vec<Entry>, Option<Vec<u32>>, u16);
+
+impl SaveState for PageTable {
+    fn save(&self, out: &mut StateWriter) {
+        let PageTable {
+            tables,
+            unused,
+            by_frame,
+        } = self;
+        let saved = tables.iter().map(|table| {
+            let Table {
+                frame,
+                entries,
+                children,
+                used,
+            } = table;
+            let children = children.as_ref().map(|children| children.to_vec());
+            (*frame, entries.to_vec(), children, *used)
+        });
+        let saved: Vec<SavedTable> = saved.collect();
+        out.value("tables", &(saved, unused, by_frame));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let saved: Vec<SavedTable>;
+        (saved, self.unused, self.by_frame) = from.value("tables")?;
+        let whole = |(frame, entries, children, used): SavedTable| {
+            Ok(Table {
+                frame,
+                entries: full(entries)?,
+                children: children.map(full).transpose()?,
+                used,
+            })
+        };
+        self.tables = saved.into_iter().map(whole).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+}
+
+/// A list with as many entries as a table has.
+fn full<T>(list: Vec<T>) -> Result<Box<[T; ENTRIES]>, StateError> {
+    let length = list.len();
+    let list = list.into_boxed_slice().try_into();
+    list.map_err(|_| StateError::of_length("tables", length, ENTRIES))
 }
 
 /// The index of an address in a table of that level.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
+use serde::{Deserialize, Serialize};
+
 use crate::address::{PageSize, USER_END, VirtAddr};
 use crate::frames::Preference;
-use crate::policy::placement::{Placement, Touch};
+use crate::policy::placement::{Placement, PlacementState, Touch};
 
 /// Mappings lie below this and grow down, as Linux's `mmap_base` without randomisation; the rest
 /// is the stack's (*assumed* 8 MiB).
@@ -14,7 +17,7 @@ const TOP: u64 = USER_END - (8 << 20);
 const BOTTOM: u64 = 64 << 10;
 
 /// What is asked of a mapping.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct AreaOptions {
     /// Whether it may be written.
     pub writable: bool,
@@ -33,6 +36,7 @@ impl Default for AreaOptions {
 }
 
 /// A mapping, or a part of one whose protection was changed.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Area {
     pub(super) end: u64,
     pub(super) options: AreaOptions,
@@ -43,7 +47,7 @@ pub(super) struct Area {
 }
 
 /// The mappings, by their first address.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 pub(super) struct Areas(BTreeMap<u64, Area>);
 
 impl Areas {
@@ -128,6 +132,23 @@ impl Areas {
 /// The policies of a process: its own first, then those of mappings. A place whose mapping is gone
 /// is used again.
 pub(super) struct Policies(Vec<Option<Box<dyn Placement>>>);
+
+impl SaveState for Policies {
+    fn save(&self, out: &mut StateWriter) {
+        let state = |policy: &Option<Box<dyn Placement>>| policy.as_ref().map(|one| one.saved());
+        let states: Vec<Option<PlacementState>> = self.0.iter().map(state).collect();
+        out.value("policies", &states);
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let states: Vec<Option<PlacementState>> = from.value("policies")?;
+        let policies = states.into_iter();
+        self.0 = policies
+            .map(|state| state.map(PlacementState::policy))
+            .collect();
+        Ok(())
+    }
+}
 
 impl Policies {
     pub(super) fn new(own: Box<dyn Placement>) -> Policies {

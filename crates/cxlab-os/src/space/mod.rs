@@ -16,6 +16,7 @@ mod tests;
 
 use std::fmt;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::Hpa;
 
 pub use area::AreaOptions;
@@ -26,6 +27,7 @@ use crate::frames::{Frame, Frames, NodeId, Placed, Preference};
 use crate::page_table::{Leaf, Mapping, PageTable, Walk};
 use crate::policy::placement::{Placement, Touch};
 use area::{Area, Areas, Policies};
+use serde::{Deserialize, Serialize};
 
 /// Why memory cannot be given. The first three are what a process would be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +92,12 @@ pub struct AddressSpace {
     moving: Vec<Moving>,
     resident: [u64; 2],
 }
+
+save_state!(AddressSpace {
+    values: areas, moving, resident;
+    states: table, policies;
+    built: pasid, home;
+});
 
 impl AddressSpace {
     /// An empty address space; its page table lies near `home`, the node of the processor that
@@ -447,7 +455,7 @@ impl AddressSpace {
 
 /// Pages that were unmapped, and frames that may be used again when no translation of the pages is
 /// left anywhere.
-#[derive(Default, Debug)]
+#[derive(Default, Serialize, Deserialize, Debug)]
 #[must_use = "the frames are lost if they are not given back"]
 pub struct Released {
     /// The pages, in rising order.

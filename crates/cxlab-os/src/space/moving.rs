@@ -7,12 +7,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::{AddressSpace, PageSize};
 use crate::address::{Page, VirtAddr};
 use crate::frames::{Frame, Frames, NodeId};
 
 /// A page on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Moving {
     /// The page.
     pub page: Page,

@@ -13,6 +13,7 @@ mod tests;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr, Picos};
 use cxlab_memory::{Geometry, TagArray, victim};
 use schemars::JsonSchema;
@@ -83,7 +84,7 @@ impl TlbParams {
 }
 
 /// Where a page is, and what may be done with it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Translation {
     /// Its frame.
     pub frame: Frame,
@@ -115,7 +116,7 @@ impl From<Mapping> for Translation {
 }
 
 /// What a TLB counted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct TlbStats {
     /// Lookups that found a translation of 4 KiB.
     pub small_hits: u64,
@@ -156,7 +157,7 @@ fn page_of(key: LineAddr) -> Page {
 }
 
 /// Which translations an invalidation concerns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Scope {
     /// All of a range of a process: from `start`, `length` bytes.
     Range {
@@ -210,6 +211,11 @@ pub struct Tlb {
     large_present: u64,
     stats: TlbStats,
 }
+
+save_state!(Tlb {
+    values: large_present, stats;
+    states: shared, large;
+});
 
 /// A tag array, or what is wrong with its parameters.
 fn array<T: Copy + Default>(

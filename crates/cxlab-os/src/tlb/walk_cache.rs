@@ -7,6 +7,7 @@
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LineAddr};
 use cxlab_memory::TagArray;
 use schemars::JsonSchema;
@@ -44,7 +45,7 @@ impl Default for WalkCacheParams {
 }
 
 /// What a page-walk cache counted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct WalkCacheStats {
     /// Walks that began below an entry of level 4, 3 or 2.
     pub hits: [u64; CACHED],
@@ -60,6 +61,11 @@ pub struct WalkCache {
     levels: [Option<TagArray<Hpa>>; CACHED],
     stats: WalkCacheStats,
 }
+
+save_state!(WalkCache {
+    values: stats;
+    states: levels;
+});
 
 /// The bits of an address below an entry of a cached level.
 const fn shift(place: usize) -> u32 {

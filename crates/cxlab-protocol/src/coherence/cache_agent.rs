@@ -28,7 +28,9 @@ use super::message::Snoop;
 /// The state of a line in a device.
 ///
 /// `A` waits for the host's answer (`GO` or a pull), `D` for data.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 #[repr(u8)]
 pub enum Line {
     /// Invalid: no copy.
@@ -128,7 +130,9 @@ impl Line {
 }
 
 /// All that a device keeps of one line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct LineState {
     /// The copy, or the request under way.
     pub line: Line,
@@ -319,6 +323,7 @@ use Action::{
     BogusData, CompleteFlush, CompleteLoad, CompleteLoadOnce, CompleteStore, CompleteWrite, Drop,
     EvictData, Fill, SnoopData, WriteData,
 };
+use serde::{Deserialize, Serialize};
 const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
 const STORES: &[On] = &[On::Store, On::StoreLine];
 const GO_OWN: &[On] = &[On::GoE, On::GoM];

@@ -24,7 +24,7 @@ pub use super::filter::{Filter, Others, Peer, Peers};
 pub const CORES: Peer = Peer(Peer::MAX_COUNT as u8 - 1);
 
 /// An operation on a line.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Operation {
     /// `RdShared`.
@@ -91,7 +91,9 @@ impl Operation {
 }
 
 /// How far the operation is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Phase {
     /// No operation.
     #[default]
@@ -122,7 +124,9 @@ impl Phase {
 }
 
 /// What snoops have brought into the home's buffer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 #[repr(u8)]
 pub enum Collected {
     /// Nothing.
@@ -137,7 +141,9 @@ pub enum Collected {
 }
 
 /// The data that follow, or precede, a device's answer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub enum Forward {
     /// None, or both are here.
     #[default]
@@ -150,7 +156,9 @@ pub enum Forward {
 
 /// All that the home keeps of one line. `filter` is the entry of the directory; the rest is needed
 /// only while an operation is under way.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
+)]
 pub struct LineState {
     /// Who may hold a copy.
     pub filter: Filter,
@@ -187,7 +195,7 @@ impl LineState {
 }
 
 /// What a snoop of the cores found.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum Found {
     /// Nothing: it was dropped, or is not there any more.
     Nothing,
@@ -379,6 +387,7 @@ pub struct Row {
 }
 
 use Others::{Owner, Sharers};
+use serde::{Deserialize, Serialize};
 const ALONE: &[Others] = &[Others::None];
 const NO_OWNER: &[Others] = &[Others::None, Sharers];
 const NO_SHARERS: &[Others] = &[Others::None, Owner];

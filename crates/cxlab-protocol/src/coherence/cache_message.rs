@@ -1,6 +1,8 @@
 //! The messages of CXL.cache that a device's cache and its host's home agent exchange (CXL 3.1,
 //! tables 3-22, 3-25, 3-26 and 3-27).
 
+use serde::{Deserialize, Serialize};
+
 use super::fields::GoState;
 use super::message::Snoop;
 use crate::opcode::Opcode;
@@ -27,7 +29,7 @@ impl Snoop {
 }
 
 /// A request of a device's cache (D2H Req).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Request {
     /// The value, to be used once.
@@ -115,7 +117,7 @@ impl Request {
 }
 
 /// A device's answer to a snoop (D2H Rsp).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[repr(u8)]
 pub enum Answer {
     /// Was invalid.

@@ -221,6 +221,10 @@ impl ThreadedKernel for Engine {
         }
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     fn check(&self, image: &Image) -> Result<(), String> {
         let (_, to) = self.run.ends();
         for (at, word) in self.run.words() {

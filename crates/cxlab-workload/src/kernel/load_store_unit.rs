@@ -357,6 +357,10 @@ impl ThreadedKernel for Unit {
         }
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     fn check(&self, image: &Image) -> Result<(), String> {
         let run = &self.run;
         if run.params.access == Access::Load {

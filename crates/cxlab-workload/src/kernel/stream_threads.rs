@@ -328,6 +328,10 @@ impl ThreadedKernel for Kernel {
         })]
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     /// Computes each element by itself, as STREAM's own check does for its one value.
     fn check(&self, image: &Image) -> Result<(), String> {
         let run = &self.run;

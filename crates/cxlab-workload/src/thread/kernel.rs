@@ -86,6 +86,10 @@ impl ThreadedKernel for NoThreads {
         Vec::new()
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     fn check(&self, _: &Image) -> Result<(), String> {
         Ok(())
     }
@@ -109,6 +113,13 @@ pub trait ThreadedKernel: Send + Sync {
 
     /// The threads of one place; none where the kernel has no work for it.
     fn threads(&self, place: Place) -> Vec<Thread>;
+
+    /// Whether each thread's code depends on nothing but what its own operations return, so that it
+    /// comes to the same place when it is run again with the same values. A state can be saved only
+    /// then.
+    fn can_run_again(&self) -> bool {
+        false
+    }
 
     /// Checks the result against a computation made another way, when all threads have finished.
     ///

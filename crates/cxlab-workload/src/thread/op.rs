@@ -1,6 +1,7 @@
 //! What a thread asks of the core or accelerator that it runs on.
 
 use cxlab_engine::units::{Hpa, LINE_BYTES};
+use serde::{Deserialize, Serialize};
 
 use crate::image::Image;
 
@@ -17,7 +18,7 @@ pub const fn scratch(device: u16) -> u64 {
 }
 
 /// What an atomic operation does with the old value.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum AtomicKind {
     /// Adds the operand, with wrap-around.
     FetchAdd,
@@ -28,7 +29,7 @@ pub enum AtomicKind {
 }
 
 /// Which way DMA moves bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum Direction {
     /// From the host's memory to the device (a DMA read).
     ToDevice,
@@ -44,7 +45,7 @@ pub enum Direction {
 /// Addresses are virtual where the executor translates and physical where it does not. Numbers
 /// are 1 to 8 bytes, little endian, within a line; ranges have any length and are split into
 /// lines by the executor, which keeps as many outstanding as it can.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum ThreadOp {
     /// Loads a number. Value: the number.
     Load {

@@ -6,11 +6,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
+use serde::{Deserialize, Serialize};
+
 use super::handle::Handle;
 use super::op::ThreadOp;
 
 /// Which of a thread's outstanding operations; used again when it is done.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Token(pub u32);
 
 /// What a thread does next.
@@ -22,6 +25,45 @@ pub enum Next {
     Blocked,
     /// Its code has ended. Operations that it did not wait for may still be outstanding.
     Finished,
+}
+
+/// What has happened to a thread since it began, from which its code can be run again: its state is
+/// a place in that code, which nobody can write down.
+#[derive(Clone, Default)]
+struct Log {
+    /// [`Happened`] one after another, by postcard.
+    bytes: Vec<u8>,
+    /// Questions for the next operation since the last of them that changed something.
+    asked: u64,
+}
+
+/// Something that happened to a thread.
+#[derive(Serialize, Deserialize)]
+enum Happened {
+    /// It was asked so many times for its next operation, and each time something changed.
+    Asked(u64),
+    /// An operation was done, with this value.
+    Completed(u32, u64),
+    /// Bytes came for a part of an operation, from this offset on.
+    Bytes(u32, u64, Vec<u8>),
+}
+
+impl Log {
+    fn write(&mut self, happened: &Happened) {
+        if self.asked > 0 {
+            let asked = Happened::Asked(std::mem::take(&mut self.asked));
+            self.append(&asked);
+        }
+        self.append(happened);
+    }
+
+    fn append(&mut self, happened: &Happened) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.bytes = match postcard::to_extend(happened, bytes) {
+            Ok(bytes) => bytes,
+            Err(error) => unreachable!("plain values can be written: {error}"),
+        };
+    }
 }
 
 /// Where an operation stands.
@@ -189,6 +231,37 @@ pub struct Thread {
     code: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Absent only while the code runs.
     shared: Option<Box<Shared>>,
+    /// What has happened, where a state will be asked for.
+    log: Option<Box<Log>>,
+}
+
+/// A thread is restored by running its code again: it is told all that it was told before, in the
+/// same order. So its code may depend on nothing else
+/// ([`ThreadedKernel::can_run_again`](super::ThreadedKernel::can_run_again)).
+impl SaveState for Thread {
+    fn save(&self, out: &mut StateWriter) {
+        match &self.log {
+            Some(log) => out.value("thread", &(&log.bytes, log.asked)),
+            None => out.refuse(
+                "a kernel whose threads share more than the memory of the system, so that \
+                 their code cannot be run again",
+            ),
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let (bytes, asked): (Vec<u8>, u64) = from.value("thread")?;
+        let wrong = |error| StateError::new(format!("`thread` in the state: {error}"));
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (happened, after) = postcard::take_from_bytes(rest).map_err(wrong)?;
+            rest = after;
+            self.again(happened)?;
+        }
+        self.again(Happened::Asked(asked))?;
+        self.log = Some(Box::new(Log { bytes, asked }));
+        Ok(())
+    }
 }
 
 impl Thread {
@@ -212,13 +285,53 @@ impl Thread {
         Thread {
             code: Some(code),
             shared,
+            log: None,
         }
+    }
+
+    /// Notes from now on what happens to the thread, so that it can be saved: some ten bytes an
+    /// operation. To be called before anything has happened.
+    pub fn keep_log(&mut self) {
+        self.log = Some(Box::default());
+    }
+
+    /// What has happened once happens again.
+    fn again(&mut self, happened: Happened) -> Result<(), StateError> {
+        let wrong = || StateError::new("`thread` in the state is of another thread");
+        match happened {
+            Happened::Asked(count) => {
+                for _ in 0..count {
+                    self.next_op();
+                }
+            }
+            Happened::Completed(token, value) => {
+                let shared = self.shared.as_mut().ok_or_else(wrong)?;
+                let slot = shared.slots.get(token as usize).ok_or_else(wrong)?;
+                if matches!(slot.state, State::Free | State::Done) {
+                    return Err(wrong());
+                }
+                shared.complete(Token(token), value);
+            }
+            Happened::Bytes(token, offset, bytes) => {
+                let shared = self.shared.as_mut().ok_or_else(wrong)?;
+                let slot = shared.slots.get_mut(token as usize).ok_or_else(wrong)?;
+                let end = (offset as usize).checked_add(bytes.len());
+                let place = end.and_then(|end| slot.bytes.get_mut(offset as usize..end));
+                place.ok_or_else(wrong)?.copy_from_slice(&bytes);
+            }
+        }
+        Ok(())
     }
 
     /// What it does next. After [`Next::Blocked`] the answer changes only by a completion, after
     /// [`Next::Finished`] never.
     #[inline]
     pub fn next_op(&mut self) -> Next {
+        if let Some(log) = &mut self.log {
+            let waits = (self.shared.as_ref())
+                .is_none_or(|shared| shared.queue.is_empty() && !shared.ready);
+            log.asked += u64::from(!waits);
+        }
         loop {
             let Some(shared) = &mut self.shared else {
                 return Next::Finished;
@@ -247,6 +360,9 @@ impl Thread {
     /// If it is not outstanding.
     #[inline]
     pub fn complete(&mut self, token: Token, value: u64) {
+        if let Some(log) = &mut self.log {
+            log.write(&Happened::Completed(token.0, value));
+        }
         if let Some(shared) = &mut self.shared {
             shared.complete(token, value);
         }
@@ -258,6 +374,9 @@ impl Thread {
     /// If they are not a part of it.
     pub fn put_bytes(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let start = offset as usize;
+        if let Some(log) = &mut self.log {
+            log.write(&Happened::Bytes(token.0, offset, bytes.to_vec()));
+        }
         if let Some(shared) = &mut self.shared {
             shared.bytes(token)[start..start + bytes.len()].copy_from_slice(bytes);
         }

@@ -10,6 +10,7 @@ use cxlab_os::ats::{Completion, Walked};
 use cxlab_os::{Access, Page, PageSize, VirtAddr};
 use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use serde::{Deserialize, Serialize};
 
 use super::super::home::{Txn, What};
 use super::super::io::IO;
@@ -18,7 +19,7 @@ use super::faults::{About, Holder};
 use super::{PROCESS, since};
 
 /// A walk for a device.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(in super::super) struct DeviceWalk {
     message: Message,
     walked: Walked,

@@ -8,12 +8,13 @@ use cxlab_os::policy::migration::Move;
 use cxlab_os::space::{Moving, Released, SpaceError, Touched};
 use cxlab_os::tlb::Scope;
 use cxlab_os::{Access, Page, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::super::{Processor, TASK};
 use super::{Os, PROCESS, since};
 
 /// Who waits for a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Holder {
     /// A walk of a core.
     Walk(u32),
@@ -22,6 +23,7 @@ pub(super) enum Holder {
 }
 
 /// What a task is about.
+#[derive(Serialize, Deserialize)]
 pub(super) enum About {
     /// A page that is touched for the first time, or moves.
     Page {
@@ -43,6 +45,7 @@ pub(super) enum About {
 }
 
 /// Something under way for a page or some pages.
+#[derive(Serialize, Deserialize)]
 pub(in super::super) struct Task {
     pub(super) about: About,
     /// What it waits for before it goes on: accesses under way, the interrupt of cores, devices.

@@ -6,13 +6,14 @@ use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
 use cxlab_os::Frame;
 use cxlab_protocol::coherence::cache_home::Peer;
+use serde::{Deserialize, Serialize};
 
 use super::super::Processor;
 use super::super::home::{Txn, What};
 use super::super::io::IO;
 
 /// A page that is being filled.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(in super::super) struct Job {
     /// The task that waits for it.
     task: u32,

@@ -23,6 +23,7 @@ use cxlab_agent::{Access as LineAccess, Slab};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos};
 use cxlab_memory::Statistic;
 use cxlab_os::ats::Iommu;
@@ -42,6 +43,7 @@ pub use params::{OsParams, PageChoice};
 use devices::DeviceWalk;
 use faults::Task;
 use jobs::Job;
+use serde::{Deserialize, Serialize};
 use walks::Walk;
 
 pub(super) use walks::Translated;
@@ -108,8 +110,13 @@ struct Mmu {
     walking: u32,
 }
 
+save_state!(Mmu {
+    values: walking;
+    states: tlb, walk_cache;
+});
+
 /// Counts since measurement began.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct OsStats {
     tlb_hits: u64,
     tlb_misses: u64,
@@ -163,6 +170,12 @@ pub(super) struct Os {
     error: Option<String>,
     stats: OsStats,
 }
+
+save_state!(Os {
+    values: walks, free_walks, device_walks, asked, tasks, jobs, moves, unmaps, activity, seen, scanning, error, stats;
+    states: space, frames, migration, mmus, iommu, epochs;
+    built: params, mappings, migrates, home, devices;
+});
 
 impl Os {
     /// Builds it, with the workload's memory promised.

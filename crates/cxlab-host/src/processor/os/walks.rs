@@ -7,6 +7,7 @@ use cxlab_link::Parcel;
 use cxlab_os::page_table::{LEVELS, Leaf};
 use cxlab_os::tlb::Translation;
 use cxlab_os::{Access, Page, PageSize, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::super::caches::Level;
 use super::super::home::{Txn, What};
@@ -15,6 +16,7 @@ use super::faults::Holder;
 use super::{Os, PROCESS, needed, since};
 
 /// A walk of a core.
+#[derive(Serialize, Deserialize)]
 pub(in super::super) struct Walk {
     core: u16,
     /// The page of 4 KiB around the address.

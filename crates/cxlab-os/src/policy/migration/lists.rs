@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
+use serde::{Deserialize, Serialize};
 
 use crate::address::Page;
 use crate::frames::NodeId;
@@ -14,7 +16,7 @@ use crate::frames::NodeId;
 const NONE: u32 = u32::MAX;
 
 /// Which list a page is in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum List {
     Active,
     Inactive,
@@ -23,7 +25,7 @@ pub(super) enum List {
 }
 
 /// What is known of a page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(super) struct Info {
     pub(super) page: Page,
     pub(super) node: NodeId,
@@ -38,7 +40,7 @@ pub(super) struct Info {
     after: u32,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Ends {
     first: u32,
     last: u32,
@@ -59,6 +61,11 @@ pub(super) struct Lists {
     /// Active and inactive, by node.
     ends: Vec<[Ends; 2]>,
 }
+
+save_state!(Lists {
+    values: infos, unused, by_page;
+    sized: ends;
+});
 
 impl Lists {
     pub(super) fn new(nodes: usize) -> Lists {

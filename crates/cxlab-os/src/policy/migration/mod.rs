@@ -13,14 +13,15 @@ mod tpp;
 mod laws;
 
 use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::state::SaveState;
 use cxlab_engine::units::SimTime;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::address::Page;
 use crate::frames::{Frames, NodeId};
 
 /// A move that a policy wants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Move {
     /// The page.
     pub page: Page,
@@ -35,7 +36,7 @@ pub struct Move {
 }
 
 /// What a policy counted.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct MigrationStats {
     /// Pages whose next access was made to fault.
     pub sampled: u64,
@@ -50,7 +51,7 @@ pub struct MigrationStats {
 }
 
 /// A policy at work, for all processes of a system.
-pub trait Migration: Send {
+pub trait Migration: SaveState + Send {
     /// A page got a frame of a node.
     fn placed(&mut self, _page: Page, _node: NodeId) {}
     /// A page lost its frame. A wanted move of it is void.

@@ -1,6 +1,7 @@
 //! Pages stay where they are.
 
 use cxlab_engine::catalog::Entry;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use schemars::JsonSchema;
 
 use super::{Migration, MigrationPolicy};
@@ -22,6 +23,15 @@ struct Stay;
 impl MigrationPolicy for Stay {
     fn state(&self, _frames: &Frames) -> Box<dyn Migration> {
         Box::new(Stay)
+    }
+}
+
+/// It has none.
+impl SaveState for Stay {
+    fn save(&self, _: &mut StateWriter) {}
+
+    fn restore(&mut self, _: &mut StateReader<'_>) -> Result<(), StateError> {
+        Ok(())
     }
 }
 

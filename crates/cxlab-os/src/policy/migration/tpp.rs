@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
+use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Picos, SimTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -149,6 +150,12 @@ struct State {
     leaving: Vec<u64>,
     stats: MigrationStats,
 }
+
+save_state!(State {
+    values: cursor, next_scan, promotions, leaving, stats;
+    states: lists;
+    built: params, slow, demote_below;
+});
 
 impl State {
     fn promotion(&mut self, frames: &Frames) -> Option<Move> {

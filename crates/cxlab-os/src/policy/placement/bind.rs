@@ -4,7 +4,7 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, Touch, named, set};
+use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named, set};
 use crate::frames::{NodeSet, Preference};
 
 /// `MPOL_BIND`: the nearest of the set to the toucher that has room (since Linux 2.6.26).
@@ -37,7 +37,8 @@ impl PlacementPolicy for Bind {
     }
 }
 
-struct BindState {
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct BindState {
     allowed: NodeSet,
 }
 
@@ -48,5 +49,9 @@ impl Placement for BindState {
             first: NodeSet::NONE,
             allowed: self.allowed,
         }
+    }
+
+    fn saved(&self) -> PlacementState {
+        PlacementState(State::Bind(self.clone()))
     }
 }

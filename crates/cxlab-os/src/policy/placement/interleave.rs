@@ -4,7 +4,7 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, Touch, named};
+use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named};
 use crate::frames::{NodeId, NodeSet, Preference};
 
 /// `MPOL_INTERLEAVE`.
@@ -96,7 +96,8 @@ impl PlacementPolicy for Weighted {
     }
 }
 
-struct Turns {
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Turns {
     /// One round.
     round: Vec<NodeId>,
     order: Order,
@@ -129,5 +130,9 @@ impl Placement for Turns {
             first: NodeSet::NONE,
             allowed: self.nodes,
         }
+    }
+
+    fn saved(&self) -> PlacementState {
+        PlacementState(State::Turns(self.clone()))
     }
 }

@@ -14,6 +14,7 @@ mod preferred;
 mod laws;
 
 use cxlab_engine::catalog::{Entry, ParamError};
+use serde::{Deserialize, Serialize};
 
 use crate::frames::{NodeId, NodeSet, Preference};
 
@@ -32,6 +33,34 @@ pub struct Touch {
 pub trait Placement: Send {
     /// Where the page should go.
     fn place(&mut self, touch: Touch) -> Preference;
+    /// All that it is: a mapping's policy begins while a system runs, so that no other is there to be
+    /// restored.
+    fn saved(&self) -> PlacementState;
+}
+
+/// A policy at work as it is saved.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct PlacementState(State);
+
+/// One for each kind.
+#[derive(Clone, Serialize, Deserialize)]
+enum State {
+    Near(near::NearState),
+    Preferred(preferred::PreferredState),
+    Bind(bind::BindState),
+    Turns(interleave::Turns),
+}
+
+impl PlacementState {
+    /// The policy that was saved.
+    pub fn policy(self) -> Box<dyn Placement> {
+        match self.0 {
+            State::Near(state) => Box::new(state),
+            State::Preferred(state) => Box::new(state),
+            State::Bind(state) => Box::new(state),
+            State::Turns(state) => Box::new(state),
+        }
+    }
 }
 
 /// A policy with its parameters.

@@ -2,8 +2,9 @@
 
 use cxlab_engine::catalog::Entry;
 use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, Touch};
+use super::{Placement, PlacementPolicy, PlacementState, State, Touch};
 use crate::frames::{NodeSet, Preference};
 use crate::policy::NoParams;
 
@@ -44,7 +45,8 @@ impl PlacementPolicy for Near {
     }
 }
 
-struct NearState {
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct NearState {
     toucher: bool,
     nodes: NodeSet,
 }
@@ -56,5 +58,9 @@ impl Placement for NearState {
             first: NodeSet::NONE,
             allowed: self.nodes,
         }
+    }
+
+    fn saved(&self) -> PlacementState {
+        PlacementState(State::Near(self.clone()))
     }
 }

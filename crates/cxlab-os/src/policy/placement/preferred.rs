@@ -4,7 +4,7 @@ use cxlab_engine::catalog::{Entry, ParamError, read_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, PlacementPolicy, Touch, named, set};
+use super::{Placement, PlacementPolicy, PlacementState, State, Touch, named, set};
 use crate::frames::{NodeId, NodeSet, Preference};
 
 /// `MPOL_PREFERRED` with one node, `MPOL_PREFERRED_MANY` with several.
@@ -46,7 +46,8 @@ impl PlacementPolicy for Preferred {
     }
 }
 
-struct PreferredState {
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct PreferredState {
     single: Option<NodeId>,
     first: NodeSet,
     nodes: NodeSet,
@@ -59,5 +60,9 @@ impl Placement for PreferredState {
             first: self.first,
             allowed: self.nodes,
         }
+    }
+
+    fn saved(&self) -> PlacementState {
+        PlacementState(State::Preferred(self.clone()))
     }
 }

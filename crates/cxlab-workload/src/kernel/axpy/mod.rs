@@ -275,6 +275,10 @@ impl ThreadedKernel for Kernel {
         }
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     /// Compares what the CPU read with each element computed by itself.
     fn check(&self, _: &Image) -> Result<(), String> {
         let job = &self.job;

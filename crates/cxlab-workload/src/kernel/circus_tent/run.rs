@@ -294,6 +294,10 @@ impl ThreadedKernel for Kernel {
         })]
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     fn check(&self, image: &Image) -> Result<(), String> {
         oracle::check(&self.data, image)
     }

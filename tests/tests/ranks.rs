@@ -1,0 +1,131 @@
+//! A run on several ranks has the report of a run in one process, bit for bit. The ranks are threads
+//! here; `make test-mpi` starts processes.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::units::Picos;
+use cxlab_engine::{LocalRank, Monitor, Ranks};
+use cxlab_system::checkpoint::{Checkpoint, Checkpoints, Every};
+use cxlab_system::plan::Plan;
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunError, RunOptions, describe_division, division, run_ranked};
+use cxlab_tests::checkpoint::{Temporary, go_on, timeless};
+use cxlab_tests::{plan, shipped, try_run};
+
+/// Runs on so many ranks; what the first one has. The others have none.
+fn on_ranks(
+    plan: &Plan,
+    size: usize,
+    write: Option<(Every, &std::path::Path)>,
+    restore: Option<&[u8]>,
+) -> Result<Report, RunError> {
+    std::thread::scope(|scope| {
+        let ranks = LocalRank::several(size).into_iter();
+        let runs: Vec<_> = ranks
+            .map(|mut rank| {
+                scope.spawn(move || {
+                    let monitor = Monitor::default();
+                    let options = RunOptions {
+                        seed: plan.scenario.seed,
+                        threads: 1,
+                        monitor: &monitor,
+                        rows: None,
+                    };
+                    let restore = restore.map(|bytes| Checkpoint::of("saved", bytes.to_vec()));
+                    let checkpoints = Checkpoints {
+                        write,
+                        restore: restore.transpose().map_err(RunError::Checkpoint)?,
+                    };
+                    let first = rank.rank() == 0;
+                    let report = run_ranked(plan, options, checkpoints, &mut rank)?;
+                    assert_eq!(report.is_some(), first);
+                    Ok(report)
+                })
+            })
+            .collect();
+        let mut reports = runs.into_iter().map(|run| run.join().unwrap());
+        let first = reports.next().unwrap()?;
+        reports.try_for_each(|report| report.map(|_| ()))?;
+        Ok(timeless(first.unwrap()))
+    })
+}
+
+fn alone(plan: &Plan) -> Report {
+    timeless(try_run(plan, 1).unwrap())
+}
+
+const SHORT: &str = "measure={ requests = 1500, warmup_requests = 300 }";
+
+#[test]
+fn a_report_does_not_depend_on_how_many_ranks_made_it() {
+    for name in [
+        "spine-leaf-16",
+        "torus-16",
+        "multiple-vcs",
+        "device-coherent",
+        "dynamic-capacity",
+        "duplex",
+        "enumeration",
+        "core-stream",
+        "cohet-fpga",
+    ] {
+        let plan = plan(&shipped(name), &[SHORT]);
+        let expected = alone(&plan);
+        for ranks in [1, 2, 4] {
+            match on_ranks(&plan, ranks, None, None) {
+                Ok(report) => assert!(report == expected, "{name} on {ranks} ranks"),
+                Err(RunError::Ranks(why)) => assert!(ranks > 1, "{name}: {why}"),
+                Err(error) => panic!("{name} on {ranks} ranks: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_ranks_saved_goes_on_without_them_and_the_other_way_round() {
+    let plan = plan(&shipped("spine-leaf-16"), &[SHORT]);
+    let expected = alone(&plan);
+    for every in [
+        Every::Simulated(Picos(1_300_000)),
+        Every::Requests(500),
+        Every::WarmUp,
+    ] {
+        let file = Temporary::default();
+        let report = on_ranks(&plan, 2, Some((every, &file.0)), None).unwrap();
+        assert!(report == expected, "{every:?}");
+        let bytes = std::fs::read(&file.0).unwrap();
+        assert!(
+            on_ranks(&plan, 4, None, Some(&bytes)).unwrap() == expected,
+            "{every:?}"
+        );
+        assert!(go_on(&plan, 2, bytes).unwrap() == expected, "{every:?}");
+    }
+}
+
+#[test]
+fn more_ranks_than_parts_are_refused() {
+    let plan = plan(&shipped("direct"), &[SHORT]);
+    match division(&plan, 1, 99) {
+        Err(RunError::Ranks(why)) => assert!(why.starts_with("found 99 ranks; allowed: 1 to")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_lookahead_is_told_and_a_short_one_warned_of() {
+    let long = plan(&shipped("spine-leaf-16"), &[]);
+    let told = describe_division(&division(&long, 1, 2).unwrap());
+    assert!(
+        told.contains("2 ranks, lookahead") && !told.contains("warning"),
+        "{told}"
+    );
+    let set = [
+        "fabric.link.propagation=\"2 ps\"",
+        "fabric.link.port_delay=\"0 ns\"",
+        "fabric.switch.switching_time=\"0 ns\"",
+        "devices[0].controller.process_time=\"0 ns\"",
+        "hosts[0].issue.process_time=\"0 ns\"",
+    ];
+    let short = plan(&shipped("spine-leaf-16"), &set);
+    let told = describe_division(&division(&short, 1, 2).unwrap());
+    assert!(told.contains("warning"), "{told}");
+}
