@@ -66,8 +66,8 @@ test-mpi: need-rust ## Runs on several MPI ranks, where an MPI is installed (doc
 	@if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then \
 		echo "skipped: no MPI is installed (Debian: libopenmpi-dev, openmpi-bin, libclang-dev)"; \
 	else \
-		$(CARGO) build --locked --bin cxlab --features cxlab-system/mpi --target-dir $(TARGET)/mpi && \
-		tests/mpi.sh $(TARGET)/mpi/debug/cxlab; \
+		$(CARGO) build --locked --package cxlab-system --bin cxlab --features mpi && \
+		tests/mpi.sh $(TARGET)/debug/cxlab; \
 	fi
 
 .PHONY: deny

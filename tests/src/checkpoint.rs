@@ -96,7 +96,8 @@ pub fn go_on(plan: &Plan, threads: usize, bytes: Vec<u8>) -> Result<Report, RunE
 /// If one does not.
 pub fn check(plan: &Plan, expected: &Report, seed: u64) {
     let mut rng = StreamRng::new(seed, "checkpoint");
-    let total = (expected.sim_time_ns * 1e3) as u64;
+    let begun = expected.enumeration_ns.unwrap_or(0.0);
+    let total = ((expected.sim_time_ns - begun) * 1e3) as u64;
     // From a tenth of the run to nine tenths of it.
     let span = (total / 10 + rng.below((total * 8 / 10).max(1))).max(1);
     let [before, after] = [0; 2].map(|_| 1 + rng.below(3) as usize);

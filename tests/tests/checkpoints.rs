@@ -54,6 +54,69 @@ fn every_shipped_scenario_goes_on_from_a_random_time_or_says_why_it_cannot() {
     }
 }
 
+#[test]
+fn every_workload_goes_on_from_a_random_time() {
+    let kernels = [
+        (
+            "cohet-fpga",
+            "kind = \"circus-tent\", interface = \"pcie\", iterations = 100",
+        ),
+        (
+            "cohet-fpga",
+            "kind = \"circus-tent\", pattern = \"scatter\", iterations = 100",
+        ),
+        (
+            "cohet-fpga",
+            "kind = \"axpy\", model = \"explicit\", elements = 1024",
+        ),
+        (
+            "cohet-fpga",
+            "kind = \"axpy\", model = \"unified\", elements = 1024",
+        ),
+        ("cohet-fpga", "kind = \"dma-transfers\", messages = 200"),
+        (
+            "cohet-pages",
+            "kind = \"stream-threads\", array = \"32 KiB\"",
+        ),
+        (
+            "cohet-pages",
+            "kind = \"hot-pages\", memory = \"1 MiB\", operations = 3000, workers = \"all\"",
+        ),
+        (
+            "core-stream",
+            "kind = \"random-read\", footprint = \"64 KiB\"",
+        ),
+        ("core-stream", "kind = \"key-value\", operations = 60"),
+        (
+            "core-stream",
+            "kind = \"hot-cold\", footprint = \"1 MiB\", read_ratio = 0.5",
+        ),
+    ];
+    for (seed, (scenario, kernel)) in kernels.iter().enumerate() {
+        let workload = format!("hosts[0].workload={{ {kernel} }}");
+        let plan = plan(&shipped(scenario), &[workload.as_str()]);
+        println!("{scenario} with {kernel}");
+        check(&plan, &run(&plan), seed as u64);
+    }
+}
+
+#[test]
+fn what_cannot_be_saved_says_so_before_the_run() {
+    // Threads of this kernel hand each other what is in no memory of the system.
+    let rpc = "hosts[0].workload={ kind = \"rpc\" }";
+    let plan = plan(&shipped("cohet-fpga"), &[rpc]);
+    let Err(RunError::Problems(problems)) = run_saved(&plan, 1, Every::WarmUp) else {
+        panic!("saved")
+    };
+    assert_eq!(problems[0].path, "hosts[0]");
+    let message = &problems[0].message;
+    assert!(
+        message.contains("a kernel whose threads share more than the memory"),
+        "{message}"
+    );
+    assert!(message.contains("docs/checkpoints.md"), "{message}");
+}
+
 const SMALL: &str = "spine-leaf-16";
 
 fn small(measure: &str) -> Plan {

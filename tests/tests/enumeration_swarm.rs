@@ -7,6 +7,7 @@ use cxlab_system::diagnostics::Document;
 use cxlab_system::plan::{Files, Plan, Problem};
 use cxlab_system::report::Report;
 use cxlab_system::scenario::Scenario;
+use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{Draw, LinkRules, Swarm, assert_every_topology, link, shape};
 use cxlab_tests::try_run;
 
@@ -99,6 +100,9 @@ fn check(text: &str) -> bool {
     };
     let [one, two] = [1, 2].map(|threads| run(&plan, threads));
     assert_eq!((&one.digest, one.events), (&two.digest, two.events));
+    if one.events % 4 == 0 {
+        cxlab_tests::checkpoint::check(&plan, &timeless(one.clone()), one.events);
+    }
     for (host, other) in one.hosts.iter().zip(&two.hosts) {
         let found = host.enumeration.as_ref().unwrap();
         assert!(found.devices > 0 && found.duration_ns > 0.0);

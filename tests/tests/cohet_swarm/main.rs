@@ -17,6 +17,7 @@ use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
+use cxlab_tests::checkpoint;
 use stress::Stress;
 
 /// Where the host's own memory begins.
@@ -261,19 +262,24 @@ fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
     )
 }
 
-fn simulate(seed: u64, threads: usize) -> Result<Report, String> {
+fn planned(seed: u64) -> Result<Plan, String> {
     let Drawn { text, stress } = draw(seed);
     let document = Document::parse("swarm.toml", &text).map_err(|why| format!("{why:?}"))?;
     let wrong = validate(&document, &scenario::schema());
     if !wrong.is_empty() {
         return Err(format!("{wrong:?}\n{text}"));
     }
-    let scenario: Scenario =
+    let mut scenario: Scenario =
         serde_json::from_value(document.value().clone()).map_err(|why| why.to_string())?;
     let mut externals = Externals::new();
     externals.insert("stress".to_owned(), Arc::new(stress));
-    let plan = Plan::with_externals(scenario, Files::default(), &externals)
-        .map_err(|problems| format!("{problems:?}\n{text}"))?;
+    scenario.seed = seed;
+    Plan::with_externals(scenario, Files::default(), &externals)
+        .map_err(|problems| format!("{problems:?}\n{text}"))
+}
+
+fn simulate(seed: u64, threads: usize) -> Result<Report, String> {
+    let plan = planned(seed)?;
     let monitor = Monitor::default();
     let options = RunOptions {
         seed,
@@ -281,7 +287,7 @@ fn simulate(seed: u64, threads: usize) -> Result<Report, String> {
         monitor: &monitor,
         rows: None,
     };
-    run(&plan, options).map_err(|why| format!("{why}\n{text}"))
+    run(&plan, options).map_err(|why| format!("{why}\n{}", draw(seed).text))
 }
 
 fn check(seed: u64) {
@@ -290,6 +296,10 @@ fn check(seed: u64) {
     if seed.is_multiple_of(4) {
         let other = simulate(seed, 2).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         assert_eq!(first.digest, other.digest, "seed {seed}: threads change it");
+    }
+    if seed % 4 == 1 {
+        let plan = planned(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+        checkpoint::check(&plan, &checkpoint::timeless(first), seed);
     }
 }
 

@@ -104,9 +104,9 @@ pub(super) struct OwnMemory {
 }
 
 save_state!(OwnMemory {
-    values: requests, free, waiting, waiters, delayed, wake, stats;
+    values: done, requests, free, waiting, waiters, delayed, wake, stats;
     states: backend, bias, dmc;
-    built: decoder, target, done;
+    built: decoder, target;
 });
 
 impl OwnMemory {

@@ -76,6 +76,8 @@ struct Pending {
 pub struct Atc {
     cache: Tlb,
     pending: Vec<Pending>,
+    /// Pages with a request under way at most.
+    requests: usize,
     blocked: Vec<Scope>,
     epochs: Epochs,
 }
@@ -83,6 +85,7 @@ pub struct Atc {
 save_state!(Atc {
     values: pending, blocked;
     states: cache, epochs;
+    built: requests;
 });
 
 impl Atc {
@@ -99,6 +102,7 @@ impl Atc {
                 ParamError::new(format!("cache.{}", error.field), error.message)
             })?,
             pending: Vec::with_capacity(params.requests as usize),
+            requests: params.requests as usize,
             blocked: Vec::new(),
             epochs: Epochs::default(),
         })
@@ -134,7 +138,7 @@ impl Atc {
         }
         let place = match self.place(page) {
             Some(place) => place,
-            None if self.pending.len() == self.pending.capacity() => return Answer::Full,
+            None if self.pending.len() == self.requests => return Answer::Full,
             None => {
                 let state = PageState {
                     blocked,
