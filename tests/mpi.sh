@@ -19,15 +19,23 @@ numbers() {
     grep -vE '"(wall_seconds|events_per_second|per_wall_second)"' "$1/report.json"
 }
 
-for name in spine-leaf-16 torus-16 device-coherent core-stream cohet-fpga; do
-    run=("$cxlab" run "$here/scenarios/$name.toml" --set "measure={ requests = 3000 }" --quiet)
+compare() {
+    local name=$1
+    shift
+    local run=("$cxlab" run "$here/scenarios/$name.toml" --set "measure={ requests = 3000 }" --quiet)
     "${run[@]}" --out "$out/$name"
-    for ranks in 2 4; do
+    for ranks in "$@"; do
         launch "$ranks" "${run[@]}" --out "$out/$name-$ranks"
         cmp <(numbers "$out/$name") <(numbers "$out/$name-$ranks")
         echo "$name on $ranks ranks: the same report"
     done
-done
+}
+
+compare spine-leaf-16 2 4
+compare torus-16 2 4
+compare device-coherent 2 4
+compare core-stream 2
+compare cluster-stream 2 4
 
 # What two ranks saved, four take up.
 run=("$cxlab" run "$here/scenarios/spine-leaf-16.toml" --set "measure={ requests = 3000 }" --quiet)

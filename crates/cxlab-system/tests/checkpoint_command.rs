@@ -23,7 +23,7 @@ fn report(out: &Path) -> Value {
     report
 }
 
-const LENGTH: &str = "--set=measure.requests=150000";
+const LENGTH: &str = "--set=measure.requests=500000";
 
 #[test]
 fn a_run_that_is_killed_again_and_again_ends_as_one_that_never_was() {
@@ -46,7 +46,7 @@ fn a_run_that_is_killed_again_and_again_ends_as_one_that_never_was() {
         let before = modified();
         let mut run = command(&[&"run", &base, &LENGTH, &"--out", &out, &"--quiet"]);
         run.arg("--checkpoint").arg(&state);
-        run.args(["--checkpoint-every", "20000 requests"]);
+        run.args(["--checkpoint-every", "40000 requests"]);
         run.args(["--threads", if kill == 1 { "2" } else { "1" }]);
         if before.is_some() {
             run.arg("--restore").arg(&state);
