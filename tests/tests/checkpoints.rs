@@ -212,6 +212,21 @@ fn each_kind_of_interval_writes_checkpoints_and_changes_nothing() {
 }
 
 #[test]
+fn a_checkpoint_does_not_depend_on_how_many_threads_wrote_it() {
+    for name in [
+        "spine-leaf-16",
+        "device-coherent",
+        "cached-ssd",
+        "cluster-stream",
+    ] {
+        let plan = plan(&shipped(name), &["measure={ requests = 2000 }"]);
+        let every = Every::Simulated(Picos(1_500_000));
+        let [one, three] = [1, 3].map(|threads| run_saved(&plan, threads, every).unwrap().1);
+        assert!(one.is_some() && one == three, "{name}");
+    }
+}
+
+#[test]
 fn a_checkpoint_of_another_run_is_refused_with_what_differs() {
     let of = small("requests = 1000");
     let (_, bytes) = run_saved(&of, 1, Every::WarmUp).unwrap();
