@@ -15,7 +15,7 @@ use cxlab_engine::state::{Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
-use crate::output::write_whole;
+use crate::output::{is_special, prepare_dir, write_whole};
 use crate::plan::{DeviceKind, Plan, Problem};
 use crate::run::{RunError, Until};
 use crate::system::{Node, Notes, System};
@@ -300,8 +300,22 @@ pub(crate) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// From here on, with so many requests completed.
-    pub(crate) fn new(every: Every, path: &'a Path, now: SimTime, completed: u64) -> Writer<'a> {
+    /// From here on, with so many requests completed. Makes the file's folder where it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn new(
+        every: Every,
+        path: &'a Path,
+        now: SimTime,
+        completed: u64,
+    ) -> Result<Writer<'a>, CheckpointError> {
+        let folder = path.parent();
+        let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+        if !is_special(path) {
+            prepare_dir(folder.unwrap_or(Path::new(".")))
+                .map_err(|error| CheckpointError::Unwritable(path.to_owned(), error))?;
+        }
         let last = Instant::now();
         let mut writer = Writer {
             every,
@@ -312,7 +326,7 @@ impl<'a> Writer<'a> {
             before: (completed, last),
         };
         writer.plan_next(now, completed);
-        writer
+        Ok(writer)
     }
 
     pub(crate) fn is_after_warmup(&self) -> bool {

@@ -373,7 +373,8 @@ impl<'p> Runner<'p, '_> {
         }
         if let Some((every, path)) = checkpoints.write {
             let completed = self.completed();
-            self.writer = Some(Writer::new(every, path, self.now, completed));
+            let writer = Writer::new(every, path, self.now, completed);
+            self.writer = Some(writer.map_err(RunError::Checkpoint)?);
         }
         Ok(())
     }

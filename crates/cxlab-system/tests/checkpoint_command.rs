@@ -149,12 +149,13 @@ fn what_does_not_go_together_is_refused() {
             refused.stderr
         );
     }
-    let nowhere = folder.path("missing/state");
+    // A file is no folder, which is found before the run.
+    let nowhere = folder.path("base.toml/state");
     let unwritable = run(&[
         "--checkpoint",
         nowhere.to_str().unwrap(),
         "--checkpoint-every",
-        "warm-up",
+        "1 s",
     ]);
     assert_eq!(unwritable.code, Some(1), "{}", unwritable.stderr);
     let taken_up = run(&["--restore", path, "--threads", "3"]);
