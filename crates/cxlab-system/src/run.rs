@@ -164,7 +164,13 @@ pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunEr
     let first = plan.devices.len() - plan.accelerator_hosts.len();
     let accelerators = plan.accelerator_hosts.iter().enumerate();
     let together = accelerators.map(|(number, host)| (*host, system.hosts + first + number));
-    let together: Vec<(usize, usize)> = together.collect();
+    // So do hosts and devices with a part in shared regions.
+    let (hosts, parts) = (system.hosts, plan.shared.iter().enumerate());
+    let shared = parts.flat_map(|(host, part)| {
+        let devices = part.shares.iter();
+        devices.map(move |(device, ..)| (host, hosts + device))
+    });
+    let together: Vec<(usize, usize)> = together.chain(shared).collect();
     let division = system.simulation.division_together(ranks, &together);
     if division.parts < ranks {
         return Err(RunError::Ranks(format!(

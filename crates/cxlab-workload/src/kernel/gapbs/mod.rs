@@ -327,6 +327,10 @@ impl ThreadedKernel for Kernel {
         })]
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     fn check(&self, image: &Image) -> Result<(), String> {
         let run = &self.run;
         match run.params.algorithm {

@@ -394,6 +394,10 @@ impl ThreadedKernel for Kernel {
         })]
     }
 
+    fn can_run_again(&self) -> bool {
+        true
+    }
+
     fn check(&self, image: &Image) -> Result<(), String> {
         self.run.program.check(&self.run.arrays(image))
     }
