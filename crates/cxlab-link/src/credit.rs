@@ -406,6 +406,40 @@ impl FlowControl {
         credits
     }
 
+    /// The buffers of the link: by number, what is known of them.
+    fn buffers(&mut self) -> impl Iterator<Item = (Buffer, &mut BufferState)> {
+        let more = self.more.iter_mut().flatten();
+        let near = self.first.iter_mut().chain(more).zip(0..);
+        let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
+        let all = near.chain(rest).map(|(state, at)| (Buffer(at), state));
+        all.filter(|(_, state)| state.capacity > 0)
+    }
+
+    /// The link is lost, and all credits with it.
+    pub(crate) fn fail(&mut self) {
+        let mut unreturned = 0;
+        for (_, state) in self.buffers() {
+            (state.credits, state.waiting) = (0, 0);
+            unreturned += u32::from(state.capacity);
+        }
+        self.unreturned = unreturned;
+        (self.mask, self.rest_mask) = (0, 0);
+    }
+
+    /// The link is trained again: all places go back as credits but those that messages still take
+    /// which came before, whose numbers `occupied` tells.
+    pub(crate) fn restore(&mut self, occupied: impl Fn(Buffer) -> u8) {
+        let mut marked = Vec::new();
+        for (buffer, state) in self.buffers() {
+            state.waiting = state.capacity - occupied(buffer);
+            if state.waiting > 0 {
+                marked.push(buffer.0);
+            }
+        }
+        (self.mask, self.rest_mask) = (0, 0);
+        marked.into_iter().for_each(|buffer| self.mark(buffer));
+    }
+
     /// Credits waiting for a ride, for conservation checks.
     pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
         self.get(buffer).waiting

@@ -254,6 +254,16 @@ impl Flits {
         }
     }
 
+    /// Lets all flits begin, whenever their time is.
+    pub(crate) fn drain(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
+        if let Some(first) = self.alone.take() {
+            self.tell(first);
+        }
+        while !self.packer.is_empty() {
+            self.close(line, errors);
+        }
+    }
+
     /// The open flit begins.
     fn close(&mut self, line: &mut Timeline, errors: &mut Option<Box<Errors>>) {
         let flits = u64::from(self.packer.close());

@@ -22,6 +22,7 @@
 mod credit;
 mod errors;
 mod flits;
+mod lost;
 mod outbox;
 mod params;
 mod parcel;
@@ -32,6 +33,7 @@ mod timeline;
 mod transmitter;
 
 pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS};
+pub use lost::Lost;
 pub use outbox::Outbox;
 pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission};
 pub use parcel::{Credits, Parcel};

@@ -220,6 +220,14 @@ impl Outbox {
         oldest
     }
 
+    /// Forgets all that waits, and tells of each message.
+    pub fn discard(&mut self, mut lost: impl FnMut(&Message)) {
+        for queue in &mut self.queues {
+            queue.drain(..).for_each(|waiting| lost(&waiting.message));
+        }
+        (self.occupied, self.len) = (0, 0);
+    }
+
     fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32, time: SimTime) {
         if self.wake.is_none_or(|pending| time < pending) {
             self.wake = Some(time);

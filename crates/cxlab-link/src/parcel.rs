@@ -20,6 +20,23 @@ impl Credits {
         entries: [(0, 0); Credits::PLACES],
     };
 
+    /// In place of a buffer's number: flow control begins anew.
+    const BEGIN: u8 = u8::MAX;
+
+    /// What a port sends first when its link has been trained for this time, from 1 on: flow control
+    /// begins anew (InitFC of PCIe).
+    pub(crate) fn begin(time: u8) -> Credits {
+        let mut credits = Credits::NONE;
+        credits.entries[0] = (Credits::BEGIN, time);
+        credits
+    }
+
+    /// Whether flow control begins anew, and for which time.
+    pub fn begins(&self) -> Option<u8> {
+        let (buffer, time) = self.entries[0];
+        (buffer == Credits::BEGIN && time > 0).then_some(time)
+    }
+
     /// Whether there are none: places are used from the first on.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -188,6 +188,32 @@ impl LinkPort {
         );
     }
 
+    /// The link is lost: nothing can be sent, for want of credits, until it is restored. What has
+    /// been sent is on its way, and the far end's to lose.
+    pub fn fail(&mut self) {
+        self.flow.fail();
+    }
+
+    /// The link is trained again, for this time (from 1 on): flow control begins anew. `occupied` tells
+    /// how many places of each buffer messages still take that came before. The far end knows by
+    /// [`Credits::begins`], which arrives behind all that was sent before.
+    pub fn restore(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        time: u8,
+        occupied: impl Fn(Buffer) -> u8,
+    ) {
+        self.flow.restore(occupied);
+        let leaves = self.transmitter.last_end().max(ctx.now());
+        let at = SimTime(leaves.0 + self.fixed);
+        let mut credits = Credits::begin(time);
+        while !credits.is_empty() {
+            let message = None;
+            ctx.send(self.port, at, Parcel { message, credits });
+            credits = self.flow.take();
+        }
+    }
+
     /// Credits at hand for a buffer at the far end.
     pub fn credits(&self, buffer: Buffer) -> u8 {
         self.flow.credits(buffer)

@@ -263,6 +263,14 @@ impl Transmitter {
         }
     }
 
+    /// When the last byte of all that was sent leaves.
+    pub(crate) fn last_end(&mut self) -> SimTime {
+        if let Some(flits) = &mut self.flits {
+            flits.drain(&mut self.line, &mut self.errors);
+        }
+        SimTime(self.line.free())
+    }
+
     /// Brings the statistics up to `now` and returns them.
     pub fn stats(&mut self, now: SimTime) -> DirectionStats {
         self.begin_flits(now);
