@@ -35,6 +35,24 @@ class Denied(TypedDict):
     writes: int
 
 
+class FailedRequests(TypedDict):
+    """Requests that nothing answered."""
+
+    timed_out_reads: int
+    #: They may have been made, or may be yet.
+    timed_out_writes: int
+    cut_off_reads: int
+    cut_off_writes: int
+
+
+class FailuresReport(TypedDict):
+    """What failures have done to messages, from the beginning of the run."""
+
+    lost_messages: int
+    late_answers: int
+    timed_out: int
+
+
 class Requests(TypedDict):
     """Requests in the window."""
 
@@ -46,6 +64,8 @@ class Requests(TypedDict):
     writebacks: int
     #: Those that devices denied, where what hosts have of them changes.
     denied: NotRequired[Denied]
+    #: Those that failed, where something fails.
+    failed: NotRequired[FailedRequests]
     in_flight: int
     per_wall_second: float
 
@@ -151,6 +171,8 @@ class HostReport(TypedDict):
     cache_hits: int
     #: Those that devices denied, where what hosts have of them changes.
     denied: NotRequired[Denied]
+    #: Those that failed, where something fails.
+    failed: NotRequired[FailedRequests]
     bandwidth_gbps: Bandwidth
     latency_ns: Latency
     in_flight: float

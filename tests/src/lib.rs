@@ -2,6 +2,7 @@
 //! drawing one at random, and threads that a test writes.
 
 pub mod checkpoint;
+pub mod oracle;
 pub mod script;
 pub mod swarm;
 

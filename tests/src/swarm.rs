@@ -6,7 +6,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_link::CreditTable;
 use cxlab_protocol::Channel;
 use cxlab_system::plan::Plan;
-use cxlab_system::system::{Node, System};
+use cxlab_system::system::System;
 
 /// Asserts that every topology is drawn in the scenarios, given one after the other.
 ///
@@ -437,12 +437,12 @@ pub fn may_wait(table: &CreditTable, vcs: u8) -> u32 {
 /// If something is left.
 pub fn check_drained(plan: &Plan, system: &mut System) {
     for node in system.simulation.components() {
-        match node {
-            Node::Host(host) => assert!(host.is_done(), "a host has requests left"),
-            other => assert_eq!(other.holds(), 0, "messages are left"),
+        match node.host() {
+            Some(host) => assert!(host.is_done(), "a host has requests left"),
+            None => assert_eq!(node.holds(), 0, "messages are left"),
         }
     }
-    let vcs = plan.tables.virtual_channels();
+    let vcs = plan.virtual_channels();
     for (link, directions) in plan.links.iter().zip(&system.directions) {
         let may_wait = may_wait(&link.params.credits, vcs);
         for (component, port) in [directions.forward, directions.backward] {

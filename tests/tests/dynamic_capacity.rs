@@ -2,16 +2,14 @@
 //! denied what and when, that nobody else notices, and that every request ends.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-
-use cxlab_engine::units::{Hpa, SimTime};
-use cxlab_engine::{Monitor, Stop};
+use cxlab_engine::Monitor;
+use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::plan::Plan;
 use cxlab_system::report::{Denied, Report};
 use cxlab_system::run::{RunOptions, run};
-use cxlab_system::scenario::{EventKind, Sharing};
-use cxlab_system::system::{Node, Notes, System};
+use cxlab_system::scenario::Sharing;
+use cxlab_tests::oracle::{check_values, region_of, spans, values};
 use cxlab_tests::plan;
 use cxlab_tests::swarm::Draw;
 use proptest::prelude::*;
@@ -33,26 +31,6 @@ fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
         },
     );
     (report.unwrap(), rows)
-}
-
-/// A row for each request of a run that keeps values: what was stored and loaded.
-fn values(plan: &Plan) -> Vec<RequestRow> {
-    let notes = Notes {
-        rows: true,
-        values: true,
-        states: false,
-    };
-    let mut system = System::build(plan, plan.scenario.seed, notes).unwrap();
-    let simulation = &mut system.simulation;
-    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
-    assert_eq!(outcome.stop, Stop::Exhausted);
-    let mut rows = Vec::new();
-    simulation.for_each_mut(|node| {
-        if let Node::Host(host) = node {
-            rows.append(&mut host.take_rows());
-        }
-    });
-    rows
 }
 
 const POOL: &str = r#"
@@ -336,7 +314,7 @@ fn memory_that_moves_to_another_host_is_scrubbed() {
     let region = "[[regions]]\nname = \"all\"\nsharing = \"moving\"\ncapacity = \"2 GiB\"\n";
     // In the same picosecond, which leaves no time in between.
     let events = event(6 * US, "release", "all", "a") + &event(6 * US, "add", "all", "b");
-    let rows = values(&plan(&format!("{small}{region}{events}"), &[]));
+    let rows = values(&plan(&format!("{small}{region}{events}"), &[]), 1);
     let loads = |host, denied| {
         let own = of_host(&rows, host).into_iter();
         own.filter(move |row| !row.write && row.denied == denied)
@@ -428,36 +406,6 @@ fn random(seed: u64) -> Random {
     Random { text: draw.text }
 }
 
-/// The spans of time in which a host has its memory of a region: from, and until.
-fn spans(plan: &Plan, region: usize, host: usize) -> Vec<(u64, u64)> {
-    let params = &plan.scenario.regions[region];
-    let first = params.initially_added && (params.sharing != Sharing::Moving || host == 0);
-    let mut spans = Vec::new();
-    let mut since = first.then_some(0);
-    for event in &plan.scenario.events {
-        if event.region != params.name || event.host != plan.hosts[host].name {
-            continue;
-        }
-        match event.kind {
-            EventKind::Add => since = Some(event.at.0),
-            EventKind::Release => spans.push((since.take().unwrap(), event.at.0)),
-        }
-    }
-    spans.extend(since.map(|since| (since, u64::MAX)));
-    spans
-}
-
-/// The region that an address of a host's is in: its regions follow one another in all.
-fn region_of(plan: &Plan, hpa: u64) -> usize {
-    let mut end = 0;
-    let regions = plan.scenario.regions.iter();
-    let mut ends = regions.map(|region| {
-        end += region.capacity.0;
-        end
-    });
-    ends.position(|end| hpa < end).unwrap()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
@@ -505,56 +453,6 @@ proptest! {
     }
 }
 
-/// When the devices scrub a host's memory of a region: whenever the last one that has it loses it.
-fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
-    let params = &plan.scenario.regions[region];
-    let hosts = 0..plan.hosts.len();
-    let first = |one: usize| params.sharing != Sharing::Moving || one == 0;
-    let mut held: Vec<bool> = hosts
-        .map(|one| params.initially_added && first(one))
-        .collect();
-    let mut scrubs = Vec::new();
-    let events = plan.scenario.events.iter();
-    for event in events.filter(|event| event.region == params.name) {
-        let mut names = plan.hosts.iter().map(|host| &host.name);
-        let one = names.position(|name| *name == event.host).unwrap();
-        held[one] = event.kind == EventKind::Add;
-        let lost = match params.sharing {
-            Sharing::Exclusive => one == host,
-            Sharing::Shared | Sharing::Moving => !held.contains(&true),
-        };
-        if event.kind == EventKind::Release && lost {
-            scrubs.push(event.at.0);
-        }
-    }
-    scrubs
-}
-
-/// Loads of a line return what was stored there last, and nothing from before a scrub.
-fn check_line(stores: &[&RequestRow], loads: &[&RequestRow], scrubs: &[u64]) -> usize {
-    let scrubbed = |from: u64, to: u64| scrubs.iter().any(|at| from <= *at && *at <= to);
-    let mut own = 0;
-    for load in loads {
-        let (from, to) = (load.issued_ps, load.completed_ps);
-        if load.value == 0 {
-            let lost =
-                |store: &&&RequestRow| store.completed_ps <= from && !scrubbed(store.issued_ps, to);
-            assert!(stores.iter().find(lost).is_none(), "lost before {load:?}");
-            continue;
-        }
-        let store = stores.iter().find(|store| store.value == load.value);
-        let store = store.expect("what is loaded was stored there");
-        assert!(store.issued_ps < to, "{store:?} {load:?}");
-        assert!(!scrubbed(store.completed_ps, from), "{store:?} {load:?}");
-        let newer = |other: &&&RequestRow| {
-            other.issued_ps >= store.completed_ps && other.completed_ps <= from
-        };
-        assert!(stores.iter().find(newer).is_none(), "{store:?} {load:?}");
-        own += 1;
-    }
-    own
-}
-
 #[test]
 fn nobody_loads_released_data_and_no_store_to_what_stays_is_lost() {
     let (mut found, mut zero, mut scrubbed) = (0, 0, 0);
@@ -563,27 +461,11 @@ fn nobody_loads_released_data_and_no_store_to_what_stays_is_lost() {
         if !plan.devices.iter().all(|device| !device.changes.is_empty()) {
             continue;
         }
-        let rows = values(&plan);
-        let mut lines: BTreeMap<_, (Vec<&RequestRow>, Vec<&RequestRow>)> = BTreeMap::new();
-        for row in &rows {
-            assert!(row.write || !row.denied || row.value == 0, "{row:?}");
-            if !row.denied {
-                let host = usize::from(row.requester);
-                let region = region_of(&plan, row.hpa);
-                let exclusive = plan.scenario.regions[region].sharing == Sharing::Exclusive;
-                let place = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
-                let line = lines.entry((place, region, exclusive.then_some(host)));
-                let (stores, loads) = line.or_default();
-                if row.write { stores } else { loads }.push(row);
-            }
-        }
-        for ((_, region, host), (stores, loads)) in &lines {
-            let scrubs = scrubs(&plan, *region, host.unwrap_or(0));
-            let own = check_line(stores, loads, &scrubs);
-            found += own;
-            zero += loads.len() - own;
-            scrubbed += scrubs.len();
-        }
+        let rows = values(&plan, 1);
+        let seen = check_values(&plan, &rows);
+        found += seen.stored;
+        zero += seen.empty;
+        scrubbed += seen.scrubs;
     }
     assert!(
         found > 1000 && zero > 1000 && scrubbed > 1000,

@@ -657,6 +657,7 @@ impl Lanes {
             hops: op.last.hops,
             stages,
             denied: false,
+            failure: None,
             value: 0,
         };
         self.ledger.complete(ctx, row, hit);

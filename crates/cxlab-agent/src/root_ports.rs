@@ -3,7 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
-use cxlab_link::{LinkPort, Outbox, Parcel};
+use cxlab_link::{LinkPort, Lost, Outbox, Parcel};
 use cxlab_protocol::{Message, PortId};
 
 /// Root ports with their outgoing queues. A port's wake-up token is its number.
@@ -14,7 +14,12 @@ pub struct RootPorts {
     /// The root port towards each edge port; empty when there is one root port.
     port_to: Vec<u16>,
     limit: usize,
+    /// Messages to edge ports that no way leads to.
+    refused: Vec<Message>,
 }
+
+/// In place of a root port: none leads there.
+const NOWHERE: u16 = u16::MAX;
 
 save_state!(RootPorts {
     states: ports, outboxes;
@@ -29,6 +34,7 @@ impl RootPorts {
             ports,
             port_to,
             limit,
+            refused: Vec::new(),
         }
     }
 
@@ -49,8 +55,42 @@ impl RootPorts {
     pub fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, message: Message) {
         let now = ctx.now();
         let port = self.towards(message.destination);
-        let (outbox, link) = (&mut self.outboxes[port], &mut self.ports[port]);
+        let (Some(outbox), Some(link)) = (self.outboxes.get_mut(port), self.ports.get_mut(port))
+        else {
+            return self.refuse(message);
+        };
         outbox.offer(ctx, link, port as u32, message, now, |_, _| {});
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, message: Message) {
+        self.refused.push(message);
+    }
+
+    /// Takes the messages that no way leads to, since the last call.
+    pub fn take_refused(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// The root port towards each edge port.
+    pub fn ways(&self, edge_ports: usize) -> Vec<u16> {
+        match self.port_to.is_empty() {
+            true => vec![0; edge_ports],
+            false => self.port_to.clone(),
+        }
+    }
+
+    /// From now on the root port towards each edge port is this; `None` where no way leads there.
+    pub fn redirect(&mut self, ways: impl Iterator<Item = Option<u16>>) {
+        self.port_to = ways.map(|port| port.unwrap_or(NOWHERE)).collect();
+    }
+
+    /// Loses what waits for a port.
+    pub fn discard(&mut self, port: u16) -> Lost {
+        let mut lost = Lost::default();
+        self.outboxes[port as usize].discard(|message| lost.count(message));
+        lost
     }
 
     #[inline]

@@ -59,6 +59,33 @@ pub struct HopStats {
     pub queue_ps: u128,
 }
 
+/// What a request ends with when nothing answers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// Its time was over. A write may have been made nevertheless, or may be yet.
+    TimedOut,
+    /// The host knows that no way leads to the device, and sent nothing.
+    CutOff,
+}
+
+/// Requests that failed in one way.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Failed {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+}
+
+impl Failed {
+    fn count(&mut self, write: bool) {
+        match write {
+            true => self.writes += 1,
+            false => self.reads += 1,
+        }
+    }
+}
+
 /// One completed request, for the request log.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub struct RequestRow {
@@ -83,6 +110,8 @@ pub struct RequestRow {
     pub stages: Stages,
     /// Whether the device denied it: no decoder of the host's had its address.
     pub denied: bool,
+    /// What it ended with, if neither data nor a completion came.
+    pub failure: Option<Failure>,
     /// For checkers, a stand-in for the line that it read or wrote; 0 where none is kept.
     pub value: u16,
 }
@@ -109,6 +138,16 @@ pub struct RequesterStats {
     pub denied_reads: u64,
     /// Writes that a device denied, among those completed.
     pub denied_writes: u64,
+    /// Requests whose time was over, among those completed.
+    pub timed_out: Failed,
+    /// Requests to devices that no way leads to, among those completed.
+    pub cut_off: Failed,
+    /// Requests whose time was over, ever.
+    pub timed_out_ever: u64,
+    /// Answers that came after their request's time, ever: each to one of [`Self::timed_out_ever`].
+    pub late_ever: u64,
+    /// Answers among those by which a device denied the request, ever.
+    pub late_denied_ever: u64,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
     /// Latency of completed reads.
@@ -136,6 +175,9 @@ impl RequesterStats {
             issued_ever: self.issued_ever,
             completed_ever: self.completed_ever,
             denied_ever: self.denied_ever,
+            timed_out_ever: self.timed_out_ever,
+            late_ever: self.late_ever,
+            late_denied_ever: self.late_denied_ever,
             in_flight: self.in_flight,
             ..RequesterStats::default()
         };
@@ -169,6 +211,14 @@ impl RequesterStats {
         self.denied_reads += u64::from(row.denied & !row.write);
         self.cache_hits += u64::from(hit);
         self.denied_ever += u64::from(row.denied);
+        match row.failure {
+            None => {}
+            Some(Failure::CutOff) => self.cut_off.count(row.write),
+            Some(Failure::TimedOut) => {
+                self.timed_out.count(row.write);
+                self.timed_out_ever += 1;
+            }
+        }
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
             *sum += u128::from(stage);
         }

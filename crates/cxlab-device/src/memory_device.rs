@@ -20,7 +20,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Picos, SimTime};
-use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
+use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::{Channel, DecoderTable, Message, Opcode};
 use schemars::JsonSchema;
@@ -282,6 +282,41 @@ impl MemoryDevice {
         }
         self.done = done;
         self.admit_waiting(ctx);
+    }
+
+    /// Loses the answers that wait for a port.
+    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
+        let mut lost = Lost::default();
+        while !self.ports[port as usize].outbox.is_empty() {
+            lost += self.lose_answers(port);
+            // What waited for a context may be answered at once, and its answer is lost too.
+            self.admit_waiting(ctx);
+        }
+        lost
+    }
+
+    fn lose_answers(&mut self, port: u16) -> Lost {
+        let mut lost = Lost::default();
+        let outbox = &mut self.ports[port as usize].outbox;
+        outbox.discard(|message| lost.count(message));
+        self.contexts -= lost.messages as u32;
+        lost
+    }
+
+    /// Tells the buffer of each request that waits in the device and came through `port`.
+    pub fn buffered(&self, port: u16, mut each: impl FnMut(Buffer)) {
+        let waiting = self.waiting.iter().filter(|request| request.port == port);
+        waiting.for_each(|one| each(Buffer::of(one.message.channel(), one.message.vc)));
+    }
+
+    /// The device is removed: loses what is inside.
+    pub fn remove(&mut self) -> Lost {
+        let mut lost = Lost::default();
+        for port in 0..self.ports.len() {
+            lost += self.lose_answers(port as u16);
+        }
+        lost += Lost::requests(self.in_flight());
+        lost
     }
 
     /// Moves requests from the receive buffers into the medium, as far as it accepts them.

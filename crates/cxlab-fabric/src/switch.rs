@@ -19,7 +19,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch};
-use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
+use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
 use cxlab_protocol::Message;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,8 @@ pub struct SwitchConfig {
     pub ports: Vec<LinkPort>,
     /// Where messages go.
     pub tables: Arc<RoutingTables>,
+    /// Virtual channels of its links, at least those of the tables.
+    pub virtual_channels: u8,
     /// Its random stream, for random routing.
     pub rng: StreamRng,
 }
@@ -159,7 +161,7 @@ save_state!(Switch {
 impl Switch {
     /// Builds the component.
     pub fn new(config: SwitchConfig) -> Self {
-        let vcs = config.tables.virtual_channels();
+        let vcs = config.virtual_channels;
         let buffers = Buffer::places(vcs);
         let queues = config.ports.len() * buffers;
         let outputs = config.ports.into_iter().map(|link| Output {
@@ -181,7 +183,7 @@ impl Switch {
         });
         Switch {
             only: only.collect(),
-            climbs: vcs > 1,
+            climbs: config.tables.virtual_channels() > 1,
             vcs,
             index: config.index,
             switching_ps: config.params.switching_time.0 as u32,
@@ -251,6 +253,20 @@ impl Switch {
         if self.climbs {
             vc += u8::from(self.tables.vc_increment(self.index, input, output));
         }
+        self.forward(ctx, input, message, output, vc);
+    }
+
+    /// Sends a message that came through `input` out of `output` on that virtual channel, now or
+    /// later.
+    #[inline(always)]
+    fn forward(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        input: u16,
+        message: &Message,
+        output: u16,
+        vc: u8,
+    ) {
         let out = &mut self.outputs[output as usize];
         if out.waiting == 0 {
             let note = crossed(self.switching_ps, 0);
@@ -269,6 +285,79 @@ impl Switch {
             // What waited already was tried, so only the first of its class and virtual channel
             // can go past it.
             self.transmit_unless_closed(ctx, output as usize);
+        }
+    }
+
+    /// A parcel arrives from a link, in a fabric whose routing changes: `way` says by which output and
+    /// on which virtual channel its message goes on. Without a way it is lost; true then.
+    pub fn receive_routed(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        port: u16,
+        parcel: &Parcel,
+        way: Option<(u16, u8)>,
+    ) -> bool {
+        let output = &mut self.outputs[port as usize];
+        if output.link.receive(parcel) && output.waiting > 0 {
+            self.transmit_unless_closed(ctx, port as usize);
+        }
+        let Some(message) = &parcel.message else {
+            return false;
+        };
+        self.received += 1;
+        if let Some((output, vc)) = way {
+            self.forward(ctx, port, message, output, vc);
+            return false;
+        }
+        self.forwarded += 1;
+        let buffer = Buffer::of(message.channel(), message.vc);
+        self.outputs[port as usize].link.release(ctx, buffer);
+        true
+    }
+
+    /// Messages that wait for an output.
+    pub fn waiting(&self, output: u16) -> u32 {
+        self.outputs[output as usize].waiting
+    }
+
+    /// Loses what waits for an output.
+    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, output: u16) -> Lost {
+        let mut lost = Lost::default();
+        let mut freed = Vec::new();
+        let out = &mut self.outputs[output as usize];
+        for queue in &mut out.queues {
+            let mut at = std::mem::replace(&mut queue.head, NIL);
+            queue.tail = NIL;
+            while at != NIL {
+                let waiting = &mut self.slab[at as usize];
+                lost.count(&waiting.message);
+                let buffer = Buffer::of(waiting.message.channel(), waiting.message.vc);
+                freed.push((queue.input, buffer));
+                let next = std::mem::replace(&mut waiting.next, self.free);
+                self.free = at;
+                at = next;
+            }
+        }
+        (out.first, out.last, out.waiting) = (NO_QUEUE, NO_QUEUE, 0);
+        out.waiting_for.fill(0);
+        self.forwarded += lost.messages;
+        for (input, buffer) in freed {
+            self.outputs[input as usize].link.release(ctx, buffer);
+        }
+        lost
+    }
+
+    /// Tells the buffer of each message inside that came through `input`.
+    pub fn buffered(&self, input: u16, mut each: impl FnMut(Buffer)) {
+        for out in &self.outputs {
+            for queue in out.queues.iter().filter(|queue| queue.input == input) {
+                let mut at = queue.head;
+                while at != NIL {
+                    let waiting = &self.slab[at as usize];
+                    each(Buffer::of(waiting.message.channel(), waiting.message.vc));
+                    at = waiting.next;
+                }
+            }
         }
     }
 

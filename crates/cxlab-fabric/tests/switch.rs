@@ -68,6 +68,7 @@ impl Fabric {
                 let (params, peer, far) = match *peer {
                     PortPeer::Endpoint(endpoint) => (params(endpoint), endpoint, 0),
                     PortPeer::Switch { index, port, .. } => (link(1), endpoints + index, port),
+                    PortPeer::Cut => panic!("no link has failed"),
                 };
                 ports.push(end(&params, port as u16, vcs));
                 own.push(wire(&params, peer, far));
@@ -83,6 +84,7 @@ impl Fabric {
                 index,
                 endpoints,
                 ports,
+                virtual_channels: tables.virtual_channels(),
                 tables,
                 rng,
             };
@@ -270,6 +272,7 @@ fn messages_change_their_virtual_channel_where_the_tables_say() {
                     PortPeer::Switch {
                         index, port: far, ..
                     } => (at, port) = (index, far),
+                    PortPeer::Cut => panic!("no link has failed"),
                 }
             }
             assert_eq!(message.vc, vc);

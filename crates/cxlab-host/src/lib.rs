@@ -13,7 +13,8 @@ pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseS
 pub use cache::PrivateCache;
 pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
 pub use cxlab_agent::{
-    AddressMap, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages, Window,
+    AddressMap, Failed, Failure, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages,
+    Window,
 };
 pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};

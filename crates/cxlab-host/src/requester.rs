@@ -16,6 +16,8 @@ use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{OpKind, OpSource};
 
+mod failures;
+
 use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::RequesterParams;
@@ -68,6 +70,10 @@ enum SlotKind {
     Request,
     Hit,
     Writeback,
+    /// A request to a device that no way leads to, until the root port answers it.
+    CutOff,
+    /// Of a request whose time was over: the tag is not used again until its answer comes.
+    Late,
 }
 
 /// What a request ended with.
@@ -96,6 +102,10 @@ pub struct Requester {
     cache_ps: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Slots whose tag is not in use: [`SlotKind::Late`], and those among `spare`.
+    idle: usize,
+    /// Slots that are not needed, because others have taken their place.
+    spare: Vec<u32>,
     /// A write-back that waits for a slot.
     writeback: Option<Hpa>,
     ledger: Ledger,
@@ -139,6 +149,8 @@ impl Requester {
             cache_ps: params.cache.as_ref().map_or(0, |cache| cache.access_time.0),
             slots: vec![empty; outstanding],
             free: (0..outstanding as u32).rev().collect(),
+            idle: 0,
+            spare: Vec::new(),
             writeback: None,
             ledger: Ledger::new(config.number, config.log),
             values: (
@@ -155,7 +167,7 @@ impl Requester {
 
     /// Requests in flight, write-backs included.
     pub fn in_flight(&self) -> u64 {
-        (self.slots.len() - self.free.len()) as u64
+        (self.slots.len() - self.idle - self.free.len()) as u64
     }
 
     /// Requests in flight that count as requests.
@@ -170,7 +182,7 @@ impl Requester {
 
     /// Whether its source has finished and everything has completed.
     pub fn is_done(&self) -> bool {
-        self.issuer.is_done() && self.free.len() == self.slots.len()
+        self.issuer.is_done() && self.in_flight() == 0
     }
 
     /// Its ports, for link statistics.
@@ -390,6 +402,7 @@ impl Requester {
             hops,
             stages,
             denied: answer == Answer::Denied,
+            failure: None,
             value,
         };
         self.ledger.complete(ctx, row, answer == Answer::Cache);

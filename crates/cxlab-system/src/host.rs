@@ -127,6 +127,22 @@ impl Host {
         }
     }
 
+    /// The requester, where all its memory is HDM-H and it has neither core nor processor.
+    pub fn plain(&self) -> Option<&Requester> {
+        match &self.agent {
+            Agent::Plain(agent) => Some(agent),
+            _ => None,
+        }
+    }
+
+    /// The same, for what fails.
+    pub(crate) fn plain_mut(&mut self) -> Option<&mut Requester> {
+        match &mut self.agent {
+            Agent::Plain(agent) => Some(agent),
+            _ => None,
+        }
+    }
+
     /// Requests in flight, write-backs included.
     pub fn in_flight(&self) -> u64 {
         of_agent!(&self.agent, agent => agent.in_flight())
@@ -196,7 +212,7 @@ impl Host {
     }
 
     #[inline]
-    fn observe(&mut self, now: SimTime) {
+    pub(crate) fn observe(&mut self, now: SimTime) {
         let stats = of_agent!(&self.agent, agent => agent.stats());
         let latency = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
         let total = Bin {

@@ -9,6 +9,7 @@ pub mod checkpoint;
 pub mod cli;
 pub mod diagnostics;
 pub mod enumeration;
+mod failures;
 pub mod fleet;
 pub mod host;
 pub mod load;

@@ -10,6 +10,7 @@ mod describe;
 mod endpoints;
 pub(crate) mod enumeration;
 mod events;
+pub(crate) mod failures;
 mod fleet;
 mod limits;
 mod links;
@@ -43,6 +44,7 @@ use crate::scenario::{
 };
 
 pub(crate) use enumeration::Hierarchy;
+pub use failures::{FailureChange, Failures, PlannedTables};
 pub use fleet::PlannedFleet;
 pub use links::{End, PlannedLink};
 pub(crate) use programs::PlannedProgram;
@@ -157,6 +159,8 @@ pub struct Plan {
     pub(crate) caching: Vec<bool>,
     /// By host: what it enumerates. Empty where the scenario does not enumerate.
     pub(crate) hierarchies: Vec<Hierarchy>,
+    /// What fails, where something does.
+    pub(crate) failures: Option<Failures>,
     /// The fleet, where the scenario has one.
     pub(crate) fleet: Option<PlannedFleet>,
     /// Where relative paths start, and a trace from the command line.
@@ -210,6 +214,7 @@ impl Plan {
         address::check(&scenario, &mut problems);
         regions::check(&scenario, &endpoints, &mut problems);
         events::check(&scenario, &endpoints, &mut problems);
+        failures::check(&scenario, &mut problems);
         limits::check(&scenario, &mut problems);
         let media = build_choices(
             &mut problems,
@@ -321,6 +326,18 @@ impl Plan {
         let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
         let mut notes = notes(&scenario, &graph, &devices);
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
+        let tables = Arc::new(tables);
+        let fabric = failures::Fabric {
+            scenario: &scenario,
+            named: &endpoints,
+            graph: &graph,
+            tables: &tables,
+            links: &links,
+            reach: &reach,
+        };
+        let failures = fabric
+            .failures(&mut notes)
+            .map_err(|problem| vec![problem])?;
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
         let resolved = enumeration::Resolved {
@@ -338,7 +355,7 @@ impl Plan {
             hash,
             state_hash,
             graph,
-            tables: Arc::new(tables),
+            tables,
             hosts,
             devices,
             links,
@@ -353,6 +370,7 @@ impl Plan {
             shared,
             caching,
             hierarchies,
+            failures,
             fleet,
             files,
         };
@@ -495,8 +513,24 @@ impl Plan {
 
     /// Whether what hosts have changes while the workloads run, or is not all there from the
     /// beginning.
+    pub fn changes_capacity(&self) -> bool {
+        events::changes_capacity(&self.scenario)
+    }
+
+    /// Whether the system changes while the workloads run: what hosts have, or what works.
     pub fn has_events(&self) -> bool {
-        events::has_any(&self.scenario)
+        self.changes_capacity() || self.failures.is_some()
+    }
+
+    /// What fails, where something does.
+    pub fn failures(&self) -> Option<&Failures> {
+        self.failures.as_ref()
+    }
+
+    /// Virtual channels of each link.
+    pub fn virtual_channels(&self) -> u8 {
+        let failures = self.failures.as_ref();
+        failures.map_or(self.tables.virtual_channels(), |all| all.virtual_channels)
     }
 
     /// The name of the routing.
@@ -561,6 +595,15 @@ impl Plan {
             .filter_map(|device| self.memory_group(device))
             .map(|group| group.capacity.0);
         Bytes(sizes.sum())
+    }
+
+    /// The number of a component at the end of a link among all: hosts, devices, switches.
+    pub(crate) fn component(&self, end: End) -> usize {
+        match end {
+            End::Host(host, _) => host,
+            End::Device(device, _) => self.hosts.len() + device,
+            End::Switch(switch, _) => self.hosts.len() + self.devices.len() + switch,
+        }
     }
 
     /// The name of a component at the end of a link.

@@ -55,7 +55,7 @@ pub struct Report {
     /// Requests in the window.
     pub requests: Requests,
     /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that
-    /// were denied.
+    /// were denied or failed.
     pub bandwidth_gbps: Bandwidth,
     /// Latency of the requests completed in the window.
     pub latency_ns: Latency,
@@ -65,6 +65,9 @@ pub struct Report {
     pub stages_ns: Map<String, Value>,
     /// Latency by links crossed between requester and device.
     pub by_hops: Vec<ByHops>,
+    /// What failures have done to messages, where something fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<FailuresReport>,
     /// Little's law.
     pub littles_law: LittlesLaw,
     /// By host.
@@ -100,6 +103,9 @@ pub struct Requests {
     /// Denied, among those completed, where what hosts have of devices changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
+    /// Failed, among those completed, where something fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedRequests>,
     /// In flight at the end.
     pub in_flight: u64,
     /// Completed since the start of the run, warm-up included, per real second.
@@ -127,6 +133,63 @@ impl Denied {
     pub fn total(&self) -> u64 {
         self.reads + self.writes
     }
+}
+
+/// Requests that nothing answered.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+pub struct FailedRequests {
+    /// Reads whose time was over: the host has no data.
+    pub timed_out_reads: u64,
+    /// Writes whose time was over: they may have been made, or may be yet.
+    pub timed_out_writes: u64,
+    /// Reads of devices that the host knew it did not reach: not sent, no data.
+    pub cut_off_reads: u64,
+    /// Writes to such devices: not sent, dropped.
+    pub cut_off_writes: u64,
+}
+
+impl FailedRequests {
+    fn of(stats: &RequesterStats) -> FailedRequests {
+        FailedRequests {
+            timed_out_reads: stats.timed_out.reads,
+            timed_out_writes: stats.timed_out.writes,
+            cut_off_reads: stats.cut_off.reads,
+            cut_off_writes: stats.cut_off.writes,
+        }
+    }
+
+    fn add(&mut self, other: FailedRequests) {
+        self.timed_out_reads += other.timed_out_reads;
+        self.timed_out_writes += other.timed_out_writes;
+        self.cut_off_reads += other.cut_off_reads;
+        self.cut_off_writes += other.cut_off_writes;
+    }
+
+    /// Reads of both kinds.
+    pub fn reads(&self) -> u64 {
+        self.timed_out_reads + self.cut_off_reads
+    }
+
+    /// Writes of both kinds.
+    pub fn writes(&self) -> u64 {
+        self.timed_out_writes + self.cut_off_writes
+    }
+
+    /// All.
+    pub fn total(&self) -> u64 {
+        self.reads() + self.writes()
+    }
+}
+
+/// What failures have done to messages, from the beginning of the run.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+pub struct FailuresReport {
+    /// Messages lost: on links, in switches, in devices, and in front of links that did not work.
+    pub lost_messages: u64,
+    /// Answers that came after the time of their request.
+    pub late_answers: u64,
+    /// Requests whose time was over. In a run that ends by itself, the sum of both.
+    pub timed_out: u64,
 }
 
 /// Rates of 64-byte lines, GB/s.
@@ -200,7 +263,10 @@ pub struct HostReport {
     /// Denied by devices, among those completed, where what hosts have of devices changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
-    /// Rates, without those denied.
+    /// Failed, among those completed, where something fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedRequests>,
+    /// Rates, without those denied or failed.
     pub bandwidth_gbps: Bandwidth,
     /// Latency.
     pub latency_ns: Latency,
@@ -534,7 +600,12 @@ impl Context<'_> {
 
     /// What was denied, where anything can be.
     fn denied(&self, denied: Denied) -> Option<Denied> {
-        self.plan.has_events().then_some(denied)
+        self.plan.changes_capacity().then_some(denied)
+    }
+
+    /// What failed, where anything can.
+    fn failed(&self, failed: FailedRequests) -> Option<FailedRequests> {
+        self.plan.failures().map(|_| failed)
     }
 
     fn bandwidth(&self, reads: u64, writes: u64) -> Bandwidth {
@@ -551,6 +622,8 @@ impl Context<'_> {
 struct Totals {
     requests: Requests,
     denied: Denied,
+    failed: FailedRequests,
+    failures: FailuresReport,
     completed_ever: u64,
     latency: LatencyProbe,
     read_latency: LatencyProbe,
@@ -570,6 +643,9 @@ impl Totals {
         self.requests.in_flight += in_flight;
         self.denied.reads += stats.denied_reads;
         self.denied.writes += stats.denied_writes;
+        self.failed.add(FailedRequests::of(stats));
+        self.failures.late_answers += stats.late_ever;
+        self.failures.timed_out += stats.timed_out_ever;
         self.completed_ever += stats.completed_ever;
         self.latency.merge(&stats.read_latency);
         self.latency.merge(&stats.write_latency);
@@ -599,7 +675,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let mut hosts = Vec::with_capacity(system.hosts);
     let mut accelerators = Vec::new();
     for number in 0..system.hosts + system.devices {
-        let Node::Host(host) = &system.simulation.components()[number] else {
+        let Some(host) = system.simulation.components()[number].host() else {
             continue;
         };
         let integral = check_host(host, context)?;
@@ -623,7 +699,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         host.enumeration = Some(done.into());
     }
     let devices = (0..system.devices).filter_map(|number| {
-        match &system.simulation.components()[system.hosts + number] {
+        match system.simulation.components()[system.hosts + number].inside() {
             Node::Device(device) => {
                 let medium = device.medium_statistics(context.end);
                 Some((device.stats(), None, medium))
@@ -632,7 +708,11 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
                 let medium = device.medium_statistics(context.end);
                 Some((device.stats(), Some(device.coherence_stats()), medium))
             }
-            Node::Host(_) | Node::Switch(_) | Node::Bus(_) | Node::Enumerating(_) => None,
+            Node::Host(_)
+            | Node::Switch(_)
+            | Node::Bus(_)
+            | Node::Failing(_)
+            | Node::Enumerating(_) => None,
         }
         .map(|(stats, coherence, medium)| DeviceReport {
             name: context.plan.devices[number].name.clone(),
@@ -651,7 +731,12 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let links = links(system, context);
     let wall_seconds = seconds(context.wall);
     let denied = totals.denied;
+    let failed = totals.failed;
+    for node in system.simulation.components() {
+        totals.failures.lost_messages += node.lost().messages;
+    }
     totals.requests.denied = context.denied(denied);
+    totals.requests.failed = context.failed(failed);
     totals.requests.per_wall_second = totals.completed_ever as f64 / wall_seconds;
     let count = totals.latency.count().max(1) as f64;
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
@@ -671,8 +756,8 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         events: context.outcome.events,
         events_per_second: context.outcome.events as f64 / wall_seconds,
         bandwidth_gbps: context.bandwidth(
-            totals.requests.reads - denied.reads,
-            totals.requests.writes - denied.writes,
+            totals.requests.reads - denied.reads - failed.reads(),
+            totals.requests.writes - denied.writes - failed.writes(),
         ),
         latency_ns: latency(&totals.latency),
         read_latency_ns: latency(&totals.read_latency),
@@ -680,6 +765,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / count)))
             .collect(),
         by_hops: by_hops(&totals.by_hops),
+        failures: context.plan.failures().map(|_| totals.failures),
         littles_law: LittlesLaw {
             in_flight: totals.integral as f64 / 1e3 / window_ns.max(1e-3),
             rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),
@@ -697,7 +783,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
 /// What a host or an accelerator measured.
 fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -> HostReport {
     let stats = host.stats();
-    let denied = Denied::of(stats);
+    let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
     HostReport {
         name: name.to_owned(),
         issued: stats.issued,
@@ -706,7 +792,11 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
         writes: stats.writes,
         cache_hits: stats.cache_hits,
         denied: context.denied(denied),
-        bandwidth_gbps: context.bandwidth(stats.reads - denied.reads, stats.writes - denied.writes),
+        failed: context.failed(failed),
+        bandwidth_gbps: context.bandwidth(
+            stats.reads - denied.reads - failed.reads(),
+            stats.writes - denied.writes - failed.writes(),
+        ),
         latency_ns: latency(&stats.latency()),
         in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
         enumeration: None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::output::temporary;
-use cxlab_host::{RequestRow, STAGE_NAMES};
+use cxlab_host::{Failure, RequestRow, STAGE_NAMES};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType, ZstdLevel};
 use parquet::data_type::{BoolType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -43,6 +43,14 @@ const COLUMNS: &[(&str, Column)] = &[
     ("completed_ps", Column::Int64(|row| row.completed_ps as i64)),
     ("hops", Column::Int32(|row| i32::from(row.hops))),
     ("denied", Column::Bool(|row| row.denied)),
+    (
+        "timed_out",
+        Column::Bool(|row| row.failure == Some(Failure::TimedOut)),
+    ),
+    (
+        "cut_off",
+        Column::Bool(|row| row.failure == Some(Failure::CutOff)),
+    ),
 ];
 
 /// All columns in order.

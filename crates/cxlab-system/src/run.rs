@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{GatherError, Monitor, Outcome, Partition, Ranks, Stop, share};
 use cxlab_host::{Processor, RequestRow};
+use cxlab_link::Lost;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
+use crate::host::Host;
 use crate::plan::{Plan, Problem};
 use crate::report::{self, Report};
 use crate::system::{Node, Notes, System};
@@ -303,7 +305,7 @@ fn run_parts<'p, 'a>(
         return Ok(None);
     }
     runner.system.simulation.for_each_mut(|node| {
-        if let Node::Host(host) = node {
+        if let Some(host) = node.host_mut() {
             host.end_measurement(end);
         }
     });
@@ -589,10 +591,7 @@ impl<'p> Runner<'p, '_> {
     /// Threads of a PCIe device may not load or store host memory.
     fn check_access(&self) -> Result<(), RunError> {
         let nodes = self.system.simulation.components().iter();
-        let accelerators = nodes.filter_map(|node| match node {
-            Node::Host(host) => host.accelerator(),
-            _ => None,
-        });
+        let accelerators = nodes.filter_map(|node| node.host()?.accelerator());
         let wrong = accelerators
             .enumerate()
             .find_map(|(number, accelerator)| accelerator.refused().map(|access| (number, access)));
@@ -622,12 +621,9 @@ impl<'p> Runner<'p, '_> {
         let nodes = self.system.simulation.components().iter().enumerate();
         let ranked = &mut self.ranked;
         let own: u64 = nodes
-            .map(|(number, node)| match node {
-                Node::Host(host) if ranked.as_ref().is_none_or(|ranked| ranked.owns(number)) => {
-                    host.stats().completed_ever
-                }
-                _ => 0,
-            })
+            .filter(|(number, _)| ranked.as_ref().is_none_or(|ranked| ranked.owns(*number)))
+            .filter_map(|(_, node)| node.host())
+            .map(|host| host.stats().completed_ever)
             .sum();
         match ranked {
             Some(Ranked { ranks, .. }) => share(*ranks, &own).iter().sum(),
@@ -638,7 +634,7 @@ impl<'p> Runner<'p, '_> {
     fn take_rows(&mut self) -> Vec<RequestRow> {
         let mut rows = Vec::new();
         self.system.simulation.for_each_mut(|node| {
-            if let Node::Host(host) = node {
+            if let Some(host) = node.host_mut() {
                 rows.append(&mut host.take_rows());
             }
         });
@@ -663,9 +659,9 @@ impl<'p> Runner<'p, '_> {
 fn check_drained(system: &System) -> Result<(), RunError> {
     let mut held = Vec::new();
     for (number, node) in system.simulation.components().iter().enumerate() {
-        let done = match node {
-            Node::Host(host) => host.is_done(),
-            _ => node.holds() == 0,
+        let done = match node.host() {
+            Some(host) => host.is_done(),
+            None => node.holds() == 0,
         };
         if !done {
             held.push(format!("component {number} holds {}", node.holds()));
@@ -681,23 +677,39 @@ fn check_drained(system: &System) -> Result<(), RunError> {
     )))
 }
 
-/// What devices denied, hosts were denied.
+/// What devices denied, hosts were denied, unless the answer was lost or late; and each request whose
+/// time was over lost a message, or was answered late.
 fn check_denied(system: &System) -> Result<(), RunError> {
     let nodes = system.simulation.components().iter();
     let (mut by_devices, mut of_hosts) = (0, 0);
+    let (mut timed_out, mut late) = (0, 0);
+    let mut lost = Lost::default();
     for node in nodes {
-        match node {
+        lost += node.lost();
+        match node.inside() {
             Node::Device(device) => by_devices += device.stats().denied_ever,
-            Node::Host(host) => of_hosts += host.stats().denied_ever,
+            Node::Host(host) => {
+                let stats = host.stats();
+                of_hosts += stats.denied_ever + stats.late_denied_ever;
+                timed_out += stats.timed_out_ever;
+                late += stats.late_ever;
+            }
             _ => {}
         }
     }
-    match by_devices == of_hosts {
-        true => Ok(()),
-        false => Err(RunError::Law(format!(
-            "devices denied {by_devices} requests, hosts were denied {of_hosts}"
-        ))),
+    if by_devices != of_hosts + lost.denied {
+        return Err(RunError::Law(format!(
+            "devices denied {by_devices} requests, hosts were denied {of_hosts}, {} were lost",
+            lost.denied
+        )));
     }
+    if timed_out != lost.messages + late {
+        return Err(RunError::Law(format!(
+            "the time of {timed_out} requests was over, {} messages were lost, {late} answers late",
+            lost.messages
+        )));
+    }
+    Ok(())
 }
 
 /// When their threads have all ended, kernels check what they have computed.
@@ -705,10 +717,8 @@ fn check_kernels(system: &System) -> Result<(), RunError> {
     let hosts = system.simulation.components().iter();
     for (domain, node) in system.domains.iter().zip(hosts) {
         let Some(domain) = domain else { continue };
-        let process = match node {
-            Node::Host(host) => host.processor().and_then(Processor::process_image),
-            _ => None,
-        };
+        let processor = node.host().and_then(Host::processor);
+        let process = processor.and_then(Processor::process_image);
         domain
             .kernel
             .check(process.as_ref().unwrap_or(&domain.image))

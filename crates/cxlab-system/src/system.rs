@@ -17,13 +17,16 @@ use cxlab_host::{
     CachingConfig, CachingRequester, Core, CoreConfig, LocalConfig, Prepared, Processor,
     ProcessorConfig, ProcessorError, Requester, RequesterConfig,
 };
-use cxlab_link::{Duplex, LinkParams, LinkPort, PacketHeader, Parcel, PortConfig, Transmission};
+use cxlab_link::{
+    Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission,
+};
 use cxlab_memory::{Deferred, Site};
 use cxlab_protocol::PortId;
 use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
 use crate::enumeration::{self, Enumerated, Enumerating};
+use crate::failures::{self, Failing};
 use crate::host::{Agent, Host};
 use crate::plan::{DeviceKind, End, Plan, PlannedLink, PlannedProgram, Problem, Source};
 
@@ -40,11 +43,46 @@ pub enum Node {
     Switch(Switch),
     /// A half-duplex bus.
     Bus(Bus),
+    /// Any of these in a system in which something fails.
+    Failing(Box<Failing>),
     /// Any of these while hosts enumerate, before the run proper.
     Enumerating(Box<Enumerating>),
 }
 
 impl Node {
+    /// The component itself, where it is wrapped because something fails.
+    pub fn inside(&self) -> &Node {
+        match self {
+            Node::Failing(wrapped) => wrapped.node(),
+            other => other,
+        }
+    }
+
+    /// The host or accelerator, if it is one.
+    pub fn host(&self) -> Option<&Host> {
+        match self.inside() {
+            Node::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn host_mut(&mut self) -> Option<&mut Host> {
+        match self {
+            Node::Host(host) => Some(host),
+            Node::Failing(wrapped) => wrapped.node_mut().host_mut(),
+            _ => None,
+        }
+    }
+
+    /// What it has lost because something failed, ever.
+    pub fn lost(&self) -> Lost {
+        match self {
+            Node::Failing(wrapped) => wrapped.lost(),
+            _ => Lost::default(),
+        }
+    }
+
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
         match self {
@@ -53,6 +91,7 @@ impl Node {
             Node::Coherent(device) => device.begin_measurement(now),
             Node::Switch(switch) => switch.begin_measurement(now),
             Node::Bus(bus) => bus.begin_measurement(now),
+            Node::Failing(wrapped) => wrapped.node_mut().begin_measurement(now),
             Node::Enumerating(_) => {}
         }
     }
@@ -65,6 +104,7 @@ impl Node {
             Node::Coherent(device) => device.port_mut(port),
             Node::Switch(switch) => switch.port_mut(port),
             Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
+            Node::Failing(wrapped) => wrapped.node_mut().port_mut(port),
             Node::Enumerating(wrapped) => wrapped.port_mut(port),
         }
     }
@@ -77,6 +117,7 @@ impl Node {
             Node::Coherent(device) => device.in_flight(),
             Node::Switch(switch) => switch.in_flight(),
             Node::Bus(bus) => bus.in_flight(),
+            Node::Failing(wrapped) => wrapped.holds(),
             Node::Enumerating(wrapped) => wrapped.holds(),
         }
     }
@@ -88,6 +129,7 @@ impl Component for Node {
     fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         match self {
             Node::Host(host) => host.start(ctx),
+            Node::Failing(wrapped) => wrapped.start(ctx),
             Node::Enumerating(wrapped) => wrapped.start(ctx),
             Node::Device(device) => device.start(ctx),
             Node::Coherent(_) | Node::Switch(_) | Node::Bus(_) => {}
@@ -106,6 +148,7 @@ impl Component for Node {
             Node::Device(device) => device.receive(ctx, port, parcel),
             Node::Coherent(device) => device.receive(ctx, port, parcel),
             Node::Bus(bus) => bus.receive(ctx, port, parcel),
+            Node::Failing(wrapped) => wrapped.receive(ctx, port, parcel),
             Node::Enumerating(wrapped) => wrapped.receive(ctx, port, parcel),
         }
     }
@@ -125,6 +168,7 @@ impl Component for Node {
             Node::Device(device) => device.wake(ctx, token),
             Node::Coherent(device) => device.wake(ctx, token),
             Node::Bus(bus) => bus.wake(ctx, token),
+            Node::Failing(wrapped) => wrapped.wake(ctx, token),
             Node::Enumerating(wrapped) => wrapped.wake(ctx, token),
         }
     }
@@ -244,13 +288,7 @@ impl System {
 
     /// The hosts and the accelerators, in order.
     pub fn issuers(&self) -> impl Iterator<Item = &Host> {
-        self.simulation
-            .components()
-            .iter()
-            .filter_map(|node| match node {
-                Node::Host(host) => Some(host),
-                _ => None,
-            })
+        self.simulation.components().iter().filter_map(Node::host)
     }
 
     /// Builds a plan's system.
@@ -265,7 +303,7 @@ impl System {
             plan,
             seed,
             notes,
-            vcs: plan.tables.virtual_channels(),
+            vcs: plan.virtual_channels(),
             domains: Vec::new(),
             shared: SharedMemory::default(),
             ports: (0..hosts + devices + switches)
@@ -314,6 +352,7 @@ impl System {
             host: &|host| both(End::Host(host, 0)),
             device: &|device| both(End::Device(device, 0)),
         };
+        let components = failures::wrap(components, plan);
         let components = enumeration::wrap(components, plan, &constants);
         Ok(System {
             simulation: Simulation::new(components, wires),
@@ -838,16 +877,18 @@ impl Builder<'_> {
         });
         if !group.is_hdm_db() {
             let shared = self.shared_share(number);
-            let backend = match device.changes.is_empty() && shared.is_none() {
-                true => backend,
-                false => Box::new(Deferred::new(backend)),
+            // What is to be lost or denied must not have been answered ahead of time.
+            let changes = !device.changes.is_empty() || self.plan.failures.is_some();
+            let backend = match changes || shared.is_some() {
+                true => Box::new(Deferred::new(backend)),
+                false => backend,
             };
             return Node::Device(MemoryDevice::new(DeviceConfig {
                 params,
                 ports,
                 backend,
                 changes: device.changes.clone(),
-                values: self.notes.values && !device.changes.is_empty(),
+                values: self.notes.values && changes,
                 shared,
                 decoders: device.decoders.clone(),
             }));
@@ -882,6 +923,7 @@ impl Builder<'_> {
             endpoints: self.plan.hosts.len() + self.plan.devices.len(),
             ports,
             tables: Arc::clone(&self.plan.tables),
+            virtual_channels: self.vcs,
             rng: StreamRng::new(self.seed, name),
         }))
     }

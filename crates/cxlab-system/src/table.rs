@@ -304,6 +304,16 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
             count(denied.writes)
         ));
     }
+    if let (Some(failed), Some(all)) = (&report.requests.failed, &report.failures) {
+        text.push_str(&format!(
+            "  {} of them failed ({} timed out, {} cut off); {} messages lost, {} answers late in all\n",
+            count(failed.total()),
+            count(failed.timed_out_reads + failed.timed_out_writes),
+            count(failed.cut_off_reads + failed.cut_off_writes),
+            count(all.lost_messages),
+            count(all.late_answers),
+        ));
+    }
     let bandwidth = &report.bandwidth_gbps;
     text.push_str(&format!(
         "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n\n",

@@ -1001,7 +1001,7 @@ const SCENARIOS: &[Scenario] = &[
             "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"remove\"\nregion = \"own\"\nhost = \"host0\"\n",
         )],
         "kind = \"remove\"",
-        &["events[0].kind", "remove", "release"],
+        &["`events[0]`", "unknown kind \"remove\"", "`release`"],
     ),
     one(
         &[(

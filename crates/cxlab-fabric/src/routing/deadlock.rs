@@ -288,6 +288,7 @@ impl<'a, I: Fn(usize, u16, u16) -> bool> Dependencies<'a, I> {
         let to = match self.ports.peer(channel) {
             PortPeer::Endpoint(endpoint) => graph.endpoints.name(endpoint),
             PortPeer::Switch { index, .. } => &graph.switches[index].name,
+            PortPeer::Cut => unreachable!("no message takes a link that has failed"),
         };
         ChannelName {
             from: graph.switches[self.ports.owner(channel)].name.clone(),

@@ -126,6 +126,7 @@ fn walk(what: &str, tables: &RoutingTables, source: usize, destination: usize) {
                     PortPeer::Endpoint(endpoint) => {
                         assert_eq!((endpoint, crossed + 1), (destination, links), "{what}");
                     }
+                    PortPeer::Cut => panic!("{what}: a link that has failed"),
                 }
             }
         }
@@ -213,6 +214,7 @@ fn both_ends_of_every_link_agree_on_their_port_numbers() {
                         };
                         assert_eq!(ports.of(index)[usize::from(port)], back, "{what}");
                     }
+                    PortPeer::Cut => panic!("{what}: no link has failed"),
                 }
             }
         }

@@ -34,7 +34,7 @@ fn climbs<K: Ord>(ports: &Ports, key: impl Fn(usize) -> K) -> Vec<bool> {
     for switch in 0..ports.switches() {
         for peer in ports.of(switch) {
             climbs.push(match *peer {
-                PortPeer::Endpoint(_) => false,
+                PortPeer::Endpoint(_) | PortPeer::Cut => false,
                 PortPeer::Switch { index, .. } => key(index) > key(switch),
             });
         }

@@ -19,6 +19,8 @@ pub enum PortPeer {
         /// The number of the link in [`FabricGraph::links`].
         link: usize,
     },
+    /// Another switch, by a link that has failed.
+    Cut,
 }
 
 /// The ports of every switch.
@@ -70,6 +72,17 @@ impl Ports {
             start,
             edges,
         })
+    }
+
+    /// Takes away the links between switches that `is_cut` says; all numbers stay.
+    pub(super) fn cut(&mut self, is_cut: impl Fn(usize) -> bool) {
+        for peer in &mut self.peers {
+            if let PortPeer::Switch { link, .. } = *peer
+                && is_cut(link)
+            {
+                *peer = PortPeer::Cut;
+            }
+        }
     }
 
     /// How many switches there are.

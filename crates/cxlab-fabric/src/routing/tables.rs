@@ -53,16 +53,41 @@ impl RoutingTables {
         kind: RoutingKind,
         most: u8,
     ) -> Result<Self, FabricError> {
+        let tables = Self::unproven(graph, kind, |_| false)?;
+        tables.check_isolation(graph)?;
+        tables.proven(graph, most)
+    }
+
+    /// The tables of a fabric in which the links between switches that `is_cut` says have failed:
+    /// ports have the numbers that they had. Some endpoints may reach none of the other kind then.
+    ///
+    /// # Errors
+    /// As [`RoutingTables::build`].
+    pub fn build_without(
+        graph: &FabricGraph,
+        kind: RoutingKind,
+        is_cut: impl Fn(usize) -> bool,
+    ) -> Result<Self, FabricError> {
+        Self::unproven(graph, kind, is_cut)?.proven(graph, MAX_VIRTUAL_CHANNELS)
+    }
+
+    /// All shortest paths, on one virtual channel.
+    fn unproven(
+        graph: &FabricGraph,
+        kind: RoutingKind,
+        is_cut: impl Fn(usize) -> bool,
+    ) -> Result<Self, FabricError> {
         if let Some(problem) = graph.problems().into_iter().next() {
             return Err(problem);
         }
-        let ports = Ports::number(graph)?;
+        let mut ports = Ports::number(graph)?;
+        ports.cut(is_cut);
         let distances = Distances::measure(&ports);
         let candidates = Candidates::collect(&ports, &distances, None);
         let mut direct = graph.direct.clone();
         direct.sort_unstable();
         let edge_port = |endpoint| ports.edge(endpoint).map_or(0, |(_, port)| port);
-        let mut tables = RoutingTables {
+        Ok(RoutingTables {
             kind,
             edge_ports: (0..graph.endpoints.len()).map(edge_port).collect(),
             ports,
@@ -76,12 +101,15 @@ impl RoutingTables {
             },
             requesters: graph.endpoints.requesters.len(),
             direct,
-        };
-        tables.check_isolation(graph)?;
+        })
+    }
+
+    /// The same with virtual channels, proved free of deadlock.
+    fn proven(mut self, graph: &FabricGraph, most: u8) -> Result<Self, FabricError> {
         if !graph.switches.is_empty() {
-            tables.choose_virtual_channels(graph, most)?;
+            self.choose_virtual_channels(graph, most)?;
         }
-        Ok(tables)
+        Ok(self)
     }
 
     /// The routing these tables are for.

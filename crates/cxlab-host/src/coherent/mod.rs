@@ -571,6 +571,7 @@ impl CachingRequester {
             hops,
             stages,
             denied: false,
+            failure: None,
             value: 0,
         };
         self.ledger.complete(ctx, row, device == u16::MAX);

@@ -815,6 +815,7 @@ impl Core {
             hops,
             stages,
             denied: false,
+            failure: None,
             value: 0,
         };
         self.ledger.complete(ctx, row, false);

@@ -64,7 +64,7 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
         };
         problems.push(Problem::new(
             path,
-            "found capacity that comes or goes; allowed in analytic mode: regions that all their \
+            "found capacity that comes or goes, or what fails; allowed in analytic mode: regions that all their \
              hosts have from the beginning, and no [[events]] (it has no time)",
         ));
     }

@@ -122,10 +122,7 @@ fn summary(plan: &Plan) -> String {
         );
     }
     for event in &scenario.events {
-        row(
-            &format!("at {}", event.at),
-            format!("{} {}, {}", event.kind.name(), event.region, event.host),
-        );
+        row(&format!("at {}", event.at()), event.describe());
     }
     if let Some(path) = plan.longest_path() {
         row("longest path", format!("{path} links"));

@@ -256,7 +256,7 @@ pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan, constants: &Constants<'_>) -> 
             let constant = (constants.device)(number - hosts);
             let time = params.register_time;
             Part::Device(LogicalDevices::new(plan, number - hosts, constant, time))
-        } else if matches!(node, Node::Switch(_)) {
+        } else if matches!(node.inside(), Node::Switch(_)) {
             let constant = plan.scenario.fabric.switch.switching_time;
             let (of, time) = (number - hosts - devices, params.register_time);
             Part::Switch(VirtualSwitches::new(plan, of, constant, time))

@@ -129,7 +129,7 @@ pub(super) fn lay_out(
     }
     let decoders = lists
         .into_iter()
-        .map(|list| match events::has_any(scenario) {
+        .map(|list| match events::changes_capacity(scenario) {
             true => DecoderTable::by_host(list),
             false => table(list, regions.is_some()),
         })

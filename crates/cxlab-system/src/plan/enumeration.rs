@@ -269,6 +269,7 @@ impl Resolved<'_> {
             below.push(match self.tables.ports().of(switch)[usize::from(port)] {
                 PortPeer::Endpoint(_) => self.endpoint(devices[0], found),
                 PortPeer::Switch { index, .. } => self.nested(index, &devices, found),
+                PortPeer::Cut => continue,
             });
         }
         Below::switch(below)

@@ -12,12 +12,13 @@ use super::address::RegionDecoder;
 use super::endpoints::{Named, unknown};
 use super::limits::{LONGEST_WINDOW, check_time};
 use super::regions::hosts_of;
-use crate::scenario::{EventKind, EventParams, HostGroup, RegionGroup, Scenario, Sharing};
+use crate::scenario::{CapacityKind, EventParams, HostGroup, RegionGroup, Scenario, Sharing};
 
 /// Whether what hosts have changes, or is not all there from the beginning.
-pub(super) fn has_any(scenario: &Scenario) -> bool {
+pub(super) fn changes_capacity(scenario: &Scenario) -> bool {
     let whole = |region: &RegionGroup| region.initially_added && region.sharing != Sharing::Moving;
-    !scenario.events.is_empty() || !scenario.regions.iter().all(whole)
+    let changes = |event: &EventParams| event.capacity().is_some();
+    scenario.events.iter().any(changes) || !scenario.regions.iter().all(whole)
 }
 
 /// What hosts have of regions: pairs of region and host.
@@ -47,108 +48,131 @@ fn held_at_first(scenario: &Scenario, hosts: &[Vec<usize>]) -> Held {
 
 /// Checks all events, one mistake each.
 pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
-    if !has_any(scenario) {
+    check_times(scenario, problems);
+    if !changes_capacity(scenario) {
         return;
     }
     let hosts = hosts_of_regions(scenario, named);
     check_hosts(scenario, named, &hosts, problems);
     let mut held = held_at_first(scenario, &hosts);
-    let mut before = Picos::ZERO;
     for (at, event) in scenario.events.iter().enumerate() {
-        let path = format!("events[{at}]");
-        check_time(&format!("{path}.at"), event.at, LONGEST_WINDOW, problems);
-        if event.at < before {
-            problems.push(Problem::new(
-                format!("{path}.at"),
-                format!(
-                    "found {} behind an event at {before}; allowed: events in order of time",
-                    event.at
-                ),
-            ));
-        }
-        before = before.max(event.at);
-        match place(scenario, named, &hosts, &path, event) {
-            Ok(place) => problems.extend(change(scenario, named, &mut held, &path, event, place)),
+        let Some((kind, region, host)) = event.capacity() else {
+            continue;
+        };
+        let change = Change {
+            path: format!("events[{at}]"),
+            at: event.at(),
+            kind,
+            region,
+            host,
+        };
+        match change.place(scenario, named, &hosts) {
+            Ok(place) => problems.extend(change.happen(scenario, named, &mut held, place)),
             Err(problem) => problems.push(problem),
         }
     }
 }
 
-/// The region and the host of an event.
-fn place(
-    scenario: &Scenario,
-    named: &Named,
-    hosts: &[Vec<usize>],
-    path: &str,
-    event: &EventParams,
-) -> Result<(usize, usize), Problem> {
-    let mut regions = scenario.regions.iter();
-    let Some(region) = regions.position(|region| region.name == event.region) else {
-        let known: Vec<String> = (scenario.regions.iter())
-            .map(|region| region.name.clone())
-            .collect();
-        let path = format!("{path}.region");
-        return Err(match known.is_empty() {
-            true => Problem::new(
+/// Events are in order of time.
+fn check_times(scenario: &Scenario, problems: &mut Vec<Problem>) {
+    let mut before = Picos::ZERO;
+    for (number, event) in scenario.events.iter().enumerate() {
+        let (path, at) = (format!("events[{number}].at"), event.at());
+        check_time(&path, at, LONGEST_WINDOW, problems);
+        if at < before {
+            problems.push(Problem::new(
                 path,
-                format!(
-                    "found `{}` in a scenario without regions; allowed: with [[regions]]",
-                    event.region
-                ),
-            ),
-            false => unknown(path, &event.region, "a region", &known),
-        });
-    };
-    let all = &named.names.requesters;
-    let of_region = &hosts[region];
-    match of_region.iter().find(|host| all[**host] == event.host) {
-        Some(host) => Ok((region, *host)),
-        None => {
-            let known: Vec<String> = of_region.iter().map(|host| all[*host].clone()).collect();
-            let what = format!("a host of region `{}`", event.region);
-            let path = format!("{path}.host");
-            Err(unknown(path, &event.host, &what, &known))
+                format!("found {at} behind an event at {before}; allowed: events in order of time"),
+            ));
         }
+        before = before.max(at);
     }
 }
 
-/// Makes an event happen to what is held, or says why it cannot.
-fn change(
-    scenario: &Scenario,
-    named: &Named,
-    held: &mut Held,
-    path: &str,
-    event: &EventParams,
-    place: (usize, usize),
-) -> Option<Problem> {
-    let (region, host) = (&event.region, &event.host);
-    let wrong = |found: String, allowed: &str| {
-        let message = format!("found {found} at {}; allowed: {allowed}", event.at);
-        Some(Problem::new(format!("{path}.kind"), message))
-    };
-    match event.kind {
-        EventKind::Release if !held.remove(&place) => wrong(
-            format!("\"release\" of `{region}`, which `{host}` does not have"),
-            "\"release\" of what a host has from the beginning or by an earlier event",
-        ),
-        EventKind::Add if held.contains(&place) => wrong(
-            format!("\"add\" of `{region}`, which `{host}` has already"),
-            "\"add\" after a \"release\", or of a region with initially_added = false",
-        ),
-        EventKind::Add => {
-            let moving = scenario.regions[place.0].sharing == Sharing::Moving;
-            let other = held.iter().find(|one| one.0 == place.0);
-            if let (true, Some((_, other))) = (moving, other) {
-                let other = &named.names.requesters[*other];
-                return wrong(
-                    format!("\"add\" of `{region}` to `{host}` while `{other}` has it"),
-                    "\"add\" after its \"release\" (a moving region has one host at a time)",
-                );
+/// A change of capacity, as it is written.
+struct Change<'a> {
+    path: String,
+    at: Picos,
+    kind: CapacityKind,
+    region: &'a str,
+    host: &'a str,
+}
+
+impl Change<'_> {
+    /// The region and the host.
+    fn place(
+        &self,
+        scenario: &Scenario,
+        named: &Named,
+        hosts: &[Vec<usize>],
+    ) -> Result<(usize, usize), Problem> {
+        let (path, name) = (&self.path, self.region);
+        let mut regions = scenario.regions.iter();
+        let Some(region) = regions.position(|region| region.name == name) else {
+            let known: Vec<String> = (scenario.regions.iter())
+                .map(|region| region.name.clone())
+                .collect();
+            let path = format!("{path}.region");
+            return Err(match known.is_empty() {
+                true => Problem::new(
+                    path,
+                    format!(
+                        "found `{name}` in a scenario without regions; allowed: with [[regions]]"
+                    ),
+                ),
+                false => unknown(path, name, "a region", &known),
+            });
+        };
+        let all = &named.names.requesters;
+        let of_region = &hosts[region];
+        match of_region.iter().find(|host| all[**host] == self.host) {
+            Some(host) => Ok((region, *host)),
+            None => {
+                let known: Vec<String> = of_region.iter().map(|host| all[*host].clone()).collect();
+                let what = format!("a host of region `{name}`");
+                let path = format!("{path}.host");
+                Err(unknown(path, self.host, &what, &known))
             }
-            held.insert(place);
-            None
         }
-        EventKind::Release => None,
+    }
+
+    /// Makes it happen to what is held, or says why it cannot.
+    fn happen(
+        &self,
+        scenario: &Scenario,
+        named: &Named,
+        held: &mut Held,
+        place: (usize, usize),
+    ) -> Option<Problem> {
+        let (region, host) = (self.region, self.host);
+        let wrong = |found: String, allowed: &str| {
+            let message = format!("found {found} at {}; allowed: {allowed}", self.at);
+            Some(Problem::new(format!("{}.kind", self.path), message))
+        };
+        match self.kind {
+            CapacityKind::Release if !held.remove(&place) => wrong(
+                format!("\"release\" of `{region}`, which `{host}` does not have"),
+                "\"release\" of what a host has from the beginning or by an earlier event",
+            ),
+            CapacityKind::Add if held.contains(&place) => wrong(
+                format!("\"add\" of `{region}`, which `{host}` has already"),
+                "\"add\" after a \"release\", or of a region with initially_added = false",
+            ),
+            CapacityKind::Add => {
+                let moving = scenario.regions[place.0].sharing == Sharing::Moving;
+                let other = held.iter().find(|one| one.0 == place.0);
+                if let (true, Some((_, other))) = (moving, other) {
+                    let other = &named.names.requesters[*other];
+                    return wrong(
+                        format!("\"add\" of `{region}` to `{host}` while `{other}` has it"),
+                        "\"add\" after its \"release\" (a moving region has one host at a time)",
+                    );
+                }
+                held.insert(place);
+                None
+            }
+            CapacityKind::Release => None,
+        }
     }
 }
 
@@ -164,7 +188,12 @@ fn check_hosts(
         let changes = !region.initially_added || region.sharing == Sharing::Moving;
         for host in &hosts[at] {
             let name = &named.names.requesters[*host];
-            let is_here = |event: &EventParams| event.region == region.name && event.host == *name;
+            let here = (region.name.as_str(), name.as_str());
+            let is_here = |event: &EventParams| {
+                event
+                    .capacity()
+                    .is_some_and(|(_, region, host)| (region, host) == here)
+            };
             let group = named.host_group[*host];
             if (changes || scenario.events.iter().any(is_here))
                 && let Some(part) = keeps_lines(&scenario.hosts[group])
@@ -184,7 +213,7 @@ fn check_hosts(
 }
 
 /// The part of a host that may keep lines which are no longer its own.
-fn keeps_lines(group: &HostGroup) -> Option<&'static str> {
+pub(super) fn keeps_lines(group: &HostGroup) -> Option<&'static str> {
     match group {
         HostGroup {
             processor: Some(_), ..
@@ -202,7 +231,7 @@ pub(super) fn timelines(
     extents: &[RegionDecoder],
 ) -> Vec<Vec<CapacityChange>> {
     let mut timelines = vec![Vec::new(); named.names.devices.len()];
-    if !has_any(scenario) {
+    if !changes_capacity(scenario) {
         return timelines;
     }
     let hosts = hosts_of_regions(scenario, named);
@@ -213,16 +242,18 @@ pub(super) fn timelines(
         }
     }
     for event in &scenario.events {
-        let kind = match event.kind {
-            EventKind::Add => CapacityEvent::Add,
-            EventKind::Release => CapacityEvent::Release,
+        let Some((kind, region, host)) = event.capacity() else {
+            continue;
+        };
+        let kind = match kind {
+            CapacityKind::Add => CapacityEvent::Add,
+            CapacityKind::Release => CapacityEvent::Release,
         };
         let is_here = |one: &&RegionDecoder| {
-            scenario.regions[one.region].name == event.region
-                && named.names.requesters[one.host] == event.host
+            scenario.regions[one.region].name == region && named.names.requesters[one.host] == host
         };
         for one in extents.iter().filter(is_here) {
-            timelines[one.device].push(one.at(event.at, kind));
+            timelines[one.device].push(one.at(event.at(), kind));
         }
     }
     timelines

@@ -176,6 +176,7 @@ pub(super) fn list(
                         params: edge.clone(),
                     });
                 }
+                PortPeer::Cut => {}
                 PortPeer::Switch {
                     index,
                     port: far,

@@ -2,6 +2,7 @@
 //! default lives in the structure that it belongs to.
 
 mod choice;
+mod events;
 
 use cxlab_device::{AcceleratorParams, DeviceParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
@@ -11,6 +12,8 @@ use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams
 use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use events::{CapacityKind, EventParams, FailureParams};
 
 pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
 
@@ -50,6 +53,10 @@ pub struct Scenario {
     /// What happens while the workloads run, in order of time. Default: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventParams>,
+    /// How hosts and the fabric deal with what fails, where something does. Default: as its parameters
+    /// say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<FailureParams>,
     /// Hosts begin by enumerating what hangs below them, over CXL.io; their workloads begin
     /// together when the last of them is done. Default: they do not, all registers are as they
     /// should be.
@@ -394,42 +401,6 @@ fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_yes(value: &bool) -> bool {
     *value
-}
-
-/// What an event does with a host's memory of a region (Dynamic Capacity, CXL 3.1 section
-/// 9.13.3).
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum EventKind {
-    /// The devices begin to serve it (Add Capacity).
-    Add,
-    /// The devices end to serve it, without waiting for the host (Forced Release).
-    Release,
-}
-
-impl EventKind {
-    /// Its name in scenarios.
-    pub fn name(self) -> &'static str {
-        match self {
-            EventKind::Add => "add",
-            EventKind::Release => "release",
-        }
-    }
-}
-
-/// A change of capacity while the workloads run.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields)]
-pub struct EventParams {
-    /// When, after the workloads begin. Every device of the region acts at that time. At most 1
-    /// hour, and not before the event that is written before it.
-    pub at: Picos,
-    /// What happens.
-    pub kind: EventKind,
-    /// The region, by name.
-    pub region: String,
-    /// The host whose memory of it is meant, by name.
-    pub host: String,
 }
 
 /// Who keeps a device's memory coherent (CXL 3.1 section 2.2).

@@ -1,0 +1,154 @@
+//! What a requester does where components fail: requests end after a time, answers come too late, and
+//! devices are cut off. Nothing of it costs a requester anything where nothing fails: the owner
+//! calls.
+//!
+//! A request that nothing answers ends when its time is over (CXL.mem transaction timeout, CXL 3.1,
+//! section 12.3, *recollection*). Its tag stays out of use until its answer comes, if ever; another
+//! takes its place, so that as many requests are under way as before.
+
+use cxlab_agent::{Failure, PROCESS, QUEUE, RequestRow, STAGE_NAMES, Stages};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_link::{Buffer, Lost, Parcel};
+use cxlab_protocol::{Message, PortId};
+
+use super::{Requester, Slot, SlotKind};
+
+impl Requester {
+    /// When the time of the first of its requests is over.
+    pub fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
+        let requests = self
+            .slots
+            .iter()
+            .filter(|slot| slot.kind == SlotKind::Request);
+        let first = requests.map(|slot| slot.issued).min()?;
+        Some(SimTime(first) + timeout)
+    }
+
+    /// Ends the requests whose time is over, and issues others.
+    pub fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
+        for tag in 0..self.slots.len() {
+            let slot = self.slots[tag];
+            if slot.kind == SlotKind::Request && SimTime(slot.issued) + timeout <= ctx.now() {
+                self.slots[tag].kind = SlotKind::Late;
+                self.idle += 1;
+                self.replace();
+                self.ledger.leave(ctx.now(), slot.issued);
+                self.fail(ctx, slot, Failure::TimedOut);
+            }
+        }
+        self.issue(ctx);
+    }
+
+    /// A slot in the place of one that is late.
+    fn replace(&mut self) {
+        let tag = match self.spare.pop() {
+            Some(tag) => {
+                self.idle -= 1;
+                tag
+            }
+            None => {
+                let mut slot = self.slots[0];
+                slot.kind = SlotKind::Free;
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.free.push(tag);
+    }
+
+    /// Whether this is the answer to a request whose time was over.
+    pub fn is_late(&self, message: &Message) -> bool {
+        self.slots[message.tag as usize].kind == SlotKind::Late
+    }
+
+    /// An answer arrives to a request whose time was over: it is counted and forgotten.
+    pub fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let link = &mut self.roots.ports[port as usize];
+        let credited = link.receive(parcel);
+        if let Some(message) = &parcel.message {
+            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            self.slots[message.tag as usize].kind = SlotKind::Free;
+            self.spare.push(message.tag);
+            let denied = message.lines == Message::DENIED;
+            self.ledger.stats.late_ever += 1;
+            self.ledger.stats.late_denied_ever += u64::from(denied);
+        }
+        if credited {
+            self.roots.pump(ctx, port);
+        }
+        self.issue(ctx);
+    }
+
+    /// From now on requests for these devices, by number, are not sent: [`Requester::take_cut_off`].
+    pub fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]) {
+        let first = usize::from(self.first_device);
+        let is_cut = |at: usize| at >= first && is_cut[at - first];
+        let ways = ways.iter().enumerate();
+        self.roots
+            .redirect(ways.map(|(at, port)| (!is_cut(at)).then_some(*port)));
+    }
+
+    /// The root port towards each of so many edge ports.
+    pub fn ways(&self, edge_ports: usize) -> Vec<u16> {
+        self.roots.ways(edge_ports)
+    }
+
+    /// Takes the tags of requests that were not sent; each is told by [`Requester::end_cut_off`] when
+    /// the root port answers it.
+    pub fn take_cut_off(&mut self) -> Vec<u32> {
+        let refused = self.roots.take_refused();
+        for message in &refused {
+            self.slots[message.tag as usize].kind = SlotKind::CutOff;
+        }
+        refused.iter().map(|message| message.tag).collect()
+    }
+
+    /// The root port answers a request that was not sent.
+    pub fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
+        let slot = self.free_slot(ctx.now(), tag);
+        self.fail(ctx, slot, Failure::CutOff);
+        self.issue(ctx);
+    }
+
+    /// Loses what waits for a port, and issues more.
+    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
+        let mut all = Lost::default();
+        loop {
+            let lost = self.roots.discard(port);
+            if lost.messages == 0 {
+                return all;
+            }
+            all += lost;
+            self.issue(ctx);
+        }
+    }
+
+    /// A request ends without an answer.
+    fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot, failure: Failure) {
+        let mut stages: Stages = [0; STAGE_NAMES.len()];
+        let total = ctx.now().0 - slot.issued;
+        stages[PROCESS] = total.min(self.process_ps);
+        stages[QUEUE] = total - stages[PROCESS];
+        let stored = (self.values.0 | (slot.id as u16 & 0xfff)) & self.values.1;
+        let device = self
+            .map
+            .owner(slot.hpa)
+            .map_or(u16::MAX, |PortId(port)| port - self.first_device);
+        let row = RequestRow {
+            requester: 0,
+            device,
+            id: slot.id,
+            write: slot.write,
+            hpa: slot.hpa.0,
+            issued_ps: slot.issued,
+            completed_ps: ctx.now().0,
+            hops: 0,
+            stages,
+            denied: false,
+            failure: Some(failure),
+            value: if slot.write { stored } else { 0 },
+        };
+        self.ledger.complete(ctx, row, false);
+    }
+}

@@ -1,0 +1,275 @@
+//! Broken scenarios with links, switches and devices that fail: each is one report with file, line, key,
+//! value and what is allowed, and exit code 2.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Folder, cxlab};
+
+/// A scenario without a mistake, one value a line.
+const BASE: &str = r#"name = "failures"
+[fabric]
+topology = { kind = "ring", switches = 3 }
+routing = "shortest"
+[fabric.link]
+lanes = 16
+[[hosts]]
+name = "host"
+count = 2
+requests = 100
+issue = { outstanding = 4 }
+workload = { kind = "uniform" }
+[[devices]]
+name = "mem"
+count = 2
+capacity = "16 GiB"
+[failures]
+completion_timeout = "60 us"
+reconfiguration_time = "5 us"
+isolation_time = "30 ns"
+[[events]]
+at = "10 us"
+kind = "link-down"
+link = ["sw0", "sw1"]
+[[events]]
+at = "20 us"
+kind = "link-up"
+link = ["sw1", "sw0"]
+[[events]]
+at = "30 us"
+kind = "switch-down"
+switch = "sw2"
+[[events]]
+at = "40 us"
+kind = "device-removed"
+device = "mem0"
+"#;
+
+/// What stands in the base, what stands there instead, the text on the line of the report, and what
+/// it says.
+type Case = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+const CASES: &[Case] = &[
+    (
+        "kind = \"switch-down\"",
+        "kind = \"switch-dwn\"",
+        "kind = \"switch-dwn\"",
+        &[
+            "switch-dwn",
+            "did you mean `switch-down`?",
+            "`device-removed`",
+        ],
+    ),
+    (
+        "link = [\"sw0\", \"sw1\"]",
+        "",
+        "[[events]]",
+        &["`link`", "events[0]"],
+    ),
+    (
+        "link = [\"sw0\", \"sw1\"]",
+        "link = [\"sw0\", \"sw1\", \"sw2\"]",
+        "link = [\"sw0\", \"sw1\", \"sw2\"]",
+        &["events[0].link", "2"],
+    ),
+    (
+        "link = [\"sw0\", \"sw1\"]",
+        "link = [\"sw0\", \"sw9\"]",
+        "link = [\"sw0\", \"sw9\"]",
+        &["events[0].link[1]", "`sw9`", "a host, a device or a switch"],
+    ),
+    (
+        "link = [\"sw0\", \"sw1\"]",
+        "link = [\"host0\", \"mem0\"]",
+        "link = [\"host0\", \"mem0\"]",
+        &["events[0].link", "which no link joins"],
+    ),
+    (
+        "link = [\"sw0\", \"sw1\"]",
+        "link = [\"sw0\", \"sw1\"]\nnumber = 1",
+        "number = 1",
+        &["events[0].number", "found 1", "less than 1"],
+    ),
+    (
+        "link = [\"sw0\", \"sw1\"]",
+        "link = [\"sw0\", \"sw1\"]\nregion = \"own\"",
+        "region = \"own\"",
+        &["unknown key `region`", "events[0]"],
+    ),
+    (
+        "kind = \"link-up\"",
+        "kind  = \"link-down\"",
+        "kind  = \"link-down\"",
+        &["events[1].kind", "`sw1--sw0`, which is down", "20 us"],
+    ),
+    (
+        "kind = \"link-down\"",
+        "kind  = \"link-up\"",
+        "kind  = \"link-up\"",
+        &["events[0].kind", "after a \"link-down\""],
+    ),
+    (
+        "kind = \"link-up\"\nlink = [\"sw1\", \"sw0\"]",
+        "kind = \"switch-down\"\nswitch  = \"sw2\"",
+        "switch = \"sw2\"",
+        &["events[2].switch", "`sw2`", "an earlier event has taken"],
+    ),
+    (
+        "switch = \"sw2\"",
+        "switch = \"sw3\"",
+        "switch = \"sw3\"",
+        &[
+            "events[2].switch",
+            "`sw3`",
+            "a switch; allowed: sw0, sw1, sw2",
+        ],
+    ),
+    (
+        "device = \"mem0\"",
+        "device = \"mem\"",
+        "device = \"mem\"",
+        &["events[3].device", "`mem`", "allowed: mem0, mem1"],
+    ),
+    (
+        "device = \"mem0\"",
+        "device = \"host0\"",
+        "device = \"host0\"",
+        &["events[3].device", "`host0`", "which is not a device"],
+    ),
+    (
+        "at = \"40 us\"",
+        "at = \"4 us\"",
+        "at = \"4 us\"",
+        &["events[3].at", "behind an event at 30 us"],
+    ),
+    (
+        "completion_timeout = \"60 us\"",
+        "completion_timeout = \"900 ns\"",
+        "completion_timeout",
+        &["failures.completion_timeout", "900 ns", "1 us to 64 s"],
+    ),
+    (
+        "reconfiguration_time = \"5 us\"",
+        "reconfiguration_time = \"0 ns\"",
+        "reconfiguration_time",
+        &["failures.reconfiguration_time", "1 ns to 1 s"],
+    ),
+    (
+        "isolation_time = \"30 ns\"",
+        "isolation_time = \"2 ms\"",
+        "isolation_time",
+        &["failures.isolation_time", "2 ms", "1 ns to 1 ms"],
+    ),
+    (
+        "issue = { outstanding = 4 }",
+        "issue = { cache = { size = \"64 KiB\" } }",
+        "issue = {",
+        &[
+            "hosts[0].issue.cache",
+            "where components fail",
+            "`issue` alone",
+        ],
+    ),
+    (
+        "issue = { outstanding = 4 }",
+        "core = {}",
+        "core = {}",
+        &["hosts[0].core", "where components fail", "`issue` alone"],
+    ),
+    (
+        "routing = \"shortest\"",
+        "routing = \"adaptive\"",
+        "routing = \"adaptive\"",
+        &["fabric.routing", "\"adaptive\"", "\"shortest\""],
+    ),
+    (
+        "lanes = 16",
+        "duplex = \"half\"\ntransmission = \"packet\"",
+        "duplex = \"half\"",
+        &["fabric.link.duplex", "\"full\""],
+    ),
+];
+
+/// Events of the base, which the scenario without any of them does not have.
+#[test]
+fn a_table_of_failures_needs_a_failure() {
+    let folder = Folder::new("bad-failures-none");
+    let text = &BASE[..BASE.find("[[events]]").unwrap()];
+    let path = folder.file("none.toml", text.as_bytes());
+    let output = cxlab(&[&"check", &path]);
+    assert_eq!(output.code, Some(2));
+    let said = &output.stderr;
+    assert!(said.contains("`failures`: found a table"), "{said}");
+    assert!(said.contains("\"device-removed\""), "{said}");
+}
+
+/// Each change of the fabric takes virtual channels, of which there are eight.
+#[test]
+fn a_fabric_changes_as_often_as_virtual_channels_allow() {
+    let folder = Folder::new("bad-failures-many");
+    let mut text = BASE[..BASE.find("[[events]]").unwrap()].replace("switches = 3", "switches = 9");
+    for number in 0..8 {
+        text += &format!(
+            "[[events]]\nat = \"{number} us\"\nkind = \"switch-down\"\nswitch = \"sw{number}\"\n"
+        );
+    }
+    let path = folder.file("many.toml", text.as_bytes());
+    let output = cxlab(&[&"check", &path]);
+    assert_eq!(output.code, Some(2));
+    let said = &output.stderr;
+    assert!(said.contains("one more change of the fabric"), "{said}");
+    assert!(said.contains("9 in all; allowed: at most 8"), "{said}");
+}
+
+#[test]
+fn the_base_has_no_mistake() {
+    let folder = Folder::new("bad-failures-base");
+    let path = folder.file("base.toml", BASE.as_bytes());
+    let output = cxlab(&[&"check", &path]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn analytic_mode_refuses_what_fails() {
+    let folder = Folder::new("bad-failures-analytic");
+    let path = folder.file("base.toml", BASE.as_bytes());
+    let output = cxlab(&[&"run", &path, &"--mode", &"analytic"]);
+    assert_eq!(output.code, Some(2));
+    let said = &output.stderr;
+    assert!(
+        said.contains("or what fails; allowed in analytic mode"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_broken_system_is_one_report_with_file_line_key_value_and_what_is_allowed() {
+    let folder = Folder::new("bad-failures");
+    for (number, (from, to, at, says)) in CASES.iter().enumerate() {
+        assert!(BASE.contains(from), "the base has {from:?}");
+        let text = BASE.replacen(from, to, 1);
+        let place = text.find(at).unwrap_or_else(|| panic!("{at:?} is there"));
+        let line = text[..place].matches('\n').count() + 1;
+        let file = format!("bad{number}.toml");
+        let path = folder.file(&file, text.as_bytes());
+        let out = folder.path(&format!("out{number}"));
+        let output = cxlab(&[&"run", &path, &"--out", &out]);
+        let told = &output.stderr;
+        assert_eq!(output.code, Some(2), "{to:?}: {told}");
+        let reports = told.lines().filter(|line| line.starts_with("error"));
+        assert_eq!(reports.count(), 1, "{to:?}: {told}");
+        for part in says
+            .iter()
+            .copied()
+            .chain([format!("{file}:{line}:").as_str()])
+        {
+            assert!(told.contains(part), "{to:?} says {part:?}: {told}");
+        }
+        assert!(!out.exists(), "{to:?} leaves something");
+    }
+}

@@ -1,0 +1,482 @@
+//! Failures: links, switches and devices that fail while hosts use them. Which requests fail and how,
+//! that the fabric routes around what is gone, that nothing is stuck, and that what survives is
+//! right.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::{Monitor, Stop};
+use cxlab_host::{Failure, RequestRow};
+use cxlab_system::plan::{End, FailureChange, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunOptions, run};
+use cxlab_system::system::{Notes, System};
+use cxlab_tests::oracle::{check_values, region_of, spans, values};
+use cxlab_tests::plan;
+use cxlab_tests::swarm::{Draw, check_drained};
+use proptest::prelude::*;
+
+const US: u64 = 1_000_000;
+
+/// The report of a run and a row for each of its requests. A run that ends by itself checks that
+/// requests timed out are as many as messages lost and answers late together.
+fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
+    let mut rows = Vec::new();
+    let mut keep = |mut more: Vec<RequestRow>| {
+        rows.append(&mut more);
+        Ok(())
+    };
+    let report = run(
+        plan,
+        RunOptions {
+            seed: plan.scenario.seed,
+            threads,
+            monitor: &Monitor::default(),
+            rows: Some(&mut keep),
+        },
+    );
+    (report.unwrap(), rows)
+}
+
+/// Hosts on `sw0` and `sw1`, devices on `sw2` and `sw3`.
+const RING: &str = r#"
+name = "ring"
+[fabric]
+topology = { kind = "ring", switches = 4 }
+[[hosts]]
+name = "h"
+count = 2
+workload = { kind = "uniform", read_ratio = 0.5 }
+issue = { outstanding = 16 }
+requests = 4000
+[[devices]]
+name = "d"
+count = 2
+capacity = "4 GiB"
+[failures]
+completion_timeout = "40 us"
+reconfiguration_time = "5 us"
+"#;
+
+fn link(at: u64, kind: &str, a: &str, b: &str) -> String {
+    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\nlink = [\"{a}\", \"{b}\"]\n")
+}
+
+fn gone(at: u64, kind: &str, what: &str, name: &str) -> String {
+    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\n{what} = \"{name}\"\n")
+}
+
+/// Rows of a host's requests for a device.
+fn between(rows: &[RequestRow], host: u16, device: u16) -> Vec<&RequestRow> {
+    let of = rows.iter();
+    of.filter(|row| (row.requester, row.device) == (host, device))
+        .collect()
+}
+
+#[test]
+fn a_fabric_routes_around_a_link_that_fails() {
+    let text = format!("{RING}{}", link(10 * US, "link-down", "sw3", "sw0"));
+    let (report, rows) = rows(&plan(&text, &[]), 1);
+    assert_eq!(rows.len(), 8000, "every request ends");
+    let failed = |row: &&RequestRow| row.failure.is_some();
+    let failures: Vec<&RequestRow> = rows.iter().filter(failed).collect();
+    assert!(failures.len() >= 16, "{}", failures.len());
+    for row in &failures {
+        assert_eq!(row.failure, Some(Failure::TimedOut), "nobody is cut off");
+        assert_eq!(row.completed_ps - row.issued_ps, 40 * US, "exactly");
+        assert!(row.issued_ps < 15 * US, "{row:?}");
+        assert!(row.issued_ps + 2 * US > 10 * US, "{row:?}");
+    }
+    // From the first host to the second device: one link between switches before, three after.
+    let own = between(&rows, 0, 1);
+    let served = |row: &&&RequestRow| row.failure.is_none();
+    let before = own.iter().filter(|row| row.completed_ps < 10 * US);
+    let after = own.iter().filter(|row| row.issued_ps > 15 * US);
+    assert!(before.clone().count() > 50 && after.clone().count() > 50);
+    assert!(before.filter(served).all(|row| row.hops == 3));
+    assert!(after.filter(served).all(|row| row.hops == 5));
+    // Nobody else's way led over the link, but for ties.
+    assert!(between(&rows, 1, 0).iter().all(|row| row.failure.is_none()));
+    let all = report.failures.unwrap();
+    assert_eq!(all.timed_out, failures.len() as u64);
+    assert_eq!(all.lost_messages + all.late_answers, all.timed_out);
+    assert_eq!(
+        report.requests.failed.unwrap().total(),
+        failures.len() as u64
+    );
+    for threads in 2..4 {
+        assert_eq!(
+            rows_digest(&text, threads),
+            report.digest,
+            "{threads} threads"
+        );
+    }
+}
+
+fn rows_digest(text: &str, threads: usize) -> String {
+    rows(&plan(text, &[]), threads).0.digest
+}
+
+#[test]
+fn a_device_that_is_removed_is_cut_off_and_the_other_serves_on() {
+    let text = format!("{RING}{}", gone(10 * US, "device-removed", "device", "d1"));
+    let (report, rows) = rows(&plan(&text, &[]), 1);
+    assert_eq!(rows.len(), 8000);
+    for row in rows.iter().filter(|row| row.device == 0) {
+        assert_eq!(row.failure, None);
+    }
+    let mut cut_off = 0;
+    for row in rows.iter().filter(|row| row.device == 1) {
+        if row.issued_ps >= 15 * US {
+            assert_eq!(row.failure, Some(Failure::CutOff), "{row:?}");
+            // 10 ns in the requester, 20 ns in the root port.
+            assert_eq!(row.completed_ps - row.issued_ps, 30_000);
+            cut_off += 1;
+        } else if row.failure.is_some() {
+            assert_eq!(row.failure, Some(Failure::TimedOut));
+        }
+    }
+    assert!(cut_off > 1000, "{cut_off}");
+    let failed = report.requests.failed.unwrap();
+    assert_eq!(failed.cut_off_reads + failed.cut_off_writes, cut_off);
+    // What is in flight when it goes is what the hosts let be in flight.
+    assert!(failed.timed_out_reads + failed.timed_out_writes <= 32);
+}
+
+#[test]
+fn a_link_that_comes_back_carries_requests_again() {
+    let events = link(10 * US, "link-down", "d1", "sw3") + &link(60 * US, "link-up", "sw3", "d1");
+    let text = format!("{RING}{events}").replace("requests = 4000", "requests = 20000");
+    let plan = plan(&text, &[]);
+    let (_, rows) = rows(&plan, 1);
+    let own = || rows.iter().filter(|row| row.device == 1);
+    let later = || own().filter(|row| row.issued_ps >= 65 * US);
+    let meanwhile = |row: &&RequestRow| (15 * US..60 * US).contains(&row.issued_ps);
+    assert!(own().filter(meanwhile).count() > 100 && later().count() > 100);
+    assert!(
+        own()
+            .filter(meanwhile)
+            .all(|row| row.failure == Some(Failure::CutOff))
+    );
+    assert!(later().all(|row| row.failure.is_none()));
+    // All credits of all links are back, those of the link that failed too.
+    let mut system = System::build(&plan, 1, Notes::default()).unwrap();
+    let outcome = system
+        .simulation
+        .run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    check_drained(&plan, &mut system);
+}
+
+#[test]
+fn a_switch_that_fails_takes_its_endpoints_with_it_and_nobody_else() {
+    let text = format!("{RING}{}", gone(10 * US, "switch-down", "switch", "sw1"));
+    let plan = plan(&text, &[]);
+    let (report, rows) = rows(&plan, 1);
+    for row in rows.iter().filter(|row| row.issued_ps >= 15 * US) {
+        let expected = (row.requester == 1).then_some(Failure::CutOff);
+        assert_eq!(row.failure, expected, "{row:?}");
+    }
+    assert!(report.failures.unwrap().lost_messages >= 16);
+    let note = "2 pairs of host and device are cut off";
+    assert!(
+        plan.notes.iter().any(|one| one.contains(note)),
+        "{:?}",
+        plan.notes
+    );
+}
+
+#[test]
+fn an_answer_after_the_timeout_is_late_and_its_tag_is_not_used_before() {
+    // The device takes one request each 3 us, so all but the first are late.
+    let set = [
+        "devices[0].memory={ kind = \"fixed\", latency = \"3 us\", queue = 1 }",
+        "failures.completion_timeout=\"2 us\"",
+        "hosts[0].requests=40",
+    ];
+    let text = format!("{RING}{}", link(900 * US, "link-down", "sw3", "sw0"));
+    let (report, rows) = rows(&plan(&text, &set), 1);
+    assert_eq!(rows.len(), 80);
+    assert!(
+        rows.iter()
+            .all(|row| row.failure == Some(Failure::TimedOut))
+    );
+    let all = report.failures.unwrap();
+    assert_eq!(
+        (all.lost_messages, all.late_answers, all.timed_out),
+        (0, 80, 80)
+    );
+}
+
+#[test]
+fn doubled_links_fail_one_by_one() {
+    let text = r#"
+name = "doubled"
+[fabric.topology]
+kind = "custom"
+switches = ["left", "right"]
+links = [["left", "right"], ["left", "right"], ["h", "left"], ["right", "d0"], ["right", "d1"]]
+[[hosts]]
+name = "h"
+workload = { kind = "uniform" }
+requests = 3000
+[[devices]]
+name = "d"
+count = 2
+[failures]
+reconfiguration_time = "2 us"
+"#;
+    let one = link(4 * US, "link-down", "right", "left");
+    let (_, found) = rows(&plan(&format!("{text}{one}"), &[]), 1);
+    let late = |row: &&RequestRow| row.issued_ps >= 6 * US;
+    assert!(found.iter().filter(late).all(|row| row.failure.is_none()));
+    assert!(found.iter().filter(late).count() > 1000);
+    let other = format!(
+        "{}number = 1\n",
+        link(20 * US, "link-down", "left", "right")
+    );
+    let (_, found) = rows(&plan(&format!("{text}{one}{other}"), &[]), 1);
+    let late = |row: &&RequestRow| row.issued_ps >= 22 * US;
+    assert!(found.iter().filter(late).count() > 100);
+    assert!(
+        found
+            .iter()
+            .filter(late)
+            .all(|row| row.failure == Some(Failure::CutOff))
+    );
+}
+
+#[test]
+fn what_fails_fails_after_enumeration_too() {
+    let text = format!("{RING}{}", link(10 * US, "link-down", "sw3", "sw0"));
+    let (report, rows) = rows(&plan(&text, &["enumeration={}"]), 1);
+    let begun = (report.enumeration_ns.unwrap() * 1e3) as u64;
+    let failures = rows.iter().filter(|row| row.failure.is_some());
+    assert!(failures.clone().count() >= 16);
+    for row in failures {
+        assert!(row.issued_ps + 2 * US > begun + 10 * US && row.issued_ps < begun + 15 * US);
+    }
+}
+
+/// A pool in which capacity moves and components fail, at random.
+fn random(seed: u64, swarm: &str, slow: bool) -> String {
+    let mut draw = Draw::new(seed, swarm);
+    let (hosts, devices) = (draw.between(1, 4), draw.between(1, 4));
+    draw.line("name = \"random\"\n[fabric]");
+    let topology = draw.pick(&[
+        "chain\", switches = 2",
+        "ring\", switches = 3",
+        "ring\", switches = 5",
+        "mesh\", dimensions = [2, 3]",
+        "tree\", leaves = 3",
+        "spine-leaf\", leaves = 3, spines = 2",
+        "fully-connected\", switches = 4",
+        "dragonfly\", groups = 3, routers_per_group = 2",
+    ]);
+    draw.line(format!("topology = {{ kind = \"{topology} }}"));
+    let credits = draw.pick(&["1", "4", "128"]);
+    let transmission = draw.pick(&["flit", "packet"]);
+    draw.line(format!(
+        "[fabric.link]\ntransmission = \"{transmission}\"\ncredits = {{ m2s_req = {credits}, \
+         m2s_rwd = {credits}, s2m_ndr = {credits}, s2m_drs = {credits} }}"
+    ));
+    for host in 0..hosts {
+        draw.line(format!("[[hosts]]\nname = \"h{host}\"\nrequests = 300"));
+        let footprint = draw.pick(&["", ", footprint = \"4 KiB\""]);
+        draw.line(format!(
+            "workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}"
+        ));
+        let outstanding = draw.pick(&["1", "4", "32"]);
+        let interval = draw.pick(&["0 ns", "30 ns", "100 ns"]);
+        draw.line(format!(
+            "issue = {{ outstanding = {outstanding}, issue_interval = \"{interval}\" }}"
+        ));
+    }
+    for device in 0..devices {
+        let memory = match slow {
+            true => draw.pick(&[
+                "{ kind = \"fixed\", latency = \"2 us\", queue = 2 }",
+                "{ kind = \"fixed\", bandwidth = \"500 MB/s\" }",
+                "{ kind = \"dram\" }",
+            ]),
+            false => draw.pick(&["{ kind = \"fixed\" }", "{ kind = \"dram\" }"]),
+        };
+        let contexts = draw.pick(&["1", "4", "256"]);
+        draw.line(format!(
+            "[[devices]]\nname = \"d{device}\"\ncapacity = \"16 GiB\"\nmemory = {memory}\n\
+             controller = {{ contexts = {contexts} }}"
+        ));
+    }
+    let mut held: Vec<Vec<bool>> = Vec::new();
+    let mut kinds = Vec::new();
+    for region in 0..draw.between(1, 3) {
+        let sharing = draw.pick(&["exclusive", "shared", "moving"]);
+        let added = !draw.one_in(3);
+        let size = 256 * devices;
+        draw.line(format!(
+            "[[regions]]\nname = \"r{region}\"\nsharing = \"{sharing}\"\ncapacity = \"{size} MiB\"\n\
+             initially_added = {added}"
+        ));
+        let first = |host| added && (sharing != "moving" || host == 0);
+        held.push((0..hosts).map(first).collect());
+        kinds.push(sharing);
+    }
+    // Names of what there is, from the plan of the system in which nothing fails.
+    let whole = plan(&draw.text, &[]);
+    let timeout = match slow {
+        true => draw.pick(&["1 us", "3 us", "50 us"]),
+        false => "50 us",
+    };
+    let reconfiguration = draw.pick(&["1 ns", "200 ns", "2 us"]);
+    draw.line(format!(
+        "[failures]\ncompletion_timeout = \"{timeout}\"\nreconfiguration_time = \"{reconfiguration}\""
+    ));
+    let component = |end: End| whole.end_name(end).to_owned();
+    let links: Vec<[String; 2]> = (whole.links.iter())
+        .map(|link| [component(link.a), component(link.b)])
+        .collect();
+    let core = |link: usize| matches!(whole.links[link].a, End::Switch(..));
+    let mut down = BTreeSet::new();
+    let mut dead = BTreeSet::new();
+    let (mut at, mut fabrics, mut failed) = (0, 0, 0);
+    for _ in 0..draw.between(1, 10) {
+        at += [0, 300_000, 2_000_000][draw.below(3)];
+        if draw.one_in(2) {
+            let (region, host) = (draw.below(held.len()), draw.below(hosts));
+            let taken = held[region].iter().any(|has| *has);
+            let kind = match (held[region][host], kinds[region]) {
+                (true, _) => "release",
+                (false, "moving") if taken => continue,
+                (false, _) => "add",
+            };
+            held[region][host] = kind == "add";
+            draw.line(format!(
+                "[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\nregion = \"r{region}\"\n\
+                 host = \"h{host}\""
+            ));
+            continue;
+        }
+        let number = draw.below(links.len());
+        let [a, b] = &links[number];
+        let alive = !dead.contains(a) && !dead.contains(b);
+        match draw.below(6) {
+            0 if fabrics < 3 => {
+                let switch = draw.below(whole.graph.switches.len());
+                let name = whole.graph.switches[switch].name.clone();
+                if dead.insert(name.clone()) {
+                    draw.line(gone(at, "switch-down", "switch", &name));
+                    (fabrics, failed) = (fabrics + 1, failed + 1);
+                }
+            }
+            1 => {
+                let name = format!("d{}", draw.below(devices));
+                if dead.insert(name.clone()) {
+                    draw.line(gone(at, "device-removed", "device", &name));
+                    failed += 1;
+                }
+            }
+            _ if !alive => {}
+            _ if down.remove(&number) => {
+                draw.line(link(at, "link-up", a, b));
+                fabrics += usize::from(core(number));
+            }
+            _ if !core(number) || fabrics < 3 => {
+                draw.line(link(at, "link-down", a, b));
+                down.insert(number);
+                (fabrics, failed) = (fabrics + usize::from(core(number)), failed + 1);
+            }
+            _ => {}
+        }
+    }
+    if failed == 0 {
+        draw.line(gone(at, "device-removed", "device", "d0"));
+    }
+    draw.text
+}
+
+/// The devices that a host knows it does not reach: from when on, and which.
+fn cut_off(plan: &Plan, host: usize) -> Vec<(u64, Vec<bool>)> {
+    let timeline = plan.failures().unwrap().timelines[host].iter();
+    let known = timeline.filter_map(|(at, change)| match change {
+        FailureChange::CutOff(devices) => Some((at.0, devices.to_vec())),
+        _ => None,
+    });
+    std::iter::once((0, vec![false; plan.devices.len()]))
+        .chain(known)
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn every_request_ends_and_the_fabric_that_is_left_works(seed in 0u64..1_000_000) {
+        let text = random(seed, "failures", false);
+        let plan = plan(&text, &[]);
+        let (report, found) = rows(&plan, 1);
+        let hosts = plan.hosts.len();
+        prop_assert_eq!(found.len(), 300 * hosts, "every request ends");
+        let failures = plan.failures().unwrap();
+        let failing = plan.scenario.events.iter().filter(|event| event.is_failure());
+        let times: Vec<u64> = failing.map(|event| event.at().0).collect();
+        let settled = times.iter().max().unwrap() + failures.params.reconfiguration_time.0;
+        let first = *times.iter().min().unwrap();
+        for row in &found {
+            let host = usize::from(row.requester);
+            // What it has, as the timeline says.
+            let spans = spans(&plan, region_of(&plan, row.hpa), host);
+            let (from, to) = (row.issued_ps, row.completed_ps);
+            let always = spans.iter().any(|(since, until)| *since <= from && to < *until);
+            let never = spans.iter().all(|(since, until)| to < *since || *until <= from);
+            let served = !row.denied && row.failure.is_none();
+            prop_assert!(!(row.denied && always), "denied what it has: {:?}\n{}", row, text);
+            prop_assert!(!(served && never), "served what it has not: {:?}\n{}", row, text);
+            prop_assert!(row.failure.is_none() || to >= first, "before anything failed: {:?}\n{}", row, text);
+            // Whether it can reach the device, as the host knows.
+            let known = cut_off(&plan, host);
+            let (port, _) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
+            let device = usize::from(port.0) - hosts;
+            // In the picosecond of a change either may be first.
+            let sets = known.iter().enumerate().filter(|(at, (since, _))| {
+                *since <= from && known.get(at + 1).is_none_or(|(next, _)| from <= *next)
+            });
+            let mut cut = sets.map(|(_, (_, devices))| devices[device]);
+            let is_cut = row.failure == Some(Failure::CutOff);
+            prop_assert!(cut.clone().any(|cut| cut == is_cut), "{:?}\n{}", row, text);
+            if from > settled && !cut.any(|cut| cut) {
+                prop_assert!(row.failure.is_none(), "stuck in what is left: {:?}\n{}", row, text);
+            }
+        }
+        let threads = 2 + seed as usize % 2;
+        prop_assert_eq!(&rows(&plan, threads).0.digest, &report.digest, "{} threads", threads);
+    }
+}
+
+#[test]
+fn values_survive_failures() {
+    let (mut stored, mut empty, mut open, mut failed) = (0, 0, 0, 0);
+    let (mut lost, mut late) = (0, 0);
+    for seed in 0..200 {
+        let slow = seed % 2 == 1;
+        let text = random(seed, "values", slow);
+        let plan = plan(&text, &[]);
+        let rows = values(&plan, 1 + seed as usize % 3);
+        assert_eq!(rows.len(), 300 * plan.hosts.len(), "every request ends");
+        let seen = check_values(&plan, &rows);
+        stored += seen.stored;
+        empty += seen.empty;
+        open += seen.open;
+        failed += rows.iter().filter(|row| row.failure.is_some()).count();
+        if slow {
+            // The laws of the run, among them what was lost against what was late.
+            let all = self::rows(&plan, 1).0.failures.unwrap();
+            lost += all.lost_messages;
+            late += all.late_answers;
+        }
+    }
+    assert!(
+        stored > 1000 && empty > 1000 && open > 100 && failed > 1000,
+        "{stored} {empty} {open} {failed}"
+    );
+    assert!(lost > 100 && late > 100, "{lost} {late}");
+}
