@@ -70,6 +70,24 @@ class Requests(TypedDict):
     per_wall_second: float
 
 
+class ThrottleReport(TypedDict):
+    """What a host's throttle did in the window."""
+
+    faster: int
+    slower: int
+    #: The rate allowed at the end; none where there is no limit.
+    rate_gbps: NotRequired[float]
+
+
+class DeviceLoad(TypedDict):
+    """Answers of a device by the load that they told (DevLoad)."""
+
+    light: int
+    optimal: int
+    moderate: int
+    severe: int
+
+
 class ByHops(TypedDict):
     """Requests that crossed so many links."""
 
@@ -173,6 +191,8 @@ class HostReport(TypedDict):
     denied: NotRequired[Denied]
     #: Those that failed, where something fails.
     failed: NotRequired[FailedRequests]
+    #: What its throttle did, where it has one.
+    throttle: NotRequired[ThrottleReport]
     bandwidth_gbps: Bandwidth
     latency_ns: Latency
     in_flight: float
@@ -209,6 +229,8 @@ class DeviceReport(TypedDict):
     writes: int
     #: What it denied beside those, where what hosts have of it changes.
     denied: NotRequired[Denied]
+    #: What it told of its load, where it does.
+    load: NotRequired[DeviceLoad]
     bandwidth_gbps: Bandwidth
     #: What its DCOH and snoop filter did, where it keeps its memory coherent.
     coherence: NotRequired[dict[str, float]]
@@ -265,6 +287,8 @@ class Report(TypedDict):
     read_latency_ns: Latency
     stages_ns: dict[str, float]
     by_hops: list[ByHops]
+    #: What failures have done to messages, where something fails.
+    failures: NotRequired[FailuresReport]
     littles_law: LittlesLaw
     hosts: list[HostReport]
     accelerators: NotRequired[list[AcceleratorReport]]

@@ -5,6 +5,7 @@ mod accelerator;
 mod capacity;
 mod coherent_device;
 mod memory_device;
+mod qos;
 
 pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
@@ -15,3 +16,4 @@ pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,
 };
 pub use memory_device::{DeviceConfig, DeviceParams, DeviceStats, MemoryDevice};
+pub use qos::{QosConfig, QosParams, Share, ShareParams};

@@ -22,11 +22,12 @@ use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_protocol::{Channel, DecoderTable, Message, Opcode};
+use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::{CapacityChange, Timeline, Values};
+use crate::qos::{QosConfig, Telemetry};
 
 /// What a user says of a device's controller.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -104,6 +105,8 @@ pub struct DeviceConfig {
     /// How that changes, in order of time. A medium that answers ahead of time is not for a device
     /// with changes ([`cxlab_memory::Deferred`]).
     pub changes: Vec<CapacityChange>,
+    /// Telemetry, if it tells its load; with a medium that does not answer ahead of time.
+    pub qos: Option<QosConfig>,
     /// Whether lines hold values, for checkers; with a medium that does not answer ahead of time.
     pub values: bool,
     /// What hosts share of it with their values, if they do; with such a medium too.
@@ -117,6 +120,7 @@ pub struct MemoryDevice {
     backend: Box<dyn MemoryBackend>,
     decoders: DecoderTable,
     timeline: Timeline,
+    telemetry: Option<Box<Telemetry>>,
     values: Option<Values>,
     /// Requests in a medium that tells later when they are done, by their number there.
     requests: Vec<Request>,
@@ -161,6 +165,7 @@ impl MemoryDevice {
             backend: config.backend,
             decoders: config.decoders,
             timeline,
+            telemetry: (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos))),
             values: Values::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
@@ -184,6 +189,11 @@ impl MemoryDevice {
         (self.waiting.len() + self.contexts as usize - leaving) as u64
     }
 
+    /// Answers with each load since measurement began, if it tells its load.
+    pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
+        self.telemetry.as_ref().map(|telemetry| telemetry.told)
+    }
+
     /// What the medium kept about itself, up to `now`.
     pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
@@ -203,6 +213,9 @@ impl MemoryDevice {
         self.stats.writes = 0;
         self.stats.denied_reads = 0;
         self.stats.denied_writes = 0;
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.begin_measurement();
+        }
         for port in &mut self.ports {
             port.link.transmitter.reset_stats(now);
         }
@@ -491,8 +504,14 @@ impl MemoryDevice {
         } else {
             Opcode::MemData
         };
+        let inside = self.contexts + self.waiting.len() as u32;
+        let lines = match &mut self.telemetry {
+            None => request.lines,
+            Some(telemetry) => telemetry.answer(ready, request.source, inside).lines(),
+        };
         let change = |answer: &mut Message| {
             answer.opcode = opcode;
+            answer.lines = lines;
             answer.stages.queue += waited;
             answer.stages.media += media;
         };

@@ -166,6 +166,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         seen: vec![],
     };
     let device = MemoryDevice::new(DeviceConfig {
+        qos: None,
         changes: Vec::new(),
         values: false,
         shared: None,

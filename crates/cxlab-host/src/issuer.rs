@@ -57,6 +57,11 @@ impl Issuer {
         self.begun = now.0;
     }
 
+    /// From now on issues are at least so far apart.
+    pub(crate) fn set_interval(&mut self, interval_ps: u64) {
+        self.interval_ps = interval_ps;
+    }
+
     /// Whether every operation has been issued and no more will come.
     pub(crate) fn is_done(&self) -> bool {
         self.exhausted && self.held.is_none()

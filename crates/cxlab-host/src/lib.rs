@@ -8,6 +8,7 @@ mod local;
 mod params;
 mod processor;
 mod requester;
+mod throttle;
 
 pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseStats};
 pub use cache::PrivateCache;
@@ -23,3 +24,4 @@ pub use processor::{
     Prepared, Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig};
+pub use throttle::{ThrottleParams, ThrottleStats};

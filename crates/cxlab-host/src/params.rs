@@ -1,5 +1,6 @@
 //! What a user says of a requester: the single home of its defaults.
 
+use crate::throttle::ThrottleParams;
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
 use cxlab_memory::victim::{self, VictimPolicy};
@@ -94,6 +95,9 @@ pub struct RequesterParams {
     pub rate: Option<BytesPerSec>,
     /// A private cache. Default: none.
     pub cache: Option<CacheParams>,
+    /// Throttling by what devices tell of their load. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<ThrottleParams>,
 }
 
 impl Default for RequesterParams {
@@ -105,6 +109,7 @@ impl Default for RequesterParams {
             issue_interval: Picos::ZERO,
             rate: None,
             cache: None,
+            throttle: None,
         }
     }
 }

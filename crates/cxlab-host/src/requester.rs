@@ -13,7 +13,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{OpKind, OpSource};
 
 mod failures;
@@ -21,6 +21,7 @@ mod failures;
 use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::RequesterParams;
+use crate::throttle::{Throttle, ThrottleStats};
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
@@ -109,6 +110,9 @@ pub struct Requester {
     /// A write-back that waits for a slot.
     writeback: Option<Hpa>,
     ledger: Ledger,
+    throttle: Option<Box<Throttle>>,
+    /// Least time between two issues without a throttle.
+    interval_ps: u64,
     /// The number of its values, and which of their bits are sent: none without checkers.
     values: (u16, u16),
 }
@@ -153,6 +157,10 @@ impl Requester {
             spare: Vec::new(),
             writeback: None,
             ledger: Ledger::new(config.number, config.log),
+            interval_ps: params.interval_ps(),
+            throttle: params
+                .throttle
+                .map(|throttle| Box::new(Throttle::new(throttle))),
             values: (
                 (config.number + 1) << 12,
                 if config.values { u16::MAX } else { 0 },
@@ -163,6 +171,11 @@ impl Requester {
     /// What was measured.
     pub fn stats(&self) -> &RequesterStats {
         &self.ledger.stats
+    }
+
+    /// What its throttle did, if it has one.
+    pub fn throttle(&self) -> Option<ThrottleStats> {
+        self.throttle.as_ref().map(|throttle| throttle.stats())
     }
 
     /// Requests in flight, write-backs included.
@@ -198,6 +211,9 @@ impl Requester {
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.ledger.begin_measurement(now);
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin_measurement();
+        }
         self.roots.begin_measurement(now);
     }
 
@@ -353,8 +369,20 @@ impl Requester {
         self.roots.send(ctx, message);
     }
 
+    /// Lets the throttle know what an answer says.
+    #[inline(never)]
+    fn heed(&mut self, now: SimTime, message: &Message) {
+        let throttle = self.throttle.as_mut();
+        if let Some(interval) = throttle.and_then(|one| one.note(now, DevLoad::of(message))) {
+            self.issuer.set_interval(self.interval_ps.max(interval));
+        }
+    }
+
     #[inline]
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        if self.throttle.is_some() {
+            self.heed(ctx.now(), message);
+        }
         let slot = self.free_slot(ctx.now(), message.tag);
         assert_eq!(
             slot.hpa, message.hpa,

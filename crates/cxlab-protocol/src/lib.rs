@@ -9,7 +9,9 @@ pub mod hdm;
 pub mod io;
 pub mod message;
 pub mod opcode;
+mod qos;
 
 pub use decoder_table::{DecoderTable, DeviceDecoder};
 pub use message::{CacheMeta, IoPacket, LatencyStages, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};
+pub use qos::DevLoad;

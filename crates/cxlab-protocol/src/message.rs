@@ -145,7 +145,8 @@ pub struct Message {
     /// What it says besides, in CXL.cache.
     pub cache: CacheMeta,
     /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
-    /// a block; [`Message::DENIED`] in the answer to a request that a device has denied. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
+    /// a block; [`Message::DENIED`] in the answer to a request that a device has denied, and
+    /// [`crate::DevLoad::lines`] in one by a device with QoS telemetry. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
     /// [`Message::REGISTER`] for what has to do with registers of enumeration. 1 in every
     /// other message.
     pub lines: u8,

@@ -16,6 +16,7 @@ mod limits;
 mod links;
 mod os;
 mod programs;
+mod qos;
 mod regions;
 mod sharing;
 
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_agent::Access;
-use cxlab_device::CapacityChange;
+use cxlab_device::{CapacityChange, QosConfig};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
 use cxlab_fabric::graph::FabricGraph;
@@ -215,6 +216,7 @@ impl Plan {
         regions::check(&scenario, &endpoints, &mut problems);
         events::check(&scenario, &endpoints, &mut problems);
         failures::check(&scenario, &mut problems);
+        qos::check(&scenario, &endpoints, &mut problems);
         limits::check(&scenario, &mut problems);
         let media = build_choices(
             &mut problems,
@@ -509,6 +511,13 @@ impl Plan {
             }
             WorkloadError::Trace(error) => Problem::new(format!("{path}.path"), error.to_string()),
         }
+    }
+
+    /// Telemetry of a device, if it tells its load.
+    pub(crate) fn qos(&self, device: &PlannedDevice) -> Option<QosConfig> {
+        let params = self.memory_group(device)?.qos.as_ref()?;
+        let edge_ports = self.hosts.len() + self.devices.len();
+        Some(qos::resolve(params, &self.hosts, edge_ports))
     }
 
     /// Whether what hosts have changes while the workloads run, or is not all there from the

@@ -7,7 +7,9 @@ use cxlab_device::DcohStats;
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_host::{CoherenceStats, Core, HopStats, RequesterStats, STAGE_NAMES};
+use cxlab_host::{
+    CoherenceStats, Core, HopStats, Requester, RequesterStats, STAGE_NAMES, ThrottleStats,
+};
 use cxlab_link::DirectionStats;
 use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
@@ -266,6 +268,9 @@ pub struct HostReport {
     /// Failed, among those completed, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedRequests>,
+    /// What its throttle did, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<ThrottleReport>,
     /// Rates, without those denied or failed.
     pub bandwidth_gbps: Bandwidth,
     /// Latency.
@@ -290,6 +295,52 @@ pub struct HostReport {
     /// What its cache and its engines did, where it is an accelerator: name and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub accelerator: Map<String, Value>,
+}
+
+/// What a host's throttle did in the window.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
+pub struct ThrottleReport {
+    /// Periods after which the host went faster.
+    pub faster: u64,
+    /// Periods after which it went slower.
+    pub slower: u64,
+    /// The rate allowed at the end; absent where there is no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_gbps: Option<f64>,
+}
+
+impl From<ThrottleStats> for ThrottleReport {
+    fn from(stats: ThrottleStats) -> Self {
+        ThrottleReport {
+            faster: stats.faster,
+            slower: stats.slower,
+            rate_gbps: stats.rate.map(|rate| rate.as_gb_per_s()),
+        }
+    }
+}
+
+/// Answers of a device by the load that they told (DevLoad).
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Debug)]
+pub struct DeviceLoad {
+    /// Light load.
+    pub light: u64,
+    /// Optimal load.
+    pub optimal: u64,
+    /// Moderate overload.
+    pub moderate: u64,
+    /// Severe overload.
+    pub severe: u64,
+}
+
+impl DeviceLoad {
+    fn of([light, optimal, moderate, severe]: [u64; 4]) -> DeviceLoad {
+        DeviceLoad {
+            light,
+            optimal,
+            moderate,
+            severe,
+        }
+    }
 }
 
 /// What the threads of one component did in a phase of their kernel, from the beginning of the
@@ -487,6 +538,9 @@ pub struct DeviceReport {
     /// Requests that it denied, beside those, where what hosts have of it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
+    /// What it told of its load, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<DeviceLoad>,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
     /// What its DCOH did, where it keeps its memory coherent.
@@ -702,11 +756,11 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         match system.simulation.components()[system.hosts + number].inside() {
             Node::Device(device) => {
                 let medium = device.medium_statistics(context.end);
-                Some((device.stats(), None, medium))
+                Some((device.stats(), None, device.told(), medium))
             }
             Node::Coherent(device) => {
                 let medium = device.medium_statistics(context.end);
-                Some((device.stats(), Some(device.coherence_stats()), medium))
+                Some((device.stats(), Some(device.coherence_stats()), None, medium))
             }
             Node::Host(_)
             | Node::Switch(_)
@@ -714,7 +768,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             | Node::Failing(_)
             | Node::Enumerating(_) => None,
         }
-        .map(|(stats, coherence, medium)| DeviceReport {
+        .map(|(stats, coherence, told, medium)| DeviceReport {
             name: context.plan.devices[number].name.clone(),
             reads: stats.reads,
             writes: stats.writes,
@@ -722,6 +776,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
                 reads: stats.denied_reads,
                 writes: stats.denied_writes,
             }),
+            load: told.map(DeviceLoad::of),
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             coherence: coherence.map(DeviceCoherence::from),
             medium: values(medium),
@@ -793,6 +848,9 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
         cache_hits: stats.cache_hits,
         denied: context.denied(denied),
         failed: context.failed(failed),
+        throttle: (host.plain())
+            .and_then(Requester::throttle)
+            .map(ThrottleReport::from),
         bandwidth_gbps: context.bandwidth(
             stats.reads - denied.reads - failed.reads(),
             stats.writes - denied.writes - failed.writes(),

@@ -877,9 +877,11 @@ impl Builder<'_> {
         });
         if !group.is_hdm_db() {
             let shared = self.shared_share(number);
-            // What is to be lost or denied must not have been answered ahead of time.
+            let qos = self.plan.qos(device);
+            // What is to be lost or denied must not have been answered ahead of time, and what is
+            // inside is known when it is time.
             let changes = !device.changes.is_empty() || self.plan.failures.is_some();
-            let backend = match changes || shared.is_some() {
+            let backend = match changes || qos.is_some() || shared.is_some() {
                 true => Box::new(Deferred::new(backend)),
                 false => backend,
             };
@@ -888,6 +890,7 @@ impl Builder<'_> {
                 ports,
                 backend,
                 changes: device.changes.clone(),
+                qos,
                 values: self.notes.values && changes,
                 shared,
                 decoders: device.decoders.clone(),

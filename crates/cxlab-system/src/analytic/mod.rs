@@ -57,6 +57,15 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
              another have no closed form)",
         ));
     }
+    for (at, group) in plan.scenario.hosts.iter().enumerate() {
+        if group.issue.throttle.is_some() {
+            problems.push(Problem::new(
+                format!("hosts[{at}].issue.throttle"),
+                "found a throttle; allowed in analytic mode: none (it has no time, and a throttle \
+                 follows the load)",
+            ));
+        }
+    }
     if plan.has_events() {
         let path = match plan.scenario.events.is_empty() {
             true => "regions",

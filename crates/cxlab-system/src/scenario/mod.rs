@@ -4,7 +4,7 @@
 mod choice;
 mod events;
 
-use cxlab_device::{AcceleratorParams, DeviceParams, SnoopFilterParams};
+use cxlab_device::{AcceleratorParams, DeviceParams, QosParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::switch::SwitchParams;
 use cxlab_fleet::FleetParams;
@@ -353,6 +353,9 @@ pub struct DeviceGroup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub logical_devices: Option<u32>,
+    /// It tells hosts how loaded it is, with each answer. Default: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qos: Option<QosParams>,
 }
 
 /// Who uses a region.

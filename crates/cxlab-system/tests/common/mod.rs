@@ -72,3 +72,37 @@ pub fn cxlab(args: &[&dyn AsRef<OsStr>]) -> Output {
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
+
+/// A mistake: what stands in the base, what stands there instead, the text on the line of the report, and
+/// what it says.
+pub type Case = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// Checks that each mistake is one report with file, line, key, value and what is allowed, with exit
+/// code 2 and nothing written.
+pub fn check_cases(name: &str, base: &str, cases: &[Case]) {
+    let folder = Folder::new(name);
+    for (number, (from, to, at, says)) in cases.iter().enumerate() {
+        assert!(base.contains(from), "the base has {from:?}");
+        let text = base.replacen(from, to, 1);
+        let place = text.find(at).unwrap_or_else(|| panic!("{at:?} is there"));
+        let line = text[..place].matches('\n').count() + 1;
+        let file = format!("bad{number}.toml");
+        let path = folder.file(&file, text.as_bytes());
+        let out = folder.path(&format!("out{number}"));
+        let output = cxlab(&[&"run", &path, &"--out", &out]);
+        let told = &output.stderr;
+        assert_eq!(output.code, Some(2), "{to:?}: {told}");
+        let reports = told.lines().filter(|line| line.starts_with("error"));
+        assert_eq!(reports.count(), 1, "{to:?}: {told}");
+        let line = format!("{file}:{line}:");
+        for part in says.iter().copied().chain([line.as_str()]) {
+            assert!(told.contains(part), "{to:?} says {part:?}: {told}");
+        }
+        assert!(!out.exists(), "{to:?} leaves something");
+    }
+}

@@ -1,0 +1,131 @@
+//! QoS telemetry and throttling: what hosts that share a device get, and what it costs where nobody
+//! throttles.
+
+use cxlab_system::report::Report;
+use cxlab_tests::{plan, shipped, try_run};
+
+/// Hosts at a device of 8 GB/s, each with room for more than all of it.
+const SHARED: &str = r#"
+name = "shared"
+[measure]
+warmup_time = "300 us"
+duration = "400 us"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "h"
+count = 3
+issue = { outstanding = 128, throttle = {} }
+workload = { kind = "uniform" }
+[[devices]]
+name = "pool"
+memory = { kind = "fixed", bandwidth = "8 GB/s" }
+[devices.qos]
+bandwidth = "8 GB/s"
+"#;
+
+fn report(text: &str, set: &[&str]) -> Report {
+    try_run(&plan(text, set), 1).expect("it runs")
+}
+
+/// What each host gets, GB/s.
+fn rates(report: &Report) -> Vec<f64> {
+    let hosts = report.hosts.iter();
+    hosts.map(|host| host.bandwidth_gbps.total).collect()
+}
+
+/// Shares in 256ths, as they are written.
+fn shares(all: &[(usize, u16, Option<u16>)]) -> String {
+    let written = all.iter().map(|(host, allocated, limit)| {
+        let limit = limit.map_or(String::new(), |limit| format!(", limit = {limit}"));
+        format!("{{ host = \"h{host}\", allocated = {allocated}{limit} }}")
+    });
+    let written: Vec<String> = written.collect();
+    format!("devices[0].qos.shares=[{}]", written.join(", "))
+}
+
+#[test]
+fn telemetry_alone_changes_nothing_but_what_is_told() {
+    let with = report(SHARED, &["hosts[0].issue={ outstanding = 128 }"]);
+    let without = SHARED.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
+    let without = report(&without, &["hosts[0].issue={ outstanding = 128 }"]);
+    assert_eq!(with.latency_ns, without.latency_ns);
+    assert_eq!(with.bandwidth_gbps, without.bandwidth_gbps);
+    assert_eq!(without.devices[0].load, None);
+    // 384 requests wait for the medium all the time.
+    let load = with.devices[0].load.expect("it is told");
+    assert!(load.severe > 40_000, "{load:?}");
+    assert_eq!((load.light, load.optimal, load.moderate), (0, 0, 0));
+}
+
+#[test]
+fn hosts_that_throttle_alike_get_alike_and_the_device_is_not_overloaded() {
+    let free = report(SHARED, &["hosts[0].issue={ outstanding = 128 }"]);
+    let throttled = report(SHARED, &[]);
+    let all = rates(&throttled);
+    let sum: f64 = all.iter().sum();
+    assert!(sum > 0.8 * free.bandwidth_gbps.total, "{all:?}");
+    for rate in &all {
+        assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
+    }
+    assert!(throttled.latency_ns.mean < 0.3 * free.latency_ns.mean);
+    let load = throttled.devices[0].load.expect("it is told");
+    let told = load.light + load.optimal + load.moderate + load.severe;
+    assert!(load.severe < told / 20, "{load:?}");
+}
+
+#[test]
+fn throughput_follows_the_shares() {
+    for parts in [[128, 64, 64], [192, 48, 16], [32, 96, 128]] {
+        let all = [0, 1, 2].map(|host| (host, parts[host], None));
+        let found = rates(&report(SHARED, &[&shares(&all)]));
+        let sum: f64 = found.iter().sum();
+        assert!(sum > 0.75 * 8.0, "{found:?}");
+        for (rate, part) in found.iter().zip(parts) {
+            let share = f64::from(part) / 256.0;
+            assert!((rate / sum - share).abs() < 0.06, "{parts:?} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_holds_where_others_leave_room() {
+    // The others have one request under way and leave most of the device to the first.
+    let set = [
+        "hosts[0]={ name = \"h0\", issue = { outstanding = 128, throttle = {} }, \
+         workload = { kind = \"uniform\" } }",
+        &shares(&[(0, 32, Some(64))]),
+    ];
+    let found = rates(&report(SHARED, &set));
+    // A quarter of 8 GB/s.
+    assert!((1.6..2.2).contains(&found[0]), "{found:?}");
+    let without = rates(&report(SHARED, &[set[0], &shares(&[(0, 32, None)])]));
+    assert!(without[0] > 6.0, "{without:?}");
+}
+
+#[test]
+fn a_noisy_neighbour_that_throttles_is_less_noisy() {
+    let text = shipped("qos");
+    let with = report(&text, &[]);
+    let without = report(&text, &["hosts[1].issue={ outstanding = 256 }"]);
+    let victim = |report: &Report| report.hosts[0].latency_ns.mean;
+    let noisy = |report: &Report| report.hosts[1].bandwidth_gbps.total;
+    println!(
+        "{} {} {} {}",
+        victim(&with),
+        victim(&without),
+        noisy(&with),
+        noisy(&without)
+    );
+    assert!(victim(&with) < 0.4 * victim(&without));
+    assert!(noisy(&with) > 0.7 * noisy(&without));
+}
+
+#[test]
+fn throttles_do_not_depend_on_threads() {
+    let plan = plan(SHARED, &["measure={ duration = \"50 us\" }"]);
+    let digest = |threads| try_run(&plan, threads).expect("it runs").digest;
+    let one = digest(1);
+    assert_eq!(one, digest(2));
+    assert_eq!(one, digest(3));
+}
