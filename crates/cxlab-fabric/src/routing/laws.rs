@@ -470,3 +470,80 @@ fn devices_without_a_path_are_named() {
     };
     assert_eq!(error.unwrap_err(), isolated);
 }
+
+/// The links between switches over what is left of a graph, by relaxation; `None` without a way.
+fn distances_without(graph: &FabricGraph, is_cut: impl Fn(usize) -> bool) -> Vec<Vec<Option<u32>>> {
+    let switches = graph.switches.len();
+    let mut distance = vec![vec![None; switches]; switches];
+    for (switch, row) in distance.iter_mut().enumerate() {
+        row[switch] = Some(0);
+        for _ in 0..switches {
+            for (number, link) in graph.links.iter().enumerate() {
+                for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+                    if let Some(far) = row[from].filter(|_| !is_cut(number)) {
+                        row[to] = Some(row[to].map_or(far + 1, |near: u32| near.min(far + 1)));
+                    }
+                }
+            }
+        }
+    }
+    distance
+}
+
+#[test]
+fn tables_without_some_links_lead_round_them_and_keep_all_numbers() {
+    let (mut ways, mut none) = (0, 0);
+    each_fabric(|what, graph| {
+        if graph.links.is_empty() || graph.links.len() > 24 {
+            return;
+        }
+        let whole = RoutingTables::build(graph, RoutingKind::Shortest).unwrap();
+        for first in (0..graph.links.len()).step_by(5) {
+            let second = (first * 7 + 3) % graph.links.len();
+            let is_cut = |link| link == first || link == second;
+            let tables =
+                RoutingTables::build_without(graph, RoutingKind::Shortest, is_cut).unwrap();
+            let expected = distances_without(graph, is_cut);
+            for source in 0..graph.endpoints.len() {
+                assert_eq!(
+                    tables.ports().edge(source),
+                    whole.ports().edge(source),
+                    "{what}"
+                );
+                let Some((mut switch, _)) = tables.ports().edge(source) else {
+                    continue;
+                };
+                for destination in (0..graph.endpoints.len()).filter(|other| *other != source) {
+                    let Some((to, _)) = tables.ports().edge(destination) else {
+                        continue;
+                    };
+                    let links = expected[switch][to];
+                    let hops = tables.hops(source, destination);
+                    assert_eq!(hops, links.map(|links| links + 2), "{what}");
+                    if links.is_none() {
+                        assert!(tables.candidates(switch, destination).is_empty(), "{what}");
+                        none += 1;
+                        continue;
+                    }
+                    for _ in 0..links.unwrap() {
+                        let [port] = *tables.candidates(switch, destination) else {
+                            panic!("{what}: no one way at switch {switch}");
+                        };
+                        let peers = (tables.ports().of(switch), whole.ports().of(switch));
+                        let peer = peers.0[usize::from(port)];
+                        assert_eq!(peer, peers.1[usize::from(port)], "{what}");
+                        let PortPeer::Switch { index, link, .. } = peer else {
+                            panic!("{what}: {peer:?} on the way");
+                        };
+                        assert!(!is_cut(link), "{what}");
+                        switch = index;
+                    }
+                    assert_eq!(switch, to, "{what}");
+                    ways += 1;
+                    switch = tables.ports().edge(source).unwrap().0;
+                }
+            }
+        }
+    });
+    assert!(ways > 1000 && none > 100, "{ways} {none}");
+}
