@@ -85,6 +85,16 @@ fn summary(plan: &Plan) -> String {
             proof.virtual_channels, proof.channels, proof.dependencies
         ),
     );
+    if let Some(failures) = plan.failures() {
+        row(
+            "with failures",
+            format!(
+                "{} virtual channels, for {} states of the fabric",
+                failures.virtual_channels,
+                failures.tables.len()
+            ),
+        );
+    }
     if let Some(host) = plan.hosts.first() {
         let windows = host.map.windows();
         let ways = windows.first().map_or(0, |window| window.targets.len());
