@@ -92,7 +92,7 @@ pub struct QosConfig {
 }
 
 /// The account of a host.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 struct Account {
     /// Lines a window that it is allocated, and that it may have at most.
     allocated: u64,
@@ -103,7 +103,7 @@ struct Account {
 }
 
 /// Telemetry of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Telemetry {
     steps: [u32; 3],
     window: u64,

@@ -50,7 +50,7 @@ impl Default for ThrottleParams {
 const FULL: u64 = 1_000_000_000_000;
 
 /// What a throttle did, since measurement began.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct ThrottleStats {
     /// Periods after which the host went faster.
     pub faster: u64,
@@ -61,7 +61,7 @@ pub struct ThrottleStats {
 }
 
 /// The throttle of a host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Throttle {
     params: ThrottleParams,
     /// Bytes a second allowed.

@@ -17,12 +17,13 @@ use cxlab_engine::units::{Picos, SimTime};
 use cxlab_fabric::switch::Switch;
 use cxlab_link::{BUFFERS, Buffer, Lost, Parcel};
 use cxlab_protocol::Message;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::{FailureChange, Failures, Plan, PlannedTables};
 use crate::system::Node;
 
 /// A link as the component at one end knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum Link {
     Up,
     Down,
@@ -31,7 +32,7 @@ enum Link {
 }
 
 /// A port of a wrapped component.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 struct Port {
     link: Link,
     /// How often the link has been trained again.
