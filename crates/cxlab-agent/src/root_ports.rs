@@ -23,6 +23,7 @@ const NOWHERE: u16 = u16::MAX;
 
 save_state!(RootPorts {
     states: ports, outboxes;
+    values: refused;
     built: port_to, limit;
 });
 

@@ -60,7 +60,7 @@ pub struct HopStats {
 }
 
 /// What a request ends with when nothing answers it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Failure {
     /// Its time was over. A write may have been made nevertheless, or may be yet.
     TimedOut,
@@ -69,7 +69,7 @@ pub enum Failure {
 }
 
 /// Requests that failed in one way.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct Failed {
     /// Reads.
     pub reads: u64,

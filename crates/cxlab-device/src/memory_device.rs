@@ -137,7 +137,7 @@ pub struct MemoryDevice {
 }
 
 save_state!(MemoryDevice {
-    values: requests, free, contexts, waiting, medium_wake, stats;
+    values: requests, free, contexts, waiting, medium_wake, stats, telemetry;
     states: ports, backend, timeline, values;
     built: controller, decoders, limit, done;
 } then catch_up);

@@ -27,9 +27,8 @@ pub(crate) struct Issuer {
 }
 
 save_state!(Issuer {
-    values: left, held, exhausted, next_issue, wake, begun;
+    values: interval_ps, left, held, exhausted, next_issue, wake, begun;
     states: source, rng;
-    built: interval_ps;
 });
 
 impl Issuer {

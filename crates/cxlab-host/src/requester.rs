@@ -118,10 +118,9 @@ pub struct Requester {
 }
 
 save_state!(Requester {
-    values: free, writeback;
-    sized: slots;
+    values: free, writeback, slots, idle, spare, throttle;
     states: roots, issuer, cache, ledger;
-    built: port_id, first_device, map, process_ps, cache_ps, values;
+    built: port_id, first_device, map, process_ps, cache_ps, interval_ps, values;
 });
 
 impl Requester {

@@ -12,8 +12,9 @@
 
 use std::sync::Arc;
 
-use cxlab_engine::Ctx;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::{Ctx, save_state};
 use cxlab_fabric::switch::Switch;
 use cxlab_link::{BUFFERS, Buffer, Lost, Parcel};
 use cxlab_protocol::Message;
@@ -102,11 +103,56 @@ pub struct Failing {
     node: Node,
     part: Part,
     ports: Vec<Port>,
-    /// What is still to come, the next last.
-    timeline: Vec<(Picos, FailureChange)>,
+    timeline: Coming,
     begun: SimTime,
     dead: bool,
     lost: Lost,
+}
+
+save_state!(Failing {
+    states: node, part, timeline;
+    sized: ports;
+    values: begun, dead, lost;
+});
+
+/// What is still to come, the next last.
+struct Coming(Vec<(Picos, FailureChange)>);
+
+impl SaveState for Coming {
+    fn save(&self, out: &mut StateWriter) {
+        out.value("coming", &self.0.len());
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let left: usize = from.value("coming")?;
+        if left > self.0.len() {
+            return Err(StateError::of_length("coming", left, self.0.len()));
+        }
+        self.0.truncate(left);
+        Ok(())
+    }
+}
+
+impl SaveState for Part {
+    fn save(&self, out: &mut StateWriter) {
+        if let Part::Switch(routes) = self {
+            out.value("tables", &routes.current);
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        if let Part::Switch(routes) = self {
+            let current: usize = from.value("tables")?;
+            if current >= routes.tables.len() {
+                return Err(StateError::new(format!(
+                    "the state has tables {current}, this system has {}",
+                    routes.tables.len()
+                )));
+            }
+            routes.current = current;
+        }
+        Ok(())
+    }
 }
 
 /// Wraps the components of a system in which something fails.
@@ -161,7 +207,7 @@ impl Failing {
             node,
             part,
             ports: vec![port; plan.links.iter().map(ends).sum()],
-            timeline,
+            timeline: Coming(timeline),
             begun: SimTime::ZERO,
             dead: false,
             lost: Lost::default(),
@@ -201,7 +247,7 @@ impl Failing {
     }
 
     fn await_change(&self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Some((at, _)) = self.timeline.last() {
+        if let Some((at, _)) = self.timeline.0.last() {
             ctx.wake_at(self.begun + *at, TIMELINE);
         }
     }
@@ -283,9 +329,10 @@ impl Failing {
     fn change(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while self
             .timeline
+            .0
             .last()
             .is_some_and(|(at, _)| self.begun + *at <= ctx.now())
-            && let Some((_, change)) = self.timeline.pop()
+            && let Some((_, change)) = self.timeline.0.pop()
         {
             match change {
                 FailureChange::Down(port) => {
@@ -339,7 +386,7 @@ impl Failing {
             _ => unreachable!("the plan lets switches and devices fail"),
         };
         self.dead = true;
-        self.timeline.clear();
+        self.timeline.0.clear();
     }
 
     /// Loses what waits for links that do not work, and has root ports answer what is not sent.

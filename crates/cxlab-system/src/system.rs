@@ -182,6 +182,7 @@ impl SaveState for Node {
             Node::Coherent(device) => device.save(out),
             Node::Switch(switch) => switch.save(out),
             Node::Bus(bus) => bus.save(out),
+            Node::Failing(wrapped) => wrapped.save(out),
             Node::Enumerating(_) => out.refuse("hosts that still enumerate"),
         }
     }
@@ -193,6 +194,7 @@ impl SaveState for Node {
             Node::Coherent(device) => device.restore(from),
             Node::Switch(switch) => switch.restore(from),
             Node::Bus(bus) => bus.restore(from),
+            Node::Failing(wrapped) => wrapped.restore(from),
             Node::Enumerating(_) => Err(StateError::new("hosts still enumerate")),
         }
     }
