@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where a file is written before it has its name. Two processes that write the same file write
 /// different ones, so that each name given is of one whole content.
@@ -49,7 +50,10 @@ const PROBE_BYTES: usize = 1 << 16;
 /// The folder cannot be made, or a file in it cannot be created and written.
 pub fn prepare_dir(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    let probe = temporary(&dir.join("probe"));
+    // Several threads may look at one folder at once.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let probe = temporary(&dir.join(format!("probe-{number}")));
     let written = std::fs::write(&probe, vec![0; PROBE_BYTES]);
     match std::fs::remove_file(&probe) {
         // The folder may refuse the file, and then there is none to remove.
