@@ -7,6 +7,7 @@ pub mod script;
 pub mod swarm;
 
 use cxlab_engine::Monitor;
+use cxlab_host::RequestRow;
 use cxlab_system::diagnostics::{Document, render, validate};
 use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
@@ -68,6 +69,28 @@ pub fn plan(text: &str, set: &[&str]) -> Plan {
     match Plan::new(scenario, files) {
         Ok(plan) => plan,
         Err(problems) => panic!("{problems:?}"),
+    }
+}
+
+/// The report of a run and a row for each of its requests.
+///
+/// # Panics
+/// If the run fails.
+pub fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
+    let mut rows = Vec::new();
+    let mut keep = |mut more: Vec<RequestRow>| {
+        rows.append(&mut more);
+        Ok(())
+    };
+    let options = RunOptions {
+        seed: plan.scenario.seed,
+        threads,
+        monitor: &Monitor::default(),
+        rows: Some(&mut keep),
+    };
+    match run(plan, options) {
+        Ok(report) => (report, rows),
+        Err(error) => panic!("{error}"),
     }
 }
 

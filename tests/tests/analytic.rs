@@ -1,12 +1,9 @@
 //! The analytic form against the event engine: alone to the picosecond, below 60 % load and full
 //! within the bounds that `docs/analytic.md` states. With `--nocapture` this prints its tables.
 
-use cxlab_engine::Monitor;
-use cxlab_host::RequestRow;
 use cxlab_system::analytic::{AnalyticReport, analyze};
 use cxlab_system::plan::Plan;
-use cxlab_system::run::{RunOptions, run};
-use cxlab_tests::{plan, report, shipped};
+use cxlab_tests::{plan, report, rows, shipped};
 
 fn analytic(plan: &Plan) -> AnalyticReport {
     match analyze(plan, plan.scenario.seed) {
@@ -56,24 +53,6 @@ devices = [{{ name = "mem", count = 4, memory = {{ kind = "fixed", latency = "46
     plan(&text, &[])
 }
 
-fn rows(plan: &Plan) -> (Vec<RequestRow>, f64) {
-    let mut all = Vec::new();
-    let mut keep = |rows: Vec<RequestRow>| {
-        all.extend(rows);
-        Ok(())
-    };
-    let options = RunOptions {
-        seed: plan.scenario.seed,
-        threads: 1,
-        monitor: &Monitor::default(),
-        rows: Some(&mut keep),
-    };
-    match run(plan, options) {
-        Ok(report) => (all, report.warmup_ns),
-        Err(error) => panic!("{error}"),
-    }
-}
-
 #[test]
 fn alone_a_request_takes_the_same_picoseconds_in_both_forms() {
     for entry in cxlab_fabric::topology::CATALOG {
@@ -95,12 +74,11 @@ fn alone_a_request_takes_the_same_picoseconds_in_both_forms() {
             for read_ratio in [1.0, 0.0] {
                 let plan = lonely(topology, link, read_ratio);
                 let report = analytic(&plan);
-                let (rows, warmup_ns) = rows(&plan);
+                let (measured, rows) = rows(&plan, 1);
                 let mut seen = 0;
-                for row in rows
-                    .iter()
-                    .filter(|row| row.requester == 0 && row.issued_ps as f64 / 1e3 > warmup_ns)
-                {
+                for row in rows.iter().filter(|row| {
+                    row.requester == 0 && row.issued_ps as f64 / 1e3 > measured.warmup_ns
+                }) {
                     let device = &plan.devices[row.device as usize].name;
                     let pair = report.pairs.iter().find(|pair| {
                         pair.host == "host" && pair.device == *device && pair.write == row.write

@@ -2,36 +2,14 @@
 //! denied what and when, that nobody else notices, and that every request ends.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
 use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
-use cxlab_system::plan::Plan;
-use cxlab_system::report::{Denied, Report};
-use cxlab_system::run::{RunOptions, run};
+use cxlab_system::report::Denied;
 use cxlab_system::scenario::Sharing;
 use cxlab_tests::oracle::{check_values, region_of, spans, values};
-use cxlab_tests::plan;
 use cxlab_tests::swarm::Draw;
+use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
-
-/// The report of a run and a row for each of its requests.
-fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
-    let mut rows = Vec::new();
-    let mut keep = |mut more: Vec<RequestRow>| {
-        rows.append(&mut more);
-        Ok(())
-    };
-    let report = run(
-        plan,
-        RunOptions {
-            seed: plan.scenario.seed,
-            threads,
-            monitor: &Monitor::default(),
-            rows: Some(&mut keep),
-        },
-    );
-    (report.unwrap(), rows)
-}
 
 const POOL: &str = r#"
 name = "pool"

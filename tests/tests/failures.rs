@@ -9,35 +9,13 @@ use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::plan::{End, FailureChange, Plan};
-use cxlab_system::report::Report;
-use cxlab_system::run::{RunOptions, run};
 use cxlab_system::system::{Notes, System};
 use cxlab_tests::oracle::{check_values, region_of, spans, values};
-use cxlab_tests::plan;
 use cxlab_tests::swarm::{Draw, check_drained};
+use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
-
-/// The report of a run and a row for each of its requests. A run that ends by itself checks that
-/// requests timed out are as many as messages lost and answers late together.
-fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
-    let mut rows = Vec::new();
-    let mut keep = |mut more: Vec<RequestRow>| {
-        rows.append(&mut more);
-        Ok(())
-    };
-    let report = run(
-        plan,
-        RunOptions {
-            seed: plan.scenario.seed,
-            threads,
-            monitor: &Monitor::default(),
-            rows: Some(&mut keep),
-        },
-    );
-    (report.unwrap(), rows)
-}
 
 /// Hosts on `sw0` and `sw1`, devices on `sw2` and `sw3`.
 const RING: &str = r#"

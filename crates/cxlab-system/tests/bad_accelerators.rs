@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Folder, cxlab};
+use common::{Case, Folder, check_cases, cxlab};
 
 /// A scenario without a mistake, one value a line.
 const BASE: &str = r#"name = "accelerators"
@@ -29,15 +29,6 @@ elements = 2
 [accelerators.device.cache]
 size = "128 KiB"
 "#;
-
-/// What stands in the base, what stands there instead, the text on the line of the report, and what
-/// it says.
-type Case = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-);
 
 const CASES: &[Case] = &[
     (
@@ -415,27 +406,5 @@ fn the_base_has_no_mistake() {
 
 #[test]
 fn a_broken_system_is_one_report_with_file_line_key_value_and_what_is_allowed() {
-    let folder = Folder::new("bad-accelerators");
-    for (number, (from, to, at, says)) in CASES.iter().enumerate() {
-        assert!(BASE.contains(from), "the base has {from:?}");
-        let text = BASE.replacen(from, to, 1);
-        let place = text.find(at).unwrap_or_else(|| panic!("{at:?} is there"));
-        let line = text[..place].matches('\n').count() + 1;
-        let file = format!("bad{number}.toml");
-        let path = folder.file(&file, text.as_bytes());
-        let out = folder.path(&format!("out{number}"));
-        let output = cxlab(&[&"run", &path, &"--out", &out]);
-        let told = &output.stderr;
-        assert_eq!(output.code, Some(2), "{to:?}: {told}");
-        let reports = told.lines().filter(|line| line.starts_with("error"));
-        assert_eq!(reports.count(), 1, "{to:?}: {told}");
-        for part in says
-            .iter()
-            .copied()
-            .chain([format!("{file}:{line}:").as_str()])
-        {
-            assert!(told.contains(part), "{to:?} says {part:?}: {told}");
-        }
-        assert!(!out.exists(), "{to:?} leaves something");
-    }
+    check_cases("bad-accelerators", BASE, CASES);
 }
