@@ -6,11 +6,11 @@ from cxlab.reproduce import Figure
 from cxlab.reproduce.cxl_clustersim import calibration, fig5, fig6, fig7, fig10, fig11, fig12
 
 FIGURES: Sequence[Figure] = (
-    fig5.FIGURE,
-    fig6.FIGURE,
-    fig7.FIGURE,
     fig10.FIGURE,
     fig11.FIGURE,
     fig12.FIGURE,
+    fig5.FIGURE,
+    fig6.FIGURE,
+    fig7.FIGURE,
     calibration.FIGURE,
 )
