@@ -11,6 +11,8 @@ use cxlab_system::plan::Plan;
 use cxlab_system::scenario::{CapacityKind, Sharing};
 use cxlab_system::system::{Notes, System};
 
+use crate::swarm::Draw;
+
 /// A row for each request of a run that keeps values: what was stored and loaded.
 pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
     let notes = Notes {
@@ -29,6 +31,49 @@ pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
         }
     });
     rows
+}
+
+/// What hosts of a random pool have, while its text is drawn.
+#[derive(Default)]
+pub struct Holdings {
+    /// By region: which hosts have it, and whether one at most may.
+    regions: Vec<(Vec<bool>, bool)>,
+}
+
+impl Holdings {
+    /// One more region of all hosts.
+    pub fn region(
+        &mut self,
+        draw: &mut Draw,
+        hosts: usize,
+        sharing: &str,
+        added: bool,
+        mib: usize,
+    ) {
+        let name = self.regions.len();
+        draw.line(format!(
+            "[[regions]]\nname = \"r{name}\"\nsharing = \"{sharing}\"\ncapacity = \"{mib} MiB\"\n\
+             initially_added = {added}"
+        ));
+        let moving = sharing == "moving";
+        let first = |host| added && (!moving || host == 0);
+        self.regions.push(((0..hosts).map(first).collect(), moving));
+    }
+
+    /// At a time, a host that has its memory of a region loses it, or one that has not gets it, if it may.
+    pub fn event(&mut self, draw: &mut Draw, hosts: usize, at_ps: u64) {
+        let (region, host) = (draw.below(self.regions.len()), draw.below(hosts));
+        let (held, moving) = &mut self.regions[region];
+        let kind = match held[host] {
+            true => "release",
+            false if *moving && held.contains(&true) => return,
+            false => "add",
+        };
+        held[host] = !held[host];
+        draw.line(format!(
+            "[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nregion = \"r{region}\"\nhost = \"h{host}\""
+        ));
+    }
 }
 
 /// The spans of time in which a host has its memory of a region: from, and until.

@@ -6,7 +6,7 @@ use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::report::Denied;
 use cxlab_system::scenario::Sharing;
-use cxlab_tests::oracle::{check_values, region_of, spans, values};
+use cxlab_tests::oracle::{Holdings, check_values, region_of, spans, values};
 use cxlab_tests::swarm::Draw;
 use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
@@ -353,33 +353,17 @@ fn random(seed: u64) -> Random {
             "memory = {memory}\ncontroller = {{ contexts = {contexts} }}"
         ));
     }
-    // What each host has, as an independent account: by region, whose it is.
-    let mut held: Vec<Vec<bool>> = Vec::new();
-    let mut kinds = Vec::new();
-    for region in 0..draw.between(1, 4) {
+    let mut holdings = Holdings::default();
+    for _ in 0..draw.between(1, 4) {
         let sharing = draw.pick(&["exclusive", "shared", "moving"]);
         let added = draw.one_in(2);
-        let size = (256 * draw.between(1, 2) * devices) as u64;
-        draw.line(format!(
-            "[[regions]]\nname = \"r{region}\"\nsharing = \"{sharing}\"\ncapacity = \"{size} MiB\"\n\
-             initially_added = {added}"
-        ));
-        let first = |host| added && (sharing != "moving" || host == 0);
-        held.push((0..hosts).map(first).collect());
-        kinds.push(sharing);
+        let mib = 256 * draw.between(1, 2) * devices;
+        holdings.region(&mut draw, hosts, sharing, added, mib);
     }
     let mut at = 0;
     for _ in 0..draw.between(0, 12) {
         at += [0, 300_000, 800_000][draw.below(3)];
-        let (region, host) = (draw.below(held.len()), draw.below(hosts));
-        let taken = held[region].iter().any(|has| *has);
-        let kind = match (held[region][host], kinds[region]) {
-            (true, _) => "release",
-            (false, "moving") if taken => continue,
-            (false, _) => "add",
-        };
-        held[region][host] = kind == "add";
-        draw.line(event(at, kind, &format!("r{region}"), &format!("h{host}")));
+        holdings.event(&mut draw, hosts, at);
     }
     Random { text: draw.text }
 }

@@ -10,7 +10,7 @@ use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::plan::{End, FailureChange, Plan};
 use cxlab_system::system::{Notes, System};
-use cxlab_tests::oracle::{check_values, region_of, spans, values};
+use cxlab_tests::oracle::{Holdings, check_values, region_of, spans, values};
 use cxlab_tests::swarm::{Draw, check_drained};
 use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
@@ -311,19 +311,11 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
              controller = {{ contexts = {contexts} }}"
         ));
     }
-    let mut held: Vec<Vec<bool>> = Vec::new();
-    let mut kinds = Vec::new();
-    for region in 0..draw.between(1, 3) {
+    let mut holdings = Holdings::default();
+    for _ in 0..draw.between(1, 3) {
         let sharing = draw.pick(&["exclusive", "shared", "moving"]);
         let added = !draw.one_in(3);
-        let size = 256 * devices;
-        draw.line(format!(
-            "[[regions]]\nname = \"r{region}\"\nsharing = \"{sharing}\"\ncapacity = \"{size} MiB\"\n\
-             initially_added = {added}"
-        ));
-        let first = |host| added && (sharing != "moving" || host == 0);
-        held.push((0..hosts).map(first).collect());
-        kinds.push(sharing);
+        holdings.region(&mut draw, hosts, sharing, added, 256 * devices);
     }
     // Names of what there is, from the plan of the system in which nothing fails.
     let whole = plan(&draw.text, &[]);
@@ -346,18 +338,7 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
     for _ in 0..draw.between(1, 10) {
         at += [0, 300_000, 2_000_000][draw.below(3)];
         if draw.one_in(2) {
-            let (region, host) = (draw.below(held.len()), draw.below(hosts));
-            let taken = held[region].iter().any(|has| *has);
-            let kind = match (held[region][host], kinds[region]) {
-                (true, _) => "release",
-                (false, "moving") if taken => continue,
-                (false, _) => "add",
-            };
-            held[region][host] = kind == "add";
-            draw.line(format!(
-                "[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\nregion = \"r{region}\"\n\
-                 host = \"h{host}\""
-            ));
+            holdings.event(&mut draw, hosts, at);
             continue;
         }
         let number = draw.below(links.len());

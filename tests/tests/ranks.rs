@@ -36,7 +36,8 @@ fn on_ranks(
                         restore: restore.transpose().map_err(RunError::Checkpoint)?,
                     };
                     let first = rank.rank() == 0;
-                    let report = run_ranked(plan, options, checkpoints, &mut rank)?;
+                    let division = division(plan, plan.scenario.seed, size)?;
+                    let report = run_ranked(plan, options, checkpoints, &mut rank, division)?;
                     assert_eq!(report.is_some(), first);
                     Ok(report)
                 })

@@ -65,6 +65,27 @@ struct Slot {
     kind: SlotKind,
 }
 
+impl Slot {
+    /// Its row when it ends now, without an answer.
+    #[inline(always)]
+    fn row(&self, now: SimTime, stages: Stages) -> RequestRow {
+        RequestRow {
+            requester: 0,
+            device: u16::MAX,
+            id: self.id,
+            write: self.write,
+            hpa: self.hpa.0,
+            issued_ps: self.issued,
+            completed_ps: now.0,
+            hops: 0,
+            stages,
+            denied: false,
+            failure: None,
+            value: 0,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum SlotKind {
     Free,
@@ -332,6 +353,13 @@ impl Requester {
         self.log(ctx, slot, stages, 0, u16::MAX, Answer::Cache, 0);
     }
 
+    /// The value that a request stores: none where it reads, and none without checkers. Nobody can
+    /// predict which it is, so there is no branch.
+    #[inline(always)]
+    fn stored(&self, slot: &Slot) -> u16 {
+        (self.values.0 | (slot.id as u16 & 0xfff)) & (self.values.1 * u16::from(slot.write))
+    }
+
     /// A request takes a slot and waits for the link, or goes at once.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, kind: SlotKind) {
         let now = ctx.now();
@@ -363,7 +391,7 @@ impl Requester {
             meta: MemMeta::NONE,
             cache: CacheMeta::NONE,
             lines: 1,
-            data: (self.values.0 | (slot.id as u16 & 0xfff)) & (self.values.1 * u16::from(write)),
+            data: self.stored(&slot),
         };
         self.roots.send(ctx, message);
     }
@@ -419,18 +447,11 @@ impl Requester {
         value: u16,
     ) {
         let row = RequestRow {
-            requester: 0,
             device,
-            id: slot.id,
-            write: slot.write,
-            hpa: slot.hpa.0,
-            issued_ps: slot.issued,
-            completed_ps: ctx.now().0,
             hops,
-            stages,
             denied: answer == Answer::Denied,
-            failure: None,
             value,
+            ..slot.row(ctx.now(), stages)
         };
         self.ledger.complete(ctx, row, answer == Answer::Cache);
     }

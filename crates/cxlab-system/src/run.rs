@@ -216,20 +216,21 @@ pub fn run_with<'p>(
     }
 }
 
-/// Runs a plan in several processes, each of which calls this with the same arguments. Rank 0 has
+/// Runs a plan in several processes, each of which calls this with the same arguments, among them the
+/// [`division`] among so many ranks. Rank 0 has
 /// the report, which is that of one process; the others have none. Rows and threads are for runs in
 /// one process.
 ///
 /// # Errors
-/// As [`run_with`]; also where the system cannot be divided among so many, or not be brought together
-/// because something in it cannot be saved.
+/// As [`run_with`]; also where the system cannot be brought together because something in it cannot be
+/// saved.
 pub fn run_ranked<'p>(
     plan: &'p Plan,
     options: RunOptions<'p>,
     checkpoints: Checkpoints<'p>,
     ranks: &'p mut dyn Ranks,
+    division: Partition,
 ) -> Result<Option<Report>, RunError> {
-    let division = division(plan, options.seed, ranks.size())?;
     run_parts(plan, options, checkpoints, Some(Ranked { ranks, division }))
 }
 

@@ -32,9 +32,10 @@ pub(crate) fn unique() -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// The name of a machine: changes with everything that its guest could see until a program runs.
+/// A name for texts, which changes with each of them: of a machine, from everything that its guest could
+/// see until a program runs.
 pub fn name<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    // FNV-1a over the parts, each with its end.
+    // FNV-1a over the parts, each with its end, which is enough to notice a change.
     let bytes = parts
         .into_iter()
         .flat_map(|part| part.bytes().chain([0xff]));

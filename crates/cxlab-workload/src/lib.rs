@@ -25,7 +25,9 @@ pub mod thread;
 pub mod trace;
 mod varint;
 
-pub use capture::{CaptureError, CaptureOptions, CaptureSummary, Recorder, Sampling, capture};
+pub use capture::{
+    CaptureError, CaptureOptions, CaptureSummary, Recorder, Sampling, capture, find_program,
+};
 pub use error::{Place, TraceError, WorkloadError};
 pub use filter::Hierarchy;
 pub use image::Image;

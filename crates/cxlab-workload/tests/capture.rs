@@ -29,6 +29,19 @@ fn run(options: &CaptureOptions) -> Option<Result<CaptureSummary, CaptureError>>
     }
 }
 
+/// A capture of every access of a program.
+fn unfiltered(
+    folder: &std::path::Path,
+    program: &std::path::Path,
+    recorder: Recorder,
+) -> CaptureOptions {
+    CaptureOptions {
+        recorder,
+        filter: None,
+        ..options(folder, &[program.to_str().unwrap()])
+    }
+}
+
 const RECORDERS: [Recorder; 2] = [Recorder::Qemu, Recorder::Valgrind];
 
 /// Two threads, each with 4,096 lines of its own at addresses that are agreed: a store to every line in
@@ -86,9 +99,7 @@ fn every_access_of_every_thread_is_recorded_in_its_order() {
     let folder = folder("threads");
     let program = program(&folder);
     for recorder in RECORDERS {
-        let mut options = options(&folder, &[program.to_str().unwrap()]);
-        options.recorder = recorder;
-        options.filter = None;
+        let options = unfiltered(&folder, &program, recorder);
         let Some(result) = run(&options) else {
             continue;
         };
@@ -118,9 +129,7 @@ fn windows_are_recorded_and_the_caches_see_everything() {
     let folder = folder("windows");
     let program = program(&folder);
     for recorder in RECORDERS {
-        let mut options = options(&folder, &[program.to_str().unwrap()]);
-        options.recorder = recorder;
-        options.filter = None;
+        let mut options = unfiltered(&folder, &program, recorder);
         let Some(result) = run(&options) else {
             continue;
         };
@@ -165,9 +174,7 @@ fn scripts_are_recorded_by_their_interpreter_and_what_is_forked_is_left_out() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut counts = Vec::new();
     for recorder in RECORDERS {
-        let mut options = options(&folder, &[script.to_str().unwrap()]);
-        options.recorder = recorder;
-        options.filter = None;
+        let options = unfiltered(&folder, &script, recorder);
         let Some(result) = run(&options) else {
             continue;
         };

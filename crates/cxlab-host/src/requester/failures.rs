@@ -130,24 +130,12 @@ impl Requester {
         let total = ctx.now().0 - slot.issued;
         stages[PROCESS] = total.min(self.process_ps);
         stages[QUEUE] = total - stages[PROCESS];
-        let stored = (self.values.0 | (slot.id as u16 & 0xfff)) & self.values.1;
-        let device = self
-            .map
-            .owner(slot.hpa)
-            .map_or(u16::MAX, |PortId(port)| port - self.first_device);
+        let owner = self.map.owner(slot.hpa);
         let row = RequestRow {
-            requester: 0,
-            device,
-            id: slot.id,
-            write: slot.write,
-            hpa: slot.hpa.0,
-            issued_ps: slot.issued,
-            completed_ps: ctx.now().0,
-            hops: 0,
-            stages,
-            denied: false,
+            device: owner.map_or(u16::MAX, |PortId(port)| port - self.first_device),
             failure: Some(failure),
-            value: if slot.write { stored } else { 0 },
+            value: self.stored(&slot),
+            ..slot.row(ctx.now(), stages)
         };
         self.ledger.complete(ctx, row, false);
     }

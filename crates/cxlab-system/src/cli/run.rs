@@ -206,7 +206,7 @@ fn run_on(
     if ranks.rank() == 0 && !args.quiet {
         eprintln!("{}", describe_division(&division));
     }
-    let report = run_ranked(&loaded.plan, options, checkpoints, ranks);
+    let report = run_ranked(&loaded.plan, options, checkpoints, ranks, division);
     report.map_err(|error| failure(loaded, error))
 }
 

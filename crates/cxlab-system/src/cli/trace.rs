@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use cxlab_workload::import::FORMATS;
 use cxlab_workload::{
     CaptureError, CaptureOptions, Footprint, Hierarchy, OpKind, Recorder, Sampling, Summary,
-    TraceError,
+    TraceError, find_program,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -307,22 +307,16 @@ fn head(path: &Path, n: u64) -> Result<(), Failure> {
 
 /// Valgrind would say in its own words, on top of ours, that there is no such program.
 fn check_program(program: &OsStr) -> Result<(), Failure> {
-    let runnable = |path: &Path| path.metadata().is_ok_and(|found| found.is_file());
-    let shown = program.to_string_lossy();
-    if shown.contains('/') {
-        return match runnable(Path::new(program)) {
-            true => Ok(()),
-            false => Err(Failure::mistake(format!(
-                "COMMAND: found `{shown}`, which is no file; allowed: a program to run"
-            ))),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if std::env::split_paths(&path).any(|folder| runnable(&folder.join(program))) {
+    if find_program(program).is_some() {
         return Ok(());
     }
+    let shown = program.to_string_lossy();
+    let why = match shown.contains('/') {
+        true => "is no file",
+        false => "is in no folder of PATH",
+    };
     Err(Failure::mistake(format!(
-        "COMMAND: found `{shown}`, which is in no folder of PATH; allowed: a program to run"
+        "COMMAND: found `{shown}`, which {why}; allowed: a program to run"
     )))
 }
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::qemu::Version;
+use crate::snapshot;
 
 pub use pack::add_program;
 use pack::pack;
@@ -131,14 +132,8 @@ impl Image {
 /// The stamp's first line: changes with everything that this program carries.
 fn first_line(version: Version) -> String {
     let carried = GUEST.iter().chain(&PLUGIN).map(|(_, text)| *text);
-    // FNV-1a, which is enough to notice a change.
-    let sum = carried
-        .chain([INIT])
-        .flat_map(str::bytes)
-        .fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
-            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    format!("cxlab {} {sum:016x} {version:?}", env!("CARGO_PKG_VERSION"))
+    let carried = snapshot::name(carried.chain([INIT]));
+    format!("cxlab {} {carried} {version:?}", env!("CARGO_PKG_VERSION"))
 }
 
 /// An installed QEMU.

@@ -11,7 +11,7 @@ mod pipe;
 mod qemu;
 mod stream;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Mutex;
@@ -89,6 +89,17 @@ impl CaptureOptions {
             sampling: None,
         }
     }
+}
+
+/// Where a shell would find a program: a file of that path, or of that name in a folder of `PATH`.
+pub fn find_program(name: &OsStr) -> Option<PathBuf> {
+    let places: Vec<PathBuf> = match name.as_encoded_bytes().contains(&b'/') {
+        true => vec![PathBuf::from(name)],
+        false => std::env::split_paths(&std::env::var_os("PATH")?)
+            .map(|folder| folder.join(name))
+            .collect(),
+    };
+    places.into_iter().find(|place| place.is_file())
 }
 
 /// What was recorded.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::error::CaptureError;
+use super::find_program;
 
 /// The program, of Debian's package qemu-user.
 const QEMU: &str = "qemu-x86_64";
@@ -53,7 +54,9 @@ impl Qemu {
         let plugin = compile(folder)?;
         let mut command = command.to_vec();
         let name = command[0].clone();
-        command[0] = find(&name).ok_or_else(|| no(format!("{name:?} is not found")))?;
+        command[0] = find_program(&name)
+            .ok_or_else(|| no(format!("{name:?} is not found")))?
+            .into();
         for _ in 0..MOST_SCRIPTS {
             match interpreter(Path::new(&command[0])) {
                 Some(interpreter) => drop(command.splice(0..0, interpreter)),
@@ -116,16 +119,6 @@ fn compile(folder: &Path) -> Result<PathBuf, CaptureError> {
     }
 }
 
-/// Where a shell would find a program.
-fn find(name: &OsStr) -> Option<OsString> {
-    if name.as_bytes().contains(&b'/') {
-        return Some(name.to_owned());
-    }
-    let path = std::env::var_os("PATH")?;
-    let mut places = std::env::split_paths(&path).map(|folder| folder.join(name));
-    places.find(|place| place.is_file()).map(OsString::from)
-}
-
 /// The words that a script's first line (`#! PROGRAM [ARGUMENT]`) puts before it. `env` would start
 /// its argument as another program, so that takes its place.
 fn interpreter(script: &Path) -> Option<Vec<OsString>> {
@@ -143,7 +136,7 @@ fn interpreter(script: &Path) -> Option<Vec<OsString>> {
         && !name.contains(&b' ')
         && !name.contains(&b'=')
     {
-        return Some(vec![find(OsStr::from_bytes(name))?]);
+        return Some(vec![find_program(OsStr::from_bytes(name))?.into()]);
     }
     let words = std::iter::once(program).chain(argument);
     Some(

@@ -302,10 +302,7 @@ fn program_path(name: &str) -> Result<Option<PathBuf>, Failure> {
     if Image::has(name) || TOOLS.contains(&name) {
         return Ok(None);
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|path: &PathBuf| Path::is_file(path));
+    let found = cxlab_workload::find_program(name.as_ref());
     found.map(Some).ok_or_else(|| {
         Failure::mistake(format!(
             "the program `{name}` is not found; allowed: stream, chase, {}, or a program of this \
