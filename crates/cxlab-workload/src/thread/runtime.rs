@@ -252,16 +252,32 @@ impl SaveState for Thread {
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let (bytes, asked): (Vec<u8>, u64) = from.value("thread")?;
         let wrong = |error| StateError::new(format!("`thread` in the state: {error}"));
-        let mut rest = &bytes[..];
+        // What has happened to this thread already need not happen again.
+        let log = self.log.take().unwrap_or_default();
+        let (mut rest, mut asked_before) = match bytes.strip_prefix(&log.bytes[..]) {
+            Some(rest) => (rest, log.asked),
+            None => return Err(another()),
+        };
+        let mut more = |count: u64| {
+            let before = std::mem::take(&mut asked_before);
+            count.checked_sub(before).ok_or_else(another)
+        };
         while !rest.is_empty() {
             let (happened, after) = postcard::take_from_bytes(rest).map_err(wrong)?;
             rest = after;
-            self.again(happened)?;
+            self.again(match happened {
+                Happened::Asked(count) => Happened::Asked(more(count)?),
+                other => other,
+            })?;
         }
-        self.again(Happened::Asked(asked))?;
+        self.again(Happened::Asked(more(asked)?))?;
         self.log = Some(Box::new(Log { bytes, asked }));
         Ok(())
     }
+}
+
+fn another() -> StateError {
+    StateError::new("`thread` in the state is of another thread")
 }
 
 impl Thread {
@@ -297,7 +313,6 @@ impl Thread {
 
     /// What has happened once happens again.
     fn again(&mut self, happened: Happened) -> Result<(), StateError> {
-        let wrong = || StateError::new("`thread` in the state is of another thread");
         match happened {
             Happened::Asked(count) => {
                 for _ in 0..count {
@@ -305,19 +320,19 @@ impl Thread {
                 }
             }
             Happened::Completed(token, value) => {
-                let shared = self.shared.as_mut().ok_or_else(wrong)?;
-                let slot = shared.slots.get(token as usize).ok_or_else(wrong)?;
+                let shared = self.shared.as_mut().ok_or_else(another)?;
+                let slot = shared.slots.get(token as usize).ok_or_else(another)?;
                 if matches!(slot.state, State::Free | State::Done) {
-                    return Err(wrong());
+                    return Err(another());
                 }
                 shared.complete(Token(token), value);
             }
             Happened::Bytes(token, offset, bytes) => {
-                let shared = self.shared.as_mut().ok_or_else(wrong)?;
-                let slot = shared.slots.get_mut(token as usize).ok_or_else(wrong)?;
+                let shared = self.shared.as_mut().ok_or_else(another)?;
+                let slot = shared.slots.get_mut(token as usize).ok_or_else(another)?;
                 let end = (offset as usize).checked_add(bytes.len());
                 let place = end.and_then(|end| slot.bytes.get_mut(offset as usize..end));
-                place.ok_or_else(wrong)?.copy_from_slice(&bytes);
+                place.ok_or_else(another)?.copy_from_slice(&bytes);
             }
         }
         Ok(())
