@@ -203,12 +203,7 @@ fn backpressure_reaches_the_requester_and_requests_wait_there() {
     system
         .simulation
         .run(1, SimTime(400_000_000), &Monitor::default());
-    let holds: Vec<u64> = system
-        .simulation
-        .components()
-        .iter()
-        .map(Node::holds)
-        .collect();
+    let holds: Vec<u64> = system.simulation.components().map(Node::holds).collect();
     // Hosts, devices, switches: what each can hold is what it has buffers for.
     assert_eq!(holds[0], 500, "the host has as many in flight as it may");
     assert!(

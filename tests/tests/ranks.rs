@@ -83,22 +83,28 @@ fn a_report_does_not_depend_on_how_many_ranks_made_it() {
 
 #[test]
 fn what_ranks_saved_goes_on_without_them_and_the_other_way_round() {
-    let plan = plan(&shipped("spine-leaf-16"), &[SHORT]);
-    let expected = alone(&plan);
+    goes_on(&plan(&shipped("spine-leaf-16"), &[SHORT]));
+    // Threads that compute say what has happened to them, more each time.
+    let longer = "measure={ requests = 15000, warmup_requests = 3000 }";
+    goes_on(&plan(&shipped("cluster-stream"), &[longer]));
+}
+
+fn goes_on(plan: &Plan) {
+    let expected = alone(plan);
     for every in [
         Every::Simulated(Picos(1_300_000)),
         Every::Requests(500),
         Every::WarmUp,
     ] {
         let file = Temporary::default();
-        let report = on_ranks(&plan, 2, Some((every, &file.0)), None).unwrap();
+        let report = on_ranks(plan, 2, Some((every, &file.0)), None).unwrap();
         assert!(report == expected, "{every:?}");
         let bytes = std::fs::read(&file.0).unwrap();
         assert!(
-            on_ranks(&plan, 4, None, Some(&bytes)).unwrap() == expected,
+            on_ranks(plan, 4, None, Some(&bytes)).unwrap() == expected,
             "{every:?}"
         );
-        assert!(go_on(&plan, 2, bytes).unwrap() == expected, "{every:?}");
+        assert!(go_on(plan, 2, bytes).unwrap() == expected, "{every:?}");
     }
 }
 

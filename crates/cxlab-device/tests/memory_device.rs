@@ -117,13 +117,13 @@ struct Ran {
 
 impl Ran {
     fn device(&self) -> &MemoryDevice {
-        let Node::Device(device) = &self.simulation.components()[1] else {
+        let Node::Device(device) = self.simulation.component(1) else {
             panic!("a device")
         };
         device
     }
     fn seen(&self) -> &[(u64, u32, Opcode)] {
-        let Node::Host(host) = &self.simulation.components()[0] else {
+        let Node::Host(host) = self.simulation.component(0) else {
             panic!("a host")
         };
         &host.seen

@@ -32,6 +32,11 @@ pub trait Component: Send {
     fn fetch(&self, port: u16, payload: &Self::Payload) {
         let _ = (port, payload);
     }
+    /// How long one of its events takes, in comparison with those of other components: only how evenly
+    /// threads share the work depends on it.
+    fn event_cost(&self) -> u64 {
+        1
+    }
 }
 
 /// One direction of a wire as its sender sees it.

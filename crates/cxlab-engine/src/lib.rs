@@ -22,6 +22,6 @@ pub mod state;
 pub mod units;
 
 pub use component::{Component, ComponentId, Ctx, Payload, Wire};
-pub use partition::{Partition, partition, partition_together};
+pub use partition::{Partition, partition};
 pub use prefetch::prefetch;
 pub use simulation::{GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, share};

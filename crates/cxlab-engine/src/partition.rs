@@ -15,53 +15,103 @@ pub struct Partition {
     pub lookahead: Option<Picos>,
 }
 
-/// Divides components, given each one's wires, into at most `parts` parts of similar weight (a
-/// component weighs one plus its wires, about its share of the events).
+impl Partition {
+    /// All of so many components in one part.
+    pub fn undivided(components: usize) -> Partition {
+        Partition {
+            part_of: vec![0; components],
+            parts: 1,
+            lookahead: None,
+        }
+    }
+
+    /// The weight of the part that has most.
+    pub fn busiest(&self, weights: &[u64]) -> u64 {
+        let mut load = vec![0; self.parts];
+        for (part, weight) in self.part_of.iter().zip(weights) {
+            load[usize::from(*part)] += weight;
+        }
+        load.into_iter().max().unwrap_or(0)
+    }
+}
+
+/// Of the divisions with a longer lookahead, the first is taken whose busiest part has at most so much,
+/// in percent, of what it has in the most even one.
+const UNEVEN: u64 = 135;
+
+/// Divides components, given each one's wires and weight (its share of the work), into at most `parts`
+/// parts of similar weight. Pairs in `together` share something and belong to one part.
 ///
 /// Components join into clusters: those with a single wire with their neighbour (most of their
 /// events go there), and all that are joined by wires shorter than the lookahead, which is the
-/// longest latency that occurs for which the clusters still balance. Clusters are dealt out in
-/// order to the part with the least weight. Neighbours in number are of one kind in most systems
-/// (hosts, leaves, spines), and traffic comes in waves that are at one kind at a time: dealing
-/// gives every part a share of each kind, so that no part waits for another's wave. Deterministic.
-pub fn partition(wires: &[Vec<Wire>], parts: usize) -> Partition {
-    partition_together(wires, parts, &[])
-}
-
-/// The same where some components share something and so belong to one part, pair by pair.
-pub fn partition_together(
+/// longest latency that occurs for which the parts still balance. Clusters are dealt out to the part
+/// with the least weight, heavy ones first, those of similar weight in order. Neighbours in number are
+/// of one kind in most systems (hosts, leaves, spines), and traffic comes in waves that are at one kind
+/// at a time: dealing gives every part a share of each kind, so that no part waits for another's wave.
+/// Deterministic.
+pub fn partition(
     wires: &[Vec<Wire>],
+    weights: &[u64],
     parts: usize,
     together: &[(usize, usize)],
 ) -> Partition {
-    let count = wires.len();
-    let parts = parts.clamp(1, count.max(1));
+    let parts = parts.clamp(1, wires.len().max(1));
     if parts == 1 {
-        return Partition {
-            part_of: vec![0; count],
-            parts: 1,
-            lookahead: None,
-        };
+        return Partition::undivided(wires.len());
     }
-    let weight: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
-    let cluster_of = choose_clusters(wires, &weight, parts, together);
-    let mut cluster_weight = vec![0u64; count];
-    for (component, cluster) in cluster_of.iter().enumerate() {
-        cluster_weight[*cluster] += weight[component];
-    }
-    let mut load = vec![0u64; parts];
-    let mut part_of_cluster: Vec<Option<u16>> = vec![None; count];
-    for cluster in &cluster_of {
-        if part_of_cluster[*cluster].is_none() {
-            let least = (0..parts).min_by_key(|part| load[*part]).unwrap_or(0);
-            load[least] += cluster_weight[*cluster];
-            part_of_cluster[*cluster] = Some(least as u16);
-        }
-    }
-    let part_of: Vec<u16> = cluster_of
+    let mut latencies: Vec<u64> = wires
         .iter()
-        .map(|cluster| part_of_cluster[*cluster].unwrap_or(0))
+        .flatten()
+        .map(|wire| wire.min_latency.0)
         .collect();
+    latencies.sort_unstable();
+    latencies.dedup();
+    let mut thresholds: Vec<(u64, bool)> = Vec::new();
+    for with_neighbour in [true, false] {
+        thresholds.extend(
+            latencies
+                .iter()
+                .rev()
+                .map(|latency| (*latency, with_neighbour)),
+        );
+    }
+    // Nothing is joined but what belongs together.
+    thresholds.push((0, false));
+    let deals = thresholds.into_iter().map(|(threshold, with_neighbour)| {
+        let cluster_of = clusters(wires, threshold, with_neighbour, together);
+        let division = deal(wires, weights, parts, &cluster_of);
+        (division.busiest(weights), division)
+    });
+    let deals: Vec<(u64, Partition)> = deals.collect();
+    let best = deals.iter().map(|(busiest, _)| *busiest).min().unwrap_or(0);
+    let enough = deals
+        .into_iter()
+        .find(|(busiest, _)| busiest * 100 <= best * UNEVEN);
+    enough.map_or_else(
+        || Partition::undivided(wires.len()),
+        |(_, division)| division,
+    )
+}
+
+/// Deals clusters out.
+fn deal(wires: &[Vec<Wire>], weights: &[u64], parts: usize, cluster_of: &[usize]) -> Partition {
+    let mut of_cluster = vec![0u64; wires.len()];
+    for (component, cluster) in cluster_of.iter().enumerate() {
+        of_cluster[*cluster] += weights[component];
+    }
+    let own_names = cluster_of.iter().enumerate();
+    let named = own_names.filter(|(component, cluster)| component == *cluster);
+    let mut order: Vec<usize> = named.map(|(component, _)| component).collect();
+    order.sort_by_key(|cluster| std::cmp::Reverse(about(of_cluster[*cluster])));
+    let mut load = vec![0u64; parts];
+    let mut part_of_cluster = vec![0u16; wires.len()];
+    for cluster in order {
+        let least = (0..parts).min_by_key(|part| load[*part]).unwrap_or(0);
+        load[least] += of_cluster[cluster].max(1);
+        part_of_cluster[cluster] = least as u16;
+    }
+    let part_of = cluster_of.iter().map(|cluster| part_of_cluster[*cluster]);
+    let part_of: Vec<u16> = part_of.collect();
     let used = part_of.iter().max().map_or(1, |part| *part as usize + 1);
     let lookahead = wires
         .iter()
@@ -77,38 +127,11 @@ pub fn partition_together(
     }
 }
 
-/// The clusters with the longest lookahead that still balance, each named by its first component.
-fn choose_clusters(
-    wires: &[Vec<Wire>],
-    weight: &[u64],
-    parts: usize,
-    together: &[(usize, usize)],
-) -> Vec<usize> {
-    let total: u64 = weight.iter().sum();
-    let mut latencies: Vec<u64> = wires
-        .iter()
-        .flatten()
-        .map(|wire| wire.min_latency.0)
-        .collect();
-    latencies.sort_unstable();
-    latencies.dedup();
-    let balances = |cluster_of: &Vec<usize>| {
-        let mut sizes = vec![0u64; weight.len()];
-        for (component, cluster) in cluster_of.iter().enumerate() {
-            sizes[*cluster] += weight[component];
-        }
-        let largest = sizes.iter().max().copied().unwrap_or(0);
-        largest * parts as u64 <= total + total / 4
-    };
-    for with_neighbour in [true, false] {
-        for threshold in latencies.iter().rev() {
-            let cluster_of = clusters(wires, *threshold, with_neighbour, together);
-            if balances(&cluster_of) {
-                return cluster_of;
-            }
-        }
-    }
-    clusters(wires, 0, false, together)
+/// A weight to three binary digits, so that what differs by chance keeps its order.
+fn about(weight: u64) -> u64 {
+    let digits = u64::BITS - weight.leading_zeros();
+    let shift = digits.saturating_sub(3);
+    weight >> shift << shift
 }
 
 /// Joins components by wires shorter than `threshold`, and if asked those with a single wire with
@@ -153,6 +176,12 @@ mod tests {
     use super::*;
     use crate::component::ComponentId;
 
+    /// Where nothing has run yet, wires say how much there is to do.
+    fn divide(wires: &[Vec<Wire>], parts: usize, together: &[(usize, usize)]) -> Partition {
+        let weights: Vec<u64> = wires.iter().map(|own| 1 + own.len() as u64).collect();
+        partition(wires, &weights, parts, together)
+    }
+
     fn ring(latencies: &[u64]) -> Vec<Vec<Wire>> {
         let count = latencies.len();
         let wire = |to: usize, latency: u64| Wire {
@@ -175,16 +204,35 @@ mod tests {
     fn only_long_wires_are_cut() {
         let wires = ring(&[1, 100, 1, 100, 1, 100, 1, 100]);
         for parts in 2..=4 {
-            let division = partition(&wires, parts);
+            let division = divide(&wires, parts, &[]);
             assert_eq!(division.lookahead, Some(Picos(100)));
             assert_eq!(division.parts, parts);
         }
     }
 
     #[test]
+    fn what_has_much_to_do_is_with_fewer_others() {
+        let wires = ring(&[100; 9]);
+        let mut weights = vec![10; 9];
+        weights[3] = 40;
+        let division = partition(&wires, &weights, 2, &[]);
+        let with = (division.part_of.iter()).filter(|part| **part == division.part_of[3]);
+        assert_eq!((division.busiest(&weights), with.count()), (60, 3));
+        // Nothing is gained by cutting short wires where one has most of the work.
+        weights[3] = 1_000;
+        let mut wires = ring(&[100; 9]);
+        for (from, to) in [(3, 4), (4, 3)] {
+            let wire = wires[from].iter_mut().find(|wire| wire.peer.0 == to);
+            wire.expect("neighbours").min_latency = Picos(1);
+        }
+        let division = partition(&wires, &weights, 2, &[]);
+        assert_eq!(division.lookahead, Some(Picos(100)));
+    }
+
+    #[test]
     fn what_belongs_together_stays_together() {
         let wires = ring(&[100; 8]);
-        let division = partition_together(&wires, 4, &[(0, 4), (4, 6)]);
+        let division = divide(&wires, 4, &[(0, 4), (4, 6)]);
         assert_eq!(division.parts, 4);
         let part = |at: usize| division.part_of[at];
         assert_eq!((part(0), part(0)), (part(4), part(6)));
@@ -193,7 +241,7 @@ mod tests {
     #[test]
     fn parts_balance_when_wires_are_equal() {
         for parts in 1..=8 {
-            let division = partition(&ring(&[5; 64]), parts);
+            let division = divide(&ring(&[5; 64]), parts, &[]);
             let mut sizes = vec![0; division.parts];
             division
                 .part_of
@@ -222,7 +270,7 @@ mod tests {
             (0..8).map(|leaf| vec![wire(2 * leaf, 0), wire(2 * leaf + 1, 0), wire(24, leaf)]),
         );
         wires.push((0..8).map(|leaf| wire(16 + leaf, 2)).collect());
-        let division = partition(&wires, 2);
+        let division = divide(&wires, 2, &[]);
         assert_eq!((division.parts, division.lookahead), (2, Some(Picos(70))));
         for endpoints in [0..8, 8..16] {
             let ours = division.part_of[endpoints]

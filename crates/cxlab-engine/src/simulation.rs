@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::component::{
     Account, Body, Component, ComponentId, Lane, Outbox, Route, Wire, combine_digests,
 };
-use crate::partition::{Partition, partition, partition_together};
+use crate::partition::{Partition, partition};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
@@ -85,17 +85,30 @@ impl Monitor {
     }
 }
 
+/// Events on several threads between two looks at how even the work is, at first; then twice as many
+/// each time.
+const LOOK_AT_BALANCE: u64 = 1 << 14;
+
+/// How much shorter, in percent, the work of the busiest part must become for components to move.
+const WORTH_MOVING: u64 = 5;
+
 /// Components and their wiring, and the events between them.
 pub struct Simulation<C: Component> {
-    components: Vec<C>,
+    /// All components, as they were divided last, each with its pending events.
+    parts: Vec<Part<C>>,
+    division: Partition,
+    /// How many parts were asked for when it was made.
+    asked: usize,
+    /// Of each component, its place in its part.
+    local_of: Vec<u32>,
     wires: Vec<Vec<Wire>>,
-    accounts: Vec<Account>,
-    pending: Vec<(EventKey, u32, Body<C::Payload>)>,
-    /// The empty queues of the last run's parts, for the next run.
-    queues: Vec<WheelQueue<C::Payload>>,
     started: bool,
     events: u64,
     end: SimTime,
+    /// At how many events the division is looked at again.
+    look_at_balance: u64,
+    /// What each component had sent when it was looked at last.
+    sent: Vec<u64>,
 }
 
 impl<C: Component> Simulation<C> {
@@ -121,34 +134,42 @@ impl<C: Component> Simulation<C> {
                 );
             }
         }
-        let accounts = (0..components.len() as u32)
-            .map(|id| Account {
-                id,
-                local: 0,
-                sequence: 0,
-                digest: 0,
-            })
-            .collect();
-        Simulation {
-            components,
+        let account = |id: usize| Account {
+            id: id as u32,
+            local: 0,
+            sequence: 0,
+            digest: 0,
+        };
+        let cells = components.into_iter().enumerate();
+        let cells: Vec<_> = cells.map(|(id, one)| (account(id), one)).collect();
+        let division = Partition::undivided(wires.len());
+        let mut simulation = Simulation {
+            parts: Vec::new(),
+            sent: vec![0; cells.len()],
+            local_of: Vec::new(),
+            asked: 1,
+            division: division.clone(),
             wires,
-            accounts,
-            pending: Vec::new(),
-            queues: Vec::new(),
             started: false,
             events: 0,
             end: SimTime::ZERO,
-        }
+            look_at_balance: 0,
+        };
+        simulation.place(cells, division);
+        simulation
     }
 
     /// The components, in the order of their numbers.
-    pub fn components(&self) -> &[C] {
-        &self.components
+    pub fn components(&self) -> impl ExactSizeIterator<Item = &C> {
+        (0..self.local_of.len()).map(|number| self.component(number))
     }
 
-    /// Visits every component between runs, in the order of their numbers.
-    pub fn for_each_mut(&mut self, visit: impl FnMut(&mut C)) {
-        self.components.iter_mut().for_each(visit);
+    /// The component of that number.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn component(&self, number: usize) -> &C {
+        &self.cell(number).component
     }
 
     /// One component between runs.
@@ -156,19 +177,34 @@ impl<C: Component> Simulation<C> {
     /// # Panics
     /// If there is no component of that number.
     pub fn component_mut(&mut self, number: usize) -> &mut C {
-        &mut self.components[number]
+        &mut self.cell_mut(number).component
     }
 
-    /// The components, for reading out their results after a run.
-    pub fn into_components(self) -> Vec<C> {
-        self.components
+    /// Visits every component between runs, in the order of their numbers.
+    pub fn for_each_mut(&mut self, mut visit: impl FnMut(&mut C)) {
+        for number in 0..self.local_of.len() {
+            visit(self.component_mut(number));
+        }
+    }
+
+    fn cell(&self, number: usize) -> &Cell<C> {
+        let part = usize::from(self.division.part_of[number]);
+        &self.parts[part].cells[self.local_of[number] as usize]
+    }
+
+    fn cell_mut(&mut self, number: usize) -> &mut Cell<C> {
+        let part = usize::from(self.division.part_of[number]);
+        &mut self.parts[part].cells[self.local_of[number] as usize]
     }
 
     /// The time of the earliest pending event, between runs. `None` before the first run, and when
     /// no event is left.
-    pub fn next_event(&self) -> Option<SimTime> {
-        let times = self.pending.iter().map(|(key, ..)| SimTime(key.time));
-        times.min()
+    pub fn next_event(&mut self) -> Option<SimTime> {
+        let times = self
+            .parts
+            .iter_mut()
+            .map(|part| part.lane.queue.next_time());
+        times.min().filter(|time| *time < u64::MAX).map(SimTime)
     }
 
     /// Lets every component start once more when the next run begins, at the time that the last one
@@ -177,133 +213,199 @@ impl<C: Component> Simulation<C> {
         self.started = false;
     }
 
-    /// The division that a run on `threads` threads uses.
-    pub fn division(&self, threads: usize) -> Partition {
-        partition(&self.wires, threads)
+    /// The division among so many ranks of components of which some belong to one rank, pair by pair.
+    /// What components have done so far says how much each has to do; before the first run, their
+    /// wires do.
+    pub fn division_together(&self, ranks: usize, together: &[(usize, usize)]) -> Partition {
+        partition(&self.wires, &self.weights(), ranks, together)
     }
 
-    /// The division among so many ranks of components of which some belong to one rank, pair by pair.
-    pub fn division_together(&self, ranks: usize, together: &[(usize, usize)]) -> Partition {
-        partition_together(&self.wires, ranks, together)
+    /// What components have had to do since they were looked at last.
+    fn weights(&self) -> Vec<u64> {
+        let numbers = 0..self.local_of.len();
+        let work = |number| {
+            let cell = self.cell(number);
+            (cell.account.sequence - self.sent[number]) * cell.component.event_cost()
+        };
+        let work: Vec<u64> = numbers.map(work).collect();
+        match work.iter().all(|work| *work == 0) {
+            true => self.wires.iter().map(|own| 1 + own.len() as u64).collect(),
+            false => work.into_iter().map(|work| work + 1).collect(),
+        }
+    }
+
+    /// Runs on one thread until so many events more have been handled, or no event is left.
+    pub fn run_some(&mut self, events: u64) {
+        self.begin();
+        self.divide(1);
+        self.parts[0].advance(u64::MAX, events);
+        self.settle();
     }
 
     /// Runs until no event is left, `until` is reached (events at `until` or later stay
     /// pending), or the monitor interrupts. Can be called again to go on.
     pub fn run(&mut self, threads: usize, until: SimTime, monitor: &Monitor) -> Outcome {
-        let division = partition(&self.wires, threads);
-        let mut parts = self.split(&division);
-        let interrupted = if parts.len() == 1 {
-            parts[0].run_alone(until.0, monitor, !self.started)
+        self.begin();
+        self.divide(threads);
+        let interrupted = if let [alone] = &mut self.parts[..] {
+            alone.run_alone(until.0, monitor)
         } else {
-            let lookahead = division.lookahead.map_or(u64::MAX / 2, |span| span.0);
-            run_together(&mut parts, lookahead, until.0, monitor, !self.started)
+            let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
+            run_together(&mut self.parts, lookahead, until.0, monitor)
         };
-        self.started = true;
-        self.join(parts, &division);
+        self.settle();
         let stop = if interrupted {
             Stop::Interrupted
-        } else if self.pending.is_empty() {
+        } else if self.next_event().is_none() {
             Stop::Exhausted
         } else {
             self.end = until;
             Stop::TimeLimit
         };
-        self.outcome(stop, &division)
+        self.outcome(stop)
+    }
+
+    /// Before a run: components that have not started do. They send to each other at once, so they are
+    /// in one part then.
+    fn begin(&mut self) {
+        if !self.started {
+            self.rearrange(Partition::undivided(self.local_of.len()));
+            self.asked = 1;
+            self.sent = self.sequences();
+            self.look_at_balance = 0;
+        }
+        self.begin_parts(0);
+    }
+
+    /// The same for the components of one part; those of others have not started here.
+    fn begin_parts(&mut self, part: usize) {
+        for part in &mut self.parts {
+            part.last = self.end.0;
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            self.parts[part].start();
+        }
+    }
+
+    /// After a run: what the parts have counted.
+    fn settle(&mut self) {
+        for part in &mut self.parts {
+            self.events += std::mem::take(&mut part.events);
+            self.end = SimTime(self.end.0.max(part.last));
+        }
+    }
+
+    fn sequences(&self) -> Vec<u64> {
+        let numbers = 0..self.local_of.len();
+        numbers
+            .map(|number| self.cell(number).account.sequence)
+            .collect()
+    }
+
+    /// Divides components among so many threads, and now and then anew, where what they have done since
+    /// says that it was uneven. Nothing of a result depends on it.
+    fn divide(&mut self, threads: usize) {
+        let another = self.asked != threads;
+        if !another && (threads == 1 || self.events < self.look_at_balance) {
+            return;
+        }
+        let weights = self.weights();
+        let division = partition(&self.wires, &weights, threads, &[]);
+        let (new, old) = (division.busiest(&weights), self.division.busiest(&weights));
+        if another || new * 100 < old * (100 - WORTH_MOVING) {
+            self.rearrange(division);
+            self.asked = threads;
+        }
+        self.look_at_balance = self.events + self.events.max(LOOK_AT_BALANCE);
+        self.sent = self.sequences();
     }
 
     /// What a run has come to.
-    fn outcome(&self, stop: Stop, division: &Partition) -> Outcome {
+    fn outcome(&self, stop: Stop) -> Outcome {
         Outcome {
             end: self.end,
             events: self.events,
-            digest: combine_digests(self.accounts.iter().map(|account| account.digest)),
+            digest: self.digest(),
             stop,
-            partitions: division.parts,
-            lookahead: division.lookahead,
+            partitions: self.division.parts,
+            lookahead: self.division.lookahead,
         }
     }
 
-    /// Hands components, accounts and pending events to the parts of a division.
-    fn split(&mut self, division: &Partition) -> Vec<Part<C>> {
-        let mut local_of = vec![0u32; self.components.len()];
-        let mut sizes = vec![0u32; division.parts];
-        for (id, part) in division.part_of.iter().enumerate() {
-            local_of[id] = sizes[*part as usize];
-            sizes[*part as usize] += 1;
+    fn digest(&self) -> u64 {
+        let numbers = 0..self.local_of.len();
+        combine_digests(numbers.map(|number| self.cell(number).account.digest))
+    }
+
+    /// Hands components and pending events to the parts of another division.
+    fn rearrange(&mut self, division: Partition) {
+        if division == self.division {
+            return;
         }
-        let mut queues = std::mem::take(&mut self.queues);
-        if queues.len() != division.parts {
-            let queue = |size: &u32| WheelQueue::for_components(*size as usize);
-            queues = sizes.iter().map(queue).collect();
-        }
-        let mut parts: Vec<Part<C>> = (queues.into_iter().enumerate())
-            .map(|(part, queue)| Part {
-                cells: Vec::with_capacity(sizes[part] as usize),
-                lane: Lane {
-                    queue,
-                    outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
-                    partition: part as u16,
-                    work: 0,
-                },
-                events: 0,
-                last: self.end.0,
-            })
+        let pending = pending(&self.parts);
+        let mut parts: Vec<_> = std::mem::take(&mut self.parts)
+            .into_iter()
+            .map(|part| part.cells.into_iter())
             .collect();
-        let components = std::mem::take(&mut self.components);
-        let accounts = std::mem::take(&mut self.accounts);
-        for (id, (component, mut account)) in components.into_iter().zip(accounts).enumerate() {
-            let part = &mut parts[division.part_of[id] as usize];
-            account.local = local_of[id];
+        let cells = self.division.part_of.iter().filter_map(|part| {
+            let cell = parts[usize::from(*part)].next()?;
+            Some((cell.account, cell.component))
+        });
+        let cells = cells.collect();
+        self.place(cells, division);
+        for (key, id, body) in pending {
+            self.put_pending(key, id, body);
+        }
+    }
+
+    /// Makes the parts of a division.
+    fn place(&mut self, cells: Vec<(Account, C)>, division: Partition) {
+        let mut sizes = vec![0u32; division.parts];
+        let local_of = division.part_of.iter().map(|part| {
+            let size = &mut sizes[usize::from(*part)];
+            *size += 1;
+            *size - 1
+        });
+        self.local_of = local_of.collect();
+        let parts = sizes.iter().enumerate().map(|(part, size)| Part {
+            cells: Vec::with_capacity(*size as usize),
+            lane: Lane {
+                queue: WheelQueue::for_components(*size as usize).at(self.end.0),
+                outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
+                partition: part as u16,
+                work: 0,
+            },
+            events: 0,
+            last: self.end.0,
+        });
+        self.parts = parts.collect();
+        for (id, (mut account, component)) in cells.into_iter().enumerate() {
+            account.local = self.local_of[id];
             let routes = self.wires[id].iter().map(|wire| Route {
                 min_latency: wire.min_latency.0,
-                local: local_of[wire.peer.0 as usize],
+                local: self.local_of[wire.peer.0 as usize],
                 partition: division.part_of[wire.peer.0 as usize],
                 port: wire.peer_port,
             });
-            part.cells.push(Cell {
-                account,
-                routes: routes.collect(),
-                component,
-            });
+            self.parts[usize::from(division.part_of[id])]
+                .cells
+                .push(Cell {
+                    account,
+                    routes: routes.collect(),
+                    component,
+                });
         }
-        for (key, id, body) in std::mem::take(&mut self.pending) {
-            let local = local_of[id as usize];
-            let queue = &mut parts[division.part_of[id as usize] as usize].lane.queue;
-            match body {
-                Body::Payload(port, payload) => {
-                    *queue.push(key, Target::port(local, port)) = payload;
-                }
-                Body::Wake(token) => {
-                    queue.push(key, Target::wake(local, token));
-                }
-            }
-        }
-        parts
+        self.division = division;
     }
 
-    /// Takes components, accounts and pending events back.
-    fn join(&mut self, parts: Vec<Part<C>>, division: &Partition) {
-        let mut iterators = Vec::with_capacity(parts.len());
-        for mut part in parts {
-            while let Some(event) = part.lane.queue.pop_before(u64::MAX) {
-                let target = event.target;
-                let id = part.cells[target.component()].account.id;
-                let body = match target.is_wake() {
-                    true => Body::Wake(target.at),
-                    false => Body::Payload(target.at as u16, *part.lane.queue.carried(event)),
-                };
-                self.pending.push((event.key, id, body));
-            }
-            part.lane.queue.rewind();
-            self.queues.push(part.lane.queue);
-            self.events += part.events;
-            self.end = SimTime(self.end.0.max(part.last));
-            iterators.push(part.cells.into_iter());
-        }
-        for part in &division.part_of {
-            if let Some(cell) = iterators[*part as usize].next() {
-                self.components.push(cell.component);
-                self.accounts.push(cell.account);
+    fn put_pending(&mut self, key: EventKey, id: u32, body: Body<C::Payload>) {
+        let local = self.local_of[id as usize];
+        let part = usize::from(self.division.part_of[id as usize]);
+        let queue = &mut self.parts[part].lane.queue;
+        match body {
+            Body::Payload(port, payload) => *queue.push(key, Target::port(local, port)) = payload,
+            Body::Wake(token) => {
+                queue.push(key, Target::wake(local, token));
             }
         }
     }
@@ -315,33 +417,19 @@ where
 {
     /// Writes the state between two runs.
     pub fn save(&self, out: &mut StateWriter) {
-        out.value("components", &(self.components.len() as u64));
+        out.value("components", &(self.local_of.len() as u64));
         out.value("clock", &(self.started, self.events, self.end.0));
-        for number in 0..self.components.len() {
+        for number in 0..self.local_of.len() {
             self.save_component(number, out);
         }
-        self.save_pending(out);
+        save_pending(&self.parts, out);
     }
 
     fn save_component(&self, number: usize, out: &mut StateWriter) {
         out.enter(number);
-        let account = &self.accounts[number];
-        out.value("account", &(account.sequence, account.digest));
-        self.components[number].save(out);
-    }
-
-    /// In the order of events, whatever the division was that ran last.
-    fn save_pending(&self, out: &mut StateWriter) {
-        let mut pending: Vec<_> = self.pending.iter().collect();
-        pending.sort_unstable_by_key(|(key, ..)| *key);
-        out.value("pending", &(pending.len() as u64));
-        for (key, id, body) in pending {
-            let (port, payload, token) = match body {
-                Body::Payload(port, payload) => (*port, Some(payload), 0),
-                Body::Wake(token) => (0, None, *token),
-            };
-            out.value("event", &(key.time, key.order, id, port, payload, token));
-        }
+        let cell = self.cell(number);
+        out.value("account", &(cell.account.sequence, cell.account.digest));
+        cell.component.save(out);
     }
 
     /// Fills this simulation, freshly made from the same plan, with a saved state.
@@ -350,19 +438,20 @@ where
     /// The state is of another system.
     pub fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         let count: u64 = from.value("components")?;
-        if count != self.components.len() as u64 {
+        if count != self.local_of.len() as u64 {
             return Err(StateError::new(format!(
                 "the state is of {count} components, this system has {}",
-                self.components.len()
+                self.local_of.len()
             )));
         }
         let end;
         (self.started, self.events, end) = from.value("clock")?;
         self.end = SimTime(end);
-        for number in 0..self.components.len() {
+        for number in 0..self.local_of.len() {
             self.restore_component(number, from)?;
         }
-        self.pending.clear();
+        self.sent = self.sequences();
+        self.parts.iter_mut().for_each(Part::forget_pending);
         self.restore_pending(from)
     }
 
@@ -371,9 +460,9 @@ where
         number: usize,
         from: &mut StateReader<'_>,
     ) -> Result<(), StateError> {
-        let account = &mut self.accounts[number];
-        (account.sequence, account.digest) = from.value("account")?;
-        self.components[number].restore(from)
+        let cell = self.cell_mut(number);
+        (cell.account.sequence, cell.account.digest) = from.value("account")?;
+        cell.component.restore(from)
     }
 
     /// Adds events to those that are pending.
@@ -382,7 +471,7 @@ where
             type Event<P> = (u64, u64, u32, u16, Option<P>, u32);
             let (time, order, id, port, payload, token): Event<C::Payload> = from.value("event")?;
             let ports = self.wires.get(id as usize).map_or(0, Vec::len);
-            let known = (id as usize) < self.components.len();
+            let known = (id as usize) < self.local_of.len();
             let fits = known && time >= self.end.0;
             if !fits || payload.is_some() && usize::from(port) >= ports {
                 return Err(StateError::new(
@@ -390,9 +479,41 @@ where
                 ));
             }
             let body = payload.map_or(Body::Wake(token), |payload| Body::Payload(port, payload));
-            self.pending.push((EventKey { time, order }, id, body));
+            self.put_pending(EventKey { time, order }, id, body);
         }
         Ok(())
+    }
+}
+
+/// All pending events of parts, in the order of events: it does not depend on the division.
+fn pending<C: Component>(parts: &[Part<C>]) -> Vec<(EventKey, u32, Body<C::Payload>)> {
+    let mut pending = Vec::new();
+    for part in parts {
+        part.lane.queue.for_each(|key, target, carried| {
+            let id = part.cells[target.component()].account.id;
+            let body = match target.is_wake() {
+                true => Body::Wake(target.at),
+                false => Body::Payload(target.at as u16, *carried),
+            };
+            pending.push((key, id, body));
+        });
+    }
+    pending.sort_unstable_by_key(|(key, ..)| *key);
+    pending
+}
+
+fn save_pending<C: Component>(parts: &[Part<C>], out: &mut StateWriter)
+where
+    C::Payload: Serialize,
+{
+    let pending = pending(parts);
+    out.value("pending", &(pending.len() as u64));
+    for (key, id, body) in pending {
+        let (port, payload, token) = match body {
+            Body::Payload(port, payload) => (port, Some(payload), 0),
+            Body::Wake(token) => (0, None, token),
+        };
+        out.value("event", &(key.time, key.order, id, port, payload, token));
     }
 }
 

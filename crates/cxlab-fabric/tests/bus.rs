@@ -86,7 +86,7 @@ fn run(left: u32, right: u32, burst: u16) -> Vec<(u64, char)> {
     let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
     let mut all = Vec::new();
-    for (node, from) in simulation.components().iter().zip(['r', 'l']) {
+    for (node, from) in simulation.components().zip(['r', 'l']) {
         let Node::Stub(stub) = node else {
             panic!("a stub")
         };

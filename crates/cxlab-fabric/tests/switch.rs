@@ -195,7 +195,7 @@ fn a_blocked_output_holds_nothing_back_for_another() {
         .map(|(at, message)| (*at, message.tag))
         .collect();
     assert_eq!(free, [(4_000 + 1_000 + 1_000 + 1_000, 3)]);
-    let Node::Switch(switch) = &fabric.simulation.components()[3] else {
+    let Node::Switch(switch) = fabric.simulation.component(3) else {
         panic!("a switch")
     };
     assert_eq!(switch.in_flight(), 2);

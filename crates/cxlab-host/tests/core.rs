@@ -132,7 +132,7 @@ fn alone(
 fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
     let mut simulation = alone(params, steps, medium, Ok(()), None);
     let outcome = simulation.run(1, SimTime::NEVER, &Default::default());
-    let core = &simulation.components()[0].0;
+    let core = &simulation.component(0).0;
     assert!(core.is_done());
     let memory = core.stats().clone();
     assert_eq!(memory.issued_ever, memory.completed_ever);
@@ -362,9 +362,9 @@ fn checked(limit: Option<u64>) -> Result<(), String> {
     let steps = vec![load(1), load(2)];
     let wrong = Err("wrong".to_owned());
     let mut simulation = alone(params(), steps, FixedParams::default(), wrong, limit);
-    assert_eq!(simulation.components()[0].0.check(), Ok(()));
+    assert_eq!(simulation.component(0).0.check(), Ok(()));
     simulation.run(1, SimTime::NEVER, &Default::default());
-    simulation.components()[0].0.check()
+    simulation.component(0).0.check()
 }
 
 #[test]

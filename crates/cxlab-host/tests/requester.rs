@@ -163,13 +163,13 @@ struct Ran {
 
 impl Ran {
     fn host(&self) -> &Requester {
-        let Node::Host(host) = &self.simulation.components()[0] else {
+        let Node::Host(host) = self.simulation.component(0) else {
             panic!("a host")
         };
         host
     }
     fn echo(&self, number: usize) -> &Echo {
-        let Node::Echo(echo) = &self.simulation.components()[1 + number] else {
+        let Node::Echo(echo) = self.simulation.component(1 + number) else {
             panic!("an echo")
         };
         echo

@@ -62,6 +62,16 @@ save_state!(Host {
 });
 
 impl Host {
+    /// As [`Component::event_cost`](cxlab_engine::Component::event_cost).
+    pub(crate) fn event_cost(&self) -> u64 {
+        match &self.agent {
+            Agent::Plain(_) => 3,
+            Agent::Caching(_) | Agent::Core(_) => 4,
+            Agent::Processor(_) => 12,
+            Agent::Accelerator(_) => 6,
+        }
+    }
+
     pub(crate) fn new(agent: Agent) -> Host {
         Host {
             agent,

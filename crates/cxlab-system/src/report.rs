@@ -729,7 +729,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let mut hosts = Vec::with_capacity(system.hosts);
     let mut accelerators = Vec::new();
     for number in 0..system.hosts + system.devices {
-        let Some(host) = system.simulation.components()[number].host() else {
+        let Some(host) = system.simulation.component(number).host() else {
             continue;
         };
         let integral = check_host(host, context)?;
@@ -753,7 +753,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         host.enumeration = Some(done.into());
     }
     let devices = (0..system.devices).filter_map(|number| {
-        match system.simulation.components()[system.hosts + number].inside() {
+        match system.simulation.component(system.hosts + number).inside() {
             Node::Device(device) => {
                 let medium = device.medium_statistics(context.end);
                 Some((device.stats(), None, device.told(), medium))

@@ -156,12 +156,20 @@ pub fn run(plan: &Plan, options: RunOptions<'_>) -> Result<Report, RunError> {
 /// Shortest lookahead between ranks that does not make most of a run wait.
 const SHORT_LOOKAHEAD: Picos = Picos(1_000);
 
-/// How a system is divided among ranks.
+/// Events that show how much each component has to do.
+const TRIAL: u64 = 30_000;
+
+/// How a system is divided among ranks. Each of them runs its beginning alone to see how much each
+/// component has to do, and all see the same.
 ///
 /// # Errors
 /// Its components cannot be divided among as many.
 pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
-    let system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
+    let mut system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
+    let monitor = Monitor::default();
+    let enumerated = system.enumerate(plan, 1, &monitor);
+    enumerated.map_err(RunError::Law)?;
+    system.simulation.run_some(TRIAL);
     // A host and its accelerators share the bytes of their memory.
     let first = plan.devices.len() - plan.accelerator_hosts.len();
     let accelerators = plan.accelerator_hosts.iter().enumerate();
@@ -591,7 +599,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Threads of a PCIe device may not load or store host memory.
     fn check_access(&self) -> Result<(), RunError> {
-        let nodes = self.system.simulation.components().iter();
+        let nodes = self.system.simulation.components();
         let accelerators = nodes.filter_map(|node| node.host()?.accelerator());
         let wrong = accelerators
             .enumerate()
@@ -619,7 +627,7 @@ impl<'p> Runner<'p, '_> {
 
     /// Requests completed in the whole system.
     fn completed(&mut self) -> u64 {
-        let nodes = self.system.simulation.components().iter().enumerate();
+        let nodes = self.system.simulation.components().enumerate();
         let ranked = &mut self.ranked;
         let own: u64 = nodes
             .filter(|(number, _)| ranked.as_ref().is_none_or(|ranked| ranked.owns(*number)))
@@ -659,7 +667,7 @@ impl<'p> Runner<'p, '_> {
 /// When no event is left, nothing may be left inside: else requests were lost or are deadlocked.
 fn check_drained(system: &System) -> Result<(), RunError> {
     let mut held = Vec::new();
-    for (number, node) in system.simulation.components().iter().enumerate() {
+    for (number, node) in system.simulation.components().enumerate() {
         let done = match node.host() {
             Some(host) => host.is_done(),
             None => node.holds() == 0,
@@ -681,7 +689,7 @@ fn check_drained(system: &System) -> Result<(), RunError> {
 /// What devices denied, hosts were denied, unless the answer was lost or late; and each request whose
 /// time was over lost a message, or was answered late.
 fn check_denied(system: &System) -> Result<(), RunError> {
-    let nodes = system.simulation.components().iter();
+    let nodes = system.simulation.components();
     let (mut by_devices, mut of_hosts) = (0, 0);
     let (mut timed_out, mut late) = (0, 0);
     let mut lost = Lost::default();
@@ -715,7 +723,7 @@ fn check_denied(system: &System) -> Result<(), RunError> {
 
 /// When their threads have all ended, kernels check what they have computed.
 fn check_kernels(system: &System) -> Result<(), RunError> {
-    let hosts = system.simulation.components().iter();
+    let hosts = system.simulation.components();
     for (domain, node) in system.domains.iter().zip(hosts) {
         let Some(domain) = domain else { continue };
         let processor = node.host().and_then(Host::processor);

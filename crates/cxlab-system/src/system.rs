@@ -160,6 +160,15 @@ impl Component for Node {
         }
     }
 
+    /// In 30 ns of an AMD EPYC, measured over the shipped scenarios; a device has DRAM in most of them.
+    fn event_cost(&self) -> u64 {
+        match self.inside() {
+            Node::Switch(_) | Node::Bus(_) | Node::Failing(_) | Node::Enumerating(_) => 2,
+            Node::Device(_) | Node::Coherent(_) => 8,
+            Node::Host(host) => host.event_cost(),
+        }
+    }
+
     #[inline(always)]
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match self {
@@ -290,7 +299,7 @@ impl System {
 
     /// The hosts and the accelerators, in order.
     pub fn issuers(&self) -> impl Iterator<Item = &Host> {
-        self.simulation.components().iter().filter_map(Node::host)
+        self.simulation.components().filter_map(Node::host)
     }
 
     /// Builds a plan's system.

@@ -198,7 +198,7 @@ impl<'a> Watched<'a> {
     }
 
     fn host(&self, number: usize) -> &Host {
-        match &self.system.simulation.components()[number] {
+        match self.system.simulation.component(number) {
             Node::Host(host) => host,
             _ => panic!("component {number} is a host"),
         }
@@ -210,7 +210,7 @@ impl<'a> Watched<'a> {
     }
 
     fn device(&self, number: usize) -> &CoherentDevice {
-        match &self.system.simulation.components()[self.system.hosts + number] {
+        match self.system.simulation.component(self.system.hosts + number) {
             Node::Coherent(device) => device,
             _ => panic!("device {number} keeps its memory coherent"),
         }
@@ -274,7 +274,7 @@ impl<'a> Watched<'a> {
         }
         for number in 0..self.system.devices {
             if let Node::Coherent(device) =
-                &self.system.simulation.components()[self.system.hosts + number]
+                self.system.simulation.component(self.system.hosts + number)
             {
                 let group = self.plan.memory_group(&self.plan.devices[number]);
                 let lines = group.expect("a Type 3 device").coherence.filter.lines;
@@ -403,7 +403,7 @@ impl<'a> Watched<'a> {
         let mut sums = [0; 5];
         let mut messages = [0; 3];
         for number in 0..self.system.devices {
-            match &self.system.simulation.components()[self.system.hosts + number] {
+            match self.system.simulation.component(self.system.hosts + number) {
                 Node::Device(device) => writes += device.stats().writes,
                 Node::Coherent(device) => {
                     let (stats, dcoh) = (device.stats(), device.coherence_stats());

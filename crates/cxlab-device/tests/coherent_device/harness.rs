@@ -188,7 +188,7 @@ impl System {
 
     /// What a scripted peer saw.
     pub fn seen(&self, peer: usize) -> &[(u64, Message)] {
-        match &self.simulation.components()[peer] {
+        match self.simulation.component(peer) {
             Node::Script(script) => &script.seen,
             _ => panic!("a scripted peer"),
         }

@@ -20,7 +20,7 @@ use crate::harness::{Node, Setup, System, system};
 const SEEDS: u64 = 4_000;
 
 fn cache(system: &System, number: usize) -> &Cache {
-    match &system.simulation.components()[number] {
+    match system.simulation.component(number) {
         Node::Cache(cache) => cache,
         _ => panic!("component {number} is a cache"),
     }

@@ -105,11 +105,31 @@ impl<T> WheelQueue<T> {
 }
 
 impl<T: Copy + Default> WheelQueue<T> {
-    /// Lets an empty queue begin again at time zero, with the memory that it has.
-    pub(crate) fn rewind(&mut self) {
-        debug_assert!(self.is_empty());
-        self.slot = 0;
-        self.fetched = NIL;
+    /// An empty wheel that begins at that time.
+    pub(crate) fn at(mut self, time: u64) -> Self {
+        self.slot = time >> self.shift;
+        self
+    }
+
+    /// Shows all pending events, in no order.
+    pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
+        let mut show = |place: u32| {
+            let entry = &self.entries[place as usize];
+            show(entry.key, entry.target, &entry.item);
+            entry.next
+        };
+        for (_, place) in &self.current {
+            show(*place);
+        }
+        for Reverse((_, place)) in &self.overflow {
+            show(*place);
+        }
+        for head in self.heads.iter() {
+            let mut at = *head;
+            while at != NIL {
+                at = show(at);
+            }
+        }
     }
 
     /// The place of a slot in the wheel.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::Monitor;
 use crate::component::{Account, Component, Ctx, Lane, Payload, Route};
 use crate::prefetch::prefetch;
-use crate::queue::{EventQueue, Popped};
+use crate::queue::{EventQueue, Popped, WheelQueue};
 use crate::units::SimTime;
 
 /// How many events a thread handles between two looks at the monitor.
@@ -118,11 +118,15 @@ impl<C: Component> Part<C> {
         monitor.time.fetch_max(self.last, Ordering::Relaxed);
     }
 
-    /// Runs as the only part; returns whether it was interrupted.
-    pub(super) fn run_alone(&mut self, until: u64, monitor: &Monitor, fresh: bool) -> bool {
-        if fresh {
-            self.start();
+    /// Without the events that were pending.
+    pub(super) fn forget_pending(&mut self) {
+        if self.lane.queue.next_time() < u64::MAX {
+            self.lane.queue = WheelQueue::for_components(self.cells.len()).at(self.last);
         }
+    }
+
+    /// Runs as the only part; returns whether it was interrupted.
+    pub(super) fn run_alone(&mut self, until: u64, monitor: &Monitor) -> bool {
         loop {
             let done = self.advance(until, LOOK_EVERY);
             self.tell(monitor, done);

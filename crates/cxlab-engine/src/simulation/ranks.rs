@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::part::{LOOK_EVERY, Part};
-use super::{Monitor, Outcome, Simulation, Stop};
-use crate::component::{Component, combine_digests};
+use super::{Monitor, Outcome, Simulation, Stop, save_pending};
+use crate::component::Component;
 use crate::partition::Partition;
 use crate::queue::{EventKey, EventQueue, Target};
 use crate::state::{Refusal, SaveState, StateError, StateReader, StateWriter};
@@ -132,9 +132,17 @@ impl<C: Component> Simulation<C>
 where
     C::Payload: Serialize + DeserializeOwned,
 {
-    /// Runs this rank's part until no rank has an event left, `until` is reached, or the monitor of
-    /// one interrupts. The components of other ranks stay as they were. The outcome is the same on
-    /// all ranks, but for the digest, which is right after [`Simulation::gather`].
+    /// Parts are those of ranks.
+    fn take_places(&mut self, division: &Partition) {
+        self.rearrange(division.clone());
+        // A run on threads divides anew.
+        self.asked = 0;
+    }
+
+    /// Runs this rank's part of a division, which is the same in every run, until no rank has an event
+    /// left, `until` is reached, or the monitor of one interrupts. The components of other ranks stay as
+    /// they were. The outcome is the same on all ranks, but for the digest, which is right after
+    /// [`Simulation::gather`].
     pub fn run_ranked(
         &mut self,
         division: &Partition,
@@ -142,28 +150,26 @@ where
         until: SimTime,
         monitor: &Monitor,
     ) -> Outcome {
-        let rank = ranks.rank() as u16;
-        let fresh = !self.started;
-        self.pending
-            .retain(|(_, id, _)| division.part_of[*id as usize] == rank);
-        let mut parts = self.split(division);
+        let rank = ranks.rank();
+        self.take_places(division);
+        self.begin_parts(rank);
+        for (other, part) in self.parts.iter_mut().enumerate() {
+            if other != rank {
+                part.forget_pending();
+            }
+        }
         let lookahead = division.lookahead.map_or(u64::MAX / 2, |span| span.0);
-        let part = &mut parts[usize::from(rank)];
-        let (interrupted, exhausted) =
-            part.run_windows_ranked(ranks, lookahead, until.0, monitor, fresh);
+        let part = &mut self.parts[rank];
+        let (interrupted, exhausted) = part.run_windows_ranked(ranks, lookahead, until.0, monitor);
         let ended = Ended {
             last: part.last,
             events: part.events,
         };
-        let all = share(ranks, &ended);
         // What others handled counts here too, so that every rank says the same.
-        let others = (all.iter().enumerate()).filter(|(other, _)| *other != usize::from(rank));
-        let events: u64 = others.map(|(_, one)| one.events).sum();
-        self.started = true;
-        self.join(parts, division);
-        self.events += events;
-        let last = all.iter().map(|one| one.last).max().unwrap_or(0);
-        self.end = SimTime(self.end.0.max(last));
+        for (part, ended) in self.parts.iter_mut().zip(share(ranks, &ended)) {
+            (part.last, part.events) = (ended.last, ended.events);
+        }
+        self.settle();
         let stop = if interrupted {
             Stop::Interrupted
         } else if exhausted {
@@ -172,7 +178,7 @@ where
             self.end = until;
             Stop::TimeLimit
         };
-        self.outcome(stop, division)
+        self.outcome(stop)
     }
 }
 
@@ -191,47 +197,44 @@ where
         ranks: &mut dyn Ranks,
     ) -> Result<u64, GatherError> {
         let rank = ranks.rank();
+        self.take_places(division);
         let mut out = vec![Vec::new(); ranks.size()];
         if rank > 0 {
-            out[0] = self
-                .save_part(division, rank)
-                .map_err(GatherError::Refused)?;
+            out[0] = self.save_part(rank).map_err(GatherError::Refused)?;
         }
         let mut into = vec![Vec::new(); ranks.size()];
         ranks.exchange(&out, &mut into);
         if rank == 0 {
             for (from, bytes) in into.iter().enumerate().skip(1) {
-                let restored = self.restore_part(division, from, bytes);
+                let restored = self.restore_part(from, bytes);
                 restored.map_err(GatherError::Differs)?;
             }
         }
-        let digests = self.accounts.iter().map(|account| account.digest);
-        Ok(combine_digests(digests))
+        Ok(self.digest())
     }
 
-    fn save_part(&self, division: &Partition, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
+    /// The numbers of a part's components.
+    fn members(&self, part: usize) -> Vec<usize> {
+        let of = &self.division.part_of;
+        let members = (0..of.len()).filter(|number| usize::from(of[*number]) == part);
+        members.collect()
+    }
+
+    fn save_part(&self, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
         let mut out = StateWriter::default();
-        for number in 0..self.components.len() {
-            if usize::from(division.part_of[number]) == part {
-                self.save_component(number, &mut out);
-            }
+        for number in self.members(part) {
+            self.save_component(number, &mut out);
         }
-        self.save_pending(&mut out);
+        save_pending(&self.parts[part..=part], &mut out);
         out.finish()
     }
 
-    fn restore_part(
-        &mut self,
-        division: &Partition,
-        part: usize,
-        bytes: &[u8],
-    ) -> Result<(), StateError> {
+    fn restore_part(&mut self, part: usize, bytes: &[u8]) -> Result<(), StateError> {
         let mut from = StateReader::open(bytes)?;
-        for number in 0..self.components.len() {
-            if usize::from(division.part_of[number]) == part {
-                self.restore_component(number, &mut from)?;
-            }
+        for number in self.members(part) {
+            self.restore_component(number, &mut from)?;
         }
+        self.parts[part].forget_pending();
         self.restore_pending(&mut from)?;
         from.finish()
     }
@@ -257,12 +260,8 @@ where
         lookahead: u64,
         until: u64,
         monitor: &Monitor,
-        fresh: bool,
     ) -> (bool, bool) {
         let (rank, size) = (ranks.rank(), ranks.size());
-        if fresh {
-            self.start();
-        }
         let mut out = vec![Vec::new(); size];
         let mut into = vec![Vec::new(); size];
         let mut untold = 0;

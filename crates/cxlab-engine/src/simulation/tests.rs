@@ -68,7 +68,7 @@ fn a_restored_run_ends_as_the_run_that_was_never_saved() {
             (found.digest, found.events, found.end),
             (expected.digest, expected.events, expected.end)
         );
-        for (a, b) in whole.components().iter().zip(second.components()) {
+        for (a, b) in whole.components().zip(second.components()) {
             assert_eq!(a.seen, b.seen);
         }
     }
@@ -102,7 +102,7 @@ fn ranks_run_as_one_process_does_and_the_first_gathers_all() {
                 let (whole, monitor) = (&whole, &monitor);
                 scope.spawn(move || {
                     let mut simulation = jugglers(12, 1_000);
-                    let division = simulation.division(size);
+                    let division = simulation.division_together(size, &[]);
                     assert_eq!(division.parts, size);
                     let mut run = |until| {
                         simulation.run_ranked(&division, &mut rank, SimTime(until), monitor)
@@ -117,7 +117,7 @@ fn ranks_run_as_one_process_does_and_the_first_gathers_all() {
                         return;
                     }
                     assert_eq!(digest, expected.digest);
-                    for (a, b) in whole.components().iter().zip(simulation.components()) {
+                    for (a, b) in whole.components().zip(simulation.components()) {
                         assert_eq!(a.seen, b.seen);
                     }
                     // What was gathered goes on as one process.
@@ -159,12 +159,8 @@ fn run(threads: usize, latency: u64, pauses: &[u64]) -> (Outcome, Seen) {
     for until in pauses {
         outcome = Some(simulation.run(threads, SimTime(*until), &monitor));
     }
-    let seen = simulation
-        .into_components()
-        .into_iter()
-        .map(|one| one.seen)
-        .collect();
-    (outcome.unwrap(), seen)
+    let seen = simulation.components().map(|one| one.seen.clone());
+    (outcome.unwrap(), seen.collect())
 }
 
 #[test]
@@ -261,8 +257,8 @@ fn all_start_again_at_the_time_that_was_reached() {
         simulation.start_again();
         let second = simulation.run(threads, SimTime::NEVER, &monitor);
         assert_eq!((second.end, second.partitions), (SimTime(140), threads));
-        let noted = simulation.into_components().into_iter();
-        let noted: Vec<Vec<u64>> = noted.map(|alarm| alarm.noted).collect();
+        let noted = simulation.components().map(|alarm| alarm.noted.clone());
+        let noted: Vec<Vec<u64>> = noted.collect();
         assert_eq!(noted, [[0, 5, 70, 75], [0, 70, 70, 140]]);
     }
 }
@@ -271,8 +267,6 @@ fn all_start_again_at_the_time_that_was_reached() {
 #[should_panic(expected = "faster than the wire")]
 fn nothing_outruns_its_wire() {
     let mut simulation = jugglers(2, 100);
-    for juggler in &mut simulation.components {
-        juggler.latency = 50;
-    }
+    simulation.for_each_mut(|juggler| juggler.latency = 50);
     simulation.run(1, SimTime::NEVER, &Monitor::default());
 }

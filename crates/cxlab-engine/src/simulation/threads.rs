@@ -65,7 +65,6 @@ pub(super) fn run_together<C: Component>(
     lookahead: u64,
     until: u64,
     monitor: &Monitor,
-    fresh: bool,
 ) -> bool {
     let count = parts.len();
     let mail = || {
@@ -95,9 +94,9 @@ pub(super) fn run_together<C: Component>(
             None => return false,
         };
         for part in others {
-            scope.spawn(move || part.run_windows(exchange, lookahead, until, monitor, fresh));
+            scope.spawn(move || part.run_windows(exchange, lookahead, until, monitor));
         }
-        first.run_windows(exchange, lookahead, until, monitor, fresh)
+        first.run_windows(exchange, lookahead, until, monitor)
     })
 }
 
@@ -108,12 +107,8 @@ impl<C: Component> Part<C> {
         lookahead: u64,
         until: u64,
         monitor: &Monitor,
-        fresh: bool,
     ) -> bool {
         let me = self.lane.partition as usize;
-        if fresh {
-            self.start();
-        }
         let mut turn = 0;
         let mut untold = 0;
         loop {

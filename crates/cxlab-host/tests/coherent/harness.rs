@@ -303,14 +303,14 @@ pub struct Ran {
 
 impl Ran {
     pub fn host(&self) -> &CachingRequester {
-        let Node::Host(host) = &self.simulation.components()[0] else {
+        let Node::Host(host) = self.simulation.component(0) else {
             panic!("a host")
         };
         host
     }
     /// The messages that came from the requester, and when.
     pub fn seen(&self) -> &[(u64, Message)] {
-        let Node::Peer(peer) = &self.simulation.components()[1] else {
+        let Node::Peer(peer) = self.simulation.component(1) else {
             panic!("a peer")
         };
         &peer.seen

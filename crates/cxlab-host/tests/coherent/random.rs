@@ -17,7 +17,7 @@ use crate::home::Home;
 const SEEDS: u64 = 2_000;
 
 fn host(simulation: &Simulation<Node>, number: usize) -> &CachingRequester {
-    match &simulation.components()[number] {
+    match simulation.component(number) {
         Node::Host(host) => host,
         Node::Peer(_) | Node::Home(_) => panic!("component {number} is a host"),
     }

@@ -132,7 +132,8 @@ struct Registers {
 /// Takes all components out of their wrappers, and gives what these were, by component.
 pub(crate) fn unwrap(simulation: &mut Simulation<Node>) -> Vec<(usize, Part)> {
     let mut parts = Vec::new();
-    for number in 0..simulation.components().len() {
+    let count = simulation.components().len();
+    for number in 0..count {
         let node = simulation.component_mut(number);
         if let Node::Enumerating(wrapped) = node
             && let Some(inside) = wrapped.node.take()
@@ -152,7 +153,7 @@ pub(crate) fn finish(
     simulation: &mut Simulation<Node>,
     plan: &Plan,
 ) -> Result<Vec<Enumerated>, String> {
-    let nodes = simulation.components().iter();
+    let nodes = simulation.components();
     if let Some(number) = nodes.map(Node::holds).position(|held| held > 0) {
         return Err(format!("component {number} did not end its enumeration"));
     }
