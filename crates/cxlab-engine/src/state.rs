@@ -53,16 +53,10 @@ impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
 /// Raised when the meaning of a saved state changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
-const CHECKSUM: usize = size_of::<u64>();
-
-/// FNV-1a.
-fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
+/// A CRC-32.
+const CHECKSUM: usize = size_of::<u32>();
 
 /// Something in a system whose state cannot be saved.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,6 +70,8 @@ pub struct Refusal {
 /// A state that is being written.
 pub struct StateWriter {
     bytes: Vec<u8>,
+    /// Whether only refusals are wanted.
+    asks: bool,
     component: usize,
     refusals: Vec<Refusal>,
 }
@@ -86,6 +82,7 @@ impl Default for StateWriter {
         bytes.extend(VERSION.to_le_bytes());
         StateWriter {
             bytes,
+            asks: false,
             component: 0,
             refusals: Vec::new(),
         }
@@ -93,8 +90,19 @@ impl Default for StateWriter {
 }
 
 impl StateWriter {
+    /// A writer that only asks what cannot be saved: its state has no values.
+    pub fn asking() -> Self {
+        StateWriter {
+            asks: true,
+            ..StateWriter::default()
+        }
+    }
+
     /// Writes a value.
     pub fn value<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        if self.asks {
+            return;
+        }
         self.bytes.push(name.len() as u8);
         self.bytes.extend(name.as_bytes());
         let length = self.bytes.len();
@@ -130,7 +138,7 @@ impl StateWriter {
         if !self.refusals.is_empty() {
             return Err(self.refusals);
         }
-        let sum = checksum(&self.bytes);
+        let sum = crc32fast::hash(&self.bytes);
         self.bytes.extend(sum.to_le_bytes());
         Ok(self.bytes)
     }
@@ -159,7 +167,7 @@ impl<'a> StateReader<'a> {
             )));
         }
         let (body, sum) = bytes.split_at(bytes.len() - CHECKSUM);
-        if sum != checksum(body).to_le_bytes() {
+        if sum != crc32fast::hash(body).to_le_bytes() {
             return Err(StateError::new(
                 "the state is damaged: its checksum differs",
             ));

@@ -255,6 +255,13 @@ pub(crate) fn save(
     out.finish()
 }
 
+/// What in a system cannot be saved, by component.
+pub(crate) fn refusals(simulation: &Simulation<Node>) -> Vec<Refusal> {
+    let mut out = StateWriter::asking();
+    simulation.save(&mut out);
+    out.finish().err().unwrap_or_default()
+}
+
 /// Refusals as mistakes of the scenario, each once.
 pub(crate) fn problems(plan: &Plan, system: &System, refusals: &[Refusal]) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use cxlab_engine::state::Refusal;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{GatherError, Monitor, Outcome, Partition, Ranks, Stop, share};
 use cxlab_host::{Processor, RequestRow};
@@ -386,7 +387,10 @@ impl<'p> Runner<'p, '_> {
         }
         if checkpoints.write.is_some() || self.ranked.is_some() {
             // Before a long run, not after it.
-            self.saved()?;
+            let refusals = checkpoint::refusals(&self.system.simulation);
+            if !refusals.is_empty() {
+                return Err(self.not_saved(&refusals));
+            }
         }
         if let Some((every, path)) = checkpoints.write {
             let completed = self.completed();
@@ -552,16 +556,15 @@ impl<'p> Runner<'p, '_> {
             return Ok(true);
         };
         let gathered = self.system.simulation.gather(division, *ranks);
+        let rank = ranks.rank();
         let digest = gathered.map_err(|error| match error {
-            GatherError::Refused(refusals) => {
-                RunError::Problems(checkpoint::problems(self.plan, &self.system, &refusals))
-            }
+            GatherError::Refused(refusals) => self.not_saved(&refusals),
             GatherError::Differs(error) => RunError::Law(error.to_string()),
         })?;
         if let Some(outcome) = &mut self.outcome {
             outcome.digest = digest;
         }
-        Ok(ranks.rank() == 0)
+        Ok(rank == 0)
     }
 
     fn check_drained(&self) -> Result<(), RunError> {
@@ -576,9 +579,11 @@ impl<'p> Runner<'p, '_> {
         self.place.now = self.now;
         let simulation = &self.system.simulation;
         let saved = checkpoint::save(self.plan, self.options.seed, &self.place, simulation);
-        saved.map_err(|refusals| {
-            RunError::Problems(checkpoint::problems(self.plan, &self.system, &refusals))
-        })
+        saved.map_err(|refusals| self.not_saved(&refusals))
+    }
+
+    fn not_saved(&self, refusals: &[Refusal]) -> RunError {
+        RunError::Problems(checkpoint::problems(self.plan, &self.system, refusals))
     }
 
     /// The first rank writes for all.
