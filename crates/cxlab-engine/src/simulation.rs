@@ -107,7 +107,7 @@ pub struct Simulation<C: Component> {
     end: SimTime,
     /// At how many events the division is looked at again.
     look_at_balance: u64,
-    /// What each component had sent when it was looked at last.
+    /// What each component had sent when it was looked at last, or when it had started.
     sent: Vec<u64>,
 }
 
@@ -271,7 +271,6 @@ impl<C: Component> Simulation<C> {
         if !self.started {
             self.rearrange(Partition::undivided(self.local_of.len()));
             self.asked = 1;
-            self.sent = self.sequences();
             self.look_at_balance = 0;
         }
         self.begin_parts(0);
@@ -284,6 +283,7 @@ impl<C: Component> Simulation<C> {
         }
         if !std::mem::replace(&mut self.started, true) {
             self.parts[part].start();
+            self.sent = self.sequences();
         }
     }
 
