@@ -82,7 +82,9 @@ pub fn partition(
         let division = deal(wires, weights, parts, &cluster_of);
         (division.busiest(weights), division)
     });
-    let deals: Vec<(u64, Partition)> = deals.collect();
+    let mut deals: Vec<(u64, Partition)> = deals.collect();
+    let most = deals.iter().map(|(_, division)| division.parts).max();
+    deals.retain(|(_, division)| Some(division.parts) == most);
     let best = deals.iter().map(|(busiest, _)| *busiest).min().unwrap_or(0);
     let enough = deals
         .into_iter()
@@ -218,6 +220,9 @@ mod tests {
         let division = partition(&wires, &weights, 2, &[]);
         let with = (division.part_of.iter()).filter(|part| **part == division.part_of[3]);
         assert_eq!((division.busiest(&weights), with.count()), (60, 3));
+        // As many parts as there can be, even if few of them did as well.
+        let division = partition(&ring(&[100, 1, 100, 1]), &[1, 1, 1, 90], 4, &[]);
+        assert_eq!(division.parts, 4);
         // Nothing is gained by cutting short wires where one has most of the work.
         weights[3] = 1_000;
         let mut wires = ring(&[100; 9]);

@@ -85,41 +85,47 @@ impl Ranks for LocalRank {
 /// Gives every rank what each has, by rank.
 pub fn share<T: Serialize + DeserializeOwned + Clone>(ranks: &mut dyn Ranks, own: &T) -> Vec<T> {
     let (rank, size) = (ranks.rank(), ranks.size());
-    let bytes = to_bytes(own);
+    let mut bytes = Vec::new();
+    write(&mut bytes, own);
     let mut into = vec![Vec::new(); size];
     ranks.exchange(&vec![bytes; size], &mut into);
     let of = |(from, bytes): (usize, &Vec<u8>)| match from == rank {
         true => own.clone(),
-        false => from_bytes(bytes),
+        false => read(&mut &bytes[..]),
     };
     into.iter().enumerate().map(of).collect()
 }
 
-fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
-    match postcard::to_stdvec(value) {
-        Ok(bytes) => bytes,
+fn write<T: Serialize>(bytes: &mut Vec<u8>, value: &T) {
+    match postcard::to_extend(value, std::mem::take(bytes)) {
+        Ok(longer) => *bytes = longer,
         Err(error) => unreachable!("plain values can be written: {error}"),
     }
 }
 
 /// # Panics
 /// If the other rank is another program.
-fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> T {
-    match postcard::from_bytes(bytes) {
-        Ok(value) => value,
+fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> T {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, rest)) => {
+            *bytes = rest;
+            value
+        }
         Err(error) => panic!("what another rank sent cannot be read: {error}"),
     }
 }
 
-/// What a rank says at the end of a window to each of the others.
+/// What a rank says at the end of a window to each of the others, before its letters to that one.
 #[derive(Serialize, Deserialize)]
-struct Mail<P> {
+struct Cover {
     /// Its earliest event, letters to anybody included.
     next: u64,
     interrupted: bool,
-    /// Time, order, receiver in its part, port, and what is carried.
-    letters: Vec<(u64, u64, u32, u32, P)>,
+    letters: u64,
 }
+
+/// Time, order, receiver in its part, port, and what is carried.
+type Written<P> = (u64, u64, u32, u32, P);
 
 /// How a rank's part of a run ended.
 #[derive(Clone, Serialize, Deserialize)]
@@ -272,17 +278,22 @@ where
             }
             let mut interrupted = monitor.is_interrupted();
             for (to, outbox) in self.lane.outboxes.iter_mut().enumerate() {
-                let letters = outbox.letters.drain(..).map(|letter| {
+                if to == rank {
+                    continue;
+                }
+                let (bytes, letters) = (&mut out[to], outbox.letters.len() as u64);
+                bytes.clear();
+                let cover = Cover {
+                    next,
+                    interrupted,
+                    letters,
+                };
+                write(bytes, &cover);
+                for letter in outbox.letters.drain(..) {
                     let (key, target) = (letter.key, letter.target);
                     let receiver = target.component() as u32;
-                    (key.time, key.order, receiver, target.at, letter.payload)
-                });
-                if to != rank {
-                    out[to] = to_bytes(&Mail {
-                        next,
-                        interrupted,
-                        letters: letters.collect(),
-                    });
+                    let written = (key.time, key.order, receiver, target.at, letter.payload);
+                    write::<Written<C::Payload>>(bytes, &written);
                 }
             }
             ranks.exchange(&out, &mut into);
@@ -290,10 +301,13 @@ where
                 if from == rank {
                     continue;
                 }
-                let mail: Mail<C::Payload> = from_bytes(bytes);
-                next = next.min(mail.next);
-                interrupted |= mail.interrupted;
-                for (time, order, receiver, port, payload) in mail.letters {
+                let mut bytes = &bytes[..];
+                let cover: Cover = read(&mut bytes);
+                next = next.min(cover.next);
+                interrupted |= cover.interrupted;
+                for _ in 0..cover.letters {
+                    let (time, order, receiver, port, payload): Written<C::Payload> =
+                        read(&mut bytes);
                     let target = Target::port(receiver, port as u16);
                     *self.lane.queue.push(EventKey { time, order }, target) = payload;
                 }

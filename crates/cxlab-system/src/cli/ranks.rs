@@ -37,7 +37,7 @@ mod with_mpi {
     use cxlab_engine::Ranks;
     use mpi::environment::Universe;
     use mpi::topology::SimpleCommunicator;
-    use mpi::traits::{Communicator, Destination, Source};
+    use mpi::traits::{Communicator, Destination, Equivalence, Source};
 
     use super::{Failure, Launched, launched};
 
@@ -89,7 +89,9 @@ mod with_mpi {
                 for (from, bytes) in into.iter_mut().enumerate() {
                     if from != own {
                         let from = world.process_at_rank(from as i32);
-                        (*bytes, _) = from.receive_vec::<u8>();
+                        let (message, status) = from.matched_probe();
+                        bytes.resize(status.count(u8::equivalent_datatype()) as usize, 0);
+                        message.matched_receive_into(&mut bytes[..]);
                     }
                 }
                 sends.wait_all(&mut Vec::new());
