@@ -53,6 +53,20 @@ class FailuresReport(TypedDict):
     timed_out: int
 
 
+class CommandReport(TypedDict):
+    """A command of the fabric manager. Times count from when the workloads begin."""
+
+    #: Its name in the specification.
+    command: str
+    opcode: str
+    #: What it is about.
+    of: str
+    issued_ns: float
+    #: When what it asked for was done; absent where the run ended before.
+    done_ns: NotRequired[float]
+    response: NotRequired[str]
+
+
 class Requests(TypedDict):
     """Requests in the window."""
 
@@ -289,6 +303,8 @@ class Report(TypedDict):
     by_hops: list[ByHops]
     #: What failures have done to messages, where something fails.
     failures: NotRequired[FailuresReport]
+    #: The commands of the fabric manager up to the end of the run.
+    commands: NotRequired[list[CommandReport]]
     littles_law: LittlesLaw
     hosts: list[HostReport]
     accelerators: NotRequired[list[AcceleratorReport]]

@@ -1,10 +1,12 @@
 //! Dynamic capacity: what a device begins and ends to serve while it runs (CXL 3.1, section
-//! 9.13.3, *recollection*).
+//! 9.13.3, *recollection*), and the shares of hosts in it.
 //!
 //! A device's decoders map all the capacity that a host may come to have; the extents that the
 //! host does have come and go. An extent that is not there is a decoder that is disabled. What is
-//! released is taken at once, without asking the host (Forced Release); a request that the medium
-//! has accepted by then is served.
+//! released is taken at once, without asking the host (Forced Release, Surprise Hot-Remove), or
+//! after a time in which the host gives it up (Managed Hot-Remove): then what the host issued
+//! before is served, and what it issues later is denied. A request that the medium has accepted is
+//! served in any case.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +16,24 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Picos, SimTime};
 use cxlab_protocol::{Channel, DecoderTable, DeviceDecoder, Message, PortId};
 
+use crate::qos::{Share, Telemetry};
+
 /// What happens to an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacityEvent {
     /// The device begins to serve it to the host.
     Add,
-    /// The device ends to.
+    /// The host is to give it up: from now on the device serves what the host has issued before.
+    Leave,
+    /// The device ends to serve it.
     Release,
+    /// What lies there is scrubbed.
+    Scrub,
 }
 
 /// A change of what a device serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapacityChange {
-    /// When, after the workloads begin; at 0 before the first request.
-    pub at: Picos,
     /// What happens.
     pub event: CapacityEvent,
     /// To whose extent.
@@ -36,11 +42,39 @@ pub struct CapacityChange {
     pub decoder: DeviceDecoder,
 }
 
+/// What changes in a device while it runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// What it serves.
+    Capacity(CapacityChange),
+    /// The share of a host, where the device has telemetry.
+    Share(Share),
+}
+
+/// A change at its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceChange {
+    /// When, after the workloads begin; at 0 before the first request.
+    pub at: Picos,
+    /// What.
+    pub what: Change,
+}
+
+/// An extent that its host is giving up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Leaving {
+    host: PortId,
+    decoder: DeviceDecoder,
+    /// What the host issued before is served.
+    since: Picos,
+}
+
 /// The changes of a device that are still to come.
 pub(crate) struct Timeline {
     /// In order of time, the next one last.
-    changes: Vec<CapacityChange>,
+    changes: Vec<DeviceChange>,
     begun: SimTime,
+    leaving: Vec<Leaving>,
     /// How many were to come when a state was saved that is being restored.
     left: usize,
 }
@@ -50,6 +84,7 @@ impl SaveState for Timeline {
         let Timeline {
             changes,
             begun,
+            leaving: _,
             left: _,
         } = self;
         out.value("timeline", &(begun, changes.len()));
@@ -63,14 +98,19 @@ impl SaveState for Timeline {
 
 impl Timeline {
     /// Changes in order of time; those at 0 are made now.
-    pub(crate) fn new(mut changes: Vec<CapacityChange>, decoders: &mut DecoderTable) -> Self {
+    pub(crate) fn new(
+        mut changes: Vec<DeviceChange>,
+        decoders: &mut DecoderTable,
+        telemetry: Option<&mut Telemetry>,
+    ) -> Self {
         changes.reverse();
         let mut timeline = Timeline {
             changes,
             begun: SimTime::ZERO,
+            leaving: Vec::new(),
             left: 0,
         };
-        timeline.apply(SimTime::ZERO, decoders, None);
+        timeline.apply(SimTime::ZERO, decoders, None, telemetry);
         timeline
     }
 
@@ -85,37 +125,85 @@ impl Timeline {
     }
 
     /// After a restore, makes the changes that were made before the state was saved; the values of
-    /// lines are restored by themselves.
+    /// lines, and shares, are restored by themselves.
     pub(crate) fn catch_up(&mut self, decoders: &mut DecoderTable) -> Result<(), StateError> {
         let count = self.changes.len();
         if self.left > count {
             return Err(StateError::of_length("timeline", self.left, count));
         }
-        for change in self.changes.drain(self.left..).rev() {
-            let enabled = change.event == CapacityEvent::Add;
-            decoders.set_enabled(change.host, &change.decoder, enabled);
+        while self.changes.len() > self.left
+            && let Some(change) = self.changes.pop()
+        {
+            if let Change::Capacity(capacity) = change.what {
+                self.change(change.at, &capacity, decoders);
+            }
         }
         Ok(())
     }
 
-    /// Makes the changes that are due. Lines that no host has any more are scrubbed before anybody
-    /// can have them again.
+    /// Makes the changes that are due.
     pub(crate) fn apply(
         &mut self,
         now: SimTime,
         decoders: &mut DecoderTable,
         mut values: Option<&mut Values>,
+        mut telemetry: Option<&mut Telemetry>,
     ) {
         while self.next().is_some_and(|next| next <= now)
             && let Some(change) = self.changes.pop()
         {
-            let enabled = change.event == CapacityEvent::Add;
-            let changed = decoders.set_enabled(change.host, &change.decoder, enabled);
-            assert!(changed, "the plan checked {change:?}");
-            if let (false, Some(values)) = (enabled, &mut values) {
-                values.scrub(|dpa| decoders.is_mapped(dpa));
+            match (change.what, &mut values, &mut telemetry) {
+                (Change::Capacity(capacity), values, _) => {
+                    self.change(change.at, &capacity, decoders);
+                    if let (CapacityEvent::Scrub, Some(values)) = (capacity.event, values) {
+                        values.scrub(&capacity.decoder);
+                    }
+                }
+                (Change::Share(share), _, Some(telemetry)) => telemetry.set_share(&share),
+                (Change::Share(_), _, None) => {
+                    unreachable!("the plan gives shares to devices with telemetry")
+                }
             }
         }
+    }
+
+    /// Makes a change of what is served.
+    fn change(&mut self, at: Picos, change: &CapacityChange, decoders: &mut DecoderTable) {
+        let (host, decoder) = (change.host, change.decoder);
+        let mut enable = |enabled| {
+            let changed = decoders.set_enabled(host, &decoder, enabled);
+            assert!(changed, "the plan checked {change:?}");
+        };
+        match change.event {
+            CapacityEvent::Add => enable(true),
+            CapacityEvent::Leave => {
+                enable(false);
+                self.leaving.push(Leaving {
+                    host,
+                    decoder,
+                    since: at,
+                });
+            }
+            CapacityEvent::Release => {
+                let is_this = |one: &Leaving| one.host == host && one.decoder == decoder;
+                match self.leaving.iter().position(is_this) {
+                    Some(place) => drop(self.leaving.remove(place)),
+                    None => enable(false),
+                }
+            }
+            CapacityEvent::Scrub => {}
+        }
+    }
+
+    /// Where a request's address lies in what its host is giving up, if the host issued the request
+    /// before it was told to.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn decode_leaving(&self, message: &Message) -> Option<Dpa> {
+        let issued = SimTime(message.issued_ps);
+        let before = |one: &&Leaving| one.host == message.source && issued < self.begun + one.since;
+        let mut leaving = self.leaving.iter().filter(before);
+        leaving.find_map(|one| one.decoder.decode(message.hpa))
     }
 }
 
@@ -153,10 +241,10 @@ impl Values {
         }
     }
 
-    /// Lines that no host has any more hold nothing. Memory that comes and goes has no values besides.
-    fn scrub(&mut self, is_mapped: impl Fn(Dpa) -> bool) {
+    /// The lines of an extent hold nothing any more. Memory that comes and goes has no values besides.
+    fn scrub(&mut self, extent: &DeviceDecoder) {
         if let Some(held) = &mut self.stand_ins {
-            held.retain(|dpa, _| is_mapped(*dpa));
+            held.retain(|dpa, _| !(extent.first..extent.end()).contains(dpa));
         }
     }
 }

@@ -11,7 +11,7 @@ pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
     HmcParams, LinePrefetchChoice, OwnMemoryConfig,
 };
-pub use capacity::{CapacityChange, CapacityEvent};
+pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
 pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,
 };

@@ -12,6 +12,8 @@
 //! A request whose address no decoder of its host has is denied: a read is answered `MemData-NXM`,
 //! a write is dropped and answered `Cmp` (CXL 3.1, section 3.3, *recollection*), as soon as a
 //! context is free, and the medium does not hear of it.
+//!
+//! What it serves, and the shares of hosts, change at times that are known when it is built.
 
 use std::collections::VecDeque;
 
@@ -26,7 +28,7 @@ use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::capacity::{CapacityChange, Timeline, Values};
+use crate::capacity::{DeviceChange, Timeline, Values};
 use crate::qos::{QosConfig, Telemetry};
 
 /// What a user says of a device's controller.
@@ -104,7 +106,7 @@ pub struct DeviceConfig {
     pub decoders: DecoderTable,
     /// How that changes, in order of time. A medium that answers ahead of time is not for a device
     /// with changes ([`cxlab_memory::Deferred`]).
-    pub changes: Vec<CapacityChange>,
+    pub changes: Vec<DeviceChange>,
     /// Telemetry, if it tells its load; with a medium that does not answer ahead of time.
     pub qos: Option<QosConfig>,
     /// Whether lines hold values, for checkers; with a medium that does not answer ahead of time.
@@ -152,7 +154,9 @@ const CAPACITY: u32 = u32::MAX - 1;
 impl MemoryDevice {
     /// Builds the component.
     pub fn new(mut config: DeviceConfig) -> Self {
-        let timeline = Timeline::new(config.changes, &mut config.decoders);
+        let mut telemetry = (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos)));
+        let shares = telemetry.as_deref_mut();
+        let timeline = Timeline::new(config.changes, &mut config.decoders, shares);
         let limit = config.params.contexts;
         let ports = config.ports.into_iter().map(|link| Port {
             link,
@@ -165,7 +169,7 @@ impl MemoryDevice {
             backend: config.backend,
             decoders: config.decoders,
             timeline,
-            telemetry: (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos))),
+            telemetry,
             values: Values::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
@@ -242,7 +246,9 @@ impl MemoryDevice {
     #[cold]
     fn change_capacity(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let (now, values) = (ctx.now(), self.values.as_mut());
-        self.timeline.apply(now, &mut self.decoders, values);
+        let telemetry = self.telemetry.as_deref_mut();
+        self.timeline
+            .apply(now, &mut self.decoders, values, telemetry);
         self.await_change(ctx);
         // A request that waits for the medium may need it no more.
         self.admit_waiting(ctx);
@@ -358,7 +364,8 @@ impl MemoryDevice {
             return false;
         }
         let waited = (now - since).0;
-        let Some(dpa) = self.decoders.decode(message.source, message.hpa) else {
+        let decoded = self.decoders.decode(message.source, message.hpa);
+        let Some(dpa) = decoded.or_else(|| self.timeline.decode_leaving(message)) else {
             self.deny(ctx, message, port, waited);
             return true;
         };

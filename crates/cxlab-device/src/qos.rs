@@ -107,6 +107,8 @@ struct Account {
 pub(crate) struct Telemetry {
     steps: [u32; 3],
     window: u64,
+    /// Lines of a window at the whole bandwidth.
+    whole: u64,
     /// The window that is counted now.
     current: u64,
     accounts: Vec<Account>,
@@ -126,25 +128,33 @@ impl Telemetry {
             let bytes = u128::from(rate.0) * u128::from(params.window.0) / 1_000_000_000_000;
             bytes as u64 / LINE_BYTES
         });
-        let mut accounts = vec![
+        let accounts = vec![
             Account {
                 limit: u64::MAX,
                 ..Account::default()
             };
             config.edge_ports
         ];
-        for share in &config.shares {
-            let account = &mut accounts[share.host.0 as usize];
-            account.allocated = part(whole, share.allocated);
-            account.limit = share.limit.map_or(u64::MAX, |limit| part(whole, limit));
-        }
-        Telemetry {
+        let mut telemetry = Telemetry {
             steps: [params.optimal, params.moderate, params.severe],
             window: params.window.0,
+            whole,
             current: 0,
             accounts,
             told: [0; DevLoad::ALL.len()],
+        };
+        for share in &config.shares {
+            telemetry.set_share(share);
         }
+        telemetry
+    }
+
+    /// From now on a host has this share (Set QoS Allocated BW, Set QoS BW Limit); what it got in this
+    /// window and the last one is counted as before.
+    pub(crate) fn set_share(&mut self, share: &Share) {
+        let account = &mut self.accounts[share.host.0 as usize];
+        account.allocated = part(self.whole, share.allocated);
+        account.limit = (share.limit).map_or(u64::MAX, |limit| part(self.whole, limit));
     }
 
     /// Measurement begins.
@@ -250,6 +260,26 @@ mod tests {
         assert_eq!(told([0, 32, 0], 0)[1], DevLoad::Light);
         assert_eq!(told([0, 33, 0], 0)[1], DevLoad::Moderate);
         assert_eq!(told([0, 33, 0], 6)[1], DevLoad::Severe);
+    }
+
+    #[test]
+    fn a_share_that_is_set_counts_from_the_next_answer_on() {
+        let mut telemetry = telemetry();
+        for _ in 0..33 {
+            telemetry.answer(SimTime(500), PortId(1), 0);
+        }
+        let told = |telemetry: &mut Telemetry| telemetry.answer(SimTime(1500), PortId(1), 0);
+        assert_eq!(told(&mut telemetry), DevLoad::Moderate);
+        let mut share = Share {
+            host: PortId(1),
+            allocated: 0,
+            limit: Some(136),
+        };
+        telemetry.set_share(&share);
+        assert_eq!(told(&mut telemetry), DevLoad::Light, "34 lines of 64");
+        share.limit = None;
+        telemetry.set_share(&share);
+        assert_eq!(told(&mut telemetry), DevLoad::Light);
     }
 
     #[test]

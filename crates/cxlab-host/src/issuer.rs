@@ -61,6 +61,13 @@ impl Issuer {
         self.interval_ps = interval_ps;
     }
 
+    /// Nothing is issued any more.
+    pub(crate) fn stop(&mut self) {
+        self.left = 0;
+        self.held = None;
+        self.exhausted = true;
+    }
+
     /// Whether every operation has been issued and no more will come.
     pub(crate) fn is_done(&self) -> bool {
         self.exhausted && self.held.is_none()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{OpKind, OpSource};
@@ -54,6 +54,10 @@ pub struct RequesterConfig {
     pub log: bool,
     /// Whether stores of a plain requester draw values, for checkers.
     pub values: bool,
+    /// When a plain requester's workload begins, after the run does.
+    pub joins: Picos,
+    /// When it ends to issue, after the run begins.
+    pub leaves: Option<Picos>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -109,8 +113,10 @@ enum Answer {
     Denied,
 }
 
-/// Wake-up tokens: ports use their number, issuing `ISSUE`, cache hits `HIT` plus their slot.
+/// Wake-up tokens: ports use their number, issuing `ISSUE`, leaving `LEAVE`, cache hits `HIT` plus
+/// their slot.
 const HIT: u32 = 1 << 24;
+const LEAVE: u32 = u32::MAX - 1;
 
 /// The requester component.
 pub struct Requester {
@@ -136,12 +142,14 @@ pub struct Requester {
     interval_ps: u64,
     /// The number of its values, and which of their bits are sent: none without checkers.
     values: (u16, u16),
+    joins: Picos,
+    leaves: Option<Picos>,
 }
 
 save_state!(Requester {
     values: free, writeback, slots, idle, spare, throttle;
     states: roots, issuer, cache, ledger;
-    built: port_id, first_device, map, process_ps, cache_ps, interval_ps, values;
+    built: port_id, first_device, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
 });
 
 impl Requester {
@@ -185,6 +193,8 @@ impl Requester {
                 (config.number + 1) << 12,
                 if config.values { u16::MAX } else { 0 },
             ),
+            joins: config.joins,
+            leaves: config.leaves,
         }
     }
 
@@ -239,7 +249,10 @@ impl Requester {
 
     /// The run begins.
     pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        self.issuer.begin(ctx.now());
+        self.issuer.begin(ctx.now() + self.joins);
+        if let Some(leaves) = self.leaves {
+            ctx.wake_at(ctx.now() + leaves, LEAVE);
+        }
         self.issue(ctx);
     }
 
@@ -258,12 +271,15 @@ impl Requester {
         self.issue(ctx);
     }
 
-    /// A wake-up: to issue, for a port, or for a cache hit.
+    /// A wake-up: to issue, to end to, for a port, or for a cache hit.
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         if token == ISSUE {
             self.issuer.woken(ctx.now());
         } else if token >= HIT {
-            self.complete_hit(ctx, token - HIT);
+            match token {
+                LEAVE => self.issuer.stop(),
+                hit => self.complete_hit(ctx, hit - HIT),
+            }
         } else {
             self.roots.wake(ctx, token);
         }

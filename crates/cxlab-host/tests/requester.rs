@@ -219,6 +219,8 @@ fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemO
     };
     let host = Requester::new(RequesterConfig {
         values: false,
+        joins: Picos::ZERO,
+        leaves: None,
         params,
         number: 0,
         port_id: PortId(0),

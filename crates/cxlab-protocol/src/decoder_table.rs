@@ -34,7 +34,7 @@ impl DeviceDecoder {
 
     /// Where an address of the window lies in the device; `None` where it is another's.
     #[inline]
-    fn decode(&self, hpa: Hpa) -> Option<Dpa> {
+    pub fn decode(&self, hpa: Hpa) -> Option<Dpa> {
         match self.set.decode(hpa) {
             Some((target, dpa)) if target == self.target => Some(Dpa(self.first.0 + dpa.0)),
             _ => None,
@@ -140,14 +140,6 @@ impl DecoderTable {
     /// leads there.
     pub fn encode(&self, host: PortId, dpa: Dpa) -> Option<Hpa> {
         self.of(host).iter().find_map(|one| one.encode(dpa))
-    }
-
-    /// Whether any host has a place in the device. Only in a table by host.
-    pub fn is_mapped(&self, dpa: Dpa) -> bool {
-        let hosts = 0..self.of_host.len() as u16;
-        hosts
-            .into_iter()
-            .any(|host| self.encode(PortId(host), dpa).is_some())
     }
 
     /// Disables a decoder of a host's, or enables it again. What is disabled costs nothing: it lies

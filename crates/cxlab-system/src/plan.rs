@@ -14,6 +14,7 @@ pub(crate) mod failures;
 mod fleet;
 mod limits;
 mod links;
+mod manager;
 mod os;
 mod programs;
 mod qos;
@@ -25,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_agent::Access;
-use cxlab_device::{CapacityChange, QosConfig};
+use cxlab_device::{DeviceChange, QosConfig};
 use cxlab_engine::catalog::ParamError;
-use cxlab_engine::units::Bytes;
+use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::{AddressMap, VIRTUAL};
@@ -87,6 +88,10 @@ pub struct PlannedHost {
     pub group: usize,
     /// Which device owns which address, as this host sees it.
     pub map: Arc<AddressMap>,
+    /// When its workload begins, after those of the hosts that are there from the beginning.
+    pub joins: Picos,
+    /// When it ends to issue, if an event says so.
+    pub leaves: Option<Picos>,
 }
 
 /// What a device is, and its place in the scenario's list of such devices.
@@ -107,7 +112,7 @@ pub struct PlannedDevice {
     /// Where each host's addresses lie in it; empty when no host reaches it.
     pub decoders: DecoderTable,
     /// How that changes while the workloads run, in order of time.
-    pub changes: Vec<CapacityChange>,
+    pub changes: Vec<DeviceChange>,
 }
 
 impl PlannedDevice {
@@ -116,6 +121,42 @@ impl PlannedDevice {
         match self.group {
             DeviceKind::Memory(group) => Some(group),
             DeviceKind::Accelerator(_) => None,
+        }
+    }
+}
+
+/// A command of the fabric manager.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlannedCommand {
+    /// Its name in the specification.
+    pub name: &'static str,
+    /// Its opcode.
+    pub opcode: u16,
+    /// What it is about.
+    pub of: String,
+    /// When it is issued, after the workloads begin.
+    pub issued: Picos,
+    /// When what it asks for is done, after the workloads begin.
+    pub done: Picos,
+    /// What is answered.
+    pub response: Response,
+}
+
+/// The answer to a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Response {
+    /// It was carried out.
+    Success,
+    /// None, because this device, which it is about, has been removed.
+    None(String),
+}
+
+impl Response {
+    /// In words.
+    pub fn describe(&self) -> String {
+        match self {
+            Response::Success => "success".to_owned(),
+            Response::None(device) => format!("none, {device} is gone"),
         }
     }
 }
@@ -160,6 +201,8 @@ pub struct Plan {
     pub(crate) caching: Vec<bool>,
     /// By host: what it enumerates. Empty where the scenario does not enumerate.
     pub(crate) hierarchies: Vec<Hierarchy>,
+    /// The commands of the fabric manager, in the order in which they are issued.
+    pub(crate) commands: Vec<PlannedCommand>,
     /// What fails, where something does.
     pub(crate) failures: Option<Failures>,
     /// The fleet, where the scenario has one.
@@ -215,6 +258,8 @@ impl Plan {
         address::check(&scenario, &mut problems);
         regions::check(&scenario, &endpoints, &mut problems);
         events::check(&scenario, &endpoints, &mut problems);
+        let mut manager = manager::Account::of(&scenario, &endpoints);
+        problems.append(&mut manager.problems);
         failures::check(&scenario, &mut problems);
         qos::check(&scenario, &endpoints, &mut problems);
         limits::check(&scenario, &mut problems);
@@ -316,8 +361,9 @@ impl Plan {
             .map_err(|error| wrong("fabric.topology", error.to_string()))?;
         let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
         let maps = address::lay_out(&scenario, &endpoints, &reach)?;
-        let hosts = endpoints.hosts(maps.host_maps);
-        let timelines = events::timelines(&scenario, &endpoints, &maps.extents);
+        let hosts = endpoints.hosts(maps.host_maps, &manager.presence);
+        let timelines = manager.timelines(&maps.extents);
+        let commands = manager.commands;
         let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
         let devices = endpoints.devices(maps.decoders, timelines);
         let links = links::list(&scenario, &graph, &tables);
@@ -372,6 +418,7 @@ impl Plan {
             shared,
             caching,
             hierarchies,
+            commands,
             failures,
             fleet,
             files,
@@ -523,12 +570,17 @@ impl Plan {
     /// Whether what hosts have changes while the workloads run, or is not all there from the
     /// beginning.
     pub fn changes_capacity(&self) -> bool {
-        events::changes_capacity(&self.scenario)
+        manager::changes_capacity(&self.scenario)
     }
 
-    /// Whether the system changes while the workloads run: what hosts have, or what works.
+    /// Whether the system changes while the workloads run: what hosts have, who is there, or what works.
     pub fn has_events(&self) -> bool {
-        self.changes_capacity() || self.failures.is_some()
+        self.changes_capacity() || !self.scenario.events.is_empty()
+    }
+
+    /// The commands of the fabric manager, in the order in which they are issued.
+    pub fn commands(&self) -> &[PlannedCommand] {
+        &self.commands
     }
 
     /// What fails, where something does.

@@ -70,6 +70,10 @@ pub struct Report {
     /// What failures have done to messages, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailuresReport>,
+    /// The commands of the fabric manager up to the end of the run, in the order in which they were
+    /// issued.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<CommandReport>,
     /// Little's law.
     pub littles_law: LittlesLaw,
     /// By host.
@@ -192,6 +196,46 @@ pub struct FailuresReport {
     pub late_answers: u64,
     /// Requests whose time was over. In a run that ends by itself, the sum of both.
     pub timed_out: u64,
+}
+
+/// A command of the fabric manager. Times count from when the workloads begin.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct CommandReport {
+    /// Its name in the specification.
+    pub command: String,
+    /// Its opcode, as the specification writes it.
+    pub opcode: String,
+    /// What it is about.
+    pub of: String,
+    /// When it was issued.
+    pub issued_ns: f64,
+    /// When what it asked for was done; absent where the run ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_ns: Option<f64>,
+    /// What was answered; absent where the run ended before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+}
+
+impl CommandReport {
+    /// The commands of a run that has lasted for so long since the workloads began.
+    fn all(plan: &Plan, lasted: Picos) -> Vec<CommandReport> {
+        let commands = plan.commands().iter();
+        let issued = commands.filter(|command| command.issued <= lasted);
+        issued
+            .map(|command| {
+                let done = command.done <= lasted;
+                CommandReport {
+                    command: command.name.to_owned(),
+                    opcode: format!("{:04X}h", command.opcode),
+                    of: command.of.clone(),
+                    issued_ns: command.issued.as_nanos_f64(),
+                    done_ns: done.then(|| command.done.as_nanos_f64()),
+                    response: done.then(|| command.response.describe()),
+                }
+            })
+            .collect()
+    }
 }
 
 /// Rates of 64-byte lines, GB/s.
@@ -821,6 +865,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             .collect(),
         by_hops: by_hops(&totals.by_hops),
         failures: context.plan.failures().map(|_| totals.failures),
+        commands: CommandReport::all(
+            context.plan,
+            context.end - context.enumeration.unwrap_or(SimTime::ZERO),
+        ),
         littles_law: LittlesLaw {
             in_flight: totals.integral as f64 / 1e3 / window_ns.max(1e-3),
             rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),

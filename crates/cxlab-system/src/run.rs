@@ -89,10 +89,10 @@ pub(crate) enum Until {
 /// The windows of a plan, defaults resolved.
 pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
     let measure = &plan.scenario.measure;
-    let finite = plan
-        .hosts
-        .iter()
-        .all(|host| plan.scenario.hosts[host.group].requests.is_some() || plan.is_finite(host));
+    let finite = plan.hosts.iter().all(|host| {
+        let limited = plan.scenario.hosts[host.group].requests.is_some();
+        limited || host.leaves.is_some() || plan.is_finite(host)
+    });
     let window = match (measure.requests, measure.duration) {
         (Some(requests), _) => Until::Requests(requests),
         (None, Some(duration)) => Until::Time(duration),

@@ -586,6 +586,8 @@ impl Builder<'_> {
             limit: group.requests,
             log: self.notes.rows,
             values: self.notes.values,
+            joins: host.joins,
+            leaves: host.leaves,
         };
         let agent = match &group.issue.cache {
             Some(cache) if self.plan.caching[number] => {

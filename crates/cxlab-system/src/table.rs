@@ -252,6 +252,32 @@ fn denials(report: &Report) -> String {
     text
 }
 
+/// What the fabric manager did, and when.
+fn commands(report: &Report) -> String {
+    if report.commands.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![cells([
+        "command",
+        "of",
+        "issued, us",
+        "done, us",
+        "response",
+    ])];
+    for one in report.commands.iter().take(SHOWN) {
+        let done = one.done_ns.map(|done| format!("{:.3}", done / 1e3));
+        rows.push(vec![
+            format!("{} ({})", one.command, one.opcode),
+            one.of.clone(),
+            format!("{:.3}", one.issued_ns / 1e3),
+            done.unwrap_or_default(),
+            one.response.clone().unwrap_or_default(),
+        ]);
+    }
+    rows.extend(more(report.commands.len()));
+    table(&rows) + "\n"
+}
+
 /// What hosts did before their workloads began: the one that was last.
 fn enumeration(report: &Report) -> String {
     let all = report.hosts.iter();
@@ -323,6 +349,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push_str(&threads(report));
     text.push_str(&translation(report));
     text.push_str(&denials(report));
+    text.push_str(&commands(report));
     let mut rows = vec![cells([
         "latency, ns",
         "mean",

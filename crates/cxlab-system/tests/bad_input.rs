@@ -1088,6 +1088,237 @@ const SCENARIOS: &[Scenario] = &[
         "core =",
         &["hosts[0].core", "region `own`", "requesters without caches"],
     ),
+    // The fabric manager.
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"bind\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
+        )],
+        "device =",
+        &["events[0].device", "without regions", "[[regions]]"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"bind\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
+        )],
+        "kind = \"bind\"",
+        &["events[0].kind", "`host0` to `mem0`, which it is bound to"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"unbind\"\nhost = \"host0\"\ndevice = \"mem7\"\n",
+        )],
+        "device = \"mem7\"",
+        &["events[0].device", "`mem7`", "did you mean `mem"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"unbind\"\nhost = \"hots0\"\ndevice = \"mem0\"\n",
+        )],
+        "host = \"hots0\"",
+        &["events[0].host", "`hots0`", "did you mean `host0`?"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"unbind\"\nhost = \"host0\"\ndevice = \"mem0\"\noption = \"wait\"\n",
+        )],
+        "option",
+        &[
+            "events[0]",
+            "wait",
+            "managed-hot-remove",
+            "surprise-hot-remove",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"unbind\"\nhost = \"host0\"\ndevice = \"mem0\"\n[[events]]\nat = \"3 us\"\nkind  = \"bind\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
+        )],
+        "kind  = \"bind\"",
+        &["events[1].kind", "which it is bound to", "has ended"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"unbind\"\nhost = \"host0\"\ndevice = \"mem0\"\n[[events]]\nat = \"3 us\"\nkind  = \"unbind\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
+        )],
+        "kind  = \"unbind\"",
+        &["events[1].kind", "which it is not bound to"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\ndevices = [\"mem0\"]\n[[events]]\nat = \"2 us\"\nkind = \"unbind\"\nhost = \"host0\"\ndevice = \"mem1\"\n",
+        )],
+        "device = \"mem1\"",
+        &["events[0].device", "no region gives `host0` memory"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[fabric_manager]\ncommand_time = \"2 h\"\n",
+        )],
+        "command_time",
+        &["fabric_manager.command_time", "2 h"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[fabric_manager]\nscrub_time = \"7200 s\"\n",
+        )],
+        "scrub_time",
+        &["fabric_manager.scrub_time", "at most 3600 s"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[fabric_manager]\nhost_time = \"7200 s\"\n",
+        )],
+        "host_time",
+        &["fabric_manager.host_time", "at most 3600 s"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[fabric_manager]\ncomand_time = \"2 us\"\n",
+        )],
+        "comand_time",
+        &["comand_time", "did you mean `command_time`?"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[fabric_manager]\nunbound = [{ host = \"host0\", device = \"mem7\" }]\n",
+        )],
+        "unbound",
+        &["fabric_manager.unbound[0].device", "`mem7`"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[fabric_manager]\nunbound = [{ host = \"host0\", device = \"mem0\" }, { host = \"host0\", device = \"mem0\" }]\n",
+        )],
+        "unbound",
+        &["fabric_manager.unbound[1]", "`host0` and `mem0` again"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nsharing = \"moving\"\n[fabric_manager]\nscrub_time = \"5 us\"\n[[events]]\nat = \"2 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n[[events]]\nat = \"4 us\"\nkind  = \"add\"\nregion = \"own\"\nhost = \"host1\"\n",
+        )],
+        "kind  = \"add\"",
+        &["events[1].kind", "scrubbed until 17 us"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"2 us\"\nkind = \"set-qos\"\nhost = \"host0\"\ndevice = \"mem0\"\nallocated = 64\n",
+        )],
+        "device =",
+        &["events[0].device", "`mem0`", "`qos` with `bandwidth`"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"set-qos\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
+        )],
+        "kind = \"set-qos\"",
+        &["events[0].kind", "neither `allocated` nor `limit`"],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"set-qos\"\nhost = \"host0\"\ndevice = \"mem0\"\nallocated = 64\n",
+            ),
+            (
+                "count = 2\ncapacity",
+                "count = 2\nqos = { bandwidth = \"8 GB/s\", shares = [{ host = \"host1\", allocated = 200 }] }\ncapacity",
+            ),
+        ],
+        "allocated = 64",
+        &["events[0].allocated", "264 of 256"],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"set-qos\"\nhost = \"host1\"\ndevice = \"mem0\"\nlimit = 64\n",
+            ),
+            (
+                "count = 2\ncapacity",
+                "count = 2\nqos = { bandwidth = \"8 GB/s\", shares = [{ host = \"host1\", allocated = 200 }] }\ncapacity",
+            ),
+        ],
+        "limit = 64",
+        &[
+            "events[0].limit",
+            "found 64",
+            "at least what is allocated then, 200",
+        ],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"set-qos\"\nhost = \"host1\"\ndevice = \"mem0\"\nlimit = 0\n",
+            ),
+            (
+                "count = 2\ncapacity",
+                "count = 2\nqos = { bandwidth = \"8 GB/s\", shares = [{ host = \"host1\", allocated = 200 }] }\ncapacity",
+            ),
+        ],
+        "limit = 0",
+        &["events[0].limit", "0"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"host-joins\"\nhost = \"host0\"\n[[events]]\nat = \"3 us\"\nkind  = \"host-joins\"\nhost = \"host0\"\n",
+        )],
+        "kind  = ",
+        &["events[1].kind", "joined or left before"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"host-leaves\"\nhost = \"host0\"\n[[events]]\nat = \"3 us\"\nkind  = \"host-leaves\"\nhost = \"host0\"\n",
+        )],
+        "kind  = ",
+        &["events[1].kind", "has left before"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"host-leaves\"\nhost = \"host9\"\n",
+        )],
+        "host = \"host9\"",
+        &["events[0].host", "`host9`"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\nsharing = \"moving\"\n[[events]]\nat = \"2 us\"\nkind = \"host-leaves\"\nhost = \"host1\"\n[[events]]\nat = \"90 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n[[events]]\nat = \"95 us\"\nkind  = \"add\"\nregion = \"own\"\nhost = \"host1\"\n",
+        )],
+        "kind  = \"add\"",
+        &["events[2].kind", "`host1`, which has left"],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"host-joins\"\nhost = \"host0\"\n",
+            ),
+            ("[hosts.issue]\noutstanding = 16", "core = {}"),
+        ],
+        "core =",
+        &["hosts[0].core", "`host0`", "joins, leaves"],
+    ),
     one(
         &[(
             "count = 2\ncapacity",

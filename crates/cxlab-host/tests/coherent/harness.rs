@@ -153,6 +153,8 @@ pub fn requester(
     CachingRequester::new(CachingConfig {
         requester: RequesterConfig {
             values: false,
+            joins: Picos::ZERO,
+            leaves: None,
             params,
             number,
             port_id: PortId(number),

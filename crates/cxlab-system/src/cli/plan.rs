@@ -131,6 +131,18 @@ fn summary(plan: &Plan) -> String {
             ),
         );
     }
+    if let Some(manager) = &scenario.fabric_manager {
+        row(
+            "fabric manager",
+            format!(
+                "commands take {}, hosts {} to give up what they are asked for, scrubs {}",
+                manager.command_time, manager.host_time, manager.scrub_time
+            ),
+        );
+        for binding in &manager.unbound {
+            row("not bound", format!("{}, {}", binding.host, binding.device));
+        }
+    }
     for event in &scenario.events {
         row(&format!("at {}", event.at()), event.describe());
     }

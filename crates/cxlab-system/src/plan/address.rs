@@ -9,7 +9,7 @@ use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 
 use super::endpoints::Named;
-use super::{Problem, events, regions};
+use super::{Problem, manager, regions};
 use crate::scenario::Scenario;
 
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
@@ -129,7 +129,7 @@ pub(super) fn lay_out(
     }
     let decoders = lists
         .into_iter()
-        .map(|list| match events::changes_capacity(scenario) {
+        .map(|list| match manager::changes_capacity(scenario) {
             true => DecoderTable::by_host(list),
             false => table(list, regions.is_some()),
         })

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cxlab_device::CapacityChange;
+use cxlab_device::DeviceChange;
+use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::{Endpoints, FabricGraph};
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_fabric::routing::vcs::{self, Hierarchy};
 use cxlab_host::AddressMap;
 use cxlab_protocol::{DecoderTable, PortId};
 
+use super::manager::Presence;
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
 use crate::diagnostics::nearest;
 use crate::scenario::{FabricKind, Scenario};
@@ -246,13 +248,20 @@ fn some_of(names: &[String]) -> String {
 }
 
 impl Named {
-    pub(super) fn hosts(&self, maps: Vec<Arc<AddressMap>>) -> Vec<PlannedHost> {
-        let names = self.names.requesters.iter().zip(&self.host_group).zip(maps);
+    pub(super) fn hosts(
+        &self,
+        maps: Vec<Arc<AddressMap>>,
+        presence: &[Presence],
+    ) -> Vec<PlannedHost> {
+        let names = self.names.requesters.iter().zip(&self.host_group);
         names
-            .map(|((name, group), map)| PlannedHost {
+            .zip(maps.into_iter().zip(presence))
+            .map(|((name, group), (map, presence))| PlannedHost {
                 name: name.clone(),
                 group: *group,
                 map,
+                joins: presence.joins.unwrap_or(Picos::ZERO),
+                leaves: presence.leaves,
             })
             .collect()
     }
@@ -260,7 +269,7 @@ impl Named {
     pub(super) fn devices(
         &self,
         decoders: Vec<DecoderTable>,
-        timelines: Vec<Vec<CapacityChange>>,
+        timelines: Vec<Vec<DeviceChange>>,
     ) -> Vec<PlannedDevice> {
         let names = self
             .names

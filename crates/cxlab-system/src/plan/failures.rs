@@ -322,7 +322,13 @@ impl Fabric<'_> {
                 let path = format!("{path}.device");
                 self.die(left, path, self.hosts(), device, "a device", names)
             }
-            EventParams::Add { .. } | EventParams::Release { .. } => Ok(Vec::new()),
+            EventParams::Add { .. }
+            | EventParams::Release { .. }
+            | EventParams::Bind { .. }
+            | EventParams::Unbind { .. }
+            | EventParams::SetQos { .. }
+            | EventParams::HostJoins { .. }
+            | EventParams::HostLeaves { .. } => Ok(Vec::new()),
         }
     }
 

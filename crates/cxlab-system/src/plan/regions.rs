@@ -70,7 +70,7 @@ fn check_capacity(region: &RegionGroup, path: &str, devices: usize) -> Result<()
 }
 
 /// The devices of a region in order, or a name that is none.
-fn devices_of(
+pub(super) fn devices_of(
     scenario: &Scenario,
     named: &Named,
     region: &RegionGroup,

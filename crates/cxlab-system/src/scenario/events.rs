@@ -1,15 +1,19 @@
-//! What happens while the workloads run: capacity that comes and goes, and components that fail.
+//! What happens while the workloads run: commands of the fabric manager, hosts that come and go, and
+//! components that fail.
 
 use cxlab_engine::units::Picos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::Binding;
 
 /// Something that happens at a time after the workloads begin: at most 1 hour, and not before the
 /// event that is written before it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum EventParams {
-    /// The devices of a region begin to serve it to a host (Add Capacity, CXL 3.1 section 9.13.3).
+    /// The devices of a region begin to serve it to a host (Initiate Dynamic Capacity Add, CXL 3.1
+    /// section 7.6.7.6.5, which the host accepts at once).
     Add {
         /// When.
         at: Picos,
@@ -18,12 +22,73 @@ pub enum EventParams {
         /// The host, by name.
         host: String,
     },
-    /// They end to, without waiting for the host (Forced Release).
+    /// They end to (Initiate Dynamic Capacity Release, section 7.6.7.6.6).
     Release {
         /// When.
         at: Picos,
         /// The region, by name.
         region: String,
+        /// The host, by name.
+        host: String,
+        /// Without asking the host (Forced Removal). Otherwise it has `fabric_manager.host_time` to
+        /// give the memory up, and what it issued before is served. Default true.
+        #[serde(default = "yes", skip_serializing_if = "is_yes")]
+        forced: bool,
+    },
+    /// A host is bound to a device, to its logical device there if it is a multi-logical one (Bind
+    /// vPPB, section 7.6.7.2.2): from now on the device serves what the host has of it.
+    Bind {
+        /// When.
+        at: Picos,
+        /// The host, by name.
+        host: String,
+        /// The device, by name.
+        device: String,
+    },
+    /// It is unbound (Unbind vPPB, section 7.6.7.2.3): the device denies it everything until it is
+    /// bound again. What it has there stays its own, and stays as it is.
+    Unbind {
+        /// When.
+        at: Picos,
+        /// The host, by name.
+        host: String,
+        /// The device, by name.
+        device: String,
+        /// What becomes of requests that are under way. Default `managed-hot-remove`.
+        #[serde(default, skip_serializing_if = "UnbindOption::is_managed")]
+        option: UnbindOption,
+    },
+    /// A host's share of a device with `qos` changes (Set QoS Allocated BW and Set QoS BW Limit,
+    /// sections 7.6.7.4.8 and 7.6.7.4.10).
+    SetQos {
+        /// When.
+        at: Picos,
+        /// The device, by name.
+        device: String,
+        /// The host, by name.
+        host: String,
+        /// QoS Allocated BW Fraction, in 256ths: 0 to 256, in all hosts together at most 256. Default:
+        /// as it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(max = 256))]
+        allocated: Option<u16>,
+        /// QoS BW Limit Fraction, in 256ths: 1 to 256. Default: as it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 1, max = 256))]
+        limit: Option<u16>,
+    },
+    /// A host begins its workload, which else begins at once.
+    HostJoins {
+        /// When.
+        at: Picos,
+        /// The host, by name.
+        host: String,
+    },
+    /// A host issues nothing any more. The fabric manager releases all that it has of regions, as by a
+    /// `release` that is not forced.
+    HostLeaves {
+        /// When.
+        at: Picos,
         /// The host, by name.
         host: String,
     },
@@ -69,6 +134,34 @@ fn is_zero(value: &u32) -> bool {
     *value == 0
 }
 
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// What becomes of a host's requests that are under way when it is unbound (Unbind Option of Unbind
+/// vPPB; the specification has a third one, to wait until the port's link is down).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnbindOption {
+    /// The host has `fabric_manager.host_time` to get ready: what it issued before is served.
+    #[default]
+    ManagedHotRemove,
+    /// They are denied, but for those that the medium has accepted.
+    SurpriseHotRemove,
+}
+
+impl UnbindOption {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_managed(&self) -> bool {
+        *self == UnbindOption::ManagedHotRemove
+    }
+}
+
 /// What happens to a host's memory of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CapacityKind {
@@ -84,6 +177,11 @@ impl EventParams {
         match self {
             EventParams::Add { at, .. }
             | EventParams::Release { at, .. }
+            | EventParams::Bind { at, .. }
+            | EventParams::Unbind { at, .. }
+            | EventParams::SetQos { at, .. }
+            | EventParams::HostJoins { at, .. }
+            | EventParams::HostLeaves { at, .. }
             | EventParams::LinkDown { at, .. }
             | EventParams::LinkUp { at, .. }
             | EventParams::SwitchDown { at, .. }
@@ -102,9 +200,26 @@ impl EventParams {
         }
     }
 
+    /// The host that is bound, unbound, comes or goes.
+    pub fn whole_host(&self) -> Option<&str> {
+        match self {
+            EventParams::Bind { host, .. }
+            | EventParams::Unbind { host, .. }
+            | EventParams::HostJoins { host, .. }
+            | EventParams::HostLeaves { host, .. } => Some(host),
+            _ => None,
+        }
+    }
+
     /// Whether something fails, or comes back that has failed.
     pub fn is_failure(&self) -> bool {
-        self.capacity().is_none()
+        matches!(
+            self,
+            EventParams::LinkDown { .. }
+                | EventParams::LinkUp { .. }
+                | EventParams::SwitchDown { .. }
+                | EventParams::DeviceRemoved { .. }
+        )
     }
 
     /// What happens, in words.
@@ -115,7 +230,41 @@ impl EventParams {
         };
         match self {
             EventParams::Add { region, host, .. } => format!("add {region}, {host}"),
-            EventParams::Release { region, host, .. } => format!("release {region}, {host}"),
+            EventParams::Release {
+                region,
+                host,
+                forced,
+                ..
+            } => match forced {
+                true => format!("release {region}, {host}"),
+                false => format!("release {region}, {host}, when it has given it up"),
+            },
+            EventParams::Bind { host, device, .. } => format!("bind {host}, {device}"),
+            EventParams::Unbind {
+                host,
+                device,
+                option,
+                ..
+            } => match option {
+                UnbindOption::ManagedHotRemove => format!("unbind {host}, {device}"),
+                UnbindOption::SurpriseHotRemove => format!("unbind {host}, {device}, by surprise"),
+            },
+            EventParams::SetQos {
+                device,
+                host,
+                allocated,
+                limit,
+                ..
+            } => {
+                let part = |name: &str, part: &Option<u16>| match part {
+                    Some(part) => format!(", {name} {part}/256"),
+                    None => String::new(),
+                };
+                let (allocated, limit) = (part("allocated", allocated), part("limit", limit));
+                format!("set QoS of {device}, {host}{allocated}{limit}")
+            }
+            EventParams::HostJoins { host, .. } => format!("{host} joins"),
+            EventParams::HostLeaves { host, .. } => format!("{host} leaves"),
             EventParams::LinkDown { link, number, .. } => {
                 format!("link down {}", joined(link, *number))
             }
@@ -124,6 +273,34 @@ impl EventParams {
             }
             EventParams::SwitchDown { switch, .. } => format!("switch down {switch}"),
             EventParams::DeviceRemoved { device, .. } => format!("device removed {device}"),
+        }
+    }
+}
+
+/// The fabric manager, whose commands are [`EventParams`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct FabricManagerParams {
+    /// From a command's time in `events` until it is in force. 0 to 1 hour. Default 10 us (*assumed*).
+    pub command_time: Picos,
+    /// What a host takes to give up memory, or a device, that it is asked for. 0 to 1 hour. Default
+    /// 20 us (*assumed*, and short so that runs may be; Pond has 10 to 100 ms for 1 GiB).
+    pub host_time: Picos,
+    /// From when capacity is taken from its last host until it is scrubbed and can be given to one
+    /// again. 0 to 1 hour. Default 0 (*assumed*: its key is thrown away).
+    pub scrub_time: Picos,
+    /// Hosts that are not bound to a device from the beginning. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unbound: Vec<Binding>,
+}
+
+impl Default for FabricManagerParams {
+    fn default() -> Self {
+        FabricManagerParams {
+            command_time: Picos::from_nanos(10_000),
+            host_time: Picos::from_nanos(20_000),
+            scrub_time: Picos::ZERO,
+            unbound: Vec::new(),
         }
     }
 }

@@ -13,7 +13,7 @@ use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use events::{CapacityKind, EventParams, FailureParams};
+pub use events::{CapacityKind, EventParams, FabricManagerParams, FailureParams, UnbindOption};
 
 pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
 
@@ -53,6 +53,10 @@ pub struct Scenario {
     /// What happens while the workloads run, in order of time. Default: nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventParams>,
+    /// The fabric manager, which carries out commands among `events`. Default: none, commands are in
+    /// force at the time that is written, and all else is as its parameters say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fabric_manager: Option<FabricManagerParams>,
     /// How hosts and the fabric deal with what fails, where something does. Default: as its parameters
     /// say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +76,17 @@ pub struct Scenario {
 
 fn default_seed() -> u64 {
     1
+}
+
+impl Scenario {
+    /// The fabric manager; one whose commands take no time where the scenario says nothing of it.
+    pub fn manager(&self) -> FabricManagerParams {
+        let none = || FabricManagerParams {
+            command_time: Picos::ZERO,
+            ..FabricManagerParams::default()
+        };
+        self.fabric_manager.clone().unwrap_or_else(none)
+    }
 }
 
 /// Warm-up and measurement windows. Each ends at the first look after its condition is met; looks
