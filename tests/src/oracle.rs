@@ -8,7 +8,7 @@ use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::plan::Plan;
-use cxlab_system::scenario::{CapacityKind, Sharing};
+use cxlab_system::scenario::{EventParams, Sharing, UnbindOption};
 use cxlab_system::system::{Notes, System};
 
 use crate::swarm::Draw;
@@ -36,8 +36,24 @@ pub fn values(plan: &Plan, threads: usize) -> Vec<RequestRow> {
 /// What hosts of a random pool have, while its text is drawn.
 #[derive(Default)]
 pub struct Holdings {
-    /// By region: which hosts have it, and whether one at most may.
-    regions: Vec<(Vec<bool>, bool)>,
+    /// By region: who has it.
+    regions: Vec<Drawn>,
+    /// With a fabric manager: what a host takes to give up what it has, and a scrub, in picoseconds.
+    manager: Option<(u64, u64)>,
+    /// By host, and by device: from when on it may be bound, where it is not.
+    unbound: Vec<Vec<Option<u64>>>,
+    /// By host: whether it has joined, and whether it has left.
+    joined: Vec<bool>,
+    left: Vec<bool>,
+}
+
+/// A region that is drawn.
+struct Drawn {
+    held: Vec<bool>,
+    /// Whether one host at most may have it.
+    moving: bool,
+    /// From when on hosts may be added.
+    quiet: u64,
 }
 
 impl Holdings {
@@ -57,46 +73,319 @@ impl Holdings {
         ));
         let moving = sharing == "moving";
         let first = |host| added && (!moving || host == 0);
-        self.regions.push(((0..hosts).map(first).collect(), moving));
+        self.regions.push(Drawn {
+            held: (0..hosts).map(first).collect(),
+            moving,
+            quiet: 0,
+        });
     }
 
-    /// At a time, a host that has its memory of a region loses it, or one that has not gets it, if it may.
+    /// A fabric manager: commands take time, hosts are bound and unbound, come and go.
+    pub fn manager(&mut self, draw: &mut Draw, hosts: usize, devices: usize) {
+        let times = ["0 ns", "1 ps", "200 ns", "1 us"];
+        let command = draw.pick(&times);
+        let (host, scrub) = (draw.below(times.len()), draw.below(times.len()));
+        let ps = [0, 1, 200_000, 1_000_000];
+        draw.line(format!(
+            "[fabric_manager]\ncommand_time = \"{command}\"\nhost_time = \"{}\"\nscrub_time = \"{}\"",
+            times[host], times[scrub]
+        ));
+        self.manager = Some((ps[host], ps[scrub]));
+        self.unbound = vec![vec![None; devices]; hosts];
+        self.joined = vec![false; hosts];
+        self.left = vec![false; hosts];
+        if draw.one_in(3) {
+            draw.line("unbound = [{ host = \"h0\", device = \"d0\" }]");
+            self.unbound[0][0] = Some(0);
+        }
+    }
+
+    /// At a time, a host that has its memory of a region loses it, or one that has not gets it, if it
+    /// may; with a fabric manager, any of its events.
     pub fn event(&mut self, draw: &mut Draw, hosts: usize, at_ps: u64) {
+        if let Some(times) = self.manager
+            && draw.one_in(2)
+        {
+            return self.command(draw, hosts, at_ps, times);
+        }
         let (region, host) = (draw.below(self.regions.len()), draw.below(hosts));
-        let (held, moving) = &mut self.regions[region];
+        let managed = self.manager.is_some();
+        let forced = !managed || draw.one_in(2);
+        let (host_time, scrub_time) = self.manager.unwrap_or_default();
+        let Drawn {
+            held,
+            moving,
+            quiet,
+        } = &mut self.regions[region];
+        let free = at_ps >= *quiet && !(managed && self.left[host]);
         let kind = match held[host] {
             true => "release",
-            false if *moving && held.contains(&true) => return,
+            false if !free || *moving && held.contains(&true) => return,
             false => "add",
         };
         held[host] = !held[host];
         draw.line(format!(
             "[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nregion = \"r{region}\"\nhost = \"h{host}\""
         ));
+        if kind == "release" {
+            if !forced {
+                draw.line("forced = false");
+            }
+            let ends = at_ps + if forced { 0 } else { host_time };
+            *quiet = (*quiet).max(ends + scrub_time);
+        }
+    }
+
+    fn command(
+        &mut self,
+        draw: &mut Draw,
+        hosts: usize,
+        at_ps: u64,
+        (host_time, scrub): (u64, u64),
+    ) {
+        let host = draw.below(hosts);
+        let what = draw.below(6);
+        let mut line = |kind: &str, rest: &str| {
+            draw.line(format!(
+                "[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nhost = \"h{host}\"{rest}"
+            ));
+        };
+        match what {
+            0 if !self.left[host] && !self.joined[host] => {
+                self.joined[host] = true;
+                line("host-joins", "");
+            }
+            1 if !self.left[host] => {
+                self.left[host] = true;
+                line("host-leaves", "");
+                for region in self.regions.iter_mut().filter(|one| one.held[host]) {
+                    region.held[host] = false;
+                    region.quiet = region.quiet.max(at_ps + host_time + scrub);
+                }
+            }
+            _ => {
+                let device = draw.below(self.unbound[host].len());
+                let surprise = draw.one_in(2);
+                let mut line = |kind: &str, rest: &str| {
+                    draw.line(format!(
+                        "[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nhost = \"h{host}\"\n\
+                         device = \"d{device}\"{rest}"
+                    ));
+                };
+                match self.unbound[host][device] {
+                    None if surprise => {
+                        self.unbound[host][device] = Some(at_ps);
+                        line("unbind", "\noption = \"surprise-hot-remove\"");
+                    }
+                    None => {
+                        self.unbound[host][device] = Some(at_ps + host_time);
+                        line("unbind", "");
+                    }
+                    Some(from) if at_ps >= from => {
+                        self.unbound[host][device] = None;
+                        line("bind", "");
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
     }
 }
 
-/// The spans of time in which a host has its memory of a region: from, and until.
-pub fn spans(plan: &Plan, region: usize, host: usize) -> Vec<(u64, u64)> {
-    let params = &plan.scenario.regions[region];
+/// A span of time in which a device serves a host's memory of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// From then on.
+    pub since: u64,
+    /// What the host issues before that.
+    pub issued: u64,
+    /// What the device takes before that.
+    pub ends: u64,
+}
+
+impl Span {
+    /// Whether a request that is issued and completed at these times is served for sure.
+    pub fn serves(&self, from: u64, to: u64) -> bool {
+        self.since <= from && from < self.issued && to < self.ends
+    }
+
+    /// Whether it may be.
+    pub fn may_serve(&self, from: u64, to: u64) -> bool {
+        self.since <= to && from < self.issued
+    }
+}
+
+/// Times of a timeline in which something begins and ends: what begins is there at first, or when an
+/// event says so.
+#[derive(Default)]
+struct Spans {
+    since: Option<u64>,
+    all: Vec<Span>,
+}
+
+impl Spans {
+    fn begin(&mut self, at: u64) {
+        assert!(self.since.replace(at).is_none(), "it has begun");
+    }
+
+    /// It ends, and what was issued before is taken for so long.
+    fn end(&mut self, at: u64, grace: u64) {
+        self.all.push(Span {
+            since: self.since.take().unwrap(),
+            issued: at,
+            ends: at + grace,
+        });
+    }
+
+    fn done(mut self) -> Vec<Span> {
+        if let Some(since) = self.since {
+            let never = u64::MAX;
+            self.all.push(Span {
+                since,
+                issued: never,
+                ends: never,
+            });
+        }
+        self.all
+    }
+}
+
+/// A host gets memory of a region, or gives it up and has so long to do it.
+#[derive(Clone, Copy)]
+struct Change {
+    at: u64,
+    grace: u64,
+    gets: bool,
+    /// The number of its event.
+    number: usize,
+}
+
+/// Whether a host has its memory of a region at first, and how that changes.
+fn changes(plan: &Plan, region: usize, host: usize) -> (bool, Vec<Change>) {
+    let (params, manager) = (&plan.scenario.regions[region], plan.scenario.manager());
     let first = params.initially_added && (params.sharing != Sharing::Moving || host == 0);
-    let mut spans = Vec::new();
-    let mut since = first.then_some(0);
+    let (region, host) = (&params.name, &plan.hosts[host].name);
+    let (mut has, mut all) = (first, Vec::new());
+    for (number, event) in plan.scenario.events.iter().enumerate() {
+        let is = |of: &String, to: &String| (of, to) == (region, host);
+        let grace = manager.host_time.0;
+        let (gets, grace) = match event {
+            EventParams::Add { region, host, .. } if is(region, host) => (true, 0),
+            EventParams::Release {
+                region,
+                host,
+                forced,
+                ..
+            } if is(region, host) => (false, if *forced { 0 } else { grace }),
+            EventParams::HostLeaves { host: who, .. } if who == host && has => (false, grace),
+            _ => continue,
+        };
+        assert!(has != gets, "{event:?}");
+        has = gets;
+        let at = event.at().0 + manager.command_time.0;
+        all.push(Change {
+            at,
+            grace,
+            gets,
+            number,
+        });
+    }
+    (first, all)
+}
+
+/// The spans in which a host has its memory of a region.
+fn held(plan: &Plan, region: usize, host: usize) -> Vec<Span> {
+    let (first, changes) = changes(plan, region, host);
+    let mut spans = Spans::default();
+    if first {
+        spans.begin(0);
+    }
+    for change in changes {
+        match change.gets {
+            true => spans.begin(change.at),
+            false => spans.end(change.at, change.grace),
+        }
+    }
+    spans.done()
+}
+
+/// The spans in which a host is bound to a device.
+fn bound(plan: &Plan, host: usize, device: usize) -> Vec<Span> {
+    let manager = plan.scenario.manager();
+    let (host, device) = (&plan.hosts[host].name, &plan.devices[device].name);
+    let is = |of: &String, to: &String| (of, to) == (host, device);
+    let mut spans = Spans::default();
+    if !manager.unbound.iter().any(|one| is(&one.host, &one.device)) {
+        spans.begin(0);
+    }
     for event in &plan.scenario.events {
-        let (name, of) = (params.name.as_str(), plan.hosts[host].name.as_str());
-        let at = event.at().0;
-        match event.capacity() {
-            Some((CapacityKind::Add, region, host)) if (region, host) == (name, of) => {
-                since = Some(at);
-            }
-            Some((CapacityKind::Release, region, host)) if (region, host) == (name, of) => {
-                spans.push((since.take().unwrap(), at));
+        let at = event.at().0 + manager.command_time.0;
+        match event {
+            EventParams::Bind { host, device, .. } if is(host, device) => spans.begin(at),
+            EventParams::Unbind {
+                host,
+                device,
+                option,
+                ..
+            } if is(host, device) => {
+                let managed = *option == UnbindOption::ManagedHotRemove;
+                spans.end(at, if managed { manager.host_time.0 } else { 0 });
             }
             _ => {}
         }
     }
-    spans.extend(since.map(|since| (since, u64::MAX)));
-    spans
+    spans.done()
+}
+
+/// The spans of time in which a device serves a host its memory of a region: it has it, and is bound.
+pub fn spans(plan: &Plan, region: usize, host: usize, device: usize) -> Vec<Span> {
+    let bound = bound(plan, host, device);
+    let both = held(plan, region, host).into_iter().flat_map(|held| {
+        let bound = bound.iter();
+        bound.map(move |bound| Span {
+            since: held.since.max(bound.since),
+            issued: held.issued.min(bound.issued),
+            ends: held.ends.min(bound.ends),
+        })
+    });
+    both.filter(|span| span.since < span.issued).collect()
+}
+
+/// The device that has an address of a host's, by number.
+pub fn device_of(plan: &Plan, host: usize, hpa: u64) -> usize {
+    let (port, _) = plan.hosts[host].map.locate(Hpa(hpa)).unwrap();
+    usize::from(port.0) - plan.hosts.len()
+}
+
+/// Checks that a host issues what it does while it is there: all its requests, unless it leaves.
+///
+/// # Panics
+/// If it issues before it joins or after it leaves, or not all.
+pub fn check_presence(plan: &Plan, rows: &[RequestRow], requests: usize) {
+    for (number, host) in plan.hosts.iter().enumerate() {
+        let own = rows
+            .iter()
+            .filter(|row| usize::from(row.requester) == number);
+        let when = |wanted: fn(&EventParams) -> Option<&String>| {
+            let mut events = plan.scenario.events.iter();
+            let event = events.find(|event| wanted(event) == Some(&host.name));
+            event.map(|event| event.at().0)
+        };
+        let joins = when(|event| match event {
+            EventParams::HostJoins { host, .. } => Some(host),
+            _ => None,
+        });
+        let leaves = when(|event| match event {
+            EventParams::HostLeaves { host, .. } => Some(host),
+            _ => None,
+        });
+        let (first, last) = (joins.unwrap_or(0), leaves.unwrap_or(u64::MAX));
+        for row in own.clone() {
+            assert!((first..=last).contains(&row.issued_ps), "{row:?}");
+        }
+        let count = own.count();
+        assert!(count == requests || leaves.is_some() && count < requests);
+    }
 }
 
 /// The region that an address of a host's is in: its regions follow one another in all.
@@ -110,31 +399,30 @@ pub fn region_of(plan: &Plan, hpa: u64) -> usize {
     ends.position(|end| hpa < end).unwrap()
 }
 
-/// When the devices scrub a host's memory of a region: whenever the last one that has it loses it.
+/// When the devices have scrubbed a host's memory of a region: a time after the last one that has it
+/// loses it.
 fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
-    let params = &plan.scenario.regions[region];
-    let hosts = 0..plan.hosts.len();
-    let first = |one: usize| params.sharing != Sharing::Moving || one == 0;
-    let mut held: Vec<bool> = hosts
-        .map(|one| params.initially_added && first(one))
-        .collect();
+    let hosts = match plan.scenario.regions[region].sharing {
+        Sharing::Exclusive => host..host + 1,
+        Sharing::Shared | Sharing::Moving => 0..plan.hosts.len(),
+    };
+    let (mut have, mut all) = (0, Vec::new());
+    for host in hosts {
+        let (first, changes) = changes(plan, region, host);
+        have += u32::from(first);
+        all.extend(changes);
+    }
+    // What a host gives up late is given up before what is written for that time happens.
+    all.sort_by_key(|one| (one.at + one.grace, one.grace == 0, one.number));
     let mut scrubs = Vec::new();
-    for event in &plan.scenario.events {
-        let Some((kind, name, of)) = event.capacity() else {
-            continue;
-        };
-        if name != params.name {
-            continue;
+    for one in all {
+        match one.gets {
+            true => have += 1,
+            false => have -= 1,
         }
-        let mut names = plan.hosts.iter().map(|host| &host.name);
-        let one = names.position(|name| name == of).unwrap();
-        held[one] = kind == CapacityKind::Add;
-        let lost = match params.sharing {
-            Sharing::Exclusive => one == host,
-            Sharing::Shared | Sharing::Moving => !held.contains(&true),
-        };
-        if kind == CapacityKind::Release && lost {
-            scrubs.push(event.at().0);
+        if have == 0 {
+            let scrub_time = plan.scenario.manager().scrub_time.0;
+            scrubs.push(one.at + one.grace + scrub_time);
         }
     }
     scrubs

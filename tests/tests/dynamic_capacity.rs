@@ -6,7 +6,9 @@ use cxlab_engine::units::Hpa;
 use cxlab_host::{RequestRow, STAGE_NAMES};
 use cxlab_system::report::Denied;
 use cxlab_system::scenario::Sharing;
-use cxlab_tests::oracle::{Holdings, check_values, region_of, spans, values};
+use cxlab_tests::oracle::{
+    Holdings, check_presence, check_values, device_of, region_of, spans, values,
+};
 use cxlab_tests::swarm::Draw;
 use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
@@ -360,6 +362,9 @@ fn random(seed: u64) -> Random {
         let mib = 256 * draw.between(1, 2) * devices;
         holdings.region(&mut draw, hosts, sharing, added, mib);
     }
+    if draw.one_in(2) {
+        holdings.manager(&mut draw, hosts, devices);
+    }
     let mut at = 0;
     for _ in 0..draw.between(0, 12) {
         at += [0, 300_000, 800_000][draw.below(3)];
@@ -376,15 +381,16 @@ proptest! {
         let plan = plan(&random.text, &[]);
         let (report, found) = rows(&plan, 1);
         let hosts = plan.hosts.len();
-        prop_assert_eq!(found.len(), 150 * hosts, "every request ends");
+        check_presence(&plan, &found, 150);
+        prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
         let mut counts = vec![Denied::default(); hosts];
         for row in &found {
             let host = usize::from(row.requester);
             let region = region_of(&plan, row.hpa);
-            let spans = spans(&plan, region, host);
+            let spans = spans(&plan, region, host, device_of(&plan, host, row.hpa));
             let (from, to) = (row.issued_ps, row.completed_ps);
-            let always = spans.iter().any(|(since, until)| *since <= from && to < *until);
-            let never = spans.iter().all(|(since, until)| to < *since || *until <= from);
+            let always = spans.iter().any(|span| span.serves(from, to));
+            let never = !spans.iter().any(|span| span.may_serve(from, to));
             prop_assert!(!(row.denied && always), "denied what it has: {:?}\n{}", row, random.text);
             prop_assert!(row.denied || !never, "served what it has not: {:?}\n{}", row, random.text);
             if row.denied {
@@ -402,7 +408,7 @@ proptest! {
                 prop_assert_eq!(device.decoders.encode(other, dpa).is_none(), exclusive);
             }
         }
-        if plan.has_events() {
+        if plan.changes_capacity() {
             let reported: Vec<Denied> = report.hosts.iter().map(|host| host.denied.unwrap()).collect();
             prop_assert_eq!(&reported, &counts);
             let by_devices: u64 = report.devices.iter().map(|one| one.denied.unwrap().total()).sum();

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::plan::{End, FailureChange, Plan};
 use cxlab_system::system::{Notes, System};
-use cxlab_tests::oracle::{Holdings, check_values, region_of, spans, values};
+use cxlab_tests::oracle::{
+    Holdings, check_presence, check_values, device_of, region_of, spans, values,
+};
 use cxlab_tests::swarm::{Draw, check_drained};
 use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
@@ -317,6 +319,9 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         let added = !draw.one_in(3);
         holdings.region(&mut draw, hosts, sharing, added, 256 * devices);
     }
+    if draw.one_in(2) {
+        holdings.manager(&mut draw, hosts, devices);
+    }
     // Names of what there is, from the plan of the system in which nothing fails.
     let whole = plan(&draw.text, &[]);
     let timeout = match slow {
@@ -398,8 +403,8 @@ proptest! {
         let text = random(seed, "failures", false);
         let plan = plan(&text, &[]);
         let (report, found) = rows(&plan, 1);
-        let hosts = plan.hosts.len();
-        prop_assert_eq!(found.len(), 300 * hosts, "every request ends");
+        check_presence(&plan, &found, 300);
+        prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
         let failures = plan.failures().unwrap();
         let failing = plan.scenario.events.iter().filter(|event| event.is_failure());
         let times: Vec<u64> = failing.map(|event| event.at().0).collect();
@@ -408,18 +413,17 @@ proptest! {
         for row in &found {
             let host = usize::from(row.requester);
             // What it has, as the timeline says.
-            let spans = spans(&plan, region_of(&plan, row.hpa), host);
+            let device = device_of(&plan, host, row.hpa);
+            let spans = spans(&plan, region_of(&plan, row.hpa), host, device);
             let (from, to) = (row.issued_ps, row.completed_ps);
-            let always = spans.iter().any(|(since, until)| *since <= from && to < *until);
-            let never = spans.iter().all(|(since, until)| to < *since || *until <= from);
+            let always = spans.iter().any(|span| span.serves(from, to));
+            let never = !spans.iter().any(|span| span.may_serve(from, to));
             let served = !row.denied && row.failure.is_none();
             prop_assert!(!(row.denied && always), "denied what it has: {:?}\n{}", row, text);
             prop_assert!(!(served && never), "served what it has not: {:?}\n{}", row, text);
             prop_assert!(row.failure.is_none() || to >= first, "before anything failed: {:?}\n{}", row, text);
             // Whether it can reach the device, as the host knows.
             let known = cut_off(&plan, host);
-            let (port, _) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
-            let device = usize::from(port.0) - hosts;
             // In the picosecond of a change either may be first.
             let sets = known.iter().enumerate().filter(|(at, (since, _))| {
                 *since <= from && known.get(at + 1).is_none_or(|(next, _)| from <= *next)
@@ -445,7 +449,7 @@ fn values_survive_failures() {
         let text = random(seed, "values", slow);
         let plan = plan(&text, &[]);
         let rows = values(&plan, 1 + seed as usize % 3);
-        assert_eq!(rows.len(), 300 * plan.hosts.len(), "every request ends");
+        check_presence(&plan, &rows, 300);
         let seen = check_values(&plan, &rows);
         stored += seen.stored;
         empty += seen.empty;

@@ -1,0 +1,328 @@
+//! Commands of the fabric manager while hosts use a pool: when they are in force, what becomes of what
+//! is under way, what becomes of data, and hosts that come and go.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_host::RequestRow;
+use cxlab_tests::oracle::values;
+use cxlab_tests::swarm::Draw;
+use cxlab_tests::{checkpoint, plan, rows, try_run};
+
+const US: u64 = 1_000_000;
+
+/// Two hosts on one device, which is slow enough that requests wait in it.
+const POOL: &str = r#"
+name = "pool"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "a"
+workload = { kind = "uniform", read_ratio = 0.5, footprint = "8 KiB" }
+requests = 1500
+[[hosts]]
+name = "b"
+workload = { kind = "uniform", read_ratio = 0.5, footprint = "8 KiB" }
+requests = 1500
+[[devices]]
+name = "d"
+capacity = "4 GiB"
+logical_devices = 2
+memory = { kind = "fixed", latency = "1 us", queue = 32 }
+"#;
+
+const OWN: &str = "[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n";
+const MOVING: &str = "[[regions]]\nname = \"all\"\nsharing = \"moving\"\ncapacity = \"1 GiB\"\n";
+
+fn event(at_ps: u64, kind: &str, rest: &str) -> String {
+    format!("[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\n{rest}\n")
+}
+
+fn binding(at_ps: u64, kind: &str, host: &str, rest: &str) -> String {
+    event(
+        at_ps,
+        kind,
+        &format!("host = \"{host}\"\ndevice = \"d\"\n{rest}"),
+    )
+}
+
+fn manager(rest: &str) -> String {
+    format!("[fabric_manager]\n{rest}\n")
+}
+
+fn of_host(rows: &[RequestRow], host: u16) -> impl Iterator<Item = &RequestRow> + Clone {
+    rows.iter().filter(move |row| row.requester == host)
+}
+
+#[test]
+fn a_managed_unbind_serves_what_was_issued_before_it_and_nothing_else() {
+    let text = format!(
+        "{POOL}{OWN}{}{}",
+        manager("command_time = \"2 us\"\nhost_time = \"1 ms\""),
+        binding(5 * US, "unbind", "a", "")
+    );
+    let (report, rows) = rows(&plan(&text, &[]), 1);
+    for row in of_host(&rows, 0) {
+        assert_eq!(row.denied, row.issued_ps >= 7 * US, "{row:?}");
+    }
+    let late = |row: &&RequestRow| row.issued_ps < 7 * US && row.completed_ps > 7 * US + US / 2;
+    assert!(of_host(&rows, 0).filter(late).count() > 20, "under way");
+    assert!(of_host(&rows, 0).filter(|row| row.denied).count() > 500);
+    assert!(of_host(&rows, 1).all(|row| !row.denied));
+    let commands: Vec<_> = report.commands.iter().collect();
+    let [command] = commands[..] else {
+        panic!("{commands:?}")
+    };
+    assert_eq!(
+        (command.command.as_str(), command.opcode.as_str()),
+        ("Unbind vPPB", "5202h")
+    );
+    assert_eq!((command.of.as_str(), command.issued_ns), ("a, d", 5e3));
+    assert_eq!(
+        (command.done_ns, command.response.clone()),
+        (Some(1_007e3), Some("success".to_owned()))
+    );
+}
+
+#[test]
+fn a_surprise_denies_what_waits_for_the_medium() {
+    let text = |option: &str| {
+        let option = format!("option = \"{option}\"");
+        format!("{POOL}{OWN}{}", binding(7 * US, "unbind", "a", &option))
+    };
+    let denied_before = |option| {
+        let (_, rows) = rows(&plan(&text(option), &[]), 1);
+        for row in of_host(&rows, 0).filter(|row| row.issued_ps >= 7 * US) {
+            assert!(row.denied, "{row:?}");
+        }
+        of_host(&rows, 0)
+            .filter(|row| row.issued_ps < 7 * US && row.denied)
+            .count()
+    };
+    assert!(denied_before("surprise-hot-remove") > 20);
+    assert_eq!(denied_before("managed-hot-remove"), 0);
+}
+
+#[test]
+fn a_host_that_takes_longer_than_it_has_loses_what_is_late() {
+    // One request each 3 us, and some 40 before the last of those issued in time.
+    let text = format!(
+        "{POOL}{OWN}{}{}",
+        manager("command_time = \"0 ns\"\nhost_time = \"5 us\""),
+        binding(30 * US, "unbind", "a", "")
+    );
+    let slow = "devices[0].memory={ kind = \"fixed\", latency = \"3 us\", queue = 1 }";
+    let (_, rows) = rows(&plan(&text, &[slow, "hosts[0].requests=60"]), 1);
+    let before = |denied| {
+        of_host(&rows, 0).filter(move |row| row.issued_ps < 30 * US && row.denied == denied)
+    };
+    assert!(before(false).all(|row| row.completed_ps < 39 * US));
+    assert!(before(true).count() > 10);
+}
+
+#[test]
+fn what_is_bound_again_has_the_data_that_it_had() {
+    let events = binding(6 * US, "unbind", "a", "option = \"surprise-hot-remove\"")
+        + &binding(12 * US, "bind", "a", "");
+    let rows = values(&plan(&format!("{POOL}{OWN}{events}"), &[]), 1);
+    let own = of_host(&rows, 0);
+    let stored = own
+        .clone()
+        .filter(|row| row.write && row.completed_ps < 6 * US);
+    let lines: std::collections::BTreeSet<u64> = stored.map(|row| row.hpa).collect();
+    let again =
+        |row: &&RequestRow| !row.write && row.issued_ps >= 12 * US && lines.contains(&row.hpa);
+    assert!(own.clone().filter(again).count() > 20);
+    for row in own.clone().filter(again) {
+        assert!(!row.denied && row.value != 0, "{row:?}");
+    }
+    let between = |row: &&RequestRow| (6 * US..10 * US).contains(&row.issued_ps);
+    assert!(own.clone().filter(between).count() > 20);
+    assert!(
+        own.filter(between)
+            .all(|row| row.denied && (row.write || row.value == 0))
+    );
+}
+
+#[test]
+fn a_host_that_is_not_bound_at_first_is_denied_until_it_is() {
+    let unbound = manager("command_time = \"1 us\"\nunbound = [{ host = \"b\", device = \"d\" }]");
+    let text = format!("{POOL}{OWN}{unbound}");
+    let (_, never) = rows(&plan(&text, &[]), 1);
+    assert!(of_host(&never, 1).all(|row| row.denied));
+    assert!(of_host(&never, 0).all(|row| !row.denied));
+    let (_, bound) = rows(
+        &plan(&format!("{text}{}", binding(3 * US, "bind", "b", "")), &[]),
+        1,
+    );
+    for row in of_host(&bound, 1) {
+        assert!(row.denied || row.completed_ps > 4 * US, "{row:?}");
+        assert!(!row.denied || row.issued_ps < 4 * US, "{row:?}");
+    }
+    assert!(of_host(&bound, 1).any(|row| row.denied));
+}
+
+#[test]
+fn what_a_host_gives_up_is_served_to_the_end_and_scrubbed_before_another_has_it() {
+    let times = manager("command_time = \"1 us\"\nhost_time = \"4 us\"\nscrub_time = \"3 us\"");
+    let release = event(
+        5 * US,
+        "release",
+        "region = \"all\"\nhost = \"a\"\nforced = false",
+    );
+    // In force at 6 us, given up at 10 us, scrubbed at 13 us: not a picosecond too early.
+    let add = event(12 * US, "add", "region = \"all\"\nhost = \"b\"");
+    let text = format!("{POOL}{MOVING}{times}{release}{add}");
+    let rows = values(&plan(&text, &["hosts[1].requests=4000"]), 1);
+    for row in of_host(&rows, 0) {
+        assert_eq!(row.denied, row.issued_ps >= 6 * US, "{row:?}");
+    }
+    for row in of_host(&rows, 1) {
+        assert!(row.denied || row.completed_ps > 13 * US, "{row:?}");
+        assert!(!row.denied || row.issued_ps < 13 * US, "{row:?}");
+        assert!(row.write || row.value >> 12 != 1, "data of the other");
+    }
+    let loads = of_host(&rows, 1).filter(|row| !row.write && !row.denied);
+    assert!(loads.clone().any(|row| row.value == 0) && loads.count() > 100);
+}
+
+#[test]
+fn a_host_joins_and_leaves_when_it_says_so() {
+    let events =
+        event(4 * US, "host-joins", "host = \"b\"") + &event(9 * US, "host-leaves", "host = \"b\"");
+    let set = ["hosts[1].requests=1000000", "hosts[0].requests=3000"];
+    let alone = format!("{POOL}{OWN}").replace(
+        "name = \"b\"\n",
+        "name = \"b\"\nissue = { outstanding = 1 }\n",
+    );
+    let plan_of = |text: &str| plan(text, &set);
+    let (report, found) = rows(&plan_of(&format!("{alone}{events}")), 1);
+    let times: Vec<u64> = of_host(&found, 1).map(|row| row.issued_ps).collect();
+    assert_eq!(times.iter().min(), Some(&(4 * US)), "at once");
+    assert!(times.iter().max() < Some(&(9 * US)));
+    assert!(
+        of_host(&found, 1).all(|row| !row.denied),
+        "its last request is served"
+    );
+    assert_eq!(report.requests.in_flight, 0);
+    let command = report.commands.first().unwrap();
+    assert_eq!(
+        (command.opcode.as_str(), command.of.as_str()),
+        ("5605h", "own, b")
+    );
+    // As long as it is not there, the other one does not notice.
+    let later = event(30 * US, "host-joins", "host = \"b\"")
+        + &event(40 * US, "host-leaves", "host = \"b\"");
+    let (_, quiet) = rows(&plan_of(&format!("{alone}{later}")), 1);
+    let before = |rows: &[RequestRow]| -> Vec<_> {
+        let own = of_host(rows, 0).filter(|row| row.completed_ps <= 4 * US);
+        own.map(|row| (row.id, row.issued_ps, row.completed_ps))
+            .collect()
+    };
+    assert!(before(&quiet).len() > 50);
+    assert_eq!(before(&quiet), before(&found));
+}
+
+#[test]
+fn a_command_to_a_device_that_is_gone_is_not_answered() {
+    let text = format!(
+        "{POOL}{OWN}{}{}{}",
+        event(
+            2 * US,
+            "set-qos",
+            "host = \"a\"\ndevice = \"d\"\nlimit = 64"
+        ),
+        event(5 * US, "device-removed", "device = \"d\""),
+        binding(6 * US, "unbind", "a", "option = \"surprise-hot-remove\"")
+    );
+    let qos = "devices[0].qos={ bandwidth = \"8 GB/s\" }";
+    let report = try_run(&plan(&text, &[qos]), 1).unwrap();
+    let answers = report
+        .commands
+        .iter()
+        .map(|one| one.response.clone().unwrap());
+    assert_eq!(answers.collect::<Vec<_>>(), ["success", "none, d is gone"]);
+}
+
+/// As `laws_qos.rs` has it.
+const SHARED: &str = r#"
+name = "shared"
+[measure]
+warmup_time = "300 us"
+duration = "400 us"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "h"
+count = 3
+issue = { outstanding = 128, throttle = {} }
+workload = { kind = "uniform" }
+[[devices]]
+name = "d"
+memory = { kind = "fixed", bandwidth = "8 GB/s" }
+[devices.qos]
+bandwidth = "8 GB/s"
+shares = [{ host = "h0", allocated = 128 }, { host = "h1", allocated = 64 }, { host = "h2", allocated = 64 }]
+"#;
+
+fn share(at_ps: u64, host: usize, allocated: u16) -> String {
+    let rest = format!("host = \"h{host}\"\ndevice = \"d\"\nallocated = {allocated}");
+    event(at_ps, "set-qos", &rest)
+}
+
+#[test]
+fn shares_that_are_set_at_once_are_those_of_the_scenario() {
+    let short = ["measure={ duration = \"60 us\" }"];
+    let set = format!("{SHARED}{}{}", share(0, 0, 32), share(0, 1, 160));
+    let written = SHARED.replace("allocated = 128", "allocated = 32");
+    let written = written.replacen("allocated = 64", "allocated = 160", 1);
+    let digest = |text: &str| try_run(&plan(text, &short), 1).unwrap().digest;
+    assert_eq!(digest(&set), digest(&written));
+    assert_ne!(digest(SHARED), digest(&written));
+}
+
+#[test]
+fn throughput_follows_the_shares_that_are_set_later() {
+    // Those of the first host and the third change places; never more than the whole.
+    let events = share(50 * US, 0, 16) + &share(50 * US, 2, 176);
+    let report = try_run(&plan(&format!("{SHARED}{events}"), &[]), 1).unwrap();
+    let rates = report.hosts.iter().map(|host| host.bandwidth_gbps.total);
+    let rates: Vec<f64> = rates.collect();
+    let sum: f64 = rates.iter().sum();
+    assert!(sum > 0.75 * 8.0, "{rates:?}");
+    for (rate, part) in rates.iter().zip([16.0, 64.0, 176.0]) {
+        assert!((rate / sum - part / 256.0).abs() < 0.06, "{rates:?}");
+    }
+}
+
+/// A pool under all commands at once, written as the swarms write theirs.
+fn busy(seed: u64) -> String {
+    let mut draw = Draw::new(seed, "fabric manager");
+    let events = [
+        binding(3 * US, "unbind", "a", ""),
+        event(4 * US, "host-joins", "host = \"b\""),
+        event(
+            5 * US,
+            "release",
+            "region = \"all\"\nhost = \"a\"\nforced = false",
+        ),
+        binding(8 * US, "bind", "a", ""),
+        event(9 * US, "add", "region = \"all\"\nhost = \"b\""),
+        event(14 * US, "host-leaves", "host = \"b\""),
+    ];
+    let times = manager(draw.pick(&[
+        "command_time = \"0 ns\"\nhost_time = \"2 us\"\nscrub_time = \"1 us\"",
+        "command_time = \"700 ns\"\nhost_time = \"3 us\"",
+    ]));
+    format!("{POOL}{MOVING}{OWN}{times}{}", events.concat())
+}
+
+#[test]
+fn a_run_goes_on_from_any_time_between_commands_and_on_any_number_of_threads() {
+    for seed in 0..6 {
+        let plan = plan(&busy(seed), &[]);
+        let report = checkpoint::timeless(try_run(&plan, 1).unwrap());
+        checkpoint::check(&plan, &report, seed);
+        for threads in 2..4 {
+            assert_eq!(try_run(&plan, threads).unwrap().digest, report.digest);
+        }
+    }
+}
