@@ -67,6 +67,25 @@ class CommandReport(TypedDict):
     response: NotRequired[str]
 
 
+class PoolReport(TypedDict):
+    """A pooled region, up to the end of the run. Means are over time."""
+
+    region: str
+    policy: str
+    capacity_gib: float
+    demands: int
+    refused: int
+    needed_gib: float
+    held_gib: float
+    #: Beyond what hosts needed.
+    idle_gib: float
+    unmet_gib: float
+    #: What nobody had while some host did not have what it needed.
+    stranded_gib: float
+    most_free_runs: int
+    most_extents: int
+
+
 class Requests(TypedDict):
     """Requests in the window."""
 
@@ -305,6 +324,7 @@ class Report(TypedDict):
     failures: NotRequired[FailuresReport]
     #: The commands of the fabric manager up to the end of the run.
     commands: NotRequired[list[CommandReport]]
+    pools: NotRequired[list[PoolReport]]
     littles_law: LittlesLaw
     hosts: list[HostReport]
     accelerators: NotRequired[list[AcceleratorReport]]

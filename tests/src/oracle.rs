@@ -403,7 +403,7 @@ pub fn region_of(plan: &Plan, hpa: u64) -> usize {
 /// loses it.
 fn scrubs(plan: &Plan, region: usize, host: usize) -> Vec<u64> {
     let hosts = match plan.scenario.regions[region].sharing {
-        Sharing::Exclusive => host..host + 1,
+        Sharing::Exclusive | Sharing::Pooled => host..host + 1,
         Sharing::Shared | Sharing::Moving => 0..plan.hosts.len(),
     };
     let (mut have, mut all) = (0, Vec::new());

@@ -2,7 +2,13 @@
 //! is under way, what becomes of data, and hosts that come and go.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
+use cxlab_device::{CapacityEvent, Change};
+use cxlab_engine::units::Picos;
 use cxlab_host::RequestRow;
+use cxlab_protocol::PortId;
+use cxlab_system::plan::Plan;
 use cxlab_tests::oracle::values;
 use cxlab_tests::swarm::Draw;
 use cxlab_tests::{checkpoint, plan, rows, try_run};
@@ -324,5 +330,200 @@ fn a_run_goes_on_from_any_time_between_commands_and_on_any_number_of_threads() {
         for threads in 2..4 {
             assert_eq!(try_run(&plan, threads).unwrap().digest, report.digest);
         }
+    }
+}
+
+/// Two hosts with memory of their own, and a pool of eight blocks on two devices.
+const BLOCKS: &str = r#"
+name = "blocks"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "h"
+count = 3
+workload = { kind = "uniform", read_ratio = 0.5 }
+requests = 1500
+[[devices]]
+name = "d"
+count = 2
+capacity = "4 GiB"
+[[regions]]
+name = "own"
+capacity = "512 MiB"
+[[regions]]
+name = "pool"
+sharing = "pooled"
+capacity = "2 GiB"
+"#;
+
+fn demand(at_ps: u64, host: usize, blocks: usize) -> String {
+    let rest = format!(
+        "host = \"h{host}\"\nregion = \"pool\"\ncapacity = \"{} MiB\"",
+        256 * blocks
+    );
+    event(at_ps, "demand", &rest)
+}
+
+#[test]
+fn a_host_has_the_addresses_of_what_it_is_granted_and_is_served_them() {
+    let text = format!("{BLOCKS}{}{}", demand(0, 0, 2), demand(4 * US, 1, 7));
+    let plan = plan(&text, &[]);
+    let (report, rows) = rows(&plan, 1);
+    let spans: Vec<u64> = plan
+        .hosts
+        .iter()
+        .map(|host| host.map.span().0 >> 20)
+        .collect();
+    assert_eq!(spans, [1024, 512, 512], "what is refused has no addresses");
+    assert!(rows.iter().all(|row| !row.denied));
+    let answers = report.commands.iter().map(|one| {
+        let answer = one.response.clone().unwrap();
+        (one.opcode.clone(), one.of.clone(), answer)
+    });
+    let line = |of: &str, answer: &str| ("5604h".to_owned(), of.to_owned(), answer.to_owned());
+    let expected = [
+        line("pool, h0, 512 MiB", "success"),
+        line("pool, h1", "resources exhausted"),
+    ];
+    assert_eq!(answers.collect::<Vec<_>>(), expected);
+    let [pool] = &report.pools[..] else {
+        panic!("{:?}", report.pools)
+    };
+    assert_eq!((pool.demands, pool.refused, pool.capacity_gib), (2, 1, 2.0));
+    let after = 1.0 - 4e3 / report.sim_time_ns;
+    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
+    assert!(
+        near(pool.held_gib, 0.5) && near(pool.idle_gib, 0.0),
+        "{pool:?}"
+    );
+    assert!(near(pool.unmet_gib, 1.75 * after), "{pool:?}");
+    assert!(near(pool.stranded_gib, 1.5 * after), "{pool:?}");
+}
+
+#[test]
+fn what_is_given_up_is_scrubbed_before_it_is_granted_again() {
+    let times = manager("command_time = \"0 ns\"\nhost_time = \"2 us\"\nscrub_time = \"3 us\"");
+    let first = demand(0, 0, 8) + &demand(4 * US, 0, 0);
+    for (at, granted) in [(9 * US - 1, false), (9 * US, true)] {
+        let text = format!("{BLOCKS}{times}{first}{}", demand(at, 1, 8));
+        let plan = plan(&text, &[]);
+        assert_eq!(plan.pools()[0].demands[2].1, granted);
+        for row in rows(&plan, 1).1.iter().filter(|row| row.requester == 0) {
+            let in_pool = row.hpa >= 512 << 20;
+            assert_eq!(row.denied, in_pool && row.issued_ps >= 4 * US, "{row:?}");
+        }
+    }
+}
+
+/// A pool of any size under demands at random, by a policy.
+fn pooled(seed: u64, policy: &str) -> String {
+    let mut draw = Draw::new(seed, "pooled");
+    let (hosts, devices) = (draw.between(1, 4), draw.between(1, 3));
+    draw.line("name = \"pooled\"\n[fabric]\ntopology = { kind = \"chain\", switches = 1 }");
+    for host in 0..hosts {
+        draw.line(format!(
+            "[[hosts]]\nname = \"h{host}\"\nrequests = 300\nissue = {{ outstanding = 8 }}"
+        ));
+        // The first lines of the first block, in which hosts that have it one after the other meet.
+        let footprint = draw.pick(&["", ", footprint = \"8 KiB\""]);
+        draw.line(format!(
+            "workload = {{ kind = \"uniform\", read_ratio = 0.5{footprint} }}"
+        ));
+    }
+    let blocks = devices * draw.between(1, 3);
+    let medium = draw.pick(&[
+        "{ kind = \"fixed\" }",
+        "{ kind = \"fixed\", latency = \"1 us\", queue = 4 }",
+    ]);
+    draw.line(format!(
+        "[[devices]]\nname = \"d\"\ncount = {devices}\nmemory = {medium}\n[[regions]]\nname = \"pool\"\n\
+         sharing = \"pooled\"\ncapacity = \"{} MiB\"\n[[regions]]\nname = \"own\"\ncapacity = \"{} MiB\"",
+        256 * blocks,
+        256 * devices
+    ));
+    let times = ["0 ns", "1 ps", "200 ns", "1 us"];
+    let [command, host, scrub] = [0, 1, 2].map(|_| draw.pick(&times));
+    draw.line(manager(&format!(
+        "command_time = \"{command}\"\nhost_time = \"{host}\"\nscrub_time = \"{scrub}\"\npolicy = {{ kind = \"{policy}\" }}"
+    )));
+    let mut at = 0;
+    for _ in 0..draw.between(1, 14) {
+        at += [0, 300_000, 800_000][draw.below(3)] as u64;
+        let (host, needs) = (draw.below(hosts), draw.below(blocks + 1));
+        draw.line(demand(at, host, needs));
+    }
+    draw.text
+}
+
+/// Follows what a device does: each extent is one host's at a time, and scrubbed before it is another's.
+fn check_extents(plan: &Plan) -> usize {
+    let mut scrubs = 0;
+    for device in &plan.devices {
+        let mut owners: BTreeMap<u64, (PortId, Picos)> = BTreeMap::new();
+        let mut clean: BTreeMap<u64, Picos> = BTreeMap::new();
+        for change in &device.changes {
+            let Change::Capacity(capacity) = change.what else {
+                continue;
+            };
+            let (first, host) = (capacity.decoder.first.0, capacity.host);
+            match capacity.event {
+                CapacityEvent::Add => {
+                    let since = (host, change.at);
+                    assert_eq!(owners.insert(first, since), None, "{change:?}");
+                    let scrubbed = clean.get(&first).copied().unwrap_or(Picos::ZERO);
+                    assert!(scrubbed < Picos(u64::MAX), "not scrubbed: {change:?}");
+                }
+                CapacityEvent::Leave => assert!(owners.contains_key(&first)),
+                CapacityEvent::Release => {
+                    // At first no host has what it will have later.
+                    let had = owners.remove(&first);
+                    assert!(had.is_none_or(|(one, _)| one == host), "{change:?}");
+                    if had.is_some() {
+                        clean.insert(first, Picos(u64::MAX));
+                    }
+                }
+                CapacityEvent::Scrub => {
+                    assert!(!owners.contains_key(&first), "{change:?}");
+                    clean.insert(first, change.at);
+                    scrubs += 1;
+                }
+            }
+        }
+    }
+    scrubs
+}
+
+#[test]
+fn every_policy_isolates_hosts_and_every_request_ends() {
+    for entry in cxlab_fabric::manager::CATALOG {
+        let (mut own, mut empty, mut scrubs, mut refused) = (0, 0, 0, 0);
+        for seed in 0..40 {
+            let plan = plan(&pooled(seed, entry.name), &[]);
+            scrubs += check_extents(&plan);
+            let pool = &plan.pools()[0];
+            refused += pool.demands.iter().filter(|(_, met)| !met).count();
+            for (_, sample) in &pool.samples {
+                assert!(sample.held + sample.free <= pool.total, "{sample:?}");
+                assert_eq!(sample.held + sample.unmet, sample.needed + sample.idle);
+            }
+            let rows = values(&plan, 1 + seed as usize % 3);
+            assert_eq!(rows.len(), 300 * plan.hosts.len(), "every request ends");
+            for row in rows.iter().filter(|row| !row.write) {
+                assert!(!row.denied || row.value == 0);
+                assert!(
+                    row.value == 0 || row.value >> 12 == row.requester + 1,
+                    "{row:?}"
+                );
+                own += usize::from(row.value != 0);
+                empty += usize::from(row.value == 0);
+            }
+            let digest = |threads| try_run(&plan, threads).unwrap().digest;
+            assert_eq!(digest(1), digest(2 + seed as usize % 2));
+        }
+        let name = entry.name;
+        assert!(
+            own > 500 && empty > 500 && scrubs > 50 && refused > 10,
+            "{name}: {own} {empty} {scrubs} {refused}"
+        );
     }
 }

@@ -49,6 +49,7 @@ pub(crate) use enumeration::Hierarchy;
 pub use failures::{FailureChange, Failures, PlannedTables};
 pub use fleet::PlannedFleet;
 pub use links::{End, PlannedLink};
+pub use manager::{PlannedPool, Sample};
 pub(crate) use programs::PlannedProgram;
 
 /// A mistake of the user's: where in the scenario, and what.
@@ -147,6 +148,8 @@ pub struct PlannedCommand {
 pub enum Response {
     /// It was carried out.
     Success,
+    /// The policy grants nothing.
+    ResourcesExhausted,
     /// None, because this device, which it is about, has been removed.
     None(String),
 }
@@ -156,6 +159,7 @@ impl Response {
     pub fn describe(&self) -> String {
         match self {
             Response::Success => "success".to_owned(),
+            Response::ResourcesExhausted => "resources exhausted".to_owned(),
             Response::None(device) => format!("none, {device} is gone"),
         }
     }
@@ -203,6 +207,8 @@ pub struct Plan {
     pub(crate) hierarchies: Vec<Hierarchy>,
     /// The commands of the fabric manager, in the order in which they are issued.
     pub(crate) commands: Vec<PlannedCommand>,
+    /// What came of pooled regions.
+    pub(crate) pools: Vec<PlannedPool>,
     /// What fails, where something does.
     pub(crate) failures: Option<Failures>,
     /// The fleet, where the scenario has one.
@@ -360,9 +366,10 @@ impl Plan {
         let tables = RoutingTables::build(&graph, scenario.fabric.routing.0)
             .map_err(|error| wrong("fabric.topology", error.to_string()))?;
         let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
-        let maps = address::lay_out(&scenario, &endpoints, &reach)?;
+        let maps = address::lay_out(&scenario, &endpoints, &reach, &manager)?;
         let hosts = endpoints.hosts(maps.host_maps, &manager.presence);
         let timelines = manager.timelines(&maps.extents);
+        let pools = manager.pools();
         let commands = manager.commands;
         let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
         let devices = endpoints.devices(maps.decoders, timelines);
@@ -419,6 +426,7 @@ impl Plan {
             caching,
             hierarchies,
             commands,
+            pools,
             failures,
             fleet,
             files,
@@ -581,6 +589,11 @@ impl Plan {
     /// The commands of the fabric manager, in the order in which they are issued.
     pub fn commands(&self) -> &[PlannedCommand] {
         &self.commands
+    }
+
+    /// Pooled regions, and what came of hosts' demands.
+    pub fn pools(&self) -> &[PlannedPool] {
+        &self.pools
     }
 
     /// What fails, where something does.

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedPool, Sample};
 use crate::run::seconds;
 use crate::series;
 pub use crate::series::TimeSeries;
@@ -74,6 +74,9 @@ pub struct Report {
     /// issued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CommandReport>,
+    /// By pooled region.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolReport>,
     /// Little's law.
     pub littles_law: LittlesLaw,
     /// By host.
@@ -235,6 +238,75 @@ impl CommandReport {
                 }
             })
             .collect()
+    }
+}
+
+/// A pooled region, from when the workloads begin to the end of the run. Means are over time.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct PoolReport {
+    /// The region.
+    pub region: String,
+    /// The policy by which it was granted.
+    pub policy: String,
+    /// Its capacity, GiB.
+    pub capacity_gib: f64,
+    /// Demands of hosts.
+    pub demands: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// What hosts needed, mean.
+    pub needed_gib: f64,
+    /// What hosts had, mean.
+    pub held_gib: f64,
+    /// What hosts had beyond what they needed, mean.
+    pub idle_gib: f64,
+    /// What hosts needed and did not have, mean.
+    pub unmet_gib: f64,
+    /// What nobody had while some host did not have what it needed, mean: stranded capacity. What is
+    /// being scrubbed is not among it.
+    pub stranded_gib: f64,
+    /// Pieces in which what nobody had lay, at most.
+    pub most_free_runs: u64,
+    /// Pieces in which what hosts had lay, at most.
+    pub most_extents: u64,
+}
+
+impl PoolReport {
+    /// What came of a pool in so long since the workloads began.
+    fn of(pool: &PlannedPool, lasted: Picos) -> PoolReport {
+        let gib = |blocks: f64| blocks * PlannedPool::BLOCK.0 as f64 / f64::from(1 << 30);
+        let samples: Vec<_> = (pool.samples.iter())
+            .filter(|(at, _)| *at <= lasted)
+            .collect();
+        let mean = |what: &dyn Fn(&Sample) -> u32| {
+            let ends = samples.iter().skip(1).map(|(at, _)| *at).chain([lasted]);
+            let spans = samples.iter().zip(ends);
+            let sum: u128 = spans
+                .map(|((since, sample), until)| {
+                    u128::from(what(sample)) * u128::from(until.0 - since.0)
+                })
+                .sum();
+            gib(sum as f64 / lasted.0.max(1) as f64)
+        };
+        let most = |what: &dyn Fn(&Sample) -> u32| {
+            let all = samples.iter().map(|(_, sample)| what(sample));
+            u64::from(all.max().unwrap_or(0))
+        };
+        let demands = pool.demands.iter().filter(|(at, _)| *at <= lasted);
+        PoolReport {
+            region: pool.region.clone(),
+            policy: pool.policy.clone(),
+            capacity_gib: gib(f64::from(pool.total)),
+            demands: demands.clone().count() as u64,
+            refused: demands.filter(|(_, met)| !met).count() as u64,
+            needed_gib: mean(&|one| one.needed),
+            held_gib: mean(&|one| one.held),
+            idle_gib: mean(&|one| one.idle),
+            unmet_gib: mean(&|one| one.unmet),
+            stranded_gib: mean(&|one| if one.unmet > 0 { one.free } else { 0 }),
+            most_free_runs: most(&|one| one.free_runs),
+            most_extents: most(&|one| one.extents),
+        }
     }
 }
 
@@ -840,6 +912,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let count = totals.latency.count().max(1) as f64;
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
     let window_ns = context.window_ns();
+    let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
     Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: context.plan.scenario.name.clone(),
@@ -865,10 +938,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             .collect(),
         by_hops: by_hops(&totals.by_hops),
         failures: context.plan.failures().map(|_| totals.failures),
-        commands: CommandReport::all(
-            context.plan,
-            context.end - context.enumeration.unwrap_or(SimTime::ZERO),
-        ),
+        commands: CommandReport::all(context.plan, lasted),
+        pools: (context.plan.pools().iter())
+            .map(|pool| PoolReport::of(pool, lasted))
+            .collect(),
         littles_law: LittlesLaw {
             in_flight: totals.integral as f64 / 1e3 / window_ns.max(1e-3),
             rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),

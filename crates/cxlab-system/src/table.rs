@@ -278,6 +278,48 @@ fn commands(report: &Report) -> String {
     table(&rows) + "\n"
 }
 
+/// What came of pooled regions.
+fn pools(report: &Report) -> String {
+    if report.pools.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![cells([
+        "pool, GiB",
+        "policy",
+        "of",
+        "demands",
+        "refused",
+        "needed",
+        "held",
+        "idle",
+        "unmet",
+        "stranded",
+        "free runs",
+        "extents",
+    ])];
+    for one in report.pools.iter().take(SHOWN) {
+        let means = [
+            one.needed_gib,
+            one.held_gib,
+            one.idle_gib,
+            one.unmet_gib,
+            one.stranded_gib,
+        ];
+        let head = [
+            one.region.clone(),
+            one.policy.clone(),
+            format!("{}", one.capacity_gib),
+            count(one.demands),
+            count(one.refused),
+        ];
+        let most = [count(one.most_free_runs), count(one.most_extents)];
+        let means = means.map(|mean| format!("{mean:.2}"));
+        rows.push(head.into_iter().chain(means).chain(most).collect());
+    }
+    rows.extend(more(report.pools.len()));
+    table(&rows) + "\n"
+}
+
 /// What hosts did before their workloads began: the one that was last.
 fn enumeration(report: &Report) -> String {
     let all = report.hosts.iter();
@@ -350,6 +392,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push_str(&translation(report));
     text.push_str(&denials(report));
     text.push_str(&commands(report));
+    text.push_str(&pools(report));
     let mut rows = vec![cells([
         "latency, ns",
         "mean",

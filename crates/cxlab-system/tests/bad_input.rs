@@ -1092,6 +1092,93 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[(
             "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"demand\"\nhost = \"host0\"\nregion = \"own\"\ncapacity = \"256 MiB\"\n",
+        )],
+        "region = \"own\"",
+        &["events[0].region", "`own`, which is not pooled", "pooled"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"demand\"\nhost = \"host0\"\nregion = \"pool\"\ncapacity = \"300 MiB\"\n",
+        )],
+        "capacity = \"300 MiB\"",
+        &[
+            "events[0].capacity",
+            "300 MiB",
+            "multiples of 256 MiB up to",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"demand\"\nhost = \"host0\"\nregion = \"pool\"\ncapacity = \"2 GiB\"\n",
+        )],
+        "capacity = \"2 GiB\"",
+        &["events[0].capacity", "2 GiB", "1 GiB"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"add\"\nhost = \"host0\"\nregion = \"pool\"\n",
+        )],
+        "kind = \"add\"",
+        &["events[0].kind", "`pool`, which is pooled", "demand"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"host-leaves\"\nhost = \"host0\"\n[[events]]\nat = \"3 us\"\nkind  = \"demand\"\nhost = \"host0\"\nregion = \"pool\"\ncapacity = \"256 MiB\"\n",
+        )],
+        "kind  = \"demand\"",
+        &["events[1].kind", "`host0`, which has left"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"demand\"\nhost = \"host0\"\nregion = \"pool\"\ncapacity = \"256 MiB\"\n",
+        )],
+        "[[hosts]]",
+        &["no region for host `host1`", "granted some of it"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[fabric_manager]\npolicy = { kind = \"best\" }\n",
+        )],
+        "policy",
+        &["fabric_manager.policy", "best-fit"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[fabric_manager]\npolicy = { kind = \"watermark\", most = 0.1 }\n",
+        )],
+        "policy",
+        &["fabric_manager.policy.most", "found 0.1", "0.25, to 16"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[fabric_manager]\npolicy = { kind = \"watermark\", reserve = 17.0 }\n",
+        )],
+        "policy",
+        &["fabric_manager.policy", "17"],
+    ),
+    one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n",
+            ),
+            ("[hosts.issue]\noutstanding = 16", "core = {}"),
+        ],
+        "core =",
+        &["hosts[0].core", "region `pool`"],
+    ),
+    one(
+        &[(
+            "threads = 1",
             "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"bind\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
         )],
         "device =",

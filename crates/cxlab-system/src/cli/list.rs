@@ -67,6 +67,11 @@ fn all() -> Vec<Listing> {
             "fleet.pool.kind",
             cxlab_fleet::policy::CATALOG,
         ),
+        listing(
+            "grant-policies",
+            "fabric_manager.policy.kind",
+            cxlab_fabric::manager::CATALOG,
+        ),
     ];
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {

@@ -112,6 +112,7 @@ fn summary(plan: &Plan) -> String {
             Sharing::Exclusive => "for each of",
             Sharing::Shared => "shared by",
             Sharing::Moving => "one at a time of",
+            Sharing::Pooled => "in blocks, by demand, for",
         };
         let first = match region.initially_added {
             true => "",

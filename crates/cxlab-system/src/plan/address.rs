@@ -28,6 +28,8 @@ pub(super) struct Maps {
 /// A device's decoder for a host's memory of a region.
 pub(super) struct RegionDecoder {
     pub(super) region: usize,
+    /// The block, if the region is pooled; else 0.
+    pub(super) block: u32,
     pub(super) host: usize,
     pub(super) device: usize,
     pub(super) decoder: DeviceDecoder,
@@ -82,8 +84,9 @@ pub(super) fn lay_out(
     scenario: &Scenario,
     named: &Named,
     reach: &[Vec<usize>],
+    manager: &manager::Account<'_>,
 ) -> Result<Maps, Vec<Problem>> {
-    let regions = regions::allot(scenario, named, reach)?;
+    let regions = regions::allot(scenario, named, reach, manager)?;
     let mut known: BTreeMap<Vec<Extent>, Arc<AddressMap>> = BTreeMap::new();
     let mut lists = vec![vec![Vec::new(); reach.len()]; named.names.devices.len()];
     let mut host_maps = Vec::with_capacity(reach.len());
@@ -115,6 +118,7 @@ pub(super) fn lay_out(
                 lists[*device][host].push(decoder);
                 region_decoders.extend(granted.get(at).map(|one| RegionDecoder {
                     region: one.region,
+                    block: one.block,
                     host,
                     device: *device,
                     decoder,
@@ -160,7 +164,10 @@ fn nothing_to_see(scenario: &Scenario, named: &Named, host: usize) -> Problem {
         true => Problem::new(path, format!("no device is reachable from host `{name}`")),
         false => Problem::new(
             path,
-            format!("found no region for host `{name}`; allowed: hosts that a region names"),
+            format!(
+                "found no region for host `{name}`; allowed: hosts that a region names, and that are \
+                 granted some of it if it is pooled"
+            ),
         ),
     }
 }

@@ -62,7 +62,8 @@ fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) 
         }
     };
     for region in &scenario.regions {
-        let changes = !region.initially_added || region.sharing == Sharing::Moving;
+        let comes = [Sharing::Moving, Sharing::Pooled].contains(&region.sharing);
+        let changes = !region.initially_added || comes;
         for host in hosts_of(scenario, named, region).unwrap_or_default() {
             let here = (region.name.as_str(), named.names.requesters[host].as_str());
             let mut events = scenario.events.iter();

@@ -327,6 +327,7 @@ impl Fabric<'_> {
             | EventParams::Bind { .. }
             | EventParams::Unbind { .. }
             | EventParams::SetQos { .. }
+            | EventParams::Demand { .. }
             | EventParams::HostJoins { .. }
             | EventParams::HostLeaves { .. } => Ok(Vec::new()),
         }

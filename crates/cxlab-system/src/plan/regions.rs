@@ -7,6 +7,7 @@ use cxlab_engine::units::{Bytes, Dpa};
 use super::Problem;
 use super::address::{DECODER_UNIT, Extent, ways};
 use super::endpoints::{Named, unknown};
+use super::manager::Account;
 use crate::scenario::{RegionGroup, Scenario, Sharing};
 
 /// Checks what does not depend on the fabric.
@@ -127,6 +128,8 @@ struct Allotment {
 pub(super) struct Granted {
     /// The region's number.
     pub(super) region: usize,
+    /// The block, if the region is pooled; else 0.
+    pub(super) block: u32,
     /// Where it lies.
     pub(super) extent: Extent,
 }
@@ -136,6 +139,7 @@ pub(super) fn allot(
     scenario: &Scenario,
     named: &Named,
     reach: &[Vec<usize>],
+    manager: &Account<'_>,
 ) -> Result<Option<Vec<Vec<Granted>>>, Vec<Problem>> {
     if scenario.regions.is_empty() {
         return Ok(None);
@@ -151,6 +155,27 @@ pub(super) fn allot(
         let devices = devices_of(scenario, named, region).unwrap_or_default();
         let hosts = hosts_of(scenario, named, region).unwrap_or_default();
         check_reach(named, reach, &path, &hosts, &devices)?;
+        if region.sharing == Sharing::Pooled {
+            let first = allotment.take_parts(scenario, named, &path, region, &devices)?;
+            let blocks = (region.capacity.0 / DECODER_UNIT) as usize / devices.len();
+            for host in hosts {
+                allotment.bind(scenario, named, &path, region, &devices, host)?;
+                for block in manager.blocks(at, host).unwrap_or_default() {
+                    let (device, number) = (block as usize / blocks, block as usize % blocks);
+                    let dpa = Dpa(first[device].0 + number as u64 * DECODER_UNIT);
+                    let extent = Extent {
+                        shares: vec![(devices[device], dpa)],
+                        share: Bytes(DECODER_UNIT),
+                    };
+                    granted[host].push(Granted {
+                        region: at,
+                        block,
+                        extent,
+                    });
+                }
+            }
+            continue;
+        }
         let mut shared = None;
         for host in hosts {
             let taken = match (region.sharing, &shared) {
@@ -162,7 +187,11 @@ pub(super) fn allot(
             }
             allotment.bind(scenario, named, &path, region, &devices, host)?;
             let own = taken.into_iter();
-            granted[host].extend(own.map(|extent| Granted { region: at, extent }));
+            granted[host].extend(own.map(|extent| Granted {
+                region: at,
+                block: 0,
+                extent,
+            }));
         }
     }
     Ok(Some(granted))
@@ -207,30 +236,45 @@ impl Allotment {
     ) -> Result<Vec<Extent>, Vec<Problem>> {
         let share = Bytes(region.capacity.0 / devices.len() as u64);
         let ways = ways(scenario, devices.len())?;
-        let mut extents = Vec::new();
-        for members in devices.chunks(ways) {
-            let mut shares = Vec::with_capacity(members.len());
-            for device in members {
-                let whole = scenario.devices[named.device_group[*device]].capacity;
-                let first = self.free[*device];
-                self.free[*device] = first.saturating_add(share.0);
-                if self.free[*device] > whole.0 {
-                    return Err(vec![Problem::new(
-                        format!("{path}.capacity"),
-                        format!(
-                            "found {}, {share} of them on device `{}`, which has {} left of {whole}; \
-                             allowed: what is left",
-                            region.capacity,
-                            named.names.devices[*device],
-                            Bytes(whole.0 - first),
-                        ),
-                    )]);
-                }
-                shares.push((*device, Dpa(first)));
+        let first = self.take_parts(scenario, named, path, region, devices)?;
+        let shares: Vec<(usize, Dpa)> = devices.iter().copied().zip(first).collect();
+        let extents = shares.chunks(ways).map(|shares| Extent {
+            shares: shares.to_vec(),
+            share,
+        });
+        Ok(extents.collect())
+    }
+
+    /// Takes an equal part of each of its devices: where each begins.
+    fn take_parts(
+        &mut self,
+        scenario: &Scenario,
+        named: &Named,
+        path: &str,
+        region: &RegionGroup,
+        devices: &[usize],
+    ) -> Result<Vec<Dpa>, Vec<Problem>> {
+        let share = Bytes(region.capacity.0 / devices.len() as u64);
+        let mut parts = Vec::with_capacity(devices.len());
+        for device in devices {
+            let whole = scenario.devices[named.device_group[*device]].capacity;
+            let first = self.free[*device];
+            self.free[*device] = first.saturating_add(share.0);
+            if self.free[*device] > whole.0 {
+                return Err(vec![Problem::new(
+                    format!("{path}.capacity"),
+                    format!(
+                        "found {}, {share} of them on device `{}`, which has {} left of {whole}; \
+                         allowed: what is left",
+                        region.capacity,
+                        named.names.devices[*device],
+                        Bytes(whole.0 - first),
+                    ),
+                )]);
             }
-            extents.push(Extent { shares, share });
+            parts.push(Dpa(first));
         }
-        Ok(extents)
+        Ok(parts)
     }
 
     /// Gives a host a logical device of every multi-logical device of the region.

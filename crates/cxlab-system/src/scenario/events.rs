@@ -1,7 +1,8 @@
 //! What happens while the workloads run: commands of the fabric manager, hosts that come and go, and
 //! components that fail.
 
-use cxlab_engine::units::Picos;
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_fabric::manager::GrantPolicyChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,19 @@ pub enum EventParams {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 256))]
         limit: Option<u16>,
+    },
+    /// A host needs so much of a pooled region, in all, from now on. The fabric manager grants it what is
+    /// missing by its policy, or refuses; or asks it for what is too much, as by a `release` that is
+    /// not forced.
+    Demand {
+        /// When.
+        at: Picos,
+        /// The host, by name.
+        host: String,
+        /// The region, by name.
+        region: String,
+        /// How much, in all: a multiple of 256 MiB.
+        capacity: Bytes,
     },
     /// A host begins its workload, which else begins at once.
     HostJoins {
@@ -180,6 +194,7 @@ impl EventParams {
             | EventParams::Bind { at, .. }
             | EventParams::Unbind { at, .. }
             | EventParams::SetQos { at, .. }
+            | EventParams::Demand { at, .. }
             | EventParams::HostJoins { at, .. }
             | EventParams::HostLeaves { at, .. }
             | EventParams::LinkDown { at, .. }
@@ -263,6 +278,12 @@ impl EventParams {
                 let (allocated, limit) = (part("allocated", allocated), part("limit", limit));
                 format!("set QoS of {device}, {host}{allocated}{limit}")
             }
+            EventParams::Demand {
+                host,
+                region,
+                capacity,
+                ..
+            } => format!("{host} needs {capacity} of {region}"),
             EventParams::HostJoins { host, .. } => format!("{host} joins"),
             EventParams::HostLeaves { host, .. } => format!("{host} leaves"),
             EventParams::LinkDown { link, number, .. } => {
@@ -278,7 +299,7 @@ impl EventParams {
 }
 
 /// The fabric manager, whose commands are [`EventParams`].
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct FabricManagerParams {
     /// From a command's time in `events` until it is in force. 0 to 1 hour. Default 10 us (*assumed*).
@@ -289,6 +310,9 @@ pub struct FabricManagerParams {
     /// From when capacity is taken from its last host until it is scrubbed and can be given to one
     /// again. 0 to 1 hour. Default 0 (*assumed*: its key is thrown away).
     pub scrub_time: Picos,
+    /// How blocks of pooled regions are granted. Default `{ kind = "on-demand" }`.
+    #[serde(skip_serializing_if = "is_default_policy")]
+    pub policy: GrantPolicyChoice,
     /// Hosts that are not bound to a device from the beginning. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unbound: Vec<Binding>,
@@ -300,9 +324,14 @@ impl Default for FabricManagerParams {
             command_time: Picos::from_nanos(10_000),
             host_time: Picos::from_nanos(20_000),
             scrub_time: Picos::ZERO,
+            policy: GrantPolicyChoice::default(),
             unbound: Vec::new(),
         }
     }
+}
+
+fn is_default_policy(policy: &GrantPolicyChoice) -> bool {
+    *policy == GrantPolicyChoice::default()
 }
 
 /// How hosts and the fabric deal with what fails.

@@ -386,6 +386,9 @@ pub enum Sharing {
     /// One memory, which one host at a time has: at first the first of the region's hosts, and
     /// later whoever an event adds it to.
     Moving,
+    /// Blocks of 256 MiB on one device each, every one of which one host at a time has. A host is
+    /// granted as many as it needs (`demand`), by `fabric_manager.policy`; at first none has any.
+    Pooled,
 }
 
 /// Memory of Type 3 devices that is given to hosts.

@@ -1,0 +1,325 @@
+//! The commands, one by one: what they change, and what is answered.
+
+use cxlab_device::Share;
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_protocol::PortId;
+
+use super::pools::Outcome;
+use super::{Account, Has, Step, wrong};
+use crate::plan::address::DECODER_UNIT;
+use crate::plan::{PlannedCommand, Problem, Response};
+use crate::scenario::Sharing;
+
+/// A command of the FM API: its name and opcode (CXL 3.1, section 7.6.7).
+pub(super) type Name = (&'static str, u16);
+pub(super) const BIND: Name = ("Bind vPPB", 0x5201);
+pub(super) const UNBIND: Name = ("Unbind vPPB", 0x5202);
+pub(super) const SET_ALLOCATED: Name = ("Set QoS Allocated BW", 0x5407);
+pub(super) const SET_LIMIT: Name = ("Set QoS BW Limit", 0x5409);
+pub(super) const ADD: Name = ("Initiate Dynamic Capacity Add", 0x5604);
+pub(super) const RELEASE: Name = ("Initiate Dynamic Capacity Release", 0x5605);
+
+impl Account<'_> {
+    /// The host comes to have memory of a region.
+    pub(super) fn add(
+        &mut self,
+        path: &str,
+        at: Picos,
+        place: (usize, usize),
+    ) -> Result<(), Problem> {
+        let now = at + self.params.command_time;
+        let (region, host) = (
+            &self.scenario.regions[place.0],
+            &self.named.names.requesters[place.1],
+        );
+        let name = &region.name;
+        if self.presence[place.1].leaves.is_some() {
+            return Err(wrong(
+                path,
+                at,
+                format!("\"add\" of `{name}` to `{host}`, which has left"),
+                "\"add\" to a host that is there",
+            ));
+        }
+        if self.now.region(((place.0, 0), place.1)) != Has::No {
+            return Err(wrong(
+                path,
+                at,
+                format!("\"add\" of `{name}`, which `{host}` has already"),
+                "\"add\" after a \"release\", or of a region with initially_added = false",
+            ));
+        }
+        let others = self.now.held.iter();
+        let other = others.filter(|(((of, _), _), has)| *of == place.0 && **has != Has::No);
+        if let (Sharing::Moving, Some(((_, other), _))) = (region.sharing, other.last()) {
+            let other = &self.named.names.requesters[*other];
+            return Err(wrong(
+                path,
+                at,
+                format!("\"add\" of `{name}` to `{host}` while `{other}` has it"),
+                "\"add\" after its \"release\" (a moving region has one host at a time)",
+            ));
+        }
+        let memory = self.memory_of(((place.0, 0), place.1));
+        let until = self.dirty.get(&memory).copied();
+        if let Some(until) = until.filter(|until| *until > now) {
+            return Err(wrong(
+                path,
+                at,
+                format!("\"add\" of `{name}`, which is scrubbed until {until},"),
+                "\"add\" that is in force when the memory is scrubbed",
+            ));
+        }
+        let (part, host, has) = ((place.0, 0), place.1, Has::Yes);
+        self.step(now, Step::Hold { part, host, has });
+        Ok(())
+    }
+
+    /// The host needs so much of a pooled region from now on.
+    pub(super) fn demand(
+        &mut self,
+        path: &str,
+        at: Picos,
+        place: (usize, usize),
+        capacity: Bytes,
+    ) -> Result<(), Problem> {
+        let (region, host) = place;
+        let names = (
+            &self.scenario.regions[region],
+            &self.named.names.requesters[host],
+        );
+        let Some(pool) = self.pools.get_mut(&region) else {
+            return Err(Problem::new(
+                format!("{path}.region"),
+                format!(
+                    "found `{}`, which is not pooled; allowed: regions with sharing = \"pooled\"",
+                    names.0.name
+                ),
+            ));
+        };
+        if self.presence[host].leaves.is_some() {
+            return Err(wrong(
+                path,
+                at,
+                format!("\"demand\" of `{}`, which has left", names.1),
+                "\"demand\" of a host that is there",
+            ));
+        }
+        if capacity > names.0.capacity || !capacity.0.is_multiple_of(DECODER_UNIT) {
+            return Err(Problem::new(
+                format!("{path}.capacity"),
+                format!(
+                    "found {capacity}; allowed: multiples of {} up to the region's {}",
+                    Bytes(DECODER_UNIT),
+                    names.0.capacity
+                ),
+            ));
+        }
+        let now = at + self.params.command_time;
+        let needs = (capacity.0 / DECODER_UNIT) as u32;
+        match pool.demand(now, host, needs, self.policy.as_ref()) {
+            Outcome::Granted(blocks) => {
+                for block in &blocks {
+                    let (part, has) = ((region, *block), Has::Yes);
+                    self.step(now, Step::Hold { part, host, has });
+                }
+                self.answer_of_blocks(at, ADD, place, blocks.len(), Picos::ZERO);
+            }
+            Outcome::Asked(blocks) => self.take_back(at, place, &blocks),
+            Outcome::Nothing => {}
+            Outcome::Refused => {
+                self.answer_of_blocks(at, ADD, place, 0, Picos::ZERO);
+                if let Some(command) = self.commands.last_mut() {
+                    command.response = Response::ResourcesExhausted;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A host is asked for blocks of a pooled region.
+    pub(super) fn take_back(&mut self, at: Picos, place: (usize, usize), blocks: &[u32]) {
+        if blocks.is_empty() {
+            return;
+        }
+        let now = at + self.params.command_time;
+        let more = self.params.host_time;
+        let (region, host) = place;
+        for block in blocks {
+            let part = (region, *block);
+            let hold = |has| Step::Hold { part, host, has };
+            self.step(now, hold(Has::Leaving));
+            self.later(now + more, hold(Has::No));
+        }
+        self.answer_of_blocks(at, RELEASE, place, blocks.len(), more);
+    }
+
+    /// The response to a command about so many blocks of a pooled region.
+    pub(super) fn answer_of_blocks(
+        &mut self,
+        at: Picos,
+        name: Name,
+        place: (usize, usize),
+        blocks: usize,
+        more: Picos,
+    ) {
+        let (region, host) = (
+            &self.scenario.regions[place.0].name,
+            &self.named.names.requesters[place.1],
+        );
+        let of = match blocks {
+            0 => format!("{region}, {host}"),
+            blocks => format!("{region}, {host}, {}", Bytes(blocks as u64 * DECODER_UNIT)),
+        };
+        let devices = self.members[place.0].1.clone();
+        self.answer(at, name, of, &devices, more);
+    }
+
+    /// The host loses memory of a region that it has: at once, or when it has given it up.
+    pub(super) fn release(&mut self, at: Picos, place: (usize, usize), forced: bool) {
+        let now = at + self.params.command_time;
+        let (part, host) = ((place.0, 0), place.1);
+        let hold = |has| Step::Hold { part, host, has };
+        let more = match forced {
+            true => Picos::ZERO,
+            false => self.params.host_time,
+        };
+        if forced {
+            self.step(now, hold(Has::No));
+        } else {
+            self.step(now, hold(Has::Leaving));
+            self.later(now + more, hold(Has::No));
+        }
+        self.answer_of_memory(at, RELEASE, place, more);
+    }
+
+    /// The same with the binding to a device.
+    pub(super) fn unbind(&mut self, now: Picos, (host, device): (usize, usize), managed: bool) {
+        let bind = |has| Step::Bind { host, device, has };
+        if managed {
+            self.step(now, bind(Has::Leaving));
+            self.later(now + self.params.host_time, bind(Has::No));
+        } else {
+            self.step(now, bind(Has::No));
+        }
+    }
+
+    pub(super) fn set_share(
+        &mut self,
+        path: &str,
+        at: Picos,
+        (device_name, host_name): (&str, &str),
+        (allocated, limit): (Option<u16>, Option<u16>),
+    ) -> Result<(), Problem> {
+        if (allocated, limit) == (None, None) {
+            return Err(Problem::new(
+                format!("{path}.kind"),
+                "found \"set-qos\" with neither `allocated` nor `limit`; allowed: at least one of them",
+            ));
+        }
+        let host = self.host(&format!("{path}.host"), host_name)?;
+        let device = self.device(&format!("{path}.device"), device_name)?;
+        let qos = &self.scenario.devices[self.named.device_group[device]].qos;
+        if qos.as_ref().and_then(|qos| qos.bandwidth).is_none() {
+            return Err(Problem::new(
+                format!("{path}.device"),
+                format!(
+                    "found `{device_name}`, which has no `qos` with `bandwidth`; allowed: devices with \
+                     both, whose fractions shares are"
+                ),
+            ));
+        }
+        let before = self.shares.get(&(device, host)).copied();
+        let (mut share, mut most) = before.unwrap_or((0, None));
+        share = allocated.unwrap_or(share);
+        most = limit.or(most);
+        let shares = self.shares.iter();
+        let others = shares.filter(|((of, one), _)| *of == device && *one != host);
+        let sum = others.map(|(_, (allocated, _))| allocated).sum::<u16>() + share;
+        if sum > 256 {
+            return Err(Problem::new(
+                format!("{path}.allocated"),
+                format!(
+                    "found {sum} of 256 allocated on `{device_name}` in all at {at}; allowed: at most 256"
+                ),
+            ));
+        }
+        if let Some(most) = most.filter(|most| *most < share) {
+            return Err(Problem::new(
+                format!("{path}.limit"),
+                format!("found {most}; allowed: at least what is allocated then, {share}"),
+            ));
+        }
+        self.shares.insert((device, host), (share, most));
+        let step = Step::Share {
+            device,
+            share: Share {
+                host: PortId(host as u16),
+                allocated: share,
+                limit: most,
+            },
+        };
+        self.step(at + self.params.command_time, step);
+        for (part, name) in [(allocated, SET_ALLOCATED), (limit, SET_LIMIT)] {
+            if part.is_some() {
+                self.answer_of_device(at, name, (host, device), Picos::ZERO);
+            }
+        }
+        Ok(())
+    }
+
+    /// The response to a command about a host's memory of a region, that takes so much more time.
+    pub(super) fn answer_of_memory(
+        &mut self,
+        at: Picos,
+        name: Name,
+        place: (usize, usize),
+        more: Picos,
+    ) {
+        let (region, host) = place;
+        let of = format!(
+            "{}, {}",
+            self.scenario.regions[region].name, self.named.names.requesters[host]
+        );
+        let devices = self.members[region].1.clone();
+        self.answer(at, name, of, &devices, more);
+    }
+
+    /// The same of a command about a host and a device.
+    pub(super) fn answer_of_device(
+        &mut self,
+        at: Picos,
+        name: Name,
+        place: (usize, usize),
+        more: Picos,
+    ) {
+        let (host, device) = place;
+        let names = &self.named.names;
+        let of = format!("{}, {}", names.requesters[host], names.devices[device]);
+        self.answer(at, name, of, &[device], more);
+    }
+
+    pub(super) fn answer(
+        &mut self,
+        at: Picos,
+        name: Name,
+        of: String,
+        devices: &[usize],
+        more: Picos,
+    ) {
+        let in_force = at + self.params.command_time;
+        let gone = |device: &&usize| self.removed.get(device).is_some_and(|at| *at <= in_force);
+        let response = match devices.iter().find(gone) {
+            None => Response::Success,
+            Some(device) => Response::None(self.named.names.devices[*device].clone()),
+        };
+        self.commands.push(PlannedCommand {
+            name: name.0,
+            opcode: name.1,
+            of,
+            issued: at,
+            done: in_force + more,
+            response,
+        });
+    }
+}
