@@ -1090,6 +1090,17 @@ const SCENARIOS: &[Scenario] = &[
     ),
     // The fabric manager.
     one(
+        &[
+            (
+                "threads = 1",
+                "threads = 1\n[[regions]]\nname = \"pool\"\ncapacity = \"2 TiB\"\nsharing = \"pooled\"\n",
+            ),
+            ("16 GiB", "4 TiB"),
+        ],
+        "2 TiB",
+        &["regions[0].capacity", "2 TiB, pooled", "at most 1 TiB"],
+    ),
+    one(
         &[(
             "threads = 1",
             "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\n[[events]]\nat = \"2 us\"\nkind = \"demand\"\nhost = \"host0\"\nregion = \"own\"\ncapacity = \"256 MiB\"\n",

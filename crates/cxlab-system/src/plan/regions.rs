@@ -10,6 +10,9 @@ use super::endpoints::{Named, unknown};
 use super::manager::Account;
 use crate::scenario::{RegionGroup, Scenario, Sharing};
 
+/// Most blocks of a pooled region: each is a decoder of its host.
+pub(super) const MOST_BLOCKS: u64 = 4096;
+
 /// Checks what does not depend on the fabric.
 pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     let mut names = BTreeSet::new();
@@ -64,6 +67,16 @@ fn check_capacity(region: &RegionGroup, path: &str, devices: usize) -> Result<()
             format!(
                 "found {capacity} over {devices} device(s); allowed: multiples of {}",
                 Bytes(unit)
+            ),
+        ));
+    }
+    let most = Bytes(MOST_BLOCKS * DECODER_UNIT);
+    if region.sharing == Sharing::Pooled && capacity > most {
+        return Err(Problem::new(
+            format!("{path}.capacity"),
+            format!(
+                "found {capacity}, pooled; allowed: at most {most} in blocks of {}",
+                Bytes(DECODER_UNIT)
             ),
         ));
     }

@@ -49,9 +49,9 @@ impl Account<'_> {
                 "\"add\" after a \"release\", or of a region with initially_added = false",
             ));
         }
-        let others = self.now.held.iter();
-        let other = others.filter(|(((of, _), _), has)| *of == place.0 && **has != Has::No);
-        if let (Sharing::Moving, Some(((_, other), _))) = (region.sharing, other.last()) {
+        let mut others = self.now.held.iter();
+        let other = others.find(|(((of, _), _), has)| *of == place.0 && **has != Has::No);
+        if let (Sharing::Moving, Some(((_, other), _))) = (region.sharing, other) {
             let other = &self.named.names.requesters[*other];
             return Err(wrong(
                 path,

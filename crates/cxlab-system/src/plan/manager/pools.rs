@@ -6,6 +6,7 @@ use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::manager::{Ask, Block, GrantPolicy, Pool};
 
 use crate::plan::address::DECODER_UNIT;
+use crate::plan::regions::MOST_BLOCKS;
 
 /// A pooled region while the fabric manager's commands are carried out.
 pub(super) struct BlockPool {
@@ -77,7 +78,9 @@ pub(super) enum Outcome {
 
 impl BlockPool {
     pub(super) fn new(hosts: Vec<usize>, devices: usize, capacity: Bytes) -> BlockPool {
-        let per_device = (capacity.0 / DECODER_UNIT / devices.max(1) as u64) as u32;
+        // More is refused elsewhere.
+        let blocks = (capacity.0 / DECODER_UNIT).min(MOST_BLOCKS);
+        let per_device = (blocks / devices.max(1) as u64) as u32;
         let count = hosts.len();
         let mut pool = BlockPool {
             pool: Pool::new(devices as u32, per_device),
