@@ -21,7 +21,8 @@ pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{
     Cluster, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig, OsParams, PageChoice,
-    Prepared, Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
+    Prepared, Preset, Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats,
+    VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig};
 pub use throttle::{ThrottleParams, ThrottleStats};

@@ -394,6 +394,25 @@ const CASES: &[Case] = &[
         "iommu",
         &["hosts[0].os.iommu.iotlb.replacement", "last"],
     ),
+    (
+        "misses = 8",
+        "preset = \"gem5-arn\"",
+        "preset",
+        &[
+            "hosts[0].processor.preset",
+            "gem5-arn",
+            "did you mean",
+            "gem5-arm",
+            "gem5-riscv",
+            "gem5-x86",
+        ],
+    ),
+    (
+        "misses = 8",
+        "preset = \"gem5-arm\"\nllc = { size = \"512 KiB\" }",
+        "llc",
+        &["hosts[0].processor.llc.size", "at least 1 MiB", "2 cores"],
+    ),
 ];
 
 #[test]

@@ -26,6 +26,7 @@ mod llc;
 mod memory;
 mod os;
 mod params;
+mod presets;
 mod serve;
 mod stats;
 
@@ -55,6 +56,7 @@ use os::{Os, Translated};
 
 pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, VIRTUAL};
 pub use params::{Cluster, DirectoryParams, Inclusion, LlcParams, ProcessorParams};
+pub use presets::Preset;
 pub use stats::ProcessorStats;
 
 /// What a processor is built from.

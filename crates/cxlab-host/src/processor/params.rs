@@ -2,8 +2,10 @@
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
+use super::presets::Preset;
 use crate::core::CacheLevel;
 
 /// Whether the last-level cache includes the private ones.
@@ -76,9 +78,14 @@ impl Default for LlcParams {
 /// A multi-core processor: cores with private caches, a shared last-level cache whose home agent
 /// keeps the host's own memory coherent with every core and every CXL.cache device, and memory
 /// controllers on NUMA nodes.
+// `remote`: what serde derives reads and writes all fields; the traits below know presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct ProcessorParams {
+    /// A processor by name, whose parameters are the defaults of all others. Default: none, those that
+    /// are said here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
     /// Cores that run threads. 1 to 64. Default 1.
     #[schemars(range(min = 1, max = 64))]
     pub cores: u32,
@@ -141,6 +148,7 @@ impl Default for ProcessorParams {
             access_time: Picos(cycles * 417),
         };
         ProcessorParams {
+            preset: None,
             cores: 1,
             cycle: Picos(417),
             window: 64,
@@ -161,6 +169,41 @@ impl Default for ProcessorParams {
             payload: Bytes(256),
             at: Cluster::default(),
         }
+    }
+}
+
+impl Serialize for ProcessorParams {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ProcessorParams::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProcessorParams {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let given: Map<String, Value> = Map::deserialize(deserializer)?;
+        let wrong = serde::de::Error::custom;
+        let all = match given.get("preset") {
+            None | Some(Value::Null) => Value::Object(given),
+            Some(name) => {
+                let preset: Preset = serde_json::from_value(name.clone()).map_err(wrong)?;
+                let mut all = serde_json::to_value(preset.params()).map_err(wrong)?;
+                lay_over(&mut all, Value::Object(given));
+                all
+            }
+        };
+        ProcessorParams::deserialize(all).map_err(wrong)
+    }
+}
+
+/// Puts what is given in the place of what is there, key by key.
+fn lay_over(there: &mut Value, given: Value) {
+    match (there, given) {
+        (Value::Object(there), Value::Object(given)) => {
+            for (key, value) in given {
+                lay_over(there.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (there, given) => *there = given,
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::diagnostics::nearest;
 use crate::scenario;
 use cxlab_engine::catalog::Entry;
+use cxlab_host::Preset;
 
 use super::failure::Failure;
 use super::print;
@@ -73,6 +74,13 @@ fn all() -> Vec<Listing> {
             cxlab_fabric::manager::CATALOG,
         ),
     ];
+    listings.push(Listing {
+        name: "processors",
+        what: "hosts[].processor.preset",
+        entries: Preset::ALL
+            .map(|preset| (preset.name(), preset.summary(), Vec::new()))
+            .into(),
+    });
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {
         name: "trace-formats",

@@ -2,7 +2,7 @@
 //! they promise to workloads.
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_engine::units::{Bytes, Hpa, Picos};
 use cxlab_host::{Cluster, MOST_PROMISED, OsConfig, ProcessorParams};
 use cxlab_os::frames::{Distances, NodeKind, NodeSpec, WatermarkParams};
 use cxlab_os::{NodeId, PageSize};
@@ -67,7 +67,10 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             ("syscall_time", os.syscall_time),
             ("shootdown_time", os.shootdown_time),
             ("move_time", os.move_time),
-            ("tlb.latency", os.tlb.latency),
+            (
+                "tlb.latency",
+                os.tlb.as_ref().map_or(Picos::ZERO, |tlb| tlb.latency),
+            ),
             ("iommu.iotlb.latency", os.iommu.iotlb.latency),
             ("iommu.overhead", os.iommu.overhead),
         ] {
@@ -147,6 +150,7 @@ impl Plan {
             heap: self.heap(host).0,
             cxl: planned.map.span().0.min(MOST_PROMISED),
             cores: processor.cores,
+            tlb: os.tlb(processor.preset),
             rng: StreamRng::new(seed, &format!("{}/os", planned.name)),
             params: os,
         })

@@ -32,7 +32,7 @@ use cxlab_os::frames::{Distances, NodeKind, NodeSpec};
 use cxlab_os::policy::migration::Migration;
 use cxlab_os::policy::placement::PlacementPolicy;
 use cxlab_os::space::{AreaOptions, Touched};
-use cxlab_os::tlb::{Tlb, WalkCache};
+use cxlab_os::tlb::{Tlb, TlbParams, WalkCache};
 use cxlab_os::{Access, AddressSpace, Frames, NodeId, NodeSet, Page, Pasid, VirtAddr};
 use cxlab_protocol::Message;
 use cxlab_workload::Image;
@@ -79,6 +79,8 @@ pub struct OsConfig {
     pub cxl: u64,
     /// Cores.
     pub cores: u32,
+    /// The TLB of each.
+    pub tlb: TlbParams,
     /// For replacement of translations.
     pub rng: StreamRng,
 }
@@ -141,6 +143,8 @@ struct OsStats {
 /// The operating system and what translates.
 pub(super) struct Os {
     params: OsParams,
+    /// From a miss in a core's TLB to the walk.
+    tlb_latency: Picos,
     space: AddressSpace,
     frames: Frames,
     mappings: Vec<Box<dyn PlacementPolicy>>,
@@ -174,7 +178,7 @@ pub(super) struct Os {
 save_state!(Os {
     values: walks, free_walks, device_walks, asked, tasks, jobs, moves, unmaps, activity, seen, scanning, error, stats;
     states: space, frames, migration, mmus, iommu, epochs;
-    built: params, mappings, migrates, home, devices;
+    built: params, tlb_latency, mappings, migrates, home, devices;
 });
 
 impl Os {
@@ -231,7 +235,7 @@ impl Os {
         }
         let mmu = |_| {
             Ok(Mmu {
-                tlb: Tlb::new(&params.tlb, rng.clone()).map_err(|error| below("tlb", error))?,
+                tlb: Tlb::new(&config.tlb, rng.clone()).map_err(|error| below("tlb", error))?,
                 walk_cache: WalkCache::new(&params.walk_cache, rng.clone())
                     .map_err(|error| below("walk_cache", error))?,
                 walking: 0,
@@ -262,6 +266,7 @@ impl Os {
             scanning: false,
             error: None,
             stats: OsStats::default(),
+            tlb_latency: config.tlb.latency,
             params,
         })
     }

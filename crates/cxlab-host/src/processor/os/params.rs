@@ -9,6 +9,8 @@ use cxlab_os::tlb::{TlbParams, WalkCacheParams};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::super::presets::Preset;
+
 /// The size of a process's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -49,8 +51,9 @@ pub struct OsParams {
     /// nodes have.
     pub heap: Option<Bytes>,
     /// Each core's second-level TLB; a lookup that hits runs beside the first cache's and takes no
-    /// time of its own. Default 2048 entries in 16 ways, 2 ns before a walk (Golden Cove).
-    pub tlb: TlbParams,
+    /// time of its own. Default: that of the processor's preset; without one 2048 entries in 16 ways, 2 ns
+    /// before a walk (Golden Cove).
+    pub tlb: Option<TlbParams>,
     /// Each core's page-walk cache.
     pub walk_cache: WalkCacheParams,
     /// Walks of a core at once. 1 to 64. Default 4 (Golden Cove, optimisation manual, 2.1.5).
@@ -84,6 +87,14 @@ pub struct OsParams {
     pub cxl_distance: u8,
 }
 
+impl OsParams {
+    /// Each core's TLB, on a processor of that preset.
+    pub fn tlb(&self, preset: Option<Preset>) -> TlbParams {
+        let of_preset = || preset.map(Preset::tlb).unwrap_or_default();
+        self.tlb.clone().unwrap_or_else(of_preset)
+    }
+}
+
 impl Default for OsParams {
     fn default() -> Self {
         OsParams {
@@ -92,7 +103,7 @@ impl Default for OsParams {
             migration: MigrationChoice::default(),
             pages: PageChoice::Small,
             heap: None,
-            tlb: TlbParams::default(),
+            tlb: None,
             walk_cache: WalkCacheParams::default(),
             walkers: 4,
             iommu: IommuParams::default(),

@@ -112,7 +112,7 @@ impl Processor {
             }
             None => {
                 let id = os.open_walk(core, page, ctx.now());
-                ctx.wake_at(ctx.now() + os.params.tlb.latency, WALK | id);
+                ctx.wake_at(ctx.now() + os.tlb_latency, WALK | id);
                 id
             }
         };

@@ -1,0 +1,165 @@
+//! Processors by name. A preset is a set of parameters; what a scenario gives beside it comes on top.
+//!
+//! The three are the nodes of CXL-ClusterSim: its Table 2, which is the same for every instruction set,
+//! and what its gem5 has beside (gem5's `BaseO3CPU`, `L1DCache`, `L2Cache`, `L2XBar` and memory management
+//! units; darchr/gem5, `private_l1_private_l2_shared_l3_cache_hierarchy.py`, commit 0171bc2, for the third
+//! cache). Of what differs between gem5's cores this model has the TLB alone. Left out, because it has no
+//! parameter for it: that stores of x86 leave one at a time (`needsTSO`), the levels of RISC-V's page
+//! table, and prefetchers.
+
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_os::tlb::TlbParams;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::params::{LlcParams, ProcessorParams};
+use crate::core::CacheLevel;
+
+/// A processor by name.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// CXL-ClusterSim's ARM node.
+    Gem5Arm,
+    /// Its RISC-V node.
+    Gem5Riscv,
+    /// Its x86 node.
+    #[serde(rename = "gem5-x86")]
+    Gem5X86,
+}
+
+/// gem5's cycle at 4 GHz (Table 2).
+const CYCLE: Picos = Picos(250);
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 3] = [Preset::Gem5Arm, Preset::Gem5Riscv, Preset::Gem5X86];
+
+    /// Its name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Gem5Arm => "gem5-arm",
+            Preset::Gem5Riscv => "gem5-riscv",
+            Preset::Gem5X86 => "gem5-x86",
+        }
+    }
+
+    /// What it is, in one line.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Preset::Gem5Arm => {
+                "eight out-of-order cores at 4 GHz, TLB of 1,280 (CXL-ClusterSim's ARM node)"
+            }
+            Preset::Gem5Riscv => {
+                "eight out-of-order cores at 4 GHz, TLB of 64 (CXL-ClusterSim's RISC-V node)"
+            }
+            Preset::Gem5X86 => {
+                "eight out-of-order cores at 4 GHz, TLB of 64 (CXL-ClusterSim's x86 node)"
+            }
+        }
+    }
+
+    /// Its cores and caches.
+    pub fn params(self) -> ProcessorParams {
+        let level = |kib: u64, ways, cycles: u64| CacheLevel {
+            size: Bytes(kib << 10),
+            ways,
+            access_time: Picos(cycles * CYCLE.0),
+        };
+        ProcessorParams {
+            preset: Some(self),
+            cores: 8,
+            cycle: CYCLE,
+            // 32 loads and 32 stores; of numbers of 8 B they are eight lines, fewer than the first
+            // cache's 16 MSHRs.
+            window: 64,
+            reorder: 192,
+            misses: 8,
+            l1: level(32, 8, 1),
+            // A lookup, and the cycle in which it answers.
+            l2: level(512, 16, 10 + 1),
+            llc: LlcParams {
+                size: Bytes(8 << 20),
+                ways: 16,
+                access_time: Picos(20 * CYCLE.0),
+                ..LlcParams::default()
+            },
+            mesh_time: CYCLE,
+            ..ProcessorParams::default()
+        }
+    }
+
+    /// The TLB of each core: ARM's second one, and the only one of the others. A cycle from a miss to the
+    /// walk is *assumed*.
+    pub fn tlb(self) -> TlbParams {
+        let (entries, ways) = match self {
+            Preset::Gem5Arm => (1280, 5),
+            Preset::Gem5Riscv | Preset::Gem5X86 => (64, 64),
+        };
+        TlbParams {
+            entries,
+            ways,
+            latency: CYCLE,
+            ..TlbParams::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(text: &Value) -> ProcessorParams {
+        serde_json::from_value(text.clone()).unwrap()
+    }
+
+    #[test]
+    fn a_name_stands_for_all_parameters_and_what_is_given_comes_on_top() {
+        for preset in Preset::ALL {
+            assert_eq!(read(&json!({ "preset": preset.name() })), preset.params());
+            let given = json!({ "cores": 2, "preset": preset.name(), "llc": { "size": "1 MiB" } });
+            let expected = ProcessorParams {
+                cores: 2,
+                llc: LlcParams {
+                    size: Bytes(1 << 20),
+                    ..preset.params().llc
+                },
+                ..preset.params()
+            };
+            assert_eq!(read(&given), expected);
+        }
+        assert_eq!(read(&json!({})), ProcessorParams::default());
+    }
+
+    #[test]
+    fn what_is_written_reads_as_itself() {
+        let mut all = vec![ProcessorParams::default()];
+        all.extend(Preset::ALL.map(Preset::params));
+        for params in all {
+            let changed = ProcessorParams { cores: 3, ..params };
+            assert_eq!(read(&serde_json::to_value(&changed).unwrap()), changed);
+        }
+        let plain = serde_json::to_value(ProcessorParams::default()).unwrap();
+        assert_eq!(plain.get("preset"), None);
+    }
+
+    #[test]
+    fn names_are_those_of_scenarios() {
+        for preset in Preset::ALL {
+            assert_eq!(serde_json::to_value(preset).unwrap(), preset.name());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_mistakes_with_a_preset_too() {
+        let wrong = [
+            json!({ "preset": "gem5-mips" }),
+            json!({ "preset": "gem5-arm", "core": 3 }),
+            json!({ "preset": "gem5-arm", "l1": { "sise": "1 KiB" } }),
+        ];
+        for text in wrong {
+            assert!(serde_json::from_value::<ProcessorParams>(text).is_err());
+        }
+    }
+}
