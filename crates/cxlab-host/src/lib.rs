@@ -21,8 +21,8 @@ pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{
     Cluster, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig, OsParams, PageChoice,
-    Prepared, Preset, Processor, ProcessorConfig, ProcessorError, ProcessorParams, ProcessorStats,
-    VIRTUAL,
+    Prepared, Preset, ProcessParams, Processor, ProcessorConfig, ProcessorError, ProcessorParams,
+    ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig};
 pub use throttle::{ThrottleParams, ThrottleStats};

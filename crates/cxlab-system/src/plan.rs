@@ -344,6 +344,7 @@ impl Plan {
         accelerators::check(&scenario, &workloads, &mut problems);
         programs::check(&scenario, &workloads, &beside, &mut problems);
         os::check(&scenario, &mut problems);
+        os::check_processes(&scenario, &workloads, &mut problems);
         enumeration::check(&scenario, &mut problems);
         let fleet = fleet::resolve(&scenario, &files, &mut problems);
         let topology = scenario

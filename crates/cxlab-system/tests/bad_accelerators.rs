@@ -395,6 +395,48 @@ const CASES: &[Case] = &[
         &["hosts[0].os.iommu.iotlb.replacement", "last"],
     ),
     (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nprocesses = [{ cores = [] }]",
+        "processes",
+        &["hosts[0].os.processes[0].cores"],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nprocesses = [{ cores = [2] }]",
+        "processes",
+        &[
+            "hosts[0].os.processes[0].cores[0]",
+            "found 2",
+            "less than 2",
+        ],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.os]\nprocesses = [{ cores = [1] }]",
+        "processes",
+        &[
+            "hosts[0].os.processes[0].cores[0]",
+            "found 1",
+            "runs threads",
+        ],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.beside]\nworkload = { kind = \"uniform\" }\n[hosts.os]\nprocesses = [{ cores = [1], heap = \"5 KiB\" }]",
+        "processes",
+        &[
+            "hosts[0].os.processes[0].heap",
+            "5 KiB",
+            "multiples of 4 KiB",
+        ],
+    ),
+    (
+        "capacity = \"1 GiB\"",
+        "capacity = \"1 GiB\"\n[hosts.beside]\nworkload = { kind = \"uniform\" }\n[hosts.os]\nprocesses = [{ cores = [1], placement = { kind = \"bind\", nodes = [4] } }]",
+        "processes",
+        &["hosts[0].os.processes[0].placement.nodes", "node 4"],
+    ),
+    (
         "misses = 8",
         "preset = \"gem5-arn\"",
         "preset",

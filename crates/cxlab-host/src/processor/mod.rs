@@ -54,7 +54,7 @@ use io::Io;
 use llc::Llc;
 use os::{Os, Translated};
 
-pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, VIRTUAL};
+pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, ProcessParams, VIRTUAL};
 pub use params::{Cluster, DirectoryParams, Inclusion, LlcParams, ProcessorParams};
 pub use presets::Preset;
 pub use stats::ProcessorStats;

@@ -1,13 +1,15 @@
 //! What the operating systems of hosts need: NUMA nodes with their distances, and the memory that
 //! they promise to workloads.
 
+use std::collections::BTreeSet;
+
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos};
 use cxlab_host::{Cluster, MOST_PROMISED, OsConfig, ProcessorParams};
 use cxlab_os::frames::{Distances, NodeKind, NodeSpec, WatermarkParams};
 use cxlab_os::{NodeId, PageSize};
 use cxlab_protocol::PortId;
-use cxlab_workload::LOCAL_BASE;
+use cxlab_workload::{LOCAL_BASE, Workload};
 
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{Plan, Problem};
@@ -34,10 +36,14 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             let message = format!("found {found}; allowed: {allowed}");
             problems.push(Problem::new(format!("{path}.{field}"), message));
         };
-        if let Some(heap) = os.heap
-            && (heap.0 == 0 || !heap.0.is_multiple_of(PAGE) || heap.0 > MOST_PROMISED)
-        {
-            refuse("heap", heap.to_string(), "multiples of 4 KiB up to 16 TiB");
+        let heaps = (os.processes.iter().enumerate())
+            .map(|(number, process)| (format!("processes[{number}].heap"), process.heap));
+        for (field, heap) in std::iter::once(("heap".to_owned(), os.heap)).chain(heaps) {
+            if let Some(heap) = heap
+                && (heap.0 == 0 || !heap.0.is_multiple_of(PAGE) || heap.0 > MOST_PROMISED)
+            {
+                refuse(&field, heap.to_string(), "multiples of 4 KiB up to 16 TiB");
+            }
         }
         for (field, found, least, most) in [
             ("walkers", os.walkers, 1, 64),
@@ -79,19 +85,85 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
+/// Checks that each process has cores of its own, which run programs.
+pub(super) fn check_processes(
+    scenario: &Scenario,
+    workloads: &[Box<dyn Workload>],
+    problems: &mut Vec<Problem>,
+) {
+    let complete = workloads.len() == scenario.hosts.len();
+    for (at, group) in scenario.hosts.iter().enumerate() {
+        let (Some(os), Some(processor)) = (&group.os, &group.processor) else {
+            continue;
+        };
+        let threads = complete && workloads[at].needs_threads();
+        let first_free = match threads {
+            true => processor.cores.saturating_sub(group.cores_beside()),
+            false => 0,
+        };
+        let mut taken = BTreeSet::new();
+        for (number, process) in os.processes.iter().enumerate() {
+            let path = format!("hosts[{at}].os.processes[{number}].cores");
+            if process.cores.is_empty() {
+                problems.push(Problem::new(
+                    &path,
+                    "found a process without cores; allowed: at least one core",
+                ));
+            }
+            for (place, core) in process.cores.iter().enumerate() {
+                let path = format!("{path}[{place}]");
+                if *core >= processor.cores {
+                    let message = format!(
+                        "found {core}; allowed: less than {}, the number of cores",
+                        processor.cores
+                    );
+                    problems.push(Problem::new(path, message));
+                } else if *core < first_free {
+                    let message = format!(
+                        "found {core}, which runs threads; threads are of the first process. Allowed: cores \
+                         that run programs or patterns, with `beside`"
+                    );
+                    problems.push(Problem::new(path, message));
+                } else if !taken.insert(*core) {
+                    let message = format!(
+                        "found {core}, which a process has already; allowed: each core once"
+                    );
+                    problems.push(Problem::new(path, message));
+                }
+            }
+        }
+    }
+}
+
 impl Plan {
     /// Whether a host has an operating system.
     pub(crate) fn has_os(&self, host: usize) -> bool {
         self.scenario.hosts[self.hosts[host].group].os.is_some()
     }
 
-    /// What the operating system of a host promises to its workload: as memory of the host's own.
+    /// What the operating system of a host promises to the first process, as memory of the host's own.
     pub(super) fn heap(&self, host: usize) -> Bytes {
-        let planned = &self.hosts[host];
-        let group = &self.scenario.hosts[planned.group];
-        let all = group.own_memory().0.saturating_add(planned.map.span().0);
+        let group = &self.scenario.hosts[self.hosts[host].group];
         let heap = group.os.as_ref().and_then(|os| os.heap);
-        heap.unwrap_or(Bytes(all.min(MOST_PROMISED)))
+        heap.unwrap_or_else(|| self.all_nodes(host))
+    }
+
+    /// The same to the process that a core is of.
+    pub(super) fn heap_of(&self, host: usize, core: u32) -> Bytes {
+        let group = &self.scenario.hosts[self.hosts[host].group];
+        let os = group.os.as_ref();
+        match os.and_then(|os| Some(&os.processes[os.process_of(core)?])) {
+            Some(process) => process.heap.unwrap_or_else(|| self.all_nodes(host)),
+            None => self.heap(host),
+        }
+    }
+
+    /// As much as all nodes of a host have.
+    fn all_nodes(&self, host: usize) -> Bytes {
+        let planned = &self.hosts[host];
+        let own = self.scenario.hosts[planned.group].own_memory().0;
+        let all = own.saturating_add(planned.map.span().0);
+        Bytes(all.min(MOST_PROMISED))
     }
 
     /// The operating system of a host; `None` where addresses are physical.
@@ -147,7 +219,13 @@ impl Plan {
             distances,
             home,
             devices,
-            heap: self.heap(host).0,
+            heaps: std::iter::once(self.heap(host).0)
+                .chain(
+                    os.processes
+                        .iter()
+                        .map(|process| process.heap.unwrap_or_else(|| self.all_nodes(host)).0),
+                )
+                .collect(),
             cxl: planned.map.span().0.min(MOST_PROMISED),
             cores: processor.cores,
             tlb: os.tlb(processor.preset),

@@ -185,7 +185,7 @@ impl Plan {
     ) -> Result<Vec<PlannedProgram>, Problem> {
         let group = &self.scenario.hosts[self.hosts[host].group];
         let context = self.thread_context(host, 0);
-        let (cxl, local) = (context.span.0, context.local.0);
+        let cxl = context.span.0;
         let of = match runs.span.0 {
             Some(of) => of,
             None if cxl > 0 => SpanOf::Cxl,
@@ -197,15 +197,19 @@ impl Plan {
                 "found \"cxl\" on a host that reaches no CXL memory; allowed: \"local\"",
             ));
         }
-        // A program knows both memories; a source of lines has one span.
-        let (span, cxl_end) = match of {
-            _ if runs.workload.needs_core() => (cxl, u64::MAX),
-            SpanOf::Cxl => (cxl, u64::MAX),
-            SpanOf::Local => (local, 0),
-            SpanOf::All => (cxl + local, cxl),
-        };
         let cores = runs.cores.len();
         let made = runs.cores.clone().enumerate().map(|(number, core)| {
+            let local = match group.os {
+                Some(_) => self.heap_of(host, core).0,
+                None => context.local.0,
+            };
+            // A program knows both memories; a source of lines has one span.
+            let (span, cxl_end) = match of {
+                _ if runs.workload.needs_core() => (cxl, u64::MAX),
+                SpanOf::Cxl => (cxl, u64::MAX),
+                SpanOf::Local => (local, 0),
+                SpanOf::All => (cxl + local, cxl),
+            };
             let context = SourceContext {
                 span: Bytes(span),
                 local: Bytes(local),

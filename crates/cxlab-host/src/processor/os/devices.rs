@@ -16,7 +16,7 @@ use super::super::home::{Txn, What};
 use super::super::io::IO;
 use super::super::{IOMMU, Processor};
 use super::faults::{About, Holder};
-use super::{PROCESS, since};
+use super::{PROCESS, place, since};
 
 /// A walk for a device.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -77,15 +77,15 @@ impl Processor {
             return;
         };
         let (at, need) = (VirtAddr(ats.page), access_of(ats.flag));
-        let mut walked = os
-            .iommu
-            .translate(PROCESS, at, need, Some(os.space.table()));
+        let mut walked =
+            os.iommu
+                .translate(PROCESS, at, need, Some(os.spaces[place(PROCESS)].table()));
         let page = Page::around(PROCESS, at, PageSize::Small);
         match walked.completion {
             Completion::Granted(_) if os.is_being_zeroed(page) => {
                 walked.completion = Completion::NotPresent;
             }
-            Completion::Granted(_) => os.space.mark(at, need),
+            Completion::Granted(_) => os.spaces[place(PROCESS)].mark(at, need),
             Completion::NotPresent | Completion::Refused => {}
         }
         let walk = DeviceWalk {

@@ -11,7 +11,7 @@ use cxlab_os::{Access, Page, VirtAddr};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Processor, TASK};
-use super::{Os, PROCESS, since};
+use super::{Os, place, since};
 
 /// Who waits for a page.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -238,15 +238,15 @@ impl Processor {
         else {
             return;
         };
-        let (at, need) = (*at, *need);
+        let (at, need, process) = (*at, *need, page.pasid);
         let by = match *device {
             Some(device) => os.devices.get(usize::from(device)).copied(),
             None => None,
         };
         let by = by.unwrap_or(os.home);
-        match os.space.touch(at, need, by, &mut os.frames) {
+        match os.spaces[place(process)].touch(at, need, by, &mut os.frames) {
             Ok(Touched::Placed(mapping, node)) => {
-                *page = Page::around(PROCESS, at, mapping.frame.size);
+                *page = Page::around(process, at, mapping.frame.size);
                 *zeroing = true;
                 let page = *page;
                 os.migration.placed(page, node);
@@ -254,7 +254,7 @@ impl Processor {
                 return;
             }
             Ok(Touched::Hinted(mapping)) => {
-                let page = Page::around(PROCESS, at, mapping.frame.size);
+                let page = Page::around(process, at, mapping.frame.size);
                 os.stats.hint_faults += 1;
                 os.migration.hint_fault(ctx.now(), page, by);
             }

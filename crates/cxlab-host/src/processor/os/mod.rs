@@ -1,7 +1,7 @@
 //! The operating system of a processor's host, and its memory management units.
 //!
-//! Threads of the host and of its accelerators are one process with one page table. What they
-//! call addresses are its virtual addresses. Each core translates by a TLB and by walks whose
+//! Threads of the host and of its accelerators are one process with one page table; programs on cores
+//! are of the same one or of others. What they call addresses are its virtual addresses. Each core translates by a TLB and by walks whose
 //! reads go through its caches; accelerators ask the IOMMU (see `devices`). A page that is touched
 //! for the first time gets a frame by the placement policy, which is zeroed line by line (see
 //! `faults`); pages move between nodes as the migration policy says (see `moves`).
@@ -30,7 +30,7 @@ use cxlab_os::ats::Iommu;
 use cxlab_os::epochs::Epochs;
 use cxlab_os::frames::{Distances, NodeKind, NodeSpec};
 use cxlab_os::policy::migration::Migration;
-use cxlab_os::policy::placement::PlacementPolicy;
+use cxlab_os::policy::placement::{PlacementChoice, PlacementPolicy};
 use cxlab_os::space::{AreaOptions, Touched};
 use cxlab_os::tlb::{Tlb, TlbParams, WalkCache};
 use cxlab_os::{Access, AddressSpace, Frames, NodeId, NodeSet, Page, Pasid, VirtAddr};
@@ -38,7 +38,7 @@ use cxlab_protocol::Message;
 use cxlab_workload::Image;
 use cxlab_workload::thread::Bases;
 
-pub use params::{OsParams, PageChoice};
+pub use params::{OsParams, PageChoice, ProcessParams};
 
 use devices::DeviceWalk;
 use faults::Task;
@@ -48,8 +48,13 @@ use walks::Walk;
 
 pub(super) use walks::Translated;
 
-/// The one process.
+/// The process of threads and of cores that no other names.
 const PROCESS: Pasid = Pasid(1);
+
+/// The place of a process among all, which have the numbers from 1 on.
+fn place(process: Pasid) -> usize {
+    process.0 as usize - 1
+}
 
 /// Where the workload's memories begin in its address space: 16 TiB for CXL memory, 16 TiB for
 /// that of the host; mappings that it makes itself lie above.
@@ -73,8 +78,8 @@ pub struct OsConfig {
     pub home: NodeId,
     /// The node of each accelerator: its own memory's, or the home.
     pub devices: Vec<NodeId>,
-    /// Bytes of the workload's memory.
-    pub heap: u64,
+    /// Bytes of the workload's memory, in the first process and in each of `params.processes`.
+    pub heaps: Vec<u64>,
     /// Bytes of the workload's CXL memory.
     pub cxl: u64,
     /// Cores.
@@ -106,6 +111,8 @@ pub struct Prepared {
 
 /// What belongs to a core.
 struct Mmu {
+    /// The process that its core runs.
+    process: Pasid,
     tlb: Tlb,
     walk_cache: WalkCache,
     /// Walks under way.
@@ -115,6 +122,7 @@ struct Mmu {
 save_state!(Mmu {
     values: walking;
     states: tlb, walk_cache;
+    built: process;
 });
 
 /// Counts since measurement began.
@@ -145,7 +153,8 @@ pub(super) struct Os {
     params: OsParams,
     /// From a miss in a core's TLB to the walk.
     tlb_latency: Picos,
-    space: AddressSpace,
+    /// Of each process.
+    spaces: Vec<AddressSpace>,
     frames: Frames,
     mappings: Vec<Box<dyn PlacementPolicy>>,
     migration: Box<dyn Migration>,
@@ -177,7 +186,7 @@ pub(super) struct Os {
 
 save_state!(Os {
     values: walks, free_walks, device_walks, asked, tasks, jobs, moves, unmaps, activity, seen, scanning, error, stats;
-    states: space, frames, migration, mmus, iommu, epochs;
+    states: spaces, frames, migration, mmus, iommu, epochs;
     built: params, tlb_latency, mappings, migrates, home, devices;
 });
 
@@ -191,20 +200,21 @@ impl Os {
         let of_frames = |error: &dyn std::fmt::Display| ParamError::new("nodes", error.to_string());
         let mut frames =
             Frames::new(&config.nodes, config.distances).map_err(|error| of_frames(&error))?;
-        let placement = params
-            .placement
-            .build()
-            .map_err(|error| below("placement", error))?;
         let nodes = frames.nodes();
-        placement
-            .check(nodes)
-            .map_err(|error| below("placement", error))?;
+        let policy = |path: &str, choice: &PlacementChoice| {
+            let policy = choice.build().map_err(|error| below(path, error))?;
+            policy.check(nodes).map_err(|error| below(path, error))?;
+            Ok(policy)
+        };
+        let mut placements = vec![policy("placement", &params.placement)?];
+        for (number, process) in params.processes.iter().enumerate() {
+            let path = format!("processes[{number}].placement");
+            let choice = process.placement.as_ref().unwrap_or(&params.placement);
+            placements.push(policy(&path, choice)?);
+        }
         let mut mappings = Vec::new();
         for (number, choice) in params.mappings.iter().enumerate() {
-            let path = format!("mappings[{number}]");
-            let policy = choice.build().map_err(|error| below(&path, error))?;
-            policy.check(nodes).map_err(|error| below(&path, error))?;
-            mappings.push(policy);
+            mappings.push(policy(&format!("mappings[{number}]"), choice)?);
         }
         let migration = params
             .migration
@@ -215,26 +225,34 @@ impl Os {
             .map_err(|error| below("migration", error))?;
         let migration = migration.state(&frames);
         let no_memory = |error: &dyn std::fmt::Display| ParamError::new("heap", error.to_string());
-        let mut space =
-            AddressSpace::new(PROCESS, config.home, placement.state(nodes), &mut frames)
-                .map_err(|error| no_memory(&error))?;
         let options = AreaOptions {
             writable: true,
             pages: params.pages.size(),
         };
-        if config.heap > 0 {
-            space
-                .mmap_at(VirtAddr(VIRTUAL.local), config.heap, options, None)
+        let mut spaces = Vec::new();
+        let numbers = (PROCESS.0..).map(Pasid);
+        for ((process, placement), heap) in numbers.zip(placements).zip(&config.heaps) {
+            let placement = placement.state(nodes);
+            let mut space = AddressSpace::new(process, config.home, placement, &mut frames)
                 .map_err(|error| no_memory(&error))?;
+            if *heap > 0 {
+                space
+                    .mmap_at(VirtAddr(VIRTUAL.local), *heap, options, None)
+                    .map_err(|error| no_memory(&error))?;
+            }
+            if config.cxl > 0 {
+                let bound = cxl_placement(&config.nodes, nodes);
+                space
+                    .mmap_at(VirtAddr(VIRTUAL.cxl), config.cxl, options, bound)
+                    .map_err(|error| no_memory(&error))?;
+            }
+            spaces.push(space);
         }
-        if config.cxl > 0 {
-            let bound = cxl_placement(&config.nodes, nodes);
-            space
-                .mmap_at(VirtAddr(VIRTUAL.cxl), config.cxl, options, bound)
-                .map_err(|error| no_memory(&error))?;
-        }
-        let mmu = |_| {
+        let mmu = |core| {
             Ok(Mmu {
+                process: params
+                    .process_of(core)
+                    .map_or(PROCESS, |number| Pasid(PROCESS.0 + 1 + number as u32)),
                 tlb: Tlb::new(&config.tlb, rng.clone()).map_err(|error| below("tlb", error))?,
                 walk_cache: WalkCache::new(&params.walk_cache, rng.clone())
                     .map_err(|error| below("walk_cache", error))?,
@@ -245,7 +263,7 @@ impl Os {
         Ok(Os {
             iommu: Iommu::new(&params.iommu, rng.clone()).map_err(|error| below("iommu", error))?,
             migrates: migration.next_scan() != cxlab_engine::units::SimTime::NEVER,
-            space,
+            spaces,
             frames,
             mappings,
             migration,
@@ -281,9 +299,7 @@ impl Os {
         let touched = touched.map(|Hpa(at)| Hpa(at & !(PAGE_BYTES - 1)));
         for Hpa(page) in touched.chain(prepared.image.pages()) {
             let at = VirtAddr(page);
-            let touched = self
-                .space
-                .touch(at, Access::Write, self.home, &mut self.frames);
+            let touched = self.spaces[0].touch(at, Access::Write, self.home, &mut self.frames);
             let mapping = match touched {
                 Ok(Touched::Placed(mapping, node)) => {
                     let page = Page::around(PROCESS, at, mapping.frame.size);
@@ -299,11 +315,12 @@ impl Os {
         Ok(())
     }
 
-    /// The memory of the process, at virtual addresses.
+    /// The memory of the first process, at virtual addresses.
     pub(super) fn view(&self, image: &Image) -> Image {
         let view = Image::new();
-        for (page, _) in self.space.pages(&self.frames) {
-            let Some(mapping) = self.space.table().lookup(page.start) else {
+        let space = &self.spaces[0];
+        for (page, _) in space.pages(&self.frames) {
+            let Some(mapping) = space.table().lookup(page.start) else {
                 continue;
             };
             for offset in (0..page.size.bytes()).step_by(4096) {
@@ -333,6 +350,7 @@ impl Os {
     /// What was counted, by name.
     pub(super) fn list(&self, list: &mut Vec<Statistic>) {
         let stats = &self.stats;
+        let sum = |of: fn(&AddressSpace) -> u64| self.spaces.iter().map(of).sum::<u64>();
         let counts = [
             ("tlb_hits", stats.tlb_hits as f64),
             ("tlb_misses", stats.tlb_misses as f64),
@@ -352,8 +370,8 @@ impl Os {
             ("pages_demoted", stats.demoted as f64),
             ("moves_refused", stats.refused as f64),
             ("page_move_ns", stats.moved.mean_ns()),
-            ("resident_bytes", self.space.resident_bytes() as f64),
-            ("promised_bytes", self.space.promised_bytes() as f64),
+            ("resident_bytes", sum(AddressSpace::resident_bytes) as f64),
+            ("promised_bytes", sum(AddressSpace::promised_bytes) as f64),
         ];
         let own = counts.into_iter().map(|(name, value)| Statistic {
             name: name.to_owned(),
@@ -374,6 +392,25 @@ impl Os {
                 name: format!("numa{}.{kind}.used_bytes", node.0),
                 value: used as f64,
             });
+        }
+        if self.spaces.len() > 1 {
+            self.list_processes(list);
+        }
+    }
+
+    /// Where the pages of each process lie.
+    fn list_processes(&self, list: &mut Vec<Statistic>) {
+        for space in &self.spaces {
+            let mut bytes = vec![0; self.frames.nodes().iter().count()];
+            for (page, node) in space.pages(&self.frames) {
+                bytes[node.index()] += page.size.bytes();
+            }
+            for (node, bytes) in bytes.iter().enumerate() {
+                list.push(Statistic {
+                    name: format!("process{}.numa{node}.resident_bytes", space.pasid().0),
+                    value: *bytes as f64,
+                });
+            }
         }
     }
 }

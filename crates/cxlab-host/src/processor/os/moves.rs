@@ -12,7 +12,7 @@ use cxlab_os::{Access, NodeId, NodeSet, Page, PageSize, VirtAddr};
 
 use super::super::{OP, Processor, SCAN, TASK};
 use super::faults::{About, Task};
-use super::{Os, PROCESS};
+use super::{Os, PROCESS, place};
 
 /// What memory is handed out in.
 const PAGE: u64 = 4096;
@@ -134,9 +134,8 @@ impl Processor {
             ..
         }) = os.tasks.get_mut(id)
         {
-            let moved = os
-                .space
-                .begin_move(page.start, wanted.to, wanted.keep, &mut os.frames);
+            let space = &mut os.spaces[place(page.pasid)];
+            let moved = space.begin_move(page.start, wanted.to, wanted.keep, &mut os.frames);
             *moving = moved.ok();
         }
     }
@@ -154,7 +153,7 @@ impl Processor {
             ..
         }) = os.tasks.get(id)
         {
-            os.space.end_move(*page, &mut os.frames);
+            os.spaces[place(page.pasid)].end_move(*page, &mut os.frames);
         }
     }
 
@@ -210,21 +209,26 @@ impl Processor {
             return;
         }
         os.seen = os.activity;
-        let mut sampled = false;
+        // Processes whose translations have become old.
+        let mut old = vec![false; os.spaces.len()];
         for page in os.migration.scan(ctx.now()) {
-            sampled |= os.task_of(page).is_none() && os.space.sample(page);
+            let number = place(page.pasid);
+            old[number] |= os.task_of(page).is_none() && os.spaces[number].sample(page);
         }
         let fast = os.fast_nodes();
-        let mut aged = false;
-        for (page, node) in os.space.pages(&os.frames) {
-            if fast.contains(node) && os.space.take_accessed(page) {
-                os.migration.accessed(page);
-                aged = true;
+        for (number, space) in os.spaces.iter_mut().enumerate() {
+            for (page, node) in space.pages(&os.frames) {
+                if fast.contains(node) && space.take_accessed(page) {
+                    os.migration.accessed(page);
+                    old[number] = true;
+                }
             }
         }
         ctx.wake_at(os.migration.next_scan(), SCAN);
-        if sampled || aged {
-            os.forget(Scope::Process(PROCESS));
+        for number in (0..old.len()).filter(|number| old[*number]) {
+            os.forget(Scope::Process(os.spaces[number].pasid()));
+        }
+        if old[place(PROCESS)] {
             let page = Page {
                 pasid: PROCESS,
                 start: VirtAddr(0),
@@ -254,7 +258,7 @@ impl Processor {
             None => None,
         };
         let bytes = bytes.next_multiple_of(PAGE);
-        match os.space.mmap(bytes, options, policy) {
+        match os.spaces[place(PROCESS)].mmap(bytes, options, policy) {
             Ok(at) => {
                 self.lanes.set_value(op, at.0);
                 ctx.wake_at(ctx.now() + os.params.syscall_time, OP | op);
@@ -275,7 +279,7 @@ impl Processor {
     ) {
         let Some(os) = &mut self.os else { return };
         let length = bytes.next_multiple_of(PAGE);
-        let released = match os.space.munmap(VirtAddr(addr), length) {
+        let released = match os.spaces[place(PROCESS)].munmap(VirtAddr(addr), length) {
             Ok(released) => released,
             Err(SpaceError::Moving(_)) => {
                 os.unmaps.push((op, addr, bytes));

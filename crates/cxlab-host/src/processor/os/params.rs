@@ -32,8 +32,26 @@ impl PageChoice {
     }
 }
 
+/// A process of its own: cores that run programs in an address space with a page table of its own. It takes
+/// frames from the same nodes as all others.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessParams {
+    /// Its cores, by number from 0 on: at least one, and none that runs threads or belongs to another
+    /// process.
+    #[schemars(length(min = 1))]
+    pub cores: Vec<u32>,
+    /// Where a page goes that it touches for the first time. Default: as in `os`.
+    #[serde(default)]
+    pub placement: Option<PlacementChoice>,
+    /// Bytes that are promised to it as memory of the host's own: a multiple of 4 KiB, up to 16 TiB. Default:
+    /// as much as all nodes have.
+    #[serde(default)]
+    pub heap: Option<Bytes>,
+}
+
 /// An operating system on a host with a processor: its threads, and those of its accelerators, share
-/// one process with one page table. Times are of what the kernel does beside the accesses to memory
+/// one process with one page table; programs may have others. Times are of what the kernel does beside the accesses to memory
 /// that are simulated (walks, zeroing and copying of pages).
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
@@ -42,7 +60,11 @@ pub struct OsParams {
     pub placement: PlacementChoice,
     /// Placement of mappings that name one: the first has number 1. Default none.
     pub mappings: Vec<PlacementChoice>,
-    /// Which pages move, and when. Default `{ kind = "none" }`.
+    /// Processes of their own. Cores that none of them names are of the first process, with the threads.
+    /// Default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessParams>,
+    /// Which pages move, and when; of all processes. Default `{ kind = "none" }`.
     pub migration: MigrationChoice,
     /// The size of pages. Default `small`.
     pub pages: PageChoice,
@@ -88,6 +110,12 @@ pub struct OsParams {
 }
 
 impl OsParams {
+    /// Which of `processes` a core belongs to; `None` for the first process.
+    pub fn process_of(&self, core: u32) -> Option<usize> {
+        let names = |process: &ProcessParams| process.cores.contains(&core);
+        self.processes.iter().position(names)
+    }
+
     /// Each core's TLB, on a processor of that preset.
     pub fn tlb(&self, preset: Option<Preset>) -> TlbParams {
         let of_preset = || preset.map(Preset::tlb).unwrap_or_default();
@@ -100,6 +128,7 @@ impl Default for OsParams {
         OsParams {
             placement: PlacementChoice::default(),
             mappings: Vec::new(),
+            processes: Vec::new(),
             migration: MigrationChoice::default(),
             pages: PageChoice::Small,
             heap: None,

@@ -13,7 +13,7 @@ use super::super::caches::Level;
 use super::super::home::{Txn, What};
 use super::super::{ARRIVE, NONE, Processor, WALK};
 use super::faults::Holder;
-use super::{Os, PROCESS, needed, since};
+use super::{Os, needed, place, since};
 
 /// A walk of a core.
 #[derive(Serialize, Deserialize)]
@@ -46,7 +46,8 @@ impl Os {
     /// The physical address of an access of a core, if its TLB has it.
     fn look_up(&mut self, core: u16, access: &LineAccess) -> Option<Hpa> {
         let at = VirtAddr(access.addr);
-        let found = self.mmus[usize::from(core)].tlb.lookup(PROCESS, at)?;
+        let mmu = &mut self.mmus[usize::from(core)];
+        let found = mmu.tlb.lookup(mmu.process, at)?;
         found.allows(needed(access)).then(|| found.apply(at))
     }
 
@@ -74,9 +75,10 @@ impl Os {
     /// The reads of a walk, as its core's page-walk cache leaves them.
     fn plan_walk(&mut self, id: u32) {
         let walk = &mut self.walks[id as usize];
-        let found = self.space.walk(walk.page.start);
+        let process = walk.page.pasid;
+        let found = self.spaces[place(process)].walk(walk.page.start);
         let cache = &mut self.mmus[usize::from(walk.core)].walk_cache;
-        let skipped = cache.walk(PROCESS, walk.page.start, &found);
+        let skipped = cache.walk(process, walk.page.start, &found);
         let mut reads = [Hpa::default(); LEVELS];
         let steps = &found.steps()[skipped..];
         reads[..steps.len()].copy_from_slice(steps);
@@ -103,7 +105,8 @@ impl Processor {
             access.hpa = hpa;
             return Translated::Now;
         }
-        let page = Page::around(PROCESS, VirtAddr(access.addr), PageSize::Small);
+        let process = os.mmus[usize::from(core)].process;
+        let page = Page::around(process, VirtAddr(access.addr), PageSize::Small);
         let same = |walk: &Walk| walk.used && walk.core == core && walk.page == page;
         let id = match os.walks.iter().position(same) {
             Some(id) => id as u32,
@@ -208,7 +211,8 @@ impl Processor {
         let Walk {
             core, page, need, ..
         } = os.walks[id as usize];
-        let leaf = os.space.walk(page.start).leaf;
+        let space = &mut os.spaces[place(page.pasid)];
+        let leaf = space.walk(page.start).leaf;
         let mapping = match leaf {
             Leaf::Present(mapping) if !os.is_being_zeroed(page) => mapping,
             Leaf::Present(_) | Leaf::NotPresent(_) => {
@@ -220,8 +224,8 @@ impl Processor {
             self.page_request(ctx, page, need, Holder::Walk(id));
             return;
         }
-        os.space.mark(page.start, need);
-        let whole = Page::around(PROCESS, page.start, mapping.frame.size);
+        os.spaces[place(page.pasid)].mark(page.start, need);
+        let whole = Page::around(page.pasid, page.start, mapping.frame.size);
         os.mmus[usize::from(core)]
             .tlb
             .insert(whole, Translation::from(mapping));
