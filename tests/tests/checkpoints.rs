@@ -101,6 +101,24 @@ fn every_workload_goes_on_from_a_random_time() {
 }
 
 #[test]
+fn a_host_knows_after_a_restore_which_devices_are_cut_off() {
+    // The last device is cut off from 150 us on.
+    let processor = [
+        "hosts[0].processor={ cores = 2, llc = { size = \"8 MiB\", ways = 16 } }",
+        "hosts[0].nodes=[{ capacity = \"64 MiB\" }]",
+    ];
+    for set in [&[][..], &processor[..]] {
+        let plan = plan(&shipped("failures"), set);
+        let expected = run(&plan);
+        let every = Every::Simulated(Picos(170_000_000));
+        let (report, bytes) = run_saved(&plan, 1, every).unwrap();
+        assert!(report == expected && expected.failures.unwrap().timed_out > 0);
+        let report = go_on(&plan, 2, bytes.unwrap()).unwrap();
+        assert!(report == expected, "{} {}", report.digest, expected.digest);
+    }
+}
+
+#[test]
 fn what_cannot_be_saved_says_so_before_the_run() {
     // Threads of this kernel hand each other what is in no memory of the system.
     let rpc = "hosts[0].workload={ kind = \"rpc\" }";

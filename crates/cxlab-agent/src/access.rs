@@ -4,7 +4,7 @@ use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_workload::thread::ThreadOp;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{STAGE_NAMES, Stages};
+use crate::stats::{Failure, STAGE_NAMES, Stages};
 
 /// What an access does to its line.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -96,6 +96,18 @@ pub enum Turn {
     Ended,
 }
 
+/// What an access, or the message of one, ends with.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+pub enum Ending {
+    /// Data, or the completion of a write.
+    #[default]
+    Served,
+    /// Nothing: the device has no decoder for the address.
+    Denied,
+    /// Nothing: a component has failed.
+    Failed(Failure),
+}
+
 /// How an access was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Answer {
@@ -109,6 +121,8 @@ pub struct Answer {
     pub hops: u16,
     /// Where the time went; they sum to the time from `begun` to `at`.
     pub stages: Stages,
+    /// With what.
+    pub ending: Ending,
 }
 
 impl Answer {
@@ -119,6 +133,7 @@ impl Answer {
         device: u16::MAX,
         hops: 0,
         stages: [0; STAGE_NAMES.len()],
+        ending: Ending::Served,
     };
 
     /// By a cache, in one stage.

@@ -23,8 +23,8 @@ use cxlab_workload::{Image, LOCAL_BASE, Phase};
 use serde::{Deserialize, Serialize};
 
 use crate::access::{
-    Access, Answer, Turn, access_of, bytes_of, first_of, is_load, is_request, length_of, moves,
-    writes,
+    Access, Answer, Ending, Turn, access_of, bytes_of, first_of, is_load, is_request, length_of,
+    moves, writes,
 };
 use crate::audit::{Audit, Versions};
 use crate::ledger::Ledger;
@@ -95,6 +95,8 @@ struct Op {
     number: u64,
     /// What is known of the access that is over last.
     last: Answer,
+    /// What the operation ends with: data, if all of its accesses do.
+    ending: Ending,
     /// Of a program's step: which it is, and whether an operation of the program is done with it.
     step: u64,
     ends: bool,
@@ -116,6 +118,7 @@ impl Op {
             issued: now.0,
             number: 0,
             last: Answer::NONE,
+            ending: Ending::Served,
             step: 0,
             ends: false,
             value: 0,
@@ -310,6 +313,40 @@ impl Lanes {
         self.ops[op as usize].op
     }
 
+    /// Whether a lane runs a thread.
+    pub fn is_thread(&self, lane: usize) -> bool {
+        matches!(self.lanes[lane].code, Code::Thread(_))
+    }
+
+    /// Ends all threads, as a signal ends their process: nothing more of them begins, and what has begun
+    /// completes. Returns the operations that have nothing left to wait for, and when they complete at the
+    /// earliest; `None` where no thread was left.
+    pub fn end_threads(&mut self, now: SimTime) -> Option<Vec<(u32, SimTime)>> {
+        let mut any = false;
+        let mut done = Vec::new();
+        for lane in &mut self.lanes {
+            if lane.ended || matches!(lane.code, Code::Program(_)) {
+                continue;
+            }
+            any = true;
+            lane.ended = true;
+            let Some(id) = lane.held.take() else { continue };
+            let op = &mut self.ops[id as usize];
+            if op.covered == 0 {
+                self.free.push(id);
+                continue;
+            }
+            op.begun = true;
+            if op.open == 0 {
+                if op.last.at < now {
+                    op.last = Answer::by_cache(now, now);
+                }
+                done.push((id, op.last.at));
+            }
+        }
+        any.then_some(done)
+    }
+
     /// When an operation began.
     #[inline]
     pub fn issued(&self, op: u32) -> SimTime {
@@ -366,10 +403,12 @@ impl Lanes {
 
     /// The operation that is being begun, or the next of the lane's code.
     fn held(&mut self, lane: usize, now: SimTime) -> Taken {
-        if let Some(id) = self.lanes[lane].held {
+        let one = &self.lanes[lane];
+        if let Some(id) = one.held {
             return Taken::Op(id);
         }
-        match &self.lanes[lane].code {
+        match &one.code {
+            _ if one.ended => Taken::Nothing,
             Code::Thread(_) => self.next_op(lane, now),
             Code::Program(_) => self.next_step(lane, now),
         }
@@ -562,6 +601,7 @@ impl Lanes {
     pub fn waits_on(&self, access: &Access) -> bool {
         let op = &self.ops[access.op as usize];
         matches!(op.op, ThreadOp::Await { value, .. } if value == op.value)
+            && !self.lanes[usize::from(op.lane)].ended
     }
 
     /// An access has been answered. When it is the last of its operation, returns when that
@@ -572,6 +612,9 @@ impl Lanes {
         op.open -= 1;
         if answer.at >= op.last.at {
             op.last = answer;
+        }
+        if answer.ending != Ending::Served {
+            op.ending = answer.ending;
         }
         (op.begun && op.open == 0).then_some(op.last.at)
     }
@@ -656,8 +699,11 @@ impl Lanes {
             completed_ps: now.0,
             hops: op.last.hops,
             stages,
-            denied: false,
-            failure: None,
+            denied: op.ending == Ending::Denied,
+            failure: match op.ending {
+                Ending::Failed(failure) => Some(failure),
+                Ending::Served | Ending::Denied => None,
+            },
             value: 0,
         };
         self.ledger.complete(ctx, row, hit);

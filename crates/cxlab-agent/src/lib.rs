@@ -13,7 +13,7 @@ mod slab;
 mod stats;
 mod steps;
 
-pub use access::{Access, AccessKind, Answer, Turn};
+pub use access::{Access, AccessKind, Answer, Ending, Turn};
 pub use address_map::{AddressMap, Window};
 pub use audit::{Audit, Versions};
 pub use io::{

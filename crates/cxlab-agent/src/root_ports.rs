@@ -23,8 +23,8 @@ const NOWHERE: u16 = u16::MAX;
 
 save_state!(RootPorts {
     states: ports, outboxes;
-    values: refused;
-    built: port_to, limit;
+    values: port_to, refused;
+    built: limit;
 });
 
 impl RootPorts {
@@ -83,8 +83,16 @@ impl RootPorts {
     }
 
     /// From now on the root port towards each edge port is this; `None` where no way leads there.
-    pub fn redirect(&mut self, ways: impl Iterator<Item = Option<u16>>) {
+    fn redirect(&mut self, ways: impl Iterator<Item = Option<u16>>) {
         self.port_to = ways.map(|port| port.unwrap_or(NOWHERE)).collect();
+    }
+
+    /// From now on nothing is sent to these of the devices, whose edge ports begin at `first`; to others by
+    /// these ways.
+    pub fn cut_off(&mut self, ways: &[u16], first: usize, is_cut: &[bool]) {
+        let is_cut = |at: usize| at >= first && is_cut[at - first];
+        let ways = ways.iter().enumerate();
+        self.redirect(ways.map(|(at, port)| (!is_cut(at)).then_some(*port)));
     }
 
     /// Loses what waits for a port.

@@ -124,7 +124,7 @@ pub struct RequesterStats {
     pub issued_ever: u64,
     /// Requests completed, ever.
     pub completed_ever: u64,
-    /// Requests that a device denied, ever.
+    /// Messages that a device denied, ever.
     pub denied_ever: u64,
     /// Requests issued.
     pub issued: u64,
@@ -142,11 +142,11 @@ pub struct RequesterStats {
     pub timed_out: Failed,
     /// Requests to devices that no way leads to, among those completed.
     pub cut_off: Failed,
-    /// Requests whose time was over, ever.
+    /// Messages whose time was over, ever. Where there are no caches, each is a request.
     pub timed_out_ever: u64,
-    /// Answers that came after their request's time, ever: each to one of [`Self::timed_out_ever`].
+    /// Answers that came after their message's time, ever: each to one of [`Self::timed_out_ever`].
     pub late_ever: u64,
-    /// Answers among those by which a device denied the request, ever.
+    /// Answers among those by which a device denied the message, ever.
     pub late_denied_ever: u64,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
@@ -210,14 +210,10 @@ impl RequesterStats {
         self.denied_writes += u64::from(row.denied & row.write);
         self.denied_reads += u64::from(row.denied & !row.write);
         self.cache_hits += u64::from(hit);
-        self.denied_ever += u64::from(row.denied);
         match row.failure {
             None => {}
             Some(Failure::CutOff) => self.cut_off.count(row.write),
-            Some(Failure::TimedOut) => {
-                self.timed_out.count(row.write);
-                self.timed_out_ever += 1;
-            }
+            Some(Failure::TimedOut) => self.timed_out.count(row.write),
         }
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
             *sum += u128::from(stage);

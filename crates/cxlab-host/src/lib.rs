@@ -3,6 +3,7 @@
 mod cache;
 mod coherent;
 mod core;
+mod fails;
 mod issuer;
 mod local;
 mod params;
@@ -17,6 +18,7 @@ pub use cxlab_agent::{
     AddressMap, Failed, Failure, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages,
     Window,
 };
+pub use fails::Fails;
 pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{

@@ -446,6 +446,7 @@ impl Requester {
             true => Answer::Denied,
             false => Answer::Device,
         };
+        self.ledger.stats.denied_ever += u64::from(answer == Answer::Denied);
         let hops = message.hops + 1;
         self.log(ctx, slot, stages, hops, device, answer, message.data);
     }

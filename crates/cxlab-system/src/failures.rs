@@ -181,10 +181,10 @@ impl Failing {
         let part = match &node {
             Node::Host(host) => {
                 let group = &plan.scenario.hosts[plan.hosts[number].group];
-                let ways = host.plain().map(|plain| plain.ways(endpoints));
+                let ways = host.fails().map(|host| host.ways(endpoints));
                 Part::Host(Deadlines {
                     timeout: failures.params.completion_timeout,
-                    isolation: failures.params.isolation_time + group.egress(),
+                    isolation: failures.params.isolation_time + group.egress() + group.ingress(),
                     ways: ways.unwrap_or_default(),
                 })
             }
@@ -275,7 +275,7 @@ impl Failing {
                     self.lose(parcel);
                 }
             }
-            (Node::Host(host), _) => match (host.plain_mut(), &parcel.message) {
+            (Node::Host(host), _) => match (host.fails_mut(), &parcel.message) {
                 (Some(plain), Some(message)) if plain.is_late(message) => {
                     plain.receive_late(ctx, port, parcel);
                     host.observe(ctx.now());
@@ -297,7 +297,7 @@ impl Failing {
             (TIMELINE, ..) => self.change(ctx),
             (TIMEOUT, Node::Host(host), Part::Host(deadlines)) => {
                 let (timeout, now) = (deadlines.timeout, ctx.now());
-                let Some(plain) = host.plain_mut() else {
+                let Some(plain) = host.fails_mut() else {
                     return;
                 };
                 plain.time_out(ctx, timeout);
@@ -309,7 +309,7 @@ impl Failing {
                 host.observe(now);
             }
             (ANSWER..BEYOND, Node::Host(host), Part::Host(_)) => {
-                if let Some(plain) = host.plain_mut() {
+                if let Some(plain) = host.fails_mut() {
                     plain.end_cut_off(ctx, token - ANSWER);
                 }
                 host.observe(ctx.now());
@@ -348,7 +348,7 @@ impl Failing {
                 }
                 FailureChange::CutOff(devices) => {
                     if let (Node::Host(host), Part::Host(deadlines)) = (&mut self.node, &self.part)
-                        && let Some(plain) = host.plain_mut()
+                        && let Some(plain) = host.fails_mut()
                     {
                         plain.cut_off(&deadlines.ways, &devices);
                     }
@@ -400,7 +400,7 @@ impl Failing {
                 self.lost += match &mut self.node {
                     Node::Switch(switch) if switch.waiting(port) > 0 => switch.discard(ctx, port),
                     Node::Device(device) => device.discard(ctx, port),
-                    Node::Host(host) => match host.plain_mut() {
+                    Node::Host(host) => match host.fails_mut() {
                         Some(plain) => plain.discard(ctx, port),
                         None => Lost::default(),
                     },
@@ -409,7 +409,7 @@ impl Failing {
             }
         }
         if let (Node::Host(host), Part::Host(deadlines)) = (&mut self.node, &self.part)
-            && let Some(plain) = host.plain_mut()
+            && let Some(plain) = host.fails_mut()
         {
             for tag in plain.take_cut_off() {
                 assert!(

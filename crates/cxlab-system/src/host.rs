@@ -7,7 +7,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
-    CachingRequester, CoherenceStats, Core, Observation, Processor, RequestRow, Requester,
+    CachingRequester, CoherenceStats, Core, Fails, Observation, Processor, RequestRow, Requester,
     RequesterStats,
 };
 use cxlab_link::{LinkPort, Parcel};
@@ -145,11 +145,21 @@ impl Host {
         }
     }
 
-    /// The same, for what fails.
-    pub(crate) fn plain_mut(&mut self) -> Option<&mut Requester> {
+    /// It where something fails; `None` if it does not know what to do about that.
+    pub(crate) fn fails(&self) -> Option<&dyn Fails> {
+        match &self.agent {
+            Agent::Plain(agent) => Some(agent),
+            Agent::Processor(agent) => Some(agent),
+            Agent::Caching(_) | Agent::Core(_) | Agent::Accelerator(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn fails_mut(&mut self) -> Option<&mut dyn Fails> {
         match &mut self.agent {
             Agent::Plain(agent) => Some(agent),
-            _ => None,
+            Agent::Processor(agent) => Some(agent),
+            Agent::Caching(_) | Agent::Core(_) | Agent::Accelerator(_) => None,
         }
     }
 

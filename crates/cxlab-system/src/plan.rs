@@ -373,6 +373,7 @@ impl Plan {
         let pools = manager.pools();
         let commands = manager.commands;
         let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
+        failures::check_shared(&scenario, &shared).map_err(|problem| vec![problem])?;
         let devices = endpoints.devices(maps.decoders, timelines);
         let links = links::list(&scenario, &graph, &tables);
         links::check_virtual_channels(&scenario, &tables)?;

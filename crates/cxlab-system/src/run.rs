@@ -726,12 +726,15 @@ fn check_denied(system: &System) -> Result<(), RunError> {
     Ok(())
 }
 
-/// When their threads have all ended, kernels check what they have computed.
+/// When their threads have all ended by themselves, kernels check what they have computed.
 fn check_kernels(system: &System) -> Result<(), RunError> {
     let hosts = system.simulation.components();
     for (domain, node) in system.domains.iter().zip(hosts) {
         let Some(domain) = domain else { continue };
         let processor = node.host().and_then(Host::processor);
+        if processor.is_some_and(|processor| processor.threads_ended().is_some()) {
+            continue;
+        }
         let process = processor.and_then(Processor::process_image);
         domain
             .kernel

@@ -711,6 +711,7 @@ impl Builder<'_> {
             image: image.clone(),
             log: self.notes.rows,
             versions: versions.clone(),
+            may_fail: self.plan.changes_capacity() || self.plan.failures.is_some(),
             params,
         });
         self.domains[number] = Some(Domain {

@@ -217,6 +217,74 @@ fn a_fabric_changes_as_often_as_virtual_channels_allow() {
     assert!(said.contains("9 in all; allowed: at most 8"), "{said}");
 }
 
+/// Two hosts with processors, on a region.
+const PROCESSORS: &str = r#"name = "processors"
+[fabric]
+topology = { kind = "ring", switches = 3 }
+[[hosts]]
+name = "host"
+count = 2
+workload = { kind = "WORKLOAD" }
+processor = {}
+nodes = [{ capacity = "1 GiB" }]
+[[devices]]
+name = "mem"
+[[regions]]
+name = "own"
+capacity = "1 GiB"
+"#;
+
+#[test]
+fn processors_whose_threads_need_what_goes_are_refused() {
+    let release =
+        "[[events]]\nat = \"10 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"host0\"\n";
+    let removed = "[[events]]\nat = \"10 us\"\nkind = \"device-removed\"\ndevice = \"mem\"\n";
+    let folder = Folder::new("bad-failures-processors");
+    let check = |workload: &str, more: &str, events: &str| {
+        let text = PROCESSORS.replace("WORKLOAD", workload);
+        let text = text.replace("processor = {}", &format!("processor = {{}}{more}"));
+        let path = folder.file("processors.toml", format!("{text}{events}").as_bytes());
+        let output = cxlab(&[&"check", &path]);
+        (output.code, output.stderr)
+    };
+    assert_eq!(check("uniform", "", release), (Some(0), String::new()));
+    assert_eq!(check("hot-pages\", data = \"cxl", "", removed).0, Some(0));
+    assert_eq!(check("hot-pages", "\nos = {}", removed).0, Some(0));
+    for (workload, more, events, path, said) in [
+        (
+            "hot-pages",
+            "",
+            release,
+            "hosts[0].workload",
+            "patterns, traces or programs",
+        ),
+        (
+            "uniform",
+            "\nos = {}",
+            release,
+            "hosts[0].os",
+            "without `os`",
+        ),
+    ] {
+        let (code, stderr) = check(workload, more, events);
+        assert_eq!(code, Some(2), "{stderr}");
+        for part in [path, said, "region `own`", "processors.toml"] {
+            assert!(stderr.contains(part), "{stderr}");
+        }
+    }
+    let shared = format!("sharing = \"shared\"\n{removed}");
+    let (code, stderr) = check("hot-pages\", data = \"cxl", "", &shared);
+    assert_eq!(code, Some(2), "{stderr}");
+    for part in [
+        "regions[0].sharing",
+        "threads of several hosts",
+        "exclusive",
+    ] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+    assert_eq!(check("uniform", "", &shared).0, Some(0));
+}
+
 #[test]
 fn the_base_has_no_mistake() {
     let folder = Folder::new("bad-failures-base");

@@ -223,6 +223,7 @@ impl Accelerator {
             device: cxlab_agent::LOCAL,
             hops: message.hops,
             stages,
+            ending: cxlab_agent::Ending::Served,
         };
         self.over(ctx, &access, answer);
         if access.kind.writes() {

@@ -5,7 +5,7 @@
 //! is the time and the room around it. Cores and last-level cache are one holder there, so what
 //! cores ask of lines that this holder has rights to is settled here alone.
 
-use cxlab_agent::{Access, AccessKind, LOCAL};
+use cxlab_agent::{Access, AccessKind, Ending, LOCAL};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::caches::Held;
 use super::devices::Uqids;
+use super::failures::NOT_SENT;
 use super::{ARRIVE, FINISH, NONE, Processor};
 
 /// Lines on their way to memory at once, before lines that would make others leave wait
@@ -129,6 +130,12 @@ pub(super) struct Txn {
     pub(super) media_ps: u64,
     /// Constant ways to memory and back.
     pub(super) way_ps: u64,
+    /// When its message to CXL memory was sent, until that is answered; `NOT_SENT` without one.
+    pub(super) sent: u64,
+    /// What the message ended with.
+    pub(super) ending: Ending,
+    /// Whether its time was over, and its answer has not come: the tag is out of use.
+    pub(super) late: bool,
     pub(super) device: u16,
     pub(super) hops: u16,
     /// Of a device's request: who asks, its CQID, and where its time went.
@@ -161,6 +168,9 @@ impl Txn {
             arrived: 0,
             media_ps: 0,
             way_ps: 0,
+            sent: NOT_SENT,
+            ending: Ending::Served,
+            late: false,
             device: LOCAL,
             hops: 0,
             peer: CORES,
@@ -200,8 +210,12 @@ impl Processor {
     }
 
     pub(super) fn close(&mut self, id: u32) {
-        self.txns[id as usize].what = What::Free;
-        self.free.push(id);
+        let txn = &mut self.txns[id as usize];
+        txn.what = What::Free;
+        match txn.late {
+            false => self.free.push(id),
+            true => self.out_of_use += 1,
+        }
     }
 
     /// A core asks the home agent on behalf of an access.

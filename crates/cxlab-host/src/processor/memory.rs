@@ -9,6 +9,7 @@ use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use cxlab_workload::LOCAL_BASE;
 
+use super::failures::NOT_SENT;
 use super::home::{Txn, What};
 use super::{NODE, NONE, Processor};
 use cxlab_agent::LOCAL;
@@ -91,6 +92,7 @@ impl Processor {
         {
             shared.send(self.port_id, id, self.lanes.image(), hpa);
         }
+        self.txns[id as usize].sent = ctx.now().0;
         let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the threads");
         };
@@ -134,6 +136,9 @@ impl Processor {
 
     /// CXL memory has answered.
     pub(super) fn fetched(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        if message.lines == Message::DENIED {
+            self.denied(ctx, message.tag);
+        }
         let txn = &mut self.txns[message.tag as usize];
         if txn.what != What::Evict
             && let Some(shared) = &self.shared
@@ -154,11 +159,13 @@ impl Processor {
         self.memory_answered(ctx, message.tag);
     }
 
-    fn memory_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+    /// Memory has answered, or the message to it has failed.
+    pub(super) fn memory_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let Txn {
             line, what, parent, ..
         } = self.txns[id as usize];
         let txn = &mut self.txns[id as usize];
+        txn.sent = NOT_SENT;
         if txn.claiming {
             (txn.claiming, txn.claimed) = (false, true);
             self.proceed(ctx, id);

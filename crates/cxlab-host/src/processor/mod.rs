@@ -20,6 +20,7 @@
 
 mod caches;
 mod devices;
+mod failures;
 mod home;
 mod io;
 mod llc;
@@ -96,6 +97,8 @@ pub struct ProcessorConfig {
     pub log: bool,
     /// The versions of the lines of its coherence domain, where they are checked.
     pub versions: Option<Versions>,
+    /// Whether messages to memory may be denied, or fail.
+    pub may_fail: bool,
 }
 
 /// Kinds of wake-up, in the upper bits of a token; ports use their number.
@@ -172,16 +175,21 @@ pub struct Processor {
     os: Option<Box<Os>>,
     /// Memory that other hosts map too.
     shared: Option<SharedWindows>,
+    /// Transactions that are over and whose tag is out of use.
+    out_of_use: u64,
+    /// When a machine check ended its threads.
+    threads_ended: Option<SimTime>,
+    may_fail: bool,
     /// The memory of its coherence domain, which its threads and its accelerators share.
     image: Image,
     stats: ProcessorStats,
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, open_writes, stalled, writing, held_reads, spinning, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, open_writes, stalled, writing, held_reads, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
-    built: params, port_id, first_device, map, core_of, devices, shared, returned;
+    built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
 });
 
 /// Why a processor cannot be built.
@@ -265,6 +273,9 @@ impl Processor {
             spinning: Vec::new(),
             os,
             shared: config.shared,
+            out_of_use: 0,
+            threads_ended: None,
+            may_fail: config.may_fail,
             image: config.image,
             stats: ProcessorStats::default(),
             params,
@@ -284,6 +295,13 @@ impl Processor {
     /// What its caches, its home agent and its memory kept about themselves.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = self.stats.list(self.llc.is_victim_cache());
+        if self.may_fail {
+            list.extend(self.stats.list_failures());
+            list.extend(self.threads_ended.map(|at| Statistic {
+                name: "threads_ended_ns".to_owned(),
+                value: at.0 as f64 / 1e3,
+            }));
+        }
         for (number, node) in self.nodes.iter().enumerate() {
             for one in node.statistics(now) {
                 let name = format!("node{number}.{}", one.name);
@@ -315,7 +333,8 @@ impl Processor {
     /// Operations and transactions under way.
     pub fn in_flight(&self) -> u64 {
         let os = self.os.as_ref().map_or(0, |os| os.in_flight());
-        self.lanes.in_flight() + (self.txns.len() - self.free.len()) as u64 + os
+        let transactions = (self.txns.len() - self.free.len()) as u64 - self.out_of_use;
+        self.lanes.in_flight() + transactions + os
     }
 
     /// Requests in flight.

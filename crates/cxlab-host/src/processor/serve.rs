@@ -1,7 +1,7 @@
 //! How the home agent serves a transaction that has its line: what the cores settle among themselves,
 //! what the table says of devices, and what is answered.
 
-use cxlab_agent::{Answer, CACHE, MEDIA, PROCESS, QUEUE, STAGE_NAMES};
+use cxlab_agent::{Answer, CACHE, Ending, MEDIA, PROCESS, QUEUE, STAGE_NAMES};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
@@ -284,7 +284,9 @@ impl Processor {
             let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));
             self.llc[slot].dirty |= dirty;
         }
-        if txn.is_miss() {
+        if txn.ending != Ending::Served {
+            self.give_up(ctx, &txn, slot);
+        } else if txn.is_miss() {
             self.grant(ctx, &txn, slot);
         }
         self.answer(ctx, id);
@@ -376,6 +378,11 @@ impl Processor {
             self.free_behind.push(place);
             place = next;
             let answer = self.answered(&txn, now.0, begun, at);
+            if answer.ending != Ending::Served {
+                self.over(ctx, &access, answer);
+                self.poisoned(ctx, access.op, access.kind);
+                continue;
+            }
             if !txn.is_miss() {
                 self.over(ctx, &access, answer);
                 continue;
@@ -391,12 +398,16 @@ impl Processor {
     /// Where the time of an access went; `queue` is what is left.
     fn answered(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> Answer {
         let total = at.0 - begun;
+        let coherence = match txn.ending {
+            Ending::Failed(_) => 0,
+            _ => now - txn.arrived - txn.media_ps - txn.way_ps,
+        };
         let mut stages = [0; STAGE_NAMES.len()];
         let parts = [
             (CACHE, self.params.lookup().0),
             (PROCESS, 2 * self.params.mesh_time.0 + txn.way_ps),
             (MEDIA, txn.media_ps),
-            (COHERENCE, now - txn.arrived - txn.media_ps - txn.way_ps),
+            (COHERENCE, coherence),
         ];
         let mut left = total;
         for (stage, time) in parts {
@@ -411,6 +422,7 @@ impl Processor {
             device: txn.device,
             hops: txn.hops,
             stages,
+            ending: txn.ending,
         }
     }
 

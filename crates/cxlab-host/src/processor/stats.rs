@@ -36,9 +36,25 @@ pub struct ProcessorStats {
     pub dma_lines: u64,
     /// Interrupts.
     pub interrupts: u64,
+    /// Accesses that met a poisoned line, and reads of page tables and of pages that move.
+    pub machine_checks: u64,
+    /// Lines that did not reach memory, or of which that is not known.
+    pub lost_write_backs: u64,
 }
 
 impl ProcessorStats {
+    /// By name: what failures and denials did.
+    pub fn list_failures(&self) -> [Statistic; 2] {
+        let list = [
+            ("machine_checks", self.machine_checks),
+            ("lost_write_backs", self.lost_write_backs),
+        ];
+        list.map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value: value as f64,
+        })
+    }
+
     /// By name; `directory`: whether there is a directory of its own size.
     pub fn list(&self, directory: bool) -> Vec<Statistic> {
         let list = [

@@ -13,10 +13,14 @@ use cxlab_link::{Buffer, Lost, Parcel};
 use cxlab_protocol::{Message, PortId};
 
 use super::{Requester, Slot, SlotKind};
+use crate::fails::Fails;
 
-impl Requester {
-    /// When the time of the first of its requests is over.
-    pub fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
+impl Fails for Requester {
+    fn is_done(&self) -> bool {
+        Requester::is_done(self)
+    }
+
+    fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
         let requests = self
             .slots
             .iter()
@@ -25,8 +29,7 @@ impl Requester {
         Some(SimTime(first) + timeout)
     }
 
-    /// Ends the requests whose time is over, and issues others.
-    pub fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
+    fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
         for tag in 0..self.slots.len() {
             let slot = self.slots[tag];
             if slot.kind == SlotKind::Request && SimTime(slot.issued) + timeout <= ctx.now() {
@@ -34,36 +37,18 @@ impl Requester {
                 self.idle += 1;
                 self.replace();
                 self.ledger.leave(ctx.now(), slot.issued);
+                self.ledger.stats.timed_out_ever += 1;
                 self.fail(ctx, slot, Failure::TimedOut);
             }
         }
         self.issue(ctx);
     }
 
-    /// A slot in the place of one that is late.
-    fn replace(&mut self) {
-        let tag = match self.spare.pop() {
-            Some(tag) => {
-                self.idle -= 1;
-                tag
-            }
-            None => {
-                let mut slot = self.slots[0];
-                slot.kind = SlotKind::Free;
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.free.push(tag);
-    }
-
-    /// Whether this is the answer to a request whose time was over.
-    pub fn is_late(&self, message: &Message) -> bool {
+    fn is_late(&self, message: &Message) -> bool {
         self.slots[message.tag as usize].kind == SlotKind::Late
     }
 
-    /// An answer arrives to a request whose time was over: it is counted and forgotten.
-    pub fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+    fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         let link = &mut self.roots.ports[port as usize];
         let credited = link.receive(parcel);
         if let Some(message) = &parcel.message {
@@ -80,23 +65,16 @@ impl Requester {
         self.issue(ctx);
     }
 
-    /// From now on requests for these devices, by number, are not sent: [`Requester::take_cut_off`].
-    pub fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]) {
-        let first = usize::from(self.first_device);
-        let is_cut = |at: usize| at >= first && is_cut[at - first];
-        let ways = ways.iter().enumerate();
+    fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]) {
         self.roots
-            .redirect(ways.map(|(at, port)| (!is_cut(at)).then_some(*port)));
+            .cut_off(ways, usize::from(self.first_device), is_cut);
     }
 
-    /// The root port towards each of so many edge ports.
-    pub fn ways(&self, edge_ports: usize) -> Vec<u16> {
+    fn ways(&self, edge_ports: usize) -> Vec<u16> {
         self.roots.ways(edge_ports)
     }
 
-    /// Takes the tags of requests that were not sent; each is told by [`Requester::end_cut_off`] when
-    /// the root port answers it.
-    pub fn take_cut_off(&mut self) -> Vec<u32> {
+    fn take_cut_off(&mut self) -> Vec<u32> {
         let refused = self.roots.take_refused();
         for message in &refused {
             self.slots[message.tag as usize].kind = SlotKind::CutOff;
@@ -104,15 +82,13 @@ impl Requester {
         refused.iter().map(|message| message.tag).collect()
     }
 
-    /// The root port answers a request that was not sent.
-    pub fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
+    fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
         let slot = self.free_slot(ctx.now(), tag);
         self.fail(ctx, slot, Failure::CutOff);
         self.issue(ctx);
     }
 
-    /// Loses what waits for a port, and issues more.
-    pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
+    fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
         let mut all = Lost::default();
         loop {
             let lost = self.roots.discard(port);
@@ -122,6 +98,25 @@ impl Requester {
             all += lost;
             self.issue(ctx);
         }
+    }
+}
+
+impl Requester {
+    /// A slot in the place of one that is late.
+    fn replace(&mut self) {
+        let tag = match self.spare.pop() {
+            Some(tag) => {
+                self.idle -= 1;
+                tag
+            }
+            None => {
+                let mut slot = self.slots[0];
+                slot.kind = SlotKind::Free;
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.free.push(tag);
     }
 
     /// A request ends without an answer.

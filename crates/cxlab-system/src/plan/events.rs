@@ -43,27 +43,29 @@ fn check_times(scenario: &Scenario, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Hosts that come and go, or whose memory does, are requesters without caches.
+/// Hosts whose memory changes are requesters without caches, or processors that need none of it; those
+/// that come and go themselves, or ask for memory, are requesters.
 fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) {
     let mut known = BTreeSet::new();
-    let mut check = |host: usize, why: String| {
+    let mut check = |host: usize, part: Option<&str>, why: String, allowed: &str| {
         let group = named.host_group[host];
-        if let Some(part) = keeps_lines(&scenario.hosts[group])
+        if let Some(part) = part
             && known.insert(group)
         {
             problems.push(Problem::new(
                 format!("hosts[{group}].{part}"),
                 format!(
                     "found `{part}` on `{}`, {why}; allowed: requesters without caches, with `issue` \
-                     alone",
+                     alone{allowed}",
                     named.names.requesters[host]
                 ),
             ));
         }
     };
+    let of = |host: usize| &scenario.hosts[named.host_group[host]];
     for region in &scenario.regions {
-        let comes = [Sharing::Moving, Sharing::Pooled].contains(&region.sharing);
-        let changes = !region.initially_added || comes;
+        let pooled = region.sharing == Sharing::Pooled;
+        let changes = !region.initially_added || pooled || region.sharing == Sharing::Moving;
         for host in hosts_of(scenario, named, region).unwrap_or_default() {
             let here = (region.name.as_str(), named.names.requesters[host].as_str());
             let mut events = scenario.events.iter();
@@ -73,12 +75,19 @@ fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) 
                     of.is_some_and(|(_, region, host)| (region, host) == here)
                 })
             };
-            if changes || is_here() {
-                check(
-                    host,
-                    format!("whose memory of region `{}` comes or goes", region.name),
-                );
+            if !changes && !is_here() {
+                continue;
             }
+            let (part, allowed) = match pooled {
+                true => (keeps_lines(of(host)), ""),
+                false => (
+                    needs_its_memory(scenario, of(host)),
+                    ", and processors that run patterns, traces or programs, without `os` and \
+                     accelerators",
+                ),
+            };
+            let why = format!("whose memory of region `{}` comes or goes", region.name);
+            check(host, part, why, allowed);
         }
     }
     let manager = scenario.fabric_manager.iter();
@@ -88,17 +97,35 @@ fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) 
     for name in unbound.chain(bound) {
         let mut names = named.names.requesters.iter();
         if let Some(host) = names.position(|one| one == name) {
-            check(host, "which joins, leaves, is bound or unbound".to_owned());
+            let why = "which joins, leaves, is bound or unbound".to_owned();
+            check(host, keeps_lines(of(host)), why, "");
         }
     }
 }
 
-/// The part of a host that may keep lines which are no longer its own.
+/// The part of a host that cannot do without memory that goes.
+fn needs_its_memory(scenario: &Scenario, group: &HostGroup) -> Option<&'static str> {
+    if group.processor.is_none() {
+        return keeps_lines(group);
+    }
+    if !scenario.accelerators.is_empty() {
+        return Some("processor");
+    }
+    if group.os.is_some() {
+        return Some("os");
+    }
+    // What is not in the catalog, as kernels from outside, may compute on anything.
+    let workload = group.workload.build();
+    let needs_none = workload.is_ok_and(|workload| !workload.needs_threads());
+    (!needs_none).then_some("workload")
+}
+
+/// The part of a host that may keep lines which are no longer its own, and has no machine checks.
 pub(super) fn keeps_lines(group: &HostGroup) -> Option<&'static str> {
     match group {
         HostGroup {
             processor: Some(_), ..
-        } => Some("processor"),
+        } => None,
         HostGroup { core: Some(_), .. } => Some("core"),
         HostGroup { issue, .. } if issue.cache.is_some() => Some("issue.cache"),
         _ => None,

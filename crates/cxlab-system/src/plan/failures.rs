@@ -21,7 +21,8 @@ use super::Problem;
 use super::endpoints::{Named, unknown};
 use super::events::keeps_lines;
 use super::links::{End, PlannedLink};
-use crate::scenario::{EventParams, FailureParams, Scenario};
+use super::sharing::SharedPart;
+use crate::scenario::{EventParams, FailureParams, Scenario, Sharing};
 
 /// The shortest and the longest completion timeout.
 const TIMEOUTS: [Picos; 2] = [Picos(1_000_000), Picos(64_000_000_000_000)];
@@ -96,7 +97,7 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             wrong(
                 format!("hosts[{at}].{part}"),
                 &format!("`{part}`"),
-                "requesters without caches, with `issue` alone",
+                "requesters without caches, with `issue` alone, and processors",
             );
         }
     }
@@ -135,6 +136,22 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             "\"full\" (a bus does not lose what it holds)",
         );
     }
+}
+
+/// Checks that no threads of several hosts share values: of what is lost on its way they would know
+/// nothing.
+pub(super) fn check_shared(scenario: &Scenario, shared: &[SharedPart]) -> Result<(), Problem> {
+    let shares = |part: &SharedPart| !part.lines.is_empty();
+    if !has_any(scenario) || !shared.iter().any(shares) {
+        return Ok(());
+    }
+    let mut regions = scenario.regions.iter();
+    let at = regions.position(|region| region.sharing == Sharing::Shared);
+    Err(Problem::new(
+        format!("regions[{}].sharing", at.unwrap_or(0)),
+        "found a shared region whose values threads of several hosts compute on, where components fail; \
+         allowed: exclusive regions, or patterns, traces and programs",
+    ))
 }
 
 fn check_params(params: &FailureParams, problems: &mut Vec<Problem>) {

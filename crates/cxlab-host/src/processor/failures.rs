@@ -1,0 +1,196 @@
+//! What a processor does where components fail, or where memory is taken from its host: machine checks.
+//!
+//! A line that cannot be read is poison. No cache takes it in; the accesses that wait for it end with an
+//! error, which is a machine check unless it was a prefetch. A line that cannot be written is lost: its
+//! write-back ends by its timeout, or at the root port.
+//!
+//! Threads compute on the values of memory, so they must not go on without them: their process ends (Linux
+//! sends it `SIGBUS`). What they have begun completes, nothing more begins, and their result is not
+//! checked. The first machine check does that, and the first line of the host that is lost. Programs and
+//! patterns, which compute on values of their own or on none, go on.
+//!
+//! The tag of a message whose time is over is that of its transaction. It stays out of use until the answer
+//! comes, if ever.
+
+use cxlab_agent::{AccessKind, Answer, Ending, Failure};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, Picos, SimTime};
+use cxlab_link::{Buffer, Lost, Parcel};
+use cxlab_memory::Slot;
+use cxlab_protocol::coherence::cache_home::Filter;
+use cxlab_protocol::{Message, PortId};
+
+use super::home::{Txn, What};
+use super::{NONE, OP, Processor};
+use crate::fails::Fails;
+
+/// In place of the time at which a transaction has sent its message: it waits for none.
+pub(super) const NOT_SENT: u64 = u64::MAX;
+
+impl Fails for Processor {
+    fn is_done(&self) -> bool {
+        Processor::is_done(self)
+    }
+
+    fn first_timeout(&self, timeout: Picos) -> Option<SimTime> {
+        let first = self.txns.iter().map(|txn| txn.sent).min()?;
+        (first != NOT_SENT).then(|| SimTime(first) + timeout)
+    }
+
+    fn time_out(&mut self, ctx: &mut Ctx<'_, Parcel>, timeout: Picos) {
+        for id in 0..self.txns.len() {
+            let txn = &mut self.txns[id];
+            if txn.sent == NOT_SENT || SimTime(txn.sent) + timeout > ctx.now() {
+                continue;
+            }
+            txn.late = true;
+            self.lanes.ledger.stats.timed_out_ever += 1;
+            self.fail(ctx, id as u32, Failure::TimedOut);
+        }
+    }
+
+    fn is_late(&self, message: &Message) -> bool {
+        self.txns[message.tag as usize].late
+    }
+
+    fn receive_late(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        let link = &mut self.roots.ports[port as usize];
+        let credited = link.receive(parcel);
+        if let Some(message) = &parcel.message {
+            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            let txn = &mut self.txns[message.tag as usize];
+            txn.late = false;
+            if txn.what == What::Free {
+                self.out_of_use -= 1;
+                self.free.push(message.tag);
+            }
+            let stats = &mut self.lanes.ledger.stats;
+            stats.late_ever += 1;
+            stats.late_denied_ever += u64::from(message.lines == Message::DENIED);
+        }
+        if credited {
+            self.roots.pump(ctx, port);
+        }
+    }
+
+    fn ways(&self, edge_ports: usize) -> Vec<u16> {
+        self.roots.ways(edge_ports)
+    }
+
+    fn cut_off(&mut self, ways: &[u16], is_cut: &[bool]) {
+        self.roots
+            .cut_off(ways, usize::from(self.first_device), is_cut);
+    }
+
+    fn take_cut_off(&mut self) -> Vec<u32> {
+        let refused = self.roots.take_refused();
+        for message in &refused {
+            self.txns[message.tag as usize].sent = NOT_SENT;
+        }
+        refused.iter().map(|message| message.tag).collect()
+    }
+
+    fn end_cut_off(&mut self, ctx: &mut Ctx<'_, Parcel>, tag: u32) {
+        self.fail(ctx, tag, Failure::CutOff);
+    }
+
+    fn discard(&mut self, _: &mut Ctx<'_, Parcel>, port: u16) -> Lost {
+        self.roots.discard(port)
+    }
+}
+
+impl Processor {
+    /// When its threads were ended by a machine check.
+    pub fn threads_ended(&self) -> Option<SimTime> {
+        self.threads_ended
+    }
+
+    /// A message to CXL memory has failed.
+    fn fail(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, failure: Failure) {
+        let hpa = Hpa(self.txns[id as usize].line.0 * LINE_BYTES);
+        let owner = self.map.owner(hpa);
+        let txn = &mut self.txns[id as usize];
+        txn.ending = Ending::Failed(failure);
+        txn.device = owner.map_or(u16::MAX, |PortId(port)| port - self.first_device);
+        self.unserved(ctx, id);
+        self.memory_answered(ctx, id);
+    }
+
+    /// The device denies a message: it has no decoder for the address.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn denied(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        self.txns[id as usize].ending = Ending::Denied;
+        self.lanes.ledger.stats.denied_ever += 1;
+        self.unserved(ctx, id);
+    }
+
+    /// A line is lost, or what the processor reads for itself is poison. Accesses are told by
+    /// [`Processor::poisoned`].
+    fn unserved(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = &self.txns[id as usize];
+        match txn.what {
+            What::Evict => {
+                self.stats.lost_write_backs += 1;
+                self.end_threads(ctx);
+            }
+            What::Read if txn.walk != NONE => self.machine_check(ctx),
+            What::PageRead | What::WalkRead => self.machine_check(ctx),
+            _ => {}
+        }
+    }
+
+    /// The line of a transaction is poison: no cache has it, and nobody is to have it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
+        self.drop_copies(ctx, slot, NONE);
+        self.llc.drop_data(slot);
+        let way = &mut self.llc[slot];
+        way.filter = Filter::Invalid;
+        way.dirty = false;
+        let core = &mut self.cores[txn.core as usize];
+        if txn.is_miss()
+            && let Some(at) = core.asking.iter().position(|(line, _)| *line == txn.line)
+        {
+            core.asking.swap_remove(at);
+        }
+    }
+
+    /// An access meets a poisoned line.
+    pub(super) fn poisoned(&mut self, ctx: &mut Ctx<'_, Parcel>, op: u32, kind: AccessKind) {
+        if kind == AccessKind::Prefetch {
+            return;
+        }
+        let thread = self.lanes.is_thread(self.lanes.lane_of(op));
+        self.stats.machine_checks += 1;
+        if thread {
+            self.end_threads(ctx);
+        }
+    }
+
+    /// What the operating system itself reads is poison.
+    fn machine_check(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.stats.machine_checks += 1;
+        self.end_threads(ctx);
+    }
+
+    /// The process of the threads ends.
+    fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now();
+        let Some(done) = self.lanes.end_threads(now) else {
+            return;
+        };
+        self.threads_ended.get_or_insert(now);
+        for (op, at) in done {
+            ctx.wake_at(at, OP | op);
+        }
+        for (_, access) in std::mem::take(&mut self.spinning) {
+            let begun = self.lanes.issued(access.op);
+            let answer = Answer::by_cache_after(begun, now, now);
+            if let Some(at) = self.lanes.access_done(access.op, answer) {
+                ctx.wake_at(at, OP | access.op);
+            }
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Processors in systems in which something fails, or memory is taken from a host: every operation ends
+//! with data or an error that is counted, no thread goes on without its data, and what survives is right.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::units::Hpa;
+use cxlab_host::{Failure, RequestRow};
+use cxlab_system::report::Report;
+use cxlab_tests::oracle::{Holdings, region_of, spans};
+use cxlab_tests::swarm::Draw;
+use cxlab_tests::{plan, rows};
+use proptest::prelude::*;
+
+const US: u64 = 1_000_000;
+
+/// A host on `sw0` with two cores, devices on `sw2` and `sw3`; caches of 1 KiB to 8 KiB.
+const RING: &str = r#"
+name = "ring"
+[fabric]
+topology = { kind = "ring", switches = 4 }
+[[hosts]]
+name = "h"
+workload = { kind = "uniform", read_ratio = 0.5, footprint = "64 KiB" }
+requests = 4000
+nodes = [{ capacity = "64 MiB" }]
+[hosts.processor]
+cores = 2
+l1 = { size = "1 KiB", ways = 2, access_time = "1 ns" }
+l2 = { size = "2 KiB", ways = 2, access_time = "3 ns" }
+llc = { size = "8 KiB", ways = 8, access_time = "5 ns" }
+mesh_time = "10 ns"
+root_port_time = "10 ns"
+[[devices]]
+name = "d"
+count = 2
+capacity = "4 GiB"
+[failures]
+completion_timeout = "40 us"
+reconfiguration_time = "5 us"
+"#;
+
+fn link(at: u64, kind: &str, a: &str, b: &str) -> String {
+    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\nlink = [\"{a}\", \"{b}\"]\n")
+}
+
+fn gone(at: u64, kind: &str, what: &str, name: &str) -> String {
+    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\n{what} = \"{name}\"\n")
+}
+
+fn count(report: &Report, host: usize, name: &str) -> f64 {
+    let found = report.hosts[host].processor.get(name);
+    found.and_then(serde_json::Value::as_f64).unwrap_or(0.0)
+}
+
+/// The same report on two threads.
+fn simulate(text: &str) -> (Report, Vec<RequestRow>) {
+    let plan = plan(text, &[]);
+    let (report, found) = rows(&plan, 1);
+    assert_eq!(rows(&plan, 2).0.digest, report.digest);
+    (report, found)
+}
+
+#[test]
+fn a_load_of_a_device_that_is_gone_is_a_machine_check_after_exactly_its_timeout() {
+    let text = format!("{RING}{}", gone(10 * US, "device-removed", "device", "d1"));
+    let (report, found) = simulate(&text);
+    assert_eq!(found.len(), 8000, "every operation ends");
+    let failed = |why| found.iter().filter(move |row| row.failure == Some(why));
+    assert!(failed(Failure::TimedOut).count() > 0 && failed(Failure::CutOff).count() > 100);
+    // To the home agent and back, and the last-level cache: 14 + 5 + 10 ns.
+    for row in failed(Failure::TimedOut) {
+        assert_eq!(row.device, 1);
+        // Some came later, for a line that was being asked for.
+        assert!((40 * US..56 * US).contains(&row.completed_ps), "{row:?}");
+    }
+    let exact = |row: &&RequestRow| row.completed_ps - row.issued_ps == 40 * US + 29_000;
+    assert!(failed(Failure::TimedOut).any(|row| exact(&row)));
+    // Both ways through the root port's logic, and its answer.
+    let exact = |row: &&RequestRow| row.completed_ps - row.issued_ps == 40_000 + 29_000;
+    assert!(failed(Failure::CutOff).filter(exact).count() > 10);
+    let all = failed(Failure::TimedOut).count() + failed(Failure::CutOff).count();
+    assert_eq!(count(&report, 0, "machine_checks"), all as f64);
+    assert!(count(&report, 0, "lost_write_backs") > 0.0);
+    assert!(
+        found
+            .iter()
+            .filter(|row| row.device == 0)
+            .all(|row| row.failure.is_none())
+    );
+    let failures = report.failures.unwrap();
+    assert_eq!(
+        failures.lost_messages + failures.late_answers,
+        failures.timed_out
+    );
+    let requests = report.requests.failed.unwrap();
+    assert_eq!(requests.total(), all as u64);
+}
+
+#[test]
+fn caches_serve_what_they_have_of_a_device_that_is_gone() {
+    // 1 KiB of each core fits all caches: after the first round nothing is asked of a device.
+    let text = format!("{RING}{}", gone(5 * US, "device-removed", "device", "d1"));
+    let text = text.replace("64 KiB", "1 KiB").replace("= 4000", "= 40000");
+    let (report, found) = simulate(&text);
+    let last = found.iter().map(|row| row.issued_ps).max().unwrap();
+    assert!(last > 20 * US, "it goes on behind the failure: {last}");
+    assert!(found.iter().all(|row| row.failure.is_none()));
+    assert_eq!(count(&report, 0, "machine_checks"), 0.0);
+}
+
+#[test]
+fn a_link_that_comes_back_serves_again_and_poison_is_not_kept() {
+    let events = link(10 * US, "link-down", "d1", "sw3") + &link(60 * US, "link-up", "sw3", "d1");
+    let (_, found) = simulate(&format!("{RING}{events}").replace("= 4000", "= 40000"));
+    let later = found.iter().filter(|row| row.issued_ps >= 65 * US);
+    assert!(later.clone().filter(|row| row.device == 1).count() > 100);
+    assert!(later.clone().all(|row| row.failure.is_none()));
+    let meanwhile = found.iter().filter(|row| row.failure.is_some());
+    assert!(meanwhile.clone().count() > 10);
+    assert!(meanwhile.clone().all(|row| row.device == 1));
+}
+
+#[test]
+fn a_process_whose_memory_is_lost_ends_and_the_other_host_computes_on() {
+    let kernel = "kind = \"hot-pages\", memory = \"64 KiB\", operations = 20000, data = \"cxl\"";
+    let text = RING
+        .replace(
+            "kind = \"uniform\", read_ratio = 0.5, footprint = \"64 KiB\"",
+            kernel,
+        )
+        .replace("requests = 4000\n", "count = 2\n")
+        .replace("[failures]", REGIONS);
+    let text = format!("{text}{}", gone(20 * US, "device-removed", "device", "d1"));
+    // The second host's result is checked at the end.
+    let (report, found) = simulate(&text);
+    let ended = count(&report, 0, "threads_ended_ns") * 1e3;
+    assert!(ended >= 20.0 * US as f64, "{ended}");
+    assert_eq!(count(&report, 1, "threads_ended_ns"), 0.0);
+    assert!(count(&report, 0, "machine_checks") + count(&report, 0, "lost_write_backs") > 0.0);
+    let own = found.iter().filter(|row| row.requester == 0);
+    assert!(
+        own.clone().all(|row| row.issued_ps as f64 <= ended),
+        "nothing begins after it"
+    );
+    assert!(
+        found
+            .iter()
+            .all(|row| row.requester == 0 || row.failure.is_none())
+    );
+}
+
+/// The first host's memory on the second device, and the other way round.
+const REGIONS: &str = "[[regions]]\nname = \"first\"\ncapacity = \"1 GiB\"\nhosts = [\"h0\"]\ndevices = [\"d1\"]\n\
+     [[regions]]\nname = \"second\"\ncapacity = \"1 GiB\"\nhosts = [\"h1\"]\ndevices = [\"d0\"]\n[failures]";
+
+#[test]
+fn threads_that_wait_for_one_another_end_together() {
+    // STREAM has barriers, at which some threads wait when another meets poison.
+    let kernel = "kind = \"stream-threads\", array = \"64 KiB\", repeats = 4, data = \"cxl\"";
+    let text = RING
+        .replace(
+            "kind = \"uniform\", read_ratio = 0.5, footprint = \"64 KiB\"",
+            kernel,
+        )
+        .replace("requests = 4000\n", "");
+    let mut ended = 0;
+    for at in [5, 8, 12, 20, 50] {
+        let (report, _) = simulate(&format!(
+            "{text}{}",
+            gone(at * US, "switch-down", "switch", "sw3")
+        ));
+        ended += u32::from(count(&report, 0, "threads_ended_ns") > 0.0);
+    }
+    assert!(ended >= 3, "{ended}");
+}
+
+#[test]
+fn a_release_is_a_machine_check_for_what_is_not_in_caches() {
+    let text = RING.replace(
+        "[failures]\ncompletion_timeout = \"40 us\"\nreconfiguration_time = \"5 us\"\n",
+        "[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n\
+         [[events]]\nat = \"30 us\"\nkind = \"release\"\nregion = \"own\"\nhost = \"h\"\n\
+         [[events]]\nat = \"60 us\"\nkind = \"add\"\nregion = \"own\"\nhost = \"h\"\n",
+    );
+    let (report, found) = simulate(&text.replace("= 4000", "= 20000"));
+    let denied = found.iter().filter(|row| row.denied);
+    assert!(denied.clone().count() > 100);
+    for row in denied.clone() {
+        assert!(row.completed_ps > 30 * US && row.issued_ps < 60 * US);
+    }
+    assert_eq!(count(&report, 0, "machine_checks"), denied.count() as f64);
+    assert!(count(&report, 0, "lost_write_backs") > 0.0);
+    assert!(found.iter().filter(|row| row.issued_ps > 60 * US).count() > 100);
+}
+
+/// A system with processors in which capacity moves and components fail, at random.
+fn random(seed: u64) -> String {
+    let mut draw = Draw::new(seed, "processor-failures");
+    let (hosts, devices) = (draw.between(1, 3), draw.between(1, 3));
+    let moves = draw.one_in(2);
+    draw.line("name = \"random\"\n[fabric]");
+    let topology = draw.pick(&[
+        "chain\", switches = 2",
+        "ring\", switches = 3",
+        "mesh\", dimensions = [2, 3]",
+        "spine-leaf\", leaves = 3, spines = 2",
+        "fully-connected\", switches = 4",
+    ]);
+    draw.line(format!("topology = {{ kind = \"{topology} }}"));
+    let credits = draw.pick(&["1", "4", "128"]);
+    draw.line(format!(
+        "[fabric.link]\ncredits = {{ m2s_req = {credits}, m2s_rwd = {credits}, \
+         s2m_ndr = {credits}, s2m_drs = {credits} }}"
+    ));
+    for host in 0..hosts {
+        draw.line(format!("[[hosts]]\nname = \"h{host}\""));
+        // Where capacity moves, hosts run what needs no memory to be there.
+        let threads = !moves && draw.one_in(2);
+        let os = !moves && draw.one_in(2);
+        let workload = match threads {
+            true => draw.pick(&[
+                "kind = \"hot-pages\", memory = \"64 KiB\", operations = 600, data = \"cxl\"",
+                "kind = \"stream-threads\", array = \"16 KiB\", data = \"cxl\"",
+                "kind = \"hot-pages\", memory = \"64 KiB\", operations = 600, data = \"local\"",
+            ]),
+            false => draw.pick(&[
+                "kind = \"uniform\", read_ratio = 0.5, footprint = \"64 KiB\"",
+                "kind = \"uniform\", read_ratio = 0.5",
+                "kind = \"stream\", read_ratio = 0.7, footprint = \"16 KiB\"",
+            ]),
+        };
+        draw.line(format!("workload = {{ {workload} }}"));
+        if !threads {
+            draw.line("requests = 200");
+        }
+        draw.line("nodes = [{ capacity = \"64 MiB\" }]\n[hosts.processor]");
+        let cores = draw.between(1, 3);
+        let inclusion = draw.pick(&["inclusive", "non-inclusive"]);
+        let misses = draw.pick(&["1", "4", "48"]);
+        draw.line(format!(
+            "cores = {cores}\nmisses = {misses}\n\
+             l1 = {{ size = \"1 KiB\", ways = 2, access_time = \"1 ns\" }}\n\
+             l2 = {{ size = \"2 KiB\", ways = 2, access_time = \"3 ns\" }}\n\
+             llc = {{ size = \"8 KiB\", ways = 8, inclusion = \"{inclusion}\" }}"
+        ));
+        if os {
+            let placement = draw.pick(&[
+                "{ kind = \"bind\", nodes = [1] }",
+                "{ kind = \"interleave\", nodes = [0, 1] }",
+                "{ kind = \"first-touch\" }",
+            ]);
+            draw.line(format!(
+                "[hosts.os]\nheap = \"64 MiB\"\nplacement = {placement}"
+            ));
+        }
+    }
+    for device in 0..devices {
+        let memory = draw.pick(&[
+            "{ kind = \"fixed\" }",
+            "{ kind = \"dram\" }",
+            "{ kind = \"fixed\", latency = \"2 us\", queue = 2 }",
+        ]);
+        draw.line(format!(
+            "[[devices]]\nname = \"d{device}\"\ncapacity = \"16 GiB\"\nmemory = {memory}"
+        ));
+    }
+    let mut holdings = Holdings::default();
+    for _ in 0..draw.between(1, 2) {
+        let sharing = match moves {
+            true => draw.pick(&["exclusive", "shared", "moving"]),
+            false => "exclusive",
+        };
+        let added = !moves || !draw.one_in(3);
+        holdings.region(&mut draw, hosts, sharing, added, 256 * devices);
+    }
+    let whole = plan(&draw.text, &[]);
+    let timeout = draw.pick(&["1 us", "3 us", "50 us"]);
+    let reconfiguration = draw.pick(&["1 ns", "200 ns", "2 us"]);
+    draw.line(format!(
+        "[failures]\ncompletion_timeout = \"{timeout}\"\nreconfiguration_time = \"{reconfiguration}\""
+    ));
+    let links: Vec<[String; 2]> = (whole.links.iter())
+        .map(|link| [link.a, link.b].map(|end| whole.end_name(end).to_owned()))
+        .collect();
+    let mut at = 0;
+    let mut down = std::collections::BTreeSet::new();
+    let removed = draw.below(devices);
+    for _ in 0..draw.between(0, 5) {
+        at += [300_000, 2_000_000, 5_000_000][draw.below(3)];
+        if moves && draw.one_in(2) {
+            holdings.event(&mut draw, hosts, at);
+            continue;
+        }
+        // Links of endpoints: tables stay as they are.
+        let number = draw.below(links.len());
+        let [a, b] = &links[number];
+        if !(a.starts_with('h') || b.starts_with('h') || a.starts_with('d') || b.starts_with('d')) {
+            continue;
+        }
+        match down.remove(&number) {
+            true => draw.line(link(at, "link-up", a, b)),
+            false => {
+                draw.line(link(at, "link-down", a, b));
+                down.insert(number);
+            }
+        }
+    }
+    draw.line(gone(
+        at + 1_000_000,
+        "device-removed",
+        "device",
+        &format!("d{removed}"),
+    ));
+    draw.text
+}
+
+/// What became of the hosts of a system.
+fn check(seed: u64) -> Result<[f64; 5], TestCaseError> {
+    let text = random(seed);
+    let plan = plan(&text, &[]);
+    // The laws of the run are checked in it, and the results of all threads that were not ended.
+    let (report, found) = rows(&plan, 1);
+    let first = plan
+        .scenario
+        .events
+        .iter()
+        .map(|event| event.at().0)
+        .min()
+        .unwrap();
+    let mut seen = [0.0; 5];
+    for (host, group) in plan.scenario.hosts.iter().enumerate() {
+        let own: Vec<&RequestRow> = found
+            .iter()
+            .filter(|row| usize::from(row.requester) == host)
+            .collect();
+        let cores = group.processor.as_ref().unwrap().cores as usize;
+        if group.requests.is_some() {
+            prop_assert_eq!(own.len(), 200 * cores, "every operation ends\n{}", text);
+        }
+        let ended = count(&report, host, "threads_ended_ns");
+        for row in &own {
+            if row.denied {
+                let held = |row: &RequestRow| {
+                    let spans = spans(&plan, region_of(&plan, row.hpa), host);
+                    spans
+                        .iter()
+                        .any(|(since, until)| *since <= row.issued_ps && row.completed_ps < *until)
+                };
+                // Who comes for a line that is being asked for gets what its first access gets.
+                let together = |other: &&&RequestRow| {
+                    (other.hpa / 64, other.completed_ps) == (row.hpa / 64, row.completed_ps)
+                };
+                let denied = own.iter().filter(together).any(|other| !held(other));
+                prop_assert!(denied, "denied what it has: {:?}\n{}", row, text);
+            }
+            if row.failure.is_some() {
+                let slow = text.contains("queue = 2") || !text.contains("50 us");
+                let quiet = row.failure == Some(Failure::CutOff) || !slow;
+                prop_assert!(
+                    !quiet || row.completed_ps >= first,
+                    "before anything failed: {:?}\n{}",
+                    row,
+                    text
+                );
+                let (port, _) = plan.hosts[host].map.locate(Hpa(row.hpa & !63)).unwrap();
+                let device = usize::from(port.0) - plan.hosts.len();
+                prop_assert_eq!(usize::from(row.device), device, "{:?}\n{}", row, text);
+            }
+            prop_assert!(
+                ended == 0.0 || row.issued_ps as f64 <= ended * 1e3 + 0.5,
+                "{:?}\n{}",
+                row,
+                text
+            );
+        }
+        seen[0] += count(&report, host, "machine_checks");
+        seen[1] += count(&report, host, "lost_write_backs");
+        seen[2] += f64::from(u8::from(ended > 0.0));
+        seen[3] += f64::from(u8::from(group.requests.is_none() && ended == 0.0));
+        seen[4] += own.iter().filter(|row| row.denied).count() as f64;
+    }
+    let threads = 2 + seed as usize % 2;
+    prop_assert_eq!(
+        &rows(&plan, threads).0.digest,
+        &report.digest,
+        "{} threads\n{}",
+        threads,
+        text
+    );
+    Ok(seen)
+}
+
+#[test]
+fn every_operation_of_a_processor_ends_and_what_survives_is_right() {
+    let mut all = [0.0; 5];
+    for seed in 0..150 {
+        let seen = check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for (all, seen) in all.iter_mut().zip(seen) {
+            *all += seen;
+        }
+    }
+    let [checks, lost, ended, computed, denied] = all;
+    assert!(
+        checks > 500.0 && lost > 50.0 && ended > 10.0 && computed > 10.0 && denied > 100.0,
+        "{all:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn any_processor_in_any_failure(seed in 1_000u64..1_000_000) {
+        check(seed)?;
+    }
+}
