@@ -103,12 +103,15 @@ fn every_workload_goes_on_from_a_random_time() {
 #[test]
 fn a_host_knows_after_a_restore_which_devices_are_cut_off() {
     // The last device is cut off from 150 us on.
-    let processor = [
-        "hosts[0].processor={ cores = 2, llc = { size = \"8 MiB\", ways = 16 } }",
-        "hosts[0].nodes=[{ capacity = \"64 MiB\" }]",
-    ];
-    for set in [&[][..], &processor[..]] {
-        let plan = plan(&shipped("failures"), set);
+    let plain = shipped("failures");
+    let processor = plain.replace(
+        "issue = { outstanding = 16, rate = \"2 GB/s\" }",
+        "processor = { cores = 2, llc = { size = \"8 MiB\", ways = 16 } }\n\
+         nodes = [{ capacity = \"64 MiB\" }]",
+    );
+    assert_ne!(plain, processor);
+    for text in [plain, processor] {
+        let plan = plan(&text, &[]);
         let expected = run(&plan);
         let every = Every::Simulated(Picos(170_000_000));
         let (report, bytes) = run_saved(&plan, 1, every).unwrap();
