@@ -2,8 +2,8 @@
 //! machines (golden digests), and whatever the names of components that have nothing to do with
 //! each other.
 
-use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::{Monitor, Windows};
 use cxlab_host::RequestRow;
 use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
@@ -290,4 +290,36 @@ fn stream_by_hand(seed: u64, name: &str) -> Vec<u64> {
         result
     };
     (0..3).map(step).collect()
+}
+
+#[test]
+fn windows_of_a_run_are_the_same_each_time_and_hold_all_its_events() {
+    let text = cxlab_tests::shipped("spine-leaf-16");
+    let plan = cxlab_tests::plan(
+        &text,
+        &["measure={ requests = 20000, warmup_requests = 0 }"],
+    );
+    let windows = |threads| {
+        let monitor = Monitor::default();
+        let options = RunOptions {
+            seed: 1,
+            threads,
+            monitor: &monitor,
+            rows: None,
+        };
+        let report = run(&plan, options).expect("a report");
+        (monitor.windows(), report.events)
+    };
+    assert_eq!(windows(1).0, Windows::default(), "one thread has none");
+    for threads in [2, 3, 8] {
+        let (first, events) = windows(threads);
+        assert_eq!(windows(threads).0, first);
+        assert_eq!(first.events, events, "each event is in a window");
+        assert!(first.busiest >= first.events.div_ceil(threads as u64));
+        assert!(first.busiest < first.events && first.count > 100);
+        assert!(
+            first.bound() > 1.2 && first.bound() <= threads as f64,
+            "{first:?}"
+        );
+    }
 }

@@ -24,4 +24,6 @@ pub mod units;
 pub use component::{Component, ComponentId, Ctx, Payload, Wire};
 pub use partition::{Partition, partition};
 pub use prefetch::prefetch;
-pub use simulation::{GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, share};
+pub use simulation::{
+    GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, Windows, share,
+};

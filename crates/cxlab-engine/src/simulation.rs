@@ -8,6 +8,7 @@ mod ranks;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod windows;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -24,6 +25,8 @@ use crate::units::{Picos, SimTime};
 use part::{Cell, Part};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
 use threads::run_together;
+
+pub use windows::Windows;
 
 /// Why a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +63,15 @@ pub struct Monitor {
     events: AtomicU64,
     work: AtomicU64,
     time: AtomicU64,
+    windows: windows::Counted,
 }
 
 impl Monitor {
+    /// The windows of the runs that it has seen on several threads, between two of them.
+    pub fn windows(&self) -> Windows {
+        self.windows.get()
+    }
+
     /// Asks the run to end soon, keeping what was measured.
     pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Monitor;
 use super::part::{LOOK_EVERY, Part};
+use super::{Monitor, Windows};
 use crate::component::{Component, Letter, Payload};
 use crate::queue::EventQueue;
 
@@ -54,8 +54,9 @@ struct Exchange<P: Payload> {
     barrier: SpinBarrier,
     /// `mail[turn][from][to]`
     mail: [Vec<Vec<Mailbox<P>>>; 2],
-    /// `next[turn][part]`: earliest event that the part knows of, its own letters included.
-    next: [Vec<Apart<AtomicU64>>; 2],
+    /// `next[turn][part]`: earliest event that the part knows of, its own letters included, and how many
+    /// it has handled in the window that ends.
+    next: [Vec<Apart<(AtomicU64, AtomicU64)>>; 2],
     interrupted: [AtomicBool; 2],
 }
 
@@ -74,7 +75,7 @@ pub(super) fn run_together<C: Component>(
     };
     let next = || {
         (0..count)
-            .map(|_| Apart(AtomicU64::new(u64::MAX)))
+            .map(|_| Apart((AtomicU64::new(u64::MAX), AtomicU64::new(0))))
             .collect()
     };
     let exchange: Exchange<C::Payload> = Exchange {
@@ -111,7 +112,13 @@ impl<C: Component> Part<C> {
         let me = self.lane.partition as usize;
         let mut turn = 0;
         let mut untold = 0;
+        let mut handled = 0;
+        let mut windows = Windows::default();
         loop {
+            exchange.next[turn][me]
+                .0
+                .1
+                .store(handled, Ordering::Relaxed);
             self.post(exchange, turn, me, monitor);
             exchange.barrier.wait();
             for from in 0..exchange.next[turn].len() {
@@ -123,15 +130,28 @@ impl<C: Component> Part<C> {
             }
             let earliest = exchange.next[turn]
                 .iter()
-                .map(|time| time.0.load(Ordering::Acquire))
+                .map(|next| next.0.0.load(Ordering::Acquire))
                 .min()
                 .unwrap_or(u64::MAX);
+            if me == 0 {
+                let handled = exchange.next[turn].iter();
+                let handled = handled.map(|next| next.0.1.load(Ordering::Relaxed));
+                let (sum, most) =
+                    handled.fold((0, 0), |(sum, most), one| (sum + one, one.max(most)));
+                windows.events += sum;
+                windows.busiest += most;
+            }
             let interrupted = exchange.interrupted[turn].load(Ordering::Acquire);
             if interrupted || earliest >= until || earliest == u64::MAX {
                 self.tell(monitor, untold);
+                if me == 0 {
+                    monitor.windows.add(windows);
+                }
                 return interrupted;
             }
-            untold += self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
+            windows.count += 1;
+            handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
+            untold += handled;
             if untold >= LOOK_EVERY {
                 self.tell(monitor, untold);
                 untold = 0;
@@ -152,7 +172,10 @@ impl<C: Component> Part<C> {
             let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut outbox.letters, &mut letters);
         }
-        exchange.next[turn][me].0.store(earliest, Ordering::Release);
+        exchange.next[turn][me]
+            .0
+            .0
+            .store(earliest, Ordering::Release);
         if me == 0 {
             exchange.interrupted[turn].store(monitor.is_interrupted(), Ordering::Release);
         }

@@ -16,7 +16,7 @@ use crate::run::{
     RunError, RunOptions, describe_division, division, expected_requests, run_ranked, run_with,
 };
 use crate::table;
-use cxlab_engine::Monitor;
+use cxlab_engine::{Monitor, Windows};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
@@ -95,6 +95,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     write_results(&loaded, &report, &dir, args.requests)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
+        print(&describe_windows(monitor.windows()))?;
         for note in &loaded.plan.notes {
             print(&format!("\n  note: {note}\n"))?;
         }
@@ -111,6 +112,21 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
         )));
     }
     Ok(())
+}
+
+/// What windows on several threads were; nothing of a run on one.
+fn describe_windows(windows: Windows) -> String {
+    if windows.count == 0 {
+        return String::new();
+    }
+    format!(
+        "\n  threads: {} windows of {:.1} events; {:.1} of them in the part that has most, so at most {:.2} \
+         times as fast as one thread if all events cost the same\n",
+        windows.count,
+        windows.events as f64 / windows.count as f64,
+        windows.busiest as f64 / windows.count as f64,
+        windows.bound()
+    )
 }
 
 /// Arguments that do not go together.
