@@ -5,7 +5,7 @@
 use cxlab_engine::units::Hpa;
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::report::Report;
-use cxlab_tests::oracle::{Holdings, region_of, spans};
+use cxlab_tests::oracle::{Holdings, device_of, region_of, spans};
 use cxlab_tests::swarm::Draw;
 use cxlab_tests::{plan, rows};
 use proptest::prelude::*;
@@ -340,10 +340,10 @@ fn check(seed: u64) -> Result<[f64; 5], TestCaseError> {
         for row in &own {
             if row.denied {
                 let held = |row: &RequestRow| {
-                    let spans = spans(&plan, region_of(&plan, row.hpa), host);
-                    spans
-                        .iter()
-                        .any(|(since, until)| *since <= row.issued_ps && row.completed_ps < *until)
+                    let device = device_of(&plan, host, row.hpa);
+                    let mut spans =
+                        spans(&plan, region_of(&plan, row.hpa), host, device).into_iter();
+                    spans.any(|has| has.since <= row.issued_ps && row.completed_ps < has.issued)
                 };
                 // Who comes for a line that is being asked for gets what its first access gets.
                 let together = |other: &&&RequestRow| {
