@@ -159,6 +159,8 @@ class CoreReport(TypedDict):
     hits: list[int]
     merged: int
     misses: int
+    #: Lines that its prefetcher asked memory for, where it has one.
+    prefetches: NotRequired[int]
     phases: list[PhaseReport]
     #: What the medium of the host's own memory kept about itself.
     memory: NotRequired[dict[str, float]]

@@ -38,7 +38,7 @@ pub struct LaneProgram {
 /// Where a step stands.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 enum State {
-    /// It waits for the data of the step before it.
+    /// It waits for the data of an earlier step.
     Waits,
     /// It may begin.
     Ready,
@@ -78,6 +78,8 @@ pub(crate) struct Steps {
     ready: BinaryHeap<Reverse<(u64, u64)>>,
     /// Those of the window that have not begun.
     waiting: usize,
+    /// Those among them that wait for a step other than the one before.
+    far: usize,
     /// The next to enter.
     held: Option<Step>,
     /// When the program began, which the times of its steps count from.
@@ -91,7 +93,7 @@ pub(crate) struct Steps {
 }
 
 save_state!(Steps {
-    values: left, window, oldest, ready, waiting, held, begun, entered, completed, exhausted, finished;
+    values: left, window, oldest, ready, waiting, far, held, begun, entered, completed, exhausted, finished;
     states: program, rng;
     built: bases, cxl_end, first_phase, cycle, size;
 });
@@ -112,6 +114,7 @@ impl Steps {
             oldest: 0,
             ready: BinaryHeap::with_capacity(size),
             waiting: 0,
+            far: 0,
             held: None,
             begun: None,
             entered: 0,
@@ -163,12 +166,16 @@ impl Steps {
             }
             self.held = None;
             self.entered = now;
+            let number = self.oldest + self.window.len() as u64;
             let data = match (step.after, self.window.back()) {
                 (After::Previous, Some((_, State::Done))) => Some(self.completed),
                 (After::Previous, Some(_)) => None,
+                (After::Back(back), _) if self.is_open(number, back) => {
+                    self.far += 1;
+                    None
+                }
                 _ => Some(now),
             };
-            let number = self.oldest + self.window.len() as u64;
             let state = match data {
                 Some(_) => State::Ready,
                 None => State::Waits,
@@ -178,12 +185,21 @@ impl Steps {
             if let Some(data) = data {
                 let computing = match step.after {
                     After::Previous => u64::from(step.cycles) * self.cycle,
-                    After::Nothing | After::All => 0,
+                    After::Nothing | After::Back(_) | After::All => 0,
                 };
                 self.ready
                     .push(Reverse((now.max(data + computing), number)));
             }
         }
+    }
+
+    /// Whether the step that comes so many before this one is in the window and not complete.
+    fn is_open(&self, number: u64, back: u32) -> bool {
+        let place = number
+            .checked_sub(u64::from(back))
+            .and_then(|number| number.checked_sub(self.oldest));
+        let found = place.and_then(|place| self.window.get(place as usize));
+        found.is_some_and(|(_, state)| *state != State::Done)
     }
 
     /// When a step may enter; `None` while it waits for another.
@@ -193,7 +209,7 @@ impl Steps {
             return None;
         }
         let due = match step.after {
-            After::Nothing => self.entered + computing,
+            After::Nothing | After::Back(_) => self.entered + computing,
             After::Previous => 0,
             After::All if !self.window.is_empty() => return None,
             After::All => self.entered.max(self.completed) + computing,
@@ -206,14 +222,35 @@ impl Steps {
         self.completed = now;
         let place = (number - self.oldest) as usize;
         self.window[place].1 = State::Done;
-        if let Some((step, state @ State::Waits)) = self.window.get_mut(place + 1) {
+        if let Some((step, state @ State::Waits)) = self.window.get_mut(place + 1)
+            && step.after == After::Previous
+        {
             *state = State::Ready;
             let computing = u64::from(step.cycles) * self.cycle;
             self.ready.push(Reverse((now + computing, number + 1)));
         }
+        if self.far > 0 {
+            self.wake_far(number, now);
+        }
         while let Some((_, State::Done)) = self.window.front() {
             self.window.pop_front();
             self.oldest += 1;
+        }
+    }
+
+    /// Lets those begin that wait for a step from farther back.
+    fn wake_far(&mut self, number: u64, now: u64) {
+        let first = (number + 1 - self.oldest) as usize;
+        for (place, (step, state)) in self.window.iter_mut().enumerate().skip(first) {
+            let own = self.oldest + place as u64;
+            if *state == State::Waits
+                && let After::Back(back) = step.after
+                && own - u64::from(back) == number
+            {
+                *state = State::Ready;
+                self.far -= 1;
+                self.ready.push(Reverse((now, own)));
+            }
         }
     }
 
@@ -351,6 +388,22 @@ mod tests {
         steps.complete(0, 100);
         assert_eq!(begins(&mut steps, 100), (vec![], "time", 140));
         assert_eq!(begins(&mut steps, 140), (vec![1], "data", 0));
+    }
+
+    #[test]
+    fn a_step_may_need_the_data_of_one_farther_back() {
+        let far = |back, cycles| load(After::Back(back), cycles);
+        let list = vec![far(9, 0), far(1, 0), far(2, 3), far(1, 0), far(4, 0)];
+        let mut steps = steps(list, 8, None);
+        // What is not there is not waited for; computing comes first, in turn.
+        assert_eq!(begins(&mut steps, 0), (vec![0], "time", 30));
+        assert_eq!(begins(&mut steps, 30), (vec![], "data", 0));
+        steps.complete(0, 50);
+        assert_eq!(begins(&mut steps, 50), (vec![1, 2, 4], "data", 0));
+        steps.complete(1, 60);
+        assert_eq!(begins(&mut steps, 60), (vec![], "data", 0));
+        steps.complete(2, 70);
+        assert_eq!(begins(&mut steps, 70), (vec![3], "data", 0));
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl PrivateCache {
         }
     }
 
+    /// Whether a line is there, without using it.
+    pub fn has(&self, line: LineAddr) -> bool {
+        let first = (line.0 % self.sets) as usize * self.associativity;
+        let set = &self.ways[first..first + self.associativity];
+        set.iter().any(|way| way.line == line.0)
+    }
+
     /// Takes in a line that is not there. Returns the dirty line that had to make room.
     pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<LineAddr> {
         self.clock += 1;

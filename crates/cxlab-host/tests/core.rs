@@ -71,6 +71,7 @@ fn params() -> CoreParams {
         window: 64,
         caches: vec![level(4, L1), level(16, L2)],
         misses: 8,
+        prefetch: 0,
         writebacks: 8,
         process_time: Picos(0),
     }
@@ -308,6 +309,91 @@ fn a_step_that_waits_for_its_data_holds_up_nobody() {
     // The last load is taken three cycles after the first.
     assert_eq!(ran.core.phases[0].time(), Picos(3 * CYCLE + 2 * MISS));
     assert_eq!(ran.core.phases[0].load_ps, u128::from(4 * MISS));
+}
+
+#[test]
+fn two_chains_in_turn_take_the_time_of_one() {
+    // Steps of two chains alternate: each needs the one two before.
+    let chains = (0..100).map(|at| after(After::Back(2), load(at)));
+    let ran = run(params(), chains.collect());
+    assert_eq!(ran.core.misses, 100);
+    assert_eq!(ran.core.phases[0].time(), Picos(50 * MISS));
+    // One that needs what has left the window, or was never there, needs nothing.
+    let far = (0..8).map(|at| after(After::Back(100), load(at)));
+    let ran = run(params(), far.collect());
+    assert_eq!(ran.core.phases[0].time(), Picos(MISS + 3 * CYCLE));
+}
+
+#[test]
+fn several_may_need_the_data_of_one() {
+    let steps = (0..4).map(|at| match at {
+        0 => load(0),
+        at => after(After::Back(at), load(u64::from(at))),
+    });
+    let ran = run(params(), steps.collect());
+    assert_eq!(ran.core.phases[0].time(), Picos(2 * MISS));
+}
+
+/// A thousand misses, one every so many instructions and cycles, on a core with a window of 64: how
+/// long they take, in nanoseconds.
+fn sparse(instructions: u32, cycles: u32) -> u64 {
+    let steps = (0..1000).map(|line| Step {
+        cycles,
+        instructions,
+        ..load(line)
+    });
+    let core = CoreParams {
+        cycle: Picos(1000),
+        ..params()
+    };
+    run(core, steps.collect()).core.phases[0].time().0 / 1000
+}
+
+#[test]
+fn a_window_of_instructions_holds_what_lies_between_misses() {
+    let miss = MISS / 1000;
+    // Four fit the window at once.
+    assert_eq!(sparse(16, 8), 3 * 8 + 250 * miss);
+    // Or computing takes the time.
+    assert_eq!(sparse(16, 40), 999 * 40 + miss);
+    // One at a time: the window is full before its line is there.
+    assert_eq!(sparse(64, 32), 1000 * miss);
+    // What does not fit the window is executed behind the miss.
+    assert_eq!(sparse(128, 64), 999 * (miss + 32) + miss);
+    assert_eq!(sparse(320, 160), 999 * (miss + 128) + miss);
+}
+
+#[test]
+fn a_stream_is_as_fast_as_its_prefetcher_has_lines_under_way() {
+    // One load in the window, so all that overlaps does so by prefetching; pages of 64 lines.
+    let ahead = |prefetch| CoreParams {
+        window: 1,
+        misses: 1,
+        prefetch,
+        caches: vec![CacheLevel {
+            size: Bytes(64 * 1024),
+            ways: 16,
+            access_time: Picos(L1),
+        }],
+        ..params()
+    };
+    let miss = MISS - L2;
+    let time = |prefetch| {
+        let ran = run(ahead(prefetch), (0..64).map(load).collect());
+        assert_eq!(ran.core.misses + ran.core.prefetches, 64, "each line once");
+        (ran.core.phases[0].time().0, ran.core.prefetches)
+    };
+    assert_eq!(time(0), (64 * miss, 0));
+    // Two lines are missed, then sixty-two come, so many at a time.
+    let (four, lines) = time(4);
+    assert_eq!(lines, 62);
+    let rounds = 62u64.div_ceil(3);
+    assert!(four >= 64 / 4 * miss, "{four}");
+    assert!(four <= (2 + rounds) * miss + 64 * L1, "{four}");
+    // Lines without order ask for nothing more than the program does.
+    let order = (0..64).map(|at| load(at * 37 % 64 * 64)).collect();
+    let ran = run(ahead(8), order);
+    assert_eq!((ran.core.misses, ran.core.prefetches), (64, 0));
 }
 
 #[test]

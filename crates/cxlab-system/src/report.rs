@@ -539,6 +539,9 @@ pub struct HostCore {
     pub merged: u64,
     /// Loads and stores that asked memory for their line.
     pub misses: u64,
+    /// Lines that the prefetcher asked memory for, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetches: Option<u64>,
     /// By phase of the program.
     pub phases: Vec<PhaseReport>,
     /// What the medium of the host's own memory kept about itself: name with unit, and value.
@@ -577,6 +580,7 @@ impl HostCore {
             hits: stats.hits.clone(),
             merged: stats.merged,
             misses: stats.misses,
+            prefetches: Some(stats.prefetches).filter(|lines| *lines > 0),
             phases: phases
                 .map(|(phase, stats)| {
                     let time_ns = stats.time().0 as f64 / 1e3;

@@ -648,6 +648,14 @@ const SCENARIOS: &[Scenario] = &[
         &["hosts[0].core.window", "is 0", "1 to 65536"],
     ),
     one(
+        &[(
+            "[hosts.issue]\noutstanding = 16",
+            "[hosts.core]\nprefetch = 65537",
+        )],
+        "prefetch = 65537",
+        &["hosts[0].core.prefetch", "65537", "65536"],
+    ),
+    one(
         &[("[hosts.issue]\noutstanding = 16", "[hosts.core]\nmises = 4")],
         "mises = 4",
         &["in `hosts[0].core`", "did you mean `misses`?"],

@@ -36,6 +36,10 @@ pub enum After {
     Nothing,
     /// The step before it, whose data it needs.
     Previous,
+    /// The step that comes so many before it, whose data its address or value needs; 1 is the one
+    /// before it. It takes its turn with its computing done, and begins when the data are there. A
+    /// step that is not there counts as complete.
+    Back(u32),
     /// All steps before it (a fence).
     All,
 }
@@ -51,6 +55,9 @@ pub struct Step {
     pub after: After,
     /// Core cycles of computing before it, when its data have come.
     pub cycles: u32,
+    /// Instructions from the step before it up to this one, which is what it takes of the window of
+    /// a core; 0 for a further step of the same instruction. The cores of a processor count each step as one.
+    pub instructions: u32,
     /// Earliest time; [`SimTime::ZERO`] when there is none.
     pub not_before: SimTime,
     /// The phase of the program that it belongs to: a place in [`Program::phases`].
@@ -68,6 +75,7 @@ impl Step {
             action,
             after: After::Nothing,
             cycles: 0,
+            instructions: 1,
             not_before: SimTime::ZERO,
             phase: 0,
             ends: false,

@@ -395,7 +395,8 @@ fn part(step: &Step) -> String {
     };
     let after = match step.after {
         After::Nothing => "",
-        After::Previous => " <",
+        After::Previous | After::Back(1) => " <",
+        After::Back(_) => " < far",
         After::All => " <<",
     };
     format!("{action} {part}{after}")

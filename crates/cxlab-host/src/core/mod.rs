@@ -11,10 +11,11 @@
 //! What counts as a request of the host here is what its memory sees: a line read for a miss, or
 //! written for a flush. What the program saw is in [`CoreStats`].
 //!
-//! Left out: instruction fetch, address translation, speculation, prefetching, coherence with
+//! Left out: instruction fetch, address translation, speculation, coherence with
 //! other cores.
 
 mod params;
+mod prefetch;
 mod stats;
 
 use std::cmp::Reverse;
@@ -29,6 +30,7 @@ use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::Statistic;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{Action, After, LOCAL_BASE, Phase, Program, Step};
+use prefetch::Streams;
 
 use crate::cache::PrivateCache;
 use cxlab_agent::AddressMap;
@@ -87,8 +89,11 @@ struct InFlight {
     done: u64,
     /// The next step that waits for the same line.
     next: u32,
-    /// Whether it waits for the data of the step before it.
-    waits: bool,
+    /// The first step that waits for its data, and the next that waits for the same.
+    waiters: u32,
+    sibling: u32,
+    /// Instructions of the program up to it.
+    position: u64,
 }
 
 /// A request to memory.
@@ -103,6 +108,8 @@ struct Request {
     last: u32,
     /// Whether one of them stores.
     dirty: bool,
+    /// Whether the prefetcher asked for it.
+    prefetch: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +135,8 @@ pub struct Core {
     rng: StreamRng,
     left: u64,
     held: Option<Step>,
+    /// When the window has room for it, as far as that is known.
+    room: u64,
     exhausted: bool,
     /// Whether the program came to its end, and not to the limit of its steps.
     finished: bool,
@@ -145,6 +154,8 @@ pub struct Core {
     window: Vec<InFlight>,
     oldest: u64,
     next: u64,
+    /// Instructions of the program up to the next step.
+    position: u64,
     /// Steps in the window that have not begun, and that wait for memory; and the latest time
     /// that any other is done.
     waiting: u32,
@@ -156,6 +167,9 @@ pub struct Core {
     blocked: VecDeque<u64>,
     requests: Vec<Request>,
     free: Vec<u32>,
+    streams: Streams,
+    /// Fills that no step asked for at first.
+    prefetched: u32,
     /// Fills and write-backs under way: few, so they are searched one by one.
     fills: Vec<u32>,
     writebacks: Vec<u32>,
@@ -167,9 +181,9 @@ pub struct Core {
 }
 
 save_state!(Core {
-    values: left, held, exhausted, finished, begun, cycle_start, in_cycle, wake, oldest, next, waiting, pending, latest, ready, blocked, free, fills, writebacks, evicted, stats;
+    values: left, held, room, exhausted, finished, begun, cycle_start, in_cycle, wake, oldest, next, position, prefetched, waiting, pending, latest, ready, blocked, free, fills, writebacks, evicted, stats;
     sized: window, requests;
-    states: roots, local, program, rng, caches, ledger;
+    states: roots, local, program, rng, caches, streams, ledger;
     built: params, port_id, first_device, map, level_ps, lookup_ps, returned;
 });
 
@@ -191,7 +205,7 @@ impl Core {
             .iter()
             .map(|level| PrivateCache::of(level.size, level.ways))
             .collect();
-        let requests = (params.misses + params.writebacks) as usize;
+        let requests = (params.fills() + params.writebacks) as usize;
         let free = Request {
             line: LineAddr(0),
             issued: 0,
@@ -200,13 +214,16 @@ impl Core {
             first: NIL,
             last: NIL,
             dirty: false,
+            prefetch: false,
         };
         let step = InFlight {
             step: Step::new(Hpa(0), Action::Load),
             begun: 0,
             done: 0,
             next: NIL,
-            waits: false,
+            waiters: NIL,
+            sibling: NIL,
+            position: 0,
         };
         let stats = CoreStats {
             hits: vec![0; caches.len()],
@@ -223,6 +240,7 @@ impl Core {
             rng: config.rng,
             left: config.limit.unwrap_or(u64::MAX),
             held: None,
+            room: 0,
             exhausted: false,
             finished: false,
             begun: 0,
@@ -235,6 +253,7 @@ impl Core {
             window: vec![step; params.window as usize],
             oldest: 0,
             next: 0,
+            position: 0,
             waiting: 0,
             pending: 0,
             latest: 0,
@@ -242,9 +261,11 @@ impl Core {
             blocked: VecDeque::with_capacity(params.window as usize),
             requests: vec![free; requests],
             free: (0..requests as u32).rev().collect(),
-            fills: Vec::with_capacity(params.misses as usize),
+            streams: Streams::default(),
+            prefetched: 0,
+            fills: Vec::with_capacity(params.fills() as usize),
             writebacks: Vec::with_capacity(params.writebacks as usize),
-            evicted: VecDeque::with_capacity(params.misses as usize),
+            evicted: VecDeque::with_capacity(params.fills() as usize),
             returned: Vec::new(),
             ledger: Ledger::new(config.number, config.log),
             stats,
@@ -396,6 +417,9 @@ impl Core {
         }
         let mut next = self.take(ctx);
         self.begin_ready(ctx);
+        if self.params.prefetch > 0 {
+            self.prefetch(ctx);
+        }
         if let Some(Reverse((time, _))) = self.ready.peek()
             && self.blocked.is_empty()
         {
@@ -428,9 +452,6 @@ impl Core {
         let now = ctx.now().0;
         loop {
             self.begin_ready(ctx);
-            while self.oldest < self.next && self.place(self.oldest).done <= now {
-                self.oldest += 1;
-            }
             if self.held.is_none() && !self.exhausted {
                 if self.left > 0 {
                     self.left -= 1;
@@ -439,21 +460,18 @@ impl Core {
                 }
                 self.exhausted = self.held.is_none();
             }
+            let full = self.retire(now);
             let Some(step) = self.held else {
                 return PENDING;
             };
             if !self.blocked.is_empty() {
                 return PENDING;
             }
-            let due = if self.next - self.oldest == self.window.len() as u64 {
-                self.place(self.oldest).done
-            } else {
-                self.due(&step)
-            };
+            let due = full.unwrap_or_else(|| self.due(&step));
             if due > now {
                 return due;
             }
-            self.held = None;
+            (self.held, self.room) = (None, 0);
             if now > self.cycle_start {
                 self.cycle_start = now;
                 self.in_cycle = 0;
@@ -461,6 +479,29 @@ impl Core {
             self.in_cycle += 1;
             self.enter(ctx, &step);
         }
+    }
+
+    /// Lets steps leave the window. Where the next one does not fit yet, returns when the one in
+    /// its way completes.
+    fn retire(&mut self, now: u64) -> Option<u64> {
+        let next = self.held.map_or(self.position, |step| {
+            self.position + u64::from(step.instructions)
+        });
+        while self.oldest < self.next {
+            let oldest = self.place(self.oldest);
+            let beyond = (next - oldest.position).checked_sub(self.window.len() as u64);
+            if oldest.done > now {
+                return beyond.map(|_| oldest.done);
+            }
+            if let (Some(beyond), Some(step)) = (beyond, self.held) {
+                // The instructions that did not fit are executed behind it.
+                let computing = u64::from(step.cycles) * self.params.cycle.0;
+                let rest = computing * beyond / u64::from(step.instructions.max(1));
+                self.room = self.room.max(oldest.done + rest);
+            }
+            self.oldest += 1;
+        }
+        None
     }
 
     /// The place of a step in the window.
@@ -494,7 +535,7 @@ impl Core {
         };
         let computing = u64::from(step.cycles) * cycle;
         let computed = match step.after {
-            After::Nothing => self.cycle_start + computing,
+            After::Nothing | After::Back(_) => self.cycle_start + computing,
             // It computes when its data are there, and holds up nobody.
             After::Previous => 0,
             After::All if self.pending + self.waiting > 0 => return PENDING,
@@ -503,24 +544,33 @@ impl Core {
         if step.action == Action::Flush && self.waiting > 0 {
             return PENDING;
         }
-        slot.max(computed).max(self.begun + step.not_before.0)
+        slot.max(computed)
+            .max(self.room)
+            .max(self.begun + step.not_before.0)
     }
 
     /// A step enters the window, and begins if nothing is missing.
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, step: &Step) {
         let now = ctx.now().0;
         let number = self.next;
-        let data = match step.after {
-            After::Previous if number > 0 => self.place(number - 1).done,
-            _ => 0,
-        };
+        let needed = self.needed(number, step.after);
+        let data = needed.map_or(0, |needed| self.place(needed).done);
+        let mut sibling = NIL;
+        if let (Some(needed), PENDING) = (needed, data) {
+            let place = self.place_of(number);
+            sibling = std::mem::replace(&mut self.place_mut(needed).waiters, place);
+        }
         self.next += 1;
+        self.position += u64::from(step.instructions);
+        let position = self.position;
         *self.place_mut(number) = InFlight {
             step: *step,
             begun: now,
             done: PENDING,
             next: NIL,
-            waits: data == PENDING,
+            waiters: NIL,
+            sibling,
+            position,
         };
         self.waiting += 1;
         match step.action {
@@ -537,7 +587,7 @@ impl Core {
             return;
         }
         let begin = match step.after {
-            After::Previous => self.when_computed(data, step),
+            After::Previous | After::Back(_) => self.when_computed(data, step),
             After::Nothing | After::All => now,
         };
         if begin > now {
@@ -547,19 +597,51 @@ impl Core {
         }
     }
 
+    /// The step whose data a step needs, if it may still be in the window.
+    fn needed(&self, number: u64, after: After) -> Option<u64> {
+        match after {
+            After::Previous => number.checked_sub(1),
+            After::Back(back) => number
+                .checked_sub(u64::from(back))
+                .filter(|needed| *needed >= self.oldest),
+            After::Nothing | After::All => None,
+        }
+    }
+
     fn when_computed(&self, data: u64, step: &Step) -> u64 {
-        data + u64::from(step.cycles) * self.params.cycle.0
+        match step.after {
+            After::Back(_) => data,
+            After::Previous | After::Nothing | After::All => {
+                data + u64::from(step.cycles) * self.params.cycle.0
+            }
+        }
     }
 
     /// Begins a step of the window; false when memory cannot take what it needs yet.
     fn begin(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u64) -> bool {
-        let now = ctx.now().0;
         let Step { hpa, action, .. } = self.place(number).step;
         let line = hpa.line();
         let store = action == Action::Store;
         if action == Action::Flush {
             return self.begin_flush(ctx, number, line);
         }
+        let begun = self.begin_access(ctx, number, line, store);
+        if begun && self.params.prefetch > 0 {
+            self.streams.note(line);
+            self.prefetch(ctx);
+        }
+        begun
+    }
+
+    /// Begins a load or a store.
+    fn begin_access(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        number: u64,
+        line: LineAddr,
+        store: bool,
+    ) -> bool {
+        let now = ctx.now().0;
         if let Some(level) = self.find(line, store) {
             self.stats.hits[level] += 1;
             self.begun(number, now);
@@ -574,11 +656,15 @@ impl Core {
             let request = &mut self.requests[request as usize];
             request.dirty |= store;
             let last = std::mem::replace(&mut request.last, place);
-            self.window[last as usize].next = place;
+            match last {
+                NIL => request.first = place,
+                last => self.window[last as usize].next = place,
+            }
             return true;
         }
-        let full = self.fills.len() == self.params.misses as usize || self.is_writing_back_most();
-        if full || self.is_going_back(line) {
+        let misses = self.fills.len() as u32 - self.prefetched;
+        let full = misses >= self.params.misses || self.fills.len() >= self.params.fills() as usize;
+        if full || self.is_writing_back_most() || self.is_going_back(line) {
             return false;
         }
         self.stats.misses += 1;
@@ -588,6 +674,27 @@ impl Core {
         self.requests[tag as usize].dirty = store;
         self.fills.push(tag);
         true
+    }
+
+    /// Asks for what the prefetcher wants, while there is room.
+    fn prefetch(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let most = self.params.prefetch;
+        while self.fills.len() < most as usize
+            && !self.is_writing_back_most()
+            && let Some(line) = self.streams.next(most)
+        {
+            let hpa = Hpa(line.0 * 64);
+            let cached = self.caches.iter().any(|cache| cache.has(line));
+            let nowhere = hpa < LOCAL_BASE && self.map.owner(hpa).is_none();
+            if cached || nowhere || self.fill_of(line).is_some() || self.is_going_back(line) {
+                continue;
+            }
+            let tag = self.request(ctx, line, Kind::Fill, NIL);
+            self.requests[tag as usize].prefetch = true;
+            self.fills.push(tag);
+            self.prefetched += 1;
+            self.stats.prefetches += 1;
+        }
     }
 
     /// Begins a flush.
@@ -633,13 +740,13 @@ impl Core {
             phase.loads += 1;
             phase.load_ps += u128::from(done - begun);
         }
-        let after = number + 1;
-        if after < self.next && self.place(after).waits {
-            let entry = self.place_mut(after);
-            entry.waits = false;
-            let step = entry.step;
+        let mut place = std::mem::replace(&mut self.place_mut(number).waiters, NIL);
+        while place != NIL {
+            let InFlight { step, sibling, .. } = self.window[place as usize];
+            let waits = self.number_at(place);
             self.ready
-                .push(Reverse((self.when_computed(done, &step), after)));
+                .push(Reverse((self.when_computed(done, &step), waits)));
+            place = sibling;
         }
     }
 
@@ -723,6 +830,7 @@ impl Core {
             first: place,
             last: place,
             dirty: false,
+            prefetch: false,
         };
         if kind != Kind::Evict {
             self.ledger.enter(now);
@@ -784,6 +892,7 @@ impl Core {
             under_way.swap_remove(at);
         }
         if request.kind == Kind::Fill {
+            self.prefetched -= u32::from(request.prefetch);
             for level in (0..self.caches.len()).rev() {
                 self.insert(level, request.line, request.dirty && level == 0);
             }

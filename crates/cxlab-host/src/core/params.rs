@@ -35,7 +35,7 @@ pub struct CoreParams {
     pub width: u32,
     /// Loads, stores and flushes in flight at once, from the oldest that has not completed. 1 to
     /// 65536; 1 is an in-order core that waits for every access. Default 256 (load queue of
-    /// CXL-SSD-Sim, Table I).
+    /// CXL-SSD-Sim, Table I). A recorded program (`cxlab attach --verify`) counts instructions.
     #[schemars(range(min = 1, max = 65536))]
     pub window: u32,
     /// Private caches, nearest first; 1 to 4. Default: 64 KiB and 512 KiB (CXL-SSD-Sim, Table I),
@@ -45,6 +45,11 @@ pub struct CoreParams {
     /// Default 20 (gem5's classic L2).
     #[schemars(range(min = 1, max = 65536))]
     pub misses: u32,
+    /// Lines asked for from memory at once where a stream prefetcher asks for some of them, within
+    /// pages of 4 KiB and as far ahead. Misses go on when both this and `misses` have room. 0 to
+    /// 65536. Default 0: no prefetcher.
+    #[schemars(range(max = 65536))]
+    pub prefetch: u32,
     /// Lines on their way back to memory, evicted or flushed, beyond which no miss begins. 1 to
     /// 65536. Default 256 (L2 write buffers of CXL-SSD-Sim, Table I).
     #[schemars(range(min = 1, max = 65536))]
@@ -67,6 +72,7 @@ impl Default for CoreParams {
             window: 256,
             caches: vec![level(64, 4), level(512, 14)],
             misses: 20,
+            prefetch: 0,
             writebacks: 256,
             process_time: Picos::from_nanos(10),
         }
@@ -74,6 +80,11 @@ impl Default for CoreParams {
 }
 
 impl CoreParams {
+    /// Lines asked for at once, by program and prefetcher.
+    pub fn fills(&self) -> u32 {
+        self.misses.max(self.prefetch)
+    }
+
     /// Time of a look into every cache.
     pub fn lookup(&self) -> Picos {
         Picos(self.caches.iter().map(|level| level.access_time.0).sum())

@@ -46,6 +46,8 @@ pub struct CoreStats {
     pub merged: u64,
     /// Loads and stores that asked memory for their line.
     pub misses: u64,
+    /// Lines that the prefetcher asked memory for.
+    pub prefetches: u64,
     /// By phase.
     pub phases: Vec<PhaseStats>,
 }

@@ -89,6 +89,10 @@ fn check_core(path: &str, core: &CoreParams, problems: &mut Vec<Problem>) {
             refuse(field, found.to_string(), &format!("1 to {most}"));
         }
     }
+    if core.prefetch > MOST_ENTRIES {
+        let found = core.prefetch.to_string();
+        refuse("prefetch", found, &format!("0 to {MOST_ENTRIES}"));
+    }
     let levels = core.caches.len();
     if levels == 0 || levels > MOST_LEVELS {
         refuse("caches", format!("{levels} levels"), "1 to 4 levels");

@@ -261,7 +261,7 @@ fn check_state(scenario: &Scenario, problems: &mut Vec<Problem>) {
             hosts
                 .iter()
                 .map(|group| match &group.core {
-                    Some(core) => u64::from(core.misses) + u64::from(core.writebacks),
+                    Some(core) => u64::from(core.fills()) + u64::from(core.writebacks),
                     None => u64::from(group.issue.outstanding),
                 })
                 .collect::<Vec<_>>(),

@@ -1,0 +1,148 @@
+//! The stream prefetcher of a core: two neighbouring lines in a row, up or down, and the lines that
+//! follow are asked for before the program does.
+//!
+//! It follows some streams at once, each within a page of 4 KiB, because what lies beside a page is
+//! known to nobody who sees physical addresses. It knows nothing of time: the core asks for lines
+//! while there is room for them.
+
+use cxlab_engine::save_state;
+use cxlab_engine::units::LineAddr;
+use serde::{Deserialize, Serialize};
+
+/// Streams followed at once (*assumed*: one forward or backward stream in each of 32 pages, as the
+/// L2 streamer of Intel's Optimization Reference Manual).
+const STREAMS: usize = 32;
+/// Lines of a page.
+const PAGE: u64 = 64;
+
+/// A walk through a page.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Stream {
+    last: u64,
+    /// 1 or -1; 0 before the second line.
+    step: i64,
+    /// Lines behind `last` that were asked for.
+    ahead: u32,
+    used: u64,
+}
+
+/// The streams of a core.
+#[derive(Default)]
+pub(super) struct Streams {
+    streams: Vec<Stream>,
+    uses: u64,
+}
+
+save_state!(Streams {
+    values: streams, uses;
+});
+
+impl Streams {
+    /// The program uses a line that its first caches do not have.
+    pub(super) fn note(&mut self, line: LineAddr) {
+        self.uses += 1;
+        let used = self.uses;
+        let here = |stream: &&mut Stream| stream.last / PAGE == line.0 / PAGE;
+        if let Some(stream) = self.streams.iter_mut().find(here) {
+            stream.used = used;
+            // Within a page, so it is small.
+            let step = line.0 as i64 - stream.last as i64;
+            let far = step.unsigned_abs() as u32;
+            if far == 0 {
+                return;
+            }
+            if step.signum() == stream.step && far <= stream.ahead + 1 {
+                stream.ahead = stream.ahead.saturating_sub(far);
+            } else {
+                stream.step = if far == 1 { step } else { 0 };
+                stream.ahead = 0;
+            }
+            stream.last = line.0;
+            return;
+        }
+        let fresh = Stream {
+            last: line.0,
+            step: 0,
+            ahead: 0,
+            used,
+        };
+        if self.streams.len() < STREAMS {
+            self.streams.push(fresh);
+        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.used) {
+            *oldest = fresh;
+        }
+    }
+
+    /// The next line worth asking for, of the stream used last, at most `depth` lines ahead.
+    pub(super) fn next(&mut self, depth: u32) -> Option<LineAddr> {
+        let next = |stream: &Stream| {
+            let line = stream
+                .last
+                .checked_add_signed(stream.step * i64::from(stream.ahead + 1))?;
+            (line / PAGE == stream.last / PAGE).then_some(line)
+        };
+        let runs = |stream: &&mut Stream| {
+            stream.step != 0 && stream.ahead < depth && next(stream).is_some()
+        };
+        let stream = self
+            .streams
+            .iter_mut()
+            .filter(runs)
+            .max_by_key(|stream| stream.used)?;
+        let line = next(stream)?;
+        stream.ahead += 1;
+        Some(LineAddr(line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(streams: &mut Streams, line: u64, depth: u32) -> Vec<u64> {
+        streams.note(LineAddr(line));
+        std::iter::from_fn(|| streams.next(depth))
+            .map(|line| line.0)
+            .collect()
+    }
+
+    #[test]
+    fn two_lines_in_a_row_ask_for_what_follows_once() {
+        let mut one = Streams::default();
+        assert!(asked(&mut one, 128, 4).is_empty());
+        assert_eq!(asked(&mut one, 129, 4), [130, 131, 132, 133]);
+        assert!(asked(&mut one, 129, 4).is_empty(), "the same line again");
+        assert_eq!(asked(&mut one, 130, 4), [134]);
+        assert!(asked(&mut one, 900, 4).is_empty());
+        // A line that the core took out of its turn is a step of two.
+        assert_eq!(asked(&mut one, 132, 4), [135, 136]);
+    }
+
+    #[test]
+    fn a_walk_ends_with_its_page_and_may_go_down() {
+        let mut one = Streams::default();
+        asked(&mut one, 66, 4);
+        assert_eq!(asked(&mut one, 65, 4), [64]);
+        assert!(asked(&mut one, 64, 4).is_empty());
+        assert!(asked(&mut one, 63, 4).is_empty());
+    }
+
+    #[test]
+    fn lines_without_order_ask_for_nothing() {
+        let mut one = Streams::default();
+        for line in [7, 900, 13, 77_000, 410, 9, 12_345, 77_002] {
+            assert!(asked(&mut one, line, 8).is_empty());
+        }
+    }
+
+    #[test]
+    fn arrays_in_step_are_streams_of_their_own() {
+        let mut one = Streams::default();
+        for base in [1024, 2048, 4096] {
+            asked(&mut one, base, 2);
+        }
+        for base in [1024, 2048, 4096] {
+            assert_eq!(asked(&mut one, base + 1, 2), [base + 2, base + 3]);
+        }
+    }
+}
