@@ -54,6 +54,7 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 #if CXLAB_QEMU_API == 1
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
 #else
@@ -65,6 +66,9 @@ void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t,
                                           void (*)(qemu_plugin_id_t, unsigned, int64_t, uint64_t,
                                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                                    uint64_t, uint64_t));
+void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t,
+                                              void (*)(qemu_plugin_id_t, unsigned, int64_t,
+                                                       int64_t));
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, void *), void *);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t, uint64_t);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *);

@@ -7,11 +7,13 @@
 //! programs that the command itself starts (its threads are recorded). Addresses are virtual.
 
 mod error;
+mod execution;
 mod pipe;
 mod qemu;
 mod stream;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Mutex;
@@ -21,13 +23,14 @@ use std::time::Duration;
 use cxlab_engine::units::Picos;
 
 pub use error::CaptureError;
+pub use execution::{Code, Event, Followed, can_follow, follow};
 
 use crate::error::TraceError;
 use crate::filter::Hierarchy;
 use crate::import::{AccessSource, Converter, Lackey, Summary};
 use crate::trace::Header;
 use pipe::NamedPipe;
-use qemu::Qemu;
+use qemu::{Qemu, Tells};
 use stream::Stream;
 
 /// Accesses between two calls of the progress callback.
@@ -154,10 +157,14 @@ impl Ready {
 
     fn start(&self, options: &CaptureOptions, pipe: &NamedPipe) -> Result<Child, CaptureError> {
         match self {
-            Ready::Qemu(qemu) => qemu
-                .command(pipe.path(), options.per_instruction > Picos::ZERO)
-                .spawn()
-                .map_err(CaptureError::Start),
+            Ready::Qemu(qemu) => {
+                let tells = match options.per_instruction {
+                    Picos::ZERO => Tells::Accesses,
+                    _ => Tells::Times,
+                };
+                let started = qemu.command(pipe.path(), tells).spawn();
+                started.map_err(CaptureError::Start)
+            }
             Ready::Valgrind { .. } => valgrind(options, pipe),
         }
     }
@@ -201,33 +208,23 @@ pub fn capture(
     };
     let converter = Converter::create(&options.out, &header, options.filter.clone())?;
     let (reader, keeper) = pipe.open().map_err(CaptureError::Pipe)?;
-    let child = Mutex::new(ready.start(options, &pipe)?);
-    let gave_up = AtomicBool::new(false);
-    let (recorded, exit) = std::thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            let status = wait(&child, &gave_up);
-            // While we hold the pipe open for writing its reader sees no end; now it may.
-            drop(keeper);
-            status
-        });
-        let (path, time) = (pipe.path(), options.per_instruction);
-        let mut source = match ready {
-            Ready::Qemu(_) => Source::Stream(Stream::new(reader, path, time)),
-            Ready::Valgrind { .. } => Source::Lackey(Lackey::new(reader, path, time)),
-        };
+    let child = ready.start(options, &pipe)?;
+    let (path, time) = (pipe.path(), options.per_instruction);
+    let mut source = match ready {
+        Ready::Qemu(_) => Source::Stream(Stream::new(reader, path, time)),
+        Ready::Valgrind { .. } => Source::Lackey(Lackey::new(reader, path, time)),
+    };
+    let (recorded, exit) = beside(child, keeper, |finished| {
         let recorded = match &mut source {
             Source::Stream(stream) => record(options, stream, converter, progress),
             Source::Lackey(lackey) => record(options, lackey, converter, progress),
         };
         let recorded = recorded.map(|recorded| (recorded, source.instructions()));
-        let unfinished = !matches!(recorded, Ok((Recorded { stopped: false, .. }, _)));
-        gave_up.store(unfinished, Ordering::Release);
+        finished(matches!(recorded, Ok((Recorded { stopped: false, .. }, _))));
         // Whoever still writes finds nobody, instead of a pipe that is full.
         drop(source);
-        (recorded, watcher.join())
-    });
-    let exit = exit.map_err(|_| CaptureError::Wait(std::io::ErrorKind::Other.into()))?;
-    let exit = exit.map_err(CaptureError::Wait)?;
+        recorded
+    })?;
     let (Recorded { converter, stopped }, instructions) = recorded?;
     if converter.summary().accesses == 0 {
         return Err(CaptureError::NothingRecorded { exit });
@@ -243,6 +240,29 @@ pub fn capture(
         exit,
         stopped,
     })
+}
+
+/// Works on what a child tells, beside it, until both have ended. `work` says whether it has
+/// finished, before it lets go of what it reads; a child whose listener has given up is ended.
+fn beside<T>(
+    child: Child,
+    keeper: File,
+    work: impl FnOnce(&dyn Fn(bool)) -> T,
+) -> Result<(T, ExitStatus), CaptureError> {
+    let child = Mutex::new(child);
+    let gave_up = AtomicBool::new(false);
+    let (result, exit) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let status = wait(&child, &gave_up);
+            // While we hold the pipe open for writing its reader sees no end; now it may.
+            drop(keeper);
+            status
+        });
+        let result = work(&|finished| gave_up.store(!finished, Ordering::Release));
+        (result, watcher.join())
+    });
+    let exit = exit.map_err(|_| CaptureError::Wait(std::io::ErrorKind::Other.into()))?;
+    Ok((result, exit.map_err(CaptureError::Wait)?))
 }
 
 struct Recorded {

@@ -22,6 +22,17 @@ const SOURCES: [(&str, &str); 2] = [
 /// Scripts whose interpreters are scripts, one in another.
 const MOST_SCRIPTS: usize = 4;
 
+/// What a command tells of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tells {
+    /// Its accesses.
+    Accesses,
+    /// Its accesses, and how many instructions lie between them.
+    Times,
+    /// Every instruction with its accesses, and what memory it maps.
+    Instructions,
+}
+
 /// All that is needed to start a command.
 pub(super) struct Qemu {
     /// What it says of its version.
@@ -74,15 +85,17 @@ impl Qemu {
         })
     }
 
-    /// The command, telling of its accesses to a pipe.
-    pub(super) fn command(&self, pipe: &Path, times: bool) -> Command {
+    /// The command, telling of its accesses to a pipe; `tells` is what more it is to tell.
+    pub(super) fn command(&self, pipe: &Path, tells: Tells) -> Command {
         let mut command = Command::new(QEMU);
         let mut plugin = OsString::from(&self.plugin);
         plugin.push(",out=");
         plugin.push(pipe);
-        if times {
-            plugin.push(",times=on");
-        }
+        plugin.push(match tells {
+            Tells::Accesses => "",
+            Tells::Times => ",times=on",
+            Tells::Instructions => ",instructions=on",
+        });
         command.args(["-cpu", "max", "-plugin"]).arg(plugin);
         command.arg("-0").arg(&self.name).args(&self.command);
         command

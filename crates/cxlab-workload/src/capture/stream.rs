@@ -12,13 +12,18 @@ use crate::op::OpKind;
 const FORMAT: &[u8; 8] = b"CXLBREC1";
 const WORD: usize = FORMAT.len();
 /// Kinds of words below are accesses.
-const INSTRUCTIONS: u64 = 64;
+pub(super) const INSTRUCTIONS: u64 = 64;
 
-/// Reads such words.
-pub(super) struct Stream {
+/// Reads words.
+pub(super) struct Words {
     input: Input,
     path: PathBuf,
     offset: u64,
+}
+
+/// Reads such words.
+pub(super) struct Stream {
+    words: Words,
     per_instruction: Picos,
     instructions: u64,
 }
@@ -28,9 +33,7 @@ impl Stream {
     /// `per_instruction`; zero makes accesses without times.
     pub(super) fn new(input: Input, path: &Path, per_instruction: Picos) -> Stream {
         Stream {
-            input,
-            path: path.to_owned(),
-            offset: 0,
+            words: Words::new(input, path),
             per_instruction,
             instructions: 0,
         }
@@ -39,6 +42,29 @@ impl Stream {
     /// Instructions so far.
     pub(super) fn instructions(&self) -> u64 {
         self.instructions
+    }
+}
+
+impl Words {
+    /// Reads words from `input`, called `path` in errors.
+    pub(super) fn new(input: Input, path: &Path) -> Words {
+        Words {
+            input,
+            path: path.to_owned(),
+            offset: 0,
+        }
+    }
+
+    /// The next word behind the one that names the format; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<u64>, TraceError> {
+        if self.offset == 0 {
+            match self.word()? {
+                None => return Ok(None),
+                Some(word) if word == *FORMAT => {}
+                Some(_) => return Err(self.wrong("format", "found another; allowed: CXLBREC1")),
+            }
+        }
+        Ok(self.word()?.map(u64::from_le_bytes))
     }
 
     /// The next word; `None` at the end.
@@ -73,22 +99,22 @@ impl Stream {
         Ok(Some(word))
     }
 
-    fn wrong(&self, field: &'static str, message: impl Into<String>) -> TraceError {
+    /// What a word of an access says.
+    pub(super) fn access(&self, word: u64, time: SimTime) -> Result<Access, TraceError> {
+        let (address, kind) = (word >> 8, word & 0xff);
+        let kinds = [OpKind::Read, OpKind::Write];
+        Access::new(address, 1 << (kind / 2), kinds[kind as usize % 2], time)
+            .map_err(|(field, message)| self.wrong(field, message))
+    }
+
+    pub(super) fn wrong(&self, field: &'static str, message: impl Into<String>) -> TraceError {
         TraceError::new(&self.path, Place::Offset(self.offset), field, message)
     }
 }
 
 impl AccessSource for Stream {
     fn next_access(&mut self) -> Result<Option<Access>, TraceError> {
-        if self.offset == 0 {
-            match self.word()? {
-                None => return Ok(None),
-                Some(word) if word == *FORMAT => {}
-                Some(_) => return Err(self.wrong("format", "found another; allowed: CXLBREC1")),
-            }
-        }
-        while let Some(word) = self.word()? {
-            let word = u64::from_le_bytes(word);
+        while let Some(word) = self.words.next()? {
             let (value, kind) = (word >> 8, word & 0xff);
             if kind == INSTRUCTIONS {
                 self.instructions += value;
@@ -96,18 +122,10 @@ impl AccessSource for Stream {
             }
             if kind > INSTRUCTIONS {
                 let message = format!("found {kind}; allowed: 0 to {INSTRUCTIONS}");
-                return Err(self.wrong("kind", message));
+                return Err(self.words.wrong("kind", message));
             }
-            let kinds = [OpKind::Read, OpKind::Write];
-            let time = self.instructions.saturating_mul(self.per_instruction.0);
-            let access = Access::new(
-                value,
-                1 << (kind / 2),
-                kinds[kind as usize % 2],
-                SimTime(time),
-            );
-            let access = access.map_err(|(field, message)| self.wrong(field, message))?;
-            return Ok(Some(access));
+            let time = SimTime(self.instructions.saturating_mul(self.per_instruction.0));
+            return self.words.access(word, time).map(Some);
         }
         Ok(None)
     }

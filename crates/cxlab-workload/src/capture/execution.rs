@@ -1,0 +1,266 @@
+//! A program's execution, instruction by instruction: what `cxlab attach --verify` analyses.
+//!
+//! As [`super::capture`] with QEMU, but nothing is filtered or stored: each instruction is told with
+//! its bytes, once, and then by its number, each time before its accesses; so which access needs
+//! whose data can be found out by decoding. What the program maps is told too. Left out: as there,
+//! and the mappings that it has when it begins.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use cxlab_engine::units::SimTime;
+
+use super::beside;
+use super::error::CaptureError;
+use super::pipe::NamedPipe;
+use super::qemu::{Qemu, Tells};
+use super::stream::{INSTRUCTIONS, Words};
+use crate::error::TraceError;
+use crate::import::{Access, Input};
+
+/// Kinds of words, as the plugin has them.
+const EXECUTED: u64 = 65;
+const CODE: u64 = 66;
+const MAPPED: u64 = 67;
+const UNMAPPED: u64 = 68;
+const THREAD: u64 = 69;
+/// Longest instruction of x86-64.
+const LONGEST: usize = 15;
+
+/// An instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// Where it lies.
+    pub address: u64,
+    bytes: [u8; LONGEST],
+    length: u8,
+}
+
+impl Code {
+    /// Its bytes: 1 to 15.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// What happens in a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// What the next instruction is that has no number yet; they are numbered from 0.
+    Code(Code),
+    /// The instruction of that number is executed.
+    Executed(u64),
+    /// The instruction that was told last accesses memory.
+    Access(Access),
+    /// Memory is mapped: first byte, and the one behind the last.
+    Mapped(u64, u64),
+    /// It is no longer mapped.
+    Unmapped(u64, u64),
+    /// A thread begins, by number from 0.
+    Thread(u64),
+}
+
+/// How a program ended that was followed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Followed {
+    /// What ran it.
+    pub recorder: String,
+    /// How it ended; where it was stopped, by our signal.
+    pub exit: ExitStatus,
+    /// Whether it was stopped.
+    pub stopped: bool,
+}
+
+/// Says whether a command can be followed here.
+///
+/// # Errors
+/// Why not.
+pub fn can_follow(command: &[OsString]) -> Result<(), CaptureError> {
+    prepare(command).map(drop)
+}
+
+fn prepare(command: &[OsString]) -> Result<(NamedPipe, Qemu), CaptureError> {
+    if command.is_empty() {
+        return Err(CaptureError::NoCommand);
+    }
+    let pipe = NamedPipe::plan().map_err(CaptureError::Pipe)?;
+    let qemu = Qemu::prepare(pipe.folder(), command)?;
+    Ok((pipe, qemu))
+}
+
+/// Runs a command under QEMU's user mode and tells of all that it does, until `each` says false.
+///
+/// # Errors
+/// QEMU cannot be used or fails, or what it tells is damaged.
+pub fn follow(
+    command: &[OsString],
+    each: &mut dyn FnMut(Event) -> bool,
+) -> Result<Followed, CaptureError> {
+    let (pipe, qemu) = prepare(command)?;
+    pipe.make().map_err(CaptureError::Pipe)?;
+    let (reader, keeper) = pipe.open().map_err(CaptureError::Pipe)?;
+    let child = qemu.command(pipe.path(), Tells::Instructions).spawn();
+    let child = child.map_err(CaptureError::Start)?;
+    let mut events = Events::new(reader, pipe.path());
+    let (stopped, exit) = beside(child, keeper, |finished| {
+        let stopped = events.each(each);
+        finished(matches!(stopped, Ok(false)));
+        drop(events);
+        stopped
+    })?;
+    Ok(Followed {
+        recorder: format!("{}, user mode", qemu.version),
+        exit,
+        stopped: stopped?,
+    })
+}
+
+/// Reads events.
+struct Events {
+    words: Words,
+    codes: u64,
+}
+
+impl Events {
+    fn new(input: Input, path: &Path) -> Events {
+        Events {
+            words: Words::new(input, path),
+            codes: 0,
+        }
+    }
+
+    /// Hands on all of them; whether it was told to stop.
+    fn each(&mut self, each: &mut dyn FnMut(Event) -> bool) -> Result<bool, TraceError> {
+        while let Some(event) = self.next()? {
+            if !each(event) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next(&mut self) -> Result<Option<Event>, TraceError> {
+        let Some(word) = self.words.next()? else {
+            return Ok(None);
+        };
+        let (value, kind) = (word >> 8, word & 0xff);
+        let event = match kind {
+            _ if kind < INSTRUCTIONS => Event::Access(self.words.access(word, SimTime::ZERO)?),
+            EXECUTED if value < self.codes => Event::Executed(value),
+            CODE if value == self.codes => {
+                self.codes += 1;
+                Event::Code(self.code()?)
+            }
+            MAPPED => Event::Mapped(value, value.saturating_add(self.rest()?)),
+            UNMAPPED => Event::Unmapped(value, value.saturating_add(self.rest()?)),
+            THREAD => Event::Thread(value),
+            EXECUTED | CODE => {
+                let message = format!("found {value}; allowed: 0 to {}, in order", self.codes);
+                return Err(self.words.wrong("instruction", message));
+            }
+            _ => {
+                let message = format!("found {kind}; allowed: 0 to 63 and 65 to {THREAD}");
+                return Err(self.words.wrong("kind", message));
+            }
+        };
+        Ok(Some(event))
+    }
+
+    /// A word that belongs to the one before.
+    fn rest(&mut self) -> Result<u64, TraceError> {
+        let word = self.words.next()?;
+        word.ok_or_else(|| self.words.wrong("word", "found the end: it is truncated"))
+    }
+
+    fn code(&mut self) -> Result<Code, TraceError> {
+        let address = self.rest()?;
+        let mut bytes = [0; LONGEST];
+        let (low, high) = (self.rest()?.to_le_bytes(), self.rest()?.to_le_bytes());
+        bytes[..8].copy_from_slice(&low);
+        bytes[8..].copy_from_slice(&high[..LONGEST - 8]);
+        let length = high[LONGEST - 8];
+        if !(1..=LONGEST as u8).contains(&length) {
+            let message = format!("found {length}; allowed: 1 to {LONGEST}");
+            return Err(self.words.wrong("length", message));
+        }
+        Ok(Code {
+            address,
+            bytes,
+            length,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Cursor};
+
+    use super::*;
+    use crate::op::OpKind;
+
+    fn events(words: &[u64]) -> Result<Vec<Event>, String> {
+        let mut bytes = b"CXLBREC1".to_vec();
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        let input: Input = BufReader::new(Box::new(Cursor::new(bytes)));
+        let mut found = Vec::new();
+        let mut all = Events::new(input, Path::new("pipe"));
+        let ended = all.each(&mut |event| {
+            found.push(event);
+            true
+        });
+        ended.map(|_| found).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn instructions_are_told_once_and_then_by_number() {
+        let words = [
+            69,
+            66,
+            0x40_0000,
+            0x8b48,
+            3 << 56,
+            65,
+            0x1000 << 8 | 6,
+            65,
+            0x7000 << 8 | 67,
+            4096,
+            0x7000 << 8 | 68,
+            4096,
+        ];
+        let found = events(&words).unwrap();
+        let Event::Code(code) = found[1] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(code.address, 0x40_0000);
+        assert_eq!(code.bytes(), [0x48, 0x8b, 0x00]);
+        let access = Access {
+            address: 0x1000,
+            size: 8,
+            kind: OpKind::Read,
+            time: SimTime::ZERO,
+        };
+        assert_eq!(
+            found[2..],
+            [
+                Event::Executed(0),
+                Event::Access(access),
+                Event::Executed(0),
+                Event::Mapped(0x7000, 0x8000),
+                Event::Unmapped(0x7000, 0x8000),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_damaged_is_told_and_nothing_panics() {
+        let message = |words: &[u64]| events(words).unwrap_err();
+        assert!(message(&[65]).contains("`instruction`: found 0"));
+        assert!(message(&[5 << 8 | 66]).contains("`instruction`: found 5"));
+        assert!(message(&[66, 0, 0, 16 << 56]).contains("`length`: found 16"));
+        assert!(message(&[66, 0]).contains("truncated"));
+        assert!(message(&[0x40 << 8 | 67]).contains("truncated"));
+        assert!(message(&[64]).contains("`kind`: found 64"));
+        assert!(message(&[u64::MAX]).contains("found 255"));
+    }
+}
