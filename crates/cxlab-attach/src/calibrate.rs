@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
+use crate::model::Overlap;
 use crate::sys::Block;
 
 /// Bytes that the latency is measured over.
@@ -38,25 +39,131 @@ pub fn latency() -> Option<Latency> {
 fn chase(large: bool) -> Option<f64> {
     let mut block = Block::new(BYTES, large)?;
     let words = block.words();
+    make_walk(words);
+    time_chases(words, 1)
+}
+
+/// A walk of full period through all lines: x -> 5 x + c modulo a power of two, which keeps no line
+/// near the one before.
+fn make_walk(words: &mut [u64]) {
     let lines = words.len() / 8;
-    // A walk of full period through all lines: x -> 5 x + c modulo a power of two, which keeps no
-    // line near the one before.
     let next = |line: usize| (line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)) % lines;
     for line in 0..lines {
         words[line * 8] = next(line) as u64 * 8;
     }
-    let mut at = 0;
+}
+
+/// The time of one step of so many walks at once, in nanoseconds; the median of the rounds.
+fn time_chases(words: &[u64], walks: usize) -> Option<f64> {
+    let lines = words.len() / 8;
+    // Apart from one another in every bit of the address, so that no set or bank is met by all.
+    let mut at: Vec<usize> = (0..walks)
+        .map(|walk| (walk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % lines * 8)
+        .collect();
+    let steps = STEPS / walks;
     let mut rounds = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        for _ in 0..STEPS {
-            at = words[at] as usize;
+        for _ in 0..steps {
+            for at in &mut at {
+                *at = words[*at] as usize;
+            }
+        }
+        rounds.push(began.elapsed().as_secs_f64() * 1e9 / steps as f64);
+    }
+    // The walks must have been made.
+    let made = std::hint::black_box(at).iter().all(|at| *at < words.len());
+    made.then_some(median(rounds))
+}
+
+/// The time of one line of a stream, in nanoseconds; the median of the rounds.
+fn time_stream(words: &[u64]) -> f64 {
+    let mut sum = 0u64;
+    let mut rounds = Vec::new();
+    for part in words.chunks_exact(STEPS * 8).take(ROUNDS) {
+        let began = Instant::now();
+        for line in part.chunks_exact(8) {
+            sum = sum.wrapping_add(line[0]);
         }
         rounds.push(began.elapsed().as_secs_f64() * 1e9 / STEPS as f64);
     }
+    std::hint::black_box(sum);
+    median(rounds)
+}
+
+fn median(mut rounds: Vec<f64>) -> f64 {
     rounds.sort_unstable_by(f64::total_cmp);
-    // The walk must have been made.
-    (std::hint::black_box(at) < words.len()).then_some(rounds[ROUNDS / 2])
+    rounds[rounds.len() / 2]
+}
+
+/// Walks that are made at once: the most that any of them makes overlap counts.
+const WALKS: [usize; 6] = [4, 8, 12, 16, 24, 32];
+
+/// Measures how much overlaps on this machine, without counters: by how much several independent
+/// chains of misses are faster together than one by one, and a stream faster than a chain. `None`
+/// where there is no memory for it.
+pub fn overlap(latency: &Latency) -> Option<Overlap> {
+    let mut block = Block::new(BYTES, true)?;
+    let words = block.words();
+    make_walk(words);
+    let mut steps = Vec::new();
+    for walks in WALKS {
+        steps.push((walks, time_chases(words, walks)?));
+    }
+    Some(overlap_of(latency.large_ns, &steps, time_stream(words)))
+}
+
+/// From the times of a miss alone, of a step of several walks at once, and of a line of a stream.
+fn overlap_of(miss_ns: f64, steps: &[(usize, f64)], line_ns: f64) -> Overlap {
+    let together = |(walks, step): &(usize, f64)| *walks as f64 * miss_ns / step;
+    let misses = steps.iter().map(together).fold(1.0, f64::max);
+    Overlap {
+        window: window().0,
+        misses,
+        // A stream misses too, where nothing is prefetched.
+        stream: (miss_ns / line_ns).max(misses),
+    }
+}
+
+/// Instructions that this machine looks ahead, and how that is known: entries of the reorder buffer,
+/// by the processor's family and model.
+pub fn window() -> (u32, &'static str) {
+    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    window_of(&info)
+}
+
+/// Intel: Optimization Reference Manual (248966), the tables of Skylake, Ice Lake (Sunny Cove) and
+/// Golden Cove. AMD: Software Optimization Guides for Families 17h, 19h and 1Ah, retire control unit.
+fn window_of(info: &str) -> (u32, &'static str) {
+    let field = |name: &str| {
+        info.lines().find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            (found.trim() == name).then(|| value.trim().to_owned())
+        })
+    };
+    let number = |name: &str| field(name).and_then(|value| value.parse::<u32>().ok());
+    let vendor = field("vendor_id").unwrap_or_default();
+    let entries = match (vendor.as_str(), number("cpu family"), number("model")) {
+        ("AuthenticAMD", Some(0x17), Some(model)) if model < 0x30 => Some(192),
+        ("AuthenticAMD", Some(0x17), _) => Some(224),
+        ("AuthenticAMD", Some(0x19), Some(0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf)) => Some(320),
+        ("AuthenticAMD", Some(0x19), _) => Some(256),
+        ("AuthenticAMD", Some(0x1a), _) => Some(448),
+        ("GenuineIntel", Some(6), Some(0x4e | 0x5e | 0x55 | 0x8e | 0x9e | 0xa5 | 0xa6)) => {
+            Some(224)
+        }
+        ("GenuineIntel", Some(6), Some(0x6a | 0x6c | 0x7d | 0x7e | 0x8c | 0x8d | 0xa7)) => {
+            Some(352)
+        }
+        ("GenuineIntel", Some(6), Some(0x8f | 0x97 | 0x9a | 0xb7 | 0xba | 0xbf | 0xcf)) => {
+            Some(512)
+        }
+        _ => None,
+    };
+    match entries {
+        Some(entries) => (entries, "the reorder buffer of this processor"),
+        None => (Overlap::default().window, "assumed for this processor"),
+    }
 }
 
 /// Bytes of last level cache that a program is taken to have, and how that is known.
@@ -107,6 +214,51 @@ mod tests {
     fn sizes_of_caches_are_read() {
         assert_eq!(parse_kib("307200K\n"), Some(300 << 20));
         assert_eq!(parse_kib("12M"), None);
+    }
+
+    /// A step of up to 12 walks takes a miss, then as long as 12 at once need.
+    #[test]
+    fn overlap_is_what_several_walks_gain() {
+        let step = |walks: usize| (walks, 90.0 * (walks as f64 / 12.0).max(1.0));
+        let found = overlap_of(90.0, &WALKS.map(step), 5.0);
+        assert!((found.misses - 12.0).abs() < 1e-9, "{found:?}");
+        assert!((found.stream - 18.0).abs() < 1e-9, "{found:?}");
+        // Nothing overlaps: a machine in order, without prefetching.
+        let alone = overlap_of(90.0, &WALKS.map(|walks| (walks, 90.0 * walks as f64)), 95.0);
+        assert_eq!((alone.misses, alone.stream), (1.0, 1.0));
+    }
+
+    #[test]
+    fn this_machine_has_some_overlap() {
+        let found = overlap(&latency().unwrap()).unwrap();
+        assert!(
+            found.misses >= 1.0 && found.stream >= found.misses,
+            "{found:?}"
+        );
+        assert!(found.misses.is_finite() && found.stream.is_finite());
+    }
+
+    #[test]
+    fn reorder_buffers_are_known_by_family_and_model() {
+        let info = |vendor: &str, family: u32, model: u32| {
+            format!(
+                "processor : 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: x\n"
+            )
+        };
+        for (vendor, family, model, entries) in [
+            ("AuthenticAMD", 0x17, 0x01, 192),
+            ("AuthenticAMD", 0x17, 0x31, 224),
+            ("AuthenticAMD", 0x19, 0x01, 256),
+            ("AuthenticAMD", 0x19, 0x11, 320),
+            ("GenuineIntel", 6, 0x55, 224),
+            ("GenuineIntel", 6, 0x6a, 352),
+            ("GenuineIntel", 6, 0x8f, 512),
+        ] {
+            let found = window_of(&info(vendor, family, model));
+            assert_eq!(found, (entries, "the reorder buffer of this processor"));
+        }
+        assert_eq!(window_of("").1, "assumed for this processor");
+        assert_eq!(window_of(&info("GenuineIntel", 6, 1)).0, 256);
     }
 
     #[test]

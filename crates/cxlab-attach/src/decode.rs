@@ -2,7 +2,8 @@
 //! that it reads and writes.
 
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory,
+    OpAccess, Register,
 };
 
 use crate::model::{REGISTERS, Step, Touch};
@@ -17,6 +18,59 @@ const MOST_BYTES: u64 = 4096;
 pub(crate) struct Analyst {
     factory: InstructionInfoFactory,
     instruction: Instruction,
+    uses: Uses,
+}
+
+/// Registers that an instruction reads, addresses included, and writes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Uses {
+    /// Those that its addresses are made of.
+    pub addresses: Vec<u8>,
+    /// Those that it reads.
+    pub reads: Vec<u8>,
+    /// Those that it writes.
+    pub writes: Vec<u8>,
+}
+
+/// What an instruction of 64-bit code at an address uses; nothing where it is not known.
+pub fn uses(address: u64, code: &[u8]) -> Uses {
+    let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    let mut uses = Uses::default();
+    if !instruction.is_invalid() {
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&instruction);
+        registers_of(info, &mut uses);
+    }
+    uses
+}
+
+/// What an instruction reads and writes, in place of what was there.
+fn registers_of(info: &InstructionInfo, uses: &mut Uses) {
+    uses.addresses.clear();
+    uses.reads.clear();
+    uses.writes.clear();
+    let number = |register: Register| u8::try_from(register.full_register() as usize).ok();
+    for used in info.used_registers() {
+        let Some(number) = number(used.register()) else {
+            continue;
+        };
+        debug_assert!(usize::from(number) < REGISTERS);
+        let (reads, writes) = accesses(used.access());
+        if reads {
+            uses.reads.push(number);
+        }
+        if writes {
+            uses.writes.push(number);
+        }
+    }
+    for used in info.used_memory() {
+        for register in [used.base(), used.index()] {
+            if register != Register::None {
+                uses.addresses.extend(number(register));
+            }
+        }
+    }
 }
 
 /// What comes next.
@@ -33,12 +87,14 @@ impl Analyst {
         Analyst {
             factory: InstructionInfoFactory::new(),
             instruction: Instruction::default(),
+            uses: Uses::default(),
         }
     }
 
     /// Analyses the instruction at the instruction pointer, whose bytes are `code`, into `step`.
     pub(crate) fn look(&mut self, registers: &Registers, code: &[u8], step: &mut Step) -> Next {
         step.touches.clear();
+        step.addresses.clear();
         step.reads.clear();
         step.writes.clear();
         let mut decoder = Decoder::with_ip(64, code, registers.rip, DecoderOptions::NONE);
@@ -51,20 +107,10 @@ impl Analyst {
             return Next::Stop;
         }
         let info = self.factory.info(&self.instruction);
-        for used in info.used_registers() {
-            let number = used.register().full_register() as usize;
-            let Ok(number) = u8::try_from(number) else {
-                continue;
-            };
-            debug_assert!(usize::from(number) < REGISTERS);
-            let (reads, writes) = accesses(used.access());
-            if reads {
-                step.reads.push(number);
-            }
-            if writes {
-                step.writes.push(number);
-            }
-        }
+        registers_of(info, &mut self.uses);
+        std::mem::swap(&mut step.addresses, &mut self.uses.addresses);
+        std::mem::swap(&mut step.reads, &mut self.uses.reads);
+        std::mem::swap(&mut step.writes, &mut self.uses.writes);
         for used in info.used_memory() {
             let (reads, writes) = accesses(used.access());
             if !reads && !writes {
@@ -168,6 +214,24 @@ mod tests {
             }]
         );
         assert_eq!(step.reads, step.writes);
+    }
+
+    #[test]
+    fn a_sum_needs_what_it_adds_to_and_its_address_does_not() {
+        // add rdi, [r14+rax*8]
+        let code = [0x49, 0x03, 0x3c, 0xc6];
+        let (_, step) = look(&code);
+        let number = |register: Register| register as usize as u8;
+        assert_eq!(
+            step.addresses,
+            [number(Register::R14), number(Register::RAX)]
+        );
+        assert!(step.reads.contains(&number(Register::RDI)));
+        assert_eq!(step.writes, [number(Register::RDI)]);
+        let own = uses(0x1000, &code);
+        assert_eq!((own.reads, own.addresses), (step.reads, step.addresses));
+        // xor edx, edx needs nothing.
+        assert!(look(&[0x31, 0xd2]).1.reads.is_empty());
     }
 
     #[test]

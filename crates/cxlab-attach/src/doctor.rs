@@ -130,10 +130,15 @@ fn traced() -> io::Result<String> {
 
 /// Asks for everything. Call it only while the process has one thread.
 pub fn examine() -> Vec<Check> {
-    let root = if sys::is_root() { "yes" } else { "no" };
+    let root = match sys::is_root() {
+        true => Ok("yes".to_owned()),
+        false => Err(io::Error::other(
+            "no: not needed for what you start yourself",
+        )),
+    };
     let fills = demand_fills().map_or(0, |(_, event)| event);
     vec![
-        check("root", Ok(root.to_owned())),
+        check("root", root),
         check(
             "perf_event_paranoid",
             setting("/proc/sys/kernel/perf_event_paranoid"),
@@ -248,7 +253,7 @@ pub(crate) fn why_not_traced(error: &io::Error) -> String {
         Some(libc::EPERM) => {
             "; it belongs to another user, is traced by another program, or \
              /proc/sys/kernel/yama/ptrace_scope forbids it (start it with `cxlab attach ... -- COMMAND`, \
-             or be root)"
+             or be root; tier 4 does without: `cxlab trace capture`, then `cxlab run`)"
         }
         Some(libc::ESRCH) => "; there is no such process",
         _ => "",

@@ -26,6 +26,7 @@ pub trait Fabric {
     fn pools(&self) -> Vec<String>;
     /// The pool of so many bytes into CXL memory (taken modulo its size).
     fn pool_of(&self, offset: u64) -> usize;
-    /// What the pools give at a demand, by pool. That of pool 0 is not looked at.
-    fn answer(&mut self, demand: &[Demand]) -> Vec<Answer>;
+    /// What the pools give at a demand, by pool, to a program that has at most so many lines
+    /// under way at once. The demand of pool 0 is not looked at.
+    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer>;
 }

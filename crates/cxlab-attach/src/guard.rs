@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::calibrate;
 use crate::doctor;
 use crate::fabric::Fabric;
+use crate::model::Overlap;
 use crate::placement::Placement;
 use crate::process::Facts;
 use crate::report::{AttachReport, PoolReport, Tier};
@@ -32,6 +33,8 @@ pub struct Options {
     pub local_ns: Option<f64>,
     /// Bytes of last level cache that the program is taken to have, instead of the machine's.
     pub llc_bytes: Option<u64>,
+    /// What overlaps, instead of measuring it.
+    pub overlap: Option<Overlap>,
 }
 
 /// Why there is no report.
@@ -82,14 +85,20 @@ const LOOK: Duration = Duration::from_millis(200);
 /// # Errors
 /// [`AttachError`]; the program then runs on, or was never started.
 pub fn attach(options: &Options, fabric: &mut dyn Fabric) -> Result<AttachReport, AttachError> {
-    let (facts, notes) = facts(options)?;
+    let (facts, mut notes) = facts(options)?;
     let (reader, writer) = sys::pipe().map_err(system("no pipe"))?;
     let command = sys::own();
     sys::block_signals(&COMMAND_SIGNALS);
     let guard = sys::fork(|| {
         sys::block_signals(&GUARD_SIGNALS);
         sys::become_guard();
-        sys::run_first();
+        if !sys::run_first() {
+            notes.push(
+                "the system does not let cxlab run first (SCHED_RR): holds may end late, and the next \
+                 ones are shorter for it"
+                    .to_owned(),
+            );
+        }
         let result = guard(options, fabric, &facts, notes, command);
         hand_over(&writer, &result)
     })
@@ -138,9 +147,9 @@ fn hand_over(writer: &OwnedFd, result: &Result<AttachReport, AttachError>) -> i3
 /// What is known of the machine, and what the user should know of that.
 fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
     let mut notes = Vec::new();
-    let latency = calibrate::latency().ok_or_else(|| {
-        AttachError::System("no memory to measure this machine's latency with".to_owned())
-    })?;
+    let no_memory =
+        || AttachError::System("no memory to measure this machine's latency with".to_owned());
+    let latency = calibrate::latency().ok_or_else(no_memory)?;
     notes.push(format!(
         "this machine's memory: {:.0} ns in large pages, {:.0} ns in pages of 4 KiB, measured",
         latency.large_ns, latency.small_ns
@@ -158,10 +167,30 @@ fn facts(options: &Options) -> Result<(Facts, Vec<String>), AttachError> {
             bytes
         }
     };
+    let overlap = match options.overlap {
+        Some(overlap) => overlap,
+        None => calibrate::overlap(&latency).ok_or_else(no_memory)?,
+    };
+    notes.push(format!(
+        "overlap: {:.1} misses without order and {:.1} lines of a stream at once, {}; {} instructions \
+         ahead, {}",
+        overlap.misses,
+        overlap.stream,
+        match options.overlap {
+            Some(_) => "as told",
+            None => "measured",
+        },
+        overlap.window,
+        match options.overlap {
+            Some(_) => "as told",
+            None => calibrate::window().1,
+        }
+    ));
     let facts = Facts {
         latency,
         local_ns: options.local_ns.unwrap_or(latency.large_ns),
         llc_bytes,
+        overlap,
     };
     Ok((facts, notes))
 }
@@ -298,6 +327,12 @@ fn report(
             outcome.unpriced_ns / 1e9
         ));
     }
+    if outcome.unmarked {
+        notes.push(
+            "the kernel does not mark touched pages here (clear_refs): all resident ones count as used"
+                .to_owned(),
+        );
+    }
     if ledger.asked_ns == 0 {
         notes.push(why_nothing(&outcome));
     }
@@ -332,6 +367,7 @@ fn report(
         window_s: outcome.window_time.as_secs_f64(),
         local_latency_ns: facts.local_ns,
         llc_bytes: facts.llc_bytes,
+        overlap: facts.overlap,
         pools: outcome.pools,
         notes,
     }

@@ -22,9 +22,9 @@ pub mod placement;
 pub mod report;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod calibrate;
+pub mod calibrate;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod decode;
+pub mod decode;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod doctor;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -6,21 +6,41 @@
 //! the program waits for the longest chain of misses whose addresses need each other's data (the
 //! registers say so), or for all of them through the line fill buffers, whichever is longer. A line
 //! behind its neighbour is prefetched, and costs as much of a wait as the prefetcher does not hide.
-//! This is interval analysis (S. Eyerman et al., "A Mechanistic Performance Model for Superscalar
+//! Computing overlaps with waiting, so a block takes the longer of the two. This is interval analysis (S. Eyerman et al., "A Mechanistic Performance Model for Superscalar
 //! Out-of-Order Processors", ACM TOCS 2009) on sampled windows.
 //!
 //! Left out: instruction fetches, dependence through memory, TLB misses, cache conflicts.
 
 use std::collections::HashMap;
 
-/// Instructions that a core looks ahead (*assumed*: reorder buffers of current cores have 224 to
-/// 512 entries).
-const LOOKAHEAD: u32 = 256;
-/// Lines that a core fetches at once (*assumed*: 10 to 16 line fill buffers).
-const FILL_BUFFERS: f64 = 12.0;
-/// How far prefetching gets ahead, in lines: a prefetched line costs this part of a latency
-/// (*assumed*).
-const PREFETCH_DEPTH: f64 = 16.0;
+use serde::{Deserialize, Serialize};
+
+/// How much of what a core waits for overlaps.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Overlap {
+    /// Instructions that it looks ahead: entries of its reorder buffer. 1 and more.
+    pub window: u32,
+    /// Lines that it fetches at once, for loads without order. 1 and more.
+    pub misses: f64,
+    /// Lines that are under way at once while it reads a stream: a line of it costs one over this of a
+    /// latency. At least `misses`.
+    pub stream: f64,
+}
+
+impl Default for Overlap {
+    /// What is used where nothing was measured: a reorder buffer of 256 (Zen 3: AMD, Software
+    /// Optimization Guide for Family 19h; Skylake has 224, Golden Cove 512: Intel, Optimization
+    /// Reference Manual), 12 line fill buffers of the first cache and 16 of the second (Skylake,
+    /// same manual).
+    fn default() -> Overlap {
+        Overlap {
+            window: 256,
+            misses: 12.0,
+            stream: 16.0,
+        }
+    }
+}
+
 /// Registers that are told apart.
 pub const REGISTERS: usize = 256;
 
@@ -38,7 +58,9 @@ pub struct Touch {
 pub struct Step {
     /// Its accesses.
     pub touches: Vec<Touch>,
-    /// Registers that it reads, addresses included.
+    /// Registers that its addresses are made of: its accesses wait for these alone.
+    pub addresses: Vec<u8>,
+    /// Registers that it reads, addresses included: its results wait for all.
     pub reads: Vec<u8>,
     /// Registers that it writes.
     pub writes: Vec<u8>,
@@ -55,6 +77,71 @@ pub struct PoolUse {
     pub writes: f64,
 }
 
+/// What data come after, within a block. Nodes are numbered from 1; 0 is what is there when the
+/// block begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Node {
+    /// A load that misses, from this pool, whose address is known after that node.
+    Miss(u16, u32),
+    /// What needs two others.
+    Both(u32, u32),
+}
+
+/// A reorder buffer's worth of instructions, the first of which misses, and what they wait for if
+/// every line that they are the first to touch is a miss.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct BlockUse {
+    /// Instructions.
+    pub instructions: u32,
+    /// What comes after what, in order.
+    pub nodes: Vec<Node>,
+    /// By pool: misses through the fill buffers, in latencies.
+    pub fetched: Vec<f64>,
+    /// By pool: loads that miss and were not prefetched.
+    pub loads: Vec<u32>,
+    /// By pool: its part of the waits.
+    pub parts: Vec<f64>,
+}
+
+impl BlockUse {
+    /// How long it waits, when pools have these latencies and a line is a miss with this chance: for
+    /// the longest chain, or for all through the buffers. Of both that part is left; and one load
+    /// that misses is a wait.
+    pub fn wait(&self, latency: &[f64], chance: f64) -> f64 {
+        let mut there = Vec::with_capacity(self.nodes.len() + 1);
+        there.push(0.0f64);
+        let mut chain = 0.0f64;
+        for node in &self.nodes {
+            let at = match node {
+                Node::Miss(pool, after) => there[*after as usize] + latency[usize::from(*pool)],
+                Node::Both(one, other) => there[*one as usize].max(there[*other as usize]),
+            };
+            chain = chain.max(at);
+            there.push(at);
+        }
+        let fetched = self.fetched.iter().zip(latency);
+        let fetched: f64 = fetched.map(|(lines, latency)| lines * latency).sum();
+        let loads: u32 = self.loads.iter().sum();
+        let one = match loads {
+            0 => 0.0,
+            _ => {
+                let all = self.loads.iter().zip(latency);
+                let all: f64 = all
+                    .map(|(loads, latency)| f64::from(*loads) * latency)
+                    .sum();
+                let some = 1.0 - (1.0 - chance).powi(loads.min(1 << 20) as i32);
+                some * all / f64::from(loads)
+            }
+        };
+        (chance * chain.max(fetched)).max(one)
+    }
+
+    /// Latencies waited for one after the other.
+    pub fn waits(&self, chance: f64) -> f64 {
+        self.wait(&vec![1.0; self.fetched.len()], chance)
+    }
+}
+
 /// What a window asks for.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct WindowUse {
@@ -62,26 +149,18 @@ pub struct WindowUse {
     pub instructions: u64,
     /// By pool.
     pub pools: Vec<PoolUse>,
-}
-
-impl WindowUse {
-    /// Adds another window's.
-    pub fn add(&mut self, other: &WindowUse) {
-        self.instructions += other.instructions;
-        if self.pools.len() < other.pools.len() {
-            self.pools.resize(other.pools.len(), PoolUse::default());
-        }
-        for (sum, one) in self.pools.iter_mut().zip(&other.pools) {
-            sum.waits += one.waits;
-            sum.reads += one.reads;
-            sum.writes += one.writes;
-        }
-    }
+    /// Its blocks that wait for something; the instructions of the others.
+    pub blocks: Vec<BlockUse>,
+    /// Instructions of blocks that wait for nothing.
+    pub idle: u64,
 }
 
 /// A window being analysed.
 pub struct Window {
     result: WindowUse,
+    overlap: Overlap,
+    /// Whether a line that was touched before is in a cache. Otherwise `find` is asked again.
+    keeps: bool,
     /// Lines touched, and in the block at hand the chain that each ends.
     lines: HashMap<u64, Seen>,
     block: Block,
@@ -91,78 +170,127 @@ pub struct Window {
 #[derive(Clone, Copy)]
 struct Seen {
     block: u32,
-    level: f64,
+    node: u32,
 }
 
-/// A reorder buffer's worth of instructions.
+/// A reorder buffer's worth of instructions: it begins with a miss, for only then it fills.
 struct Block {
-    instructions: u32,
-    /// By register: how many latencies its value comes after the block's beginning.
-    level: [f64; REGISTERS],
-    longest: f64,
-    /// Lines fetched, prefetched ones counted as the part that shows.
-    fetched: f64,
+    result: BlockUse,
+    /// By register: after which node its value is there.
+    after: [u32; REGISTERS],
     by_pool: Vec<f64>,
+    begun: bool,
+}
+
+impl Block {
+    fn new(pools: usize) -> Block {
+        Block {
+            result: BlockUse {
+                fetched: vec![0.0; pools],
+                loads: vec![0; pools],
+                ..BlockUse::default()
+            },
+            after: [0; REGISTERS],
+            by_pool: vec![0.0; pools],
+            begun: false,
+        }
+    }
+
+    fn add(&mut self, node: Node) -> u32 {
+        self.result.nodes.push(node);
+        self.result.nodes.len() as u32
+    }
+
+    /// What needs all of these registers.
+    fn all(&mut self, registers: &[u8]) -> u32 {
+        registers.iter().fold(0, |all, register| {
+            let after = self.after[usize::from(*register)];
+            self.both(all, after)
+        })
+    }
+
+    /// What needs both.
+    fn both(&mut self, one: u32, other: u32) -> u32 {
+        match (one, other) {
+            (one, 0) => one,
+            (0, other) => other,
+            (one, other) if one == other => one,
+            (one, other) => self.add(Node::Both(one, other)),
+        }
+    }
 }
 
 impl Window {
-    /// An empty window over so many pools.
-    pub fn new(pools: usize) -> Window {
+    /// An empty window over so many pools. A line that it has not touched before is a miss.
+    pub fn new(pools: usize, overlap: Overlap) -> Window {
         Window {
             result: WindowUse {
-                instructions: 0,
                 pools: vec![PoolUse::default(); pools],
+                ..WindowUse::default()
             },
+            overlap,
+            keeps: true,
             lines: HashMap::new(),
-            block: Block {
-                instructions: 0,
-                level: [0.0; REGISTERS],
-                longest: 0.0,
-                fetched: 0.0,
-                by_pool: vec![0.0; pools],
-            },
+            block: Block::new(pools),
             number: 0,
         }
     }
 
-    /// The next instruction. `find` gives the pool of an address.
-    pub fn step(&mut self, step: &Step, find: &mut dyn FnMut(u64) -> usize) {
+    /// An empty window whose misses are known: `find` says of each line that the block at hand has
+    /// not touched yet whether it misses.
+    pub fn exact(pools: usize, overlap: Overlap) -> Window {
+        Window {
+            keeps: false,
+            ..Window::new(pools, overlap)
+        }
+    }
+
+    /// The next instruction. `find` gives the pool of an address; `None` where it does not miss.
+    pub fn step(&mut self, step: &Step, find: &mut dyn FnMut(u64) -> Option<usize>) {
         self.result.instructions += 1;
-        let known = |register: &u8| self.block.level[usize::from(*register)];
-        let base = step.reads.iter().map(known).fold(0.0, f64::max);
-        let mut level = base;
+        let base = self.block.all(&step.addresses);
+        let mut after = match step.writes.is_empty() {
+            true => 0,
+            false => self.block.all(&step.reads),
+        };
         for touch in &step.touches {
             let line = touch.address / 64;
             let reached = self.touch(line, touch, base, find);
-            if !touch.write {
-                level = level.max(reached);
+            if !touch.write && !step.writes.is_empty() {
+                after = self.block.both(after, reached);
             }
         }
         for register in &step.writes {
-            self.block.level[usize::from(*register)] = level;
+            self.block.after[usize::from(*register)] = after;
         }
-        self.block.longest = self.block.longest.max(level);
-        self.block.instructions += 1;
-        if self.block.instructions == LOOKAHEAD {
+        if !self.block.begun {
+            self.result.idle += 1;
+            return;
+        }
+        self.block.result.instructions += 1;
+        if self.block.result.instructions == self.overlap.window {
             self.end_block();
         }
     }
 
-    /// The level at which a touched line is there, when its address is known at `base`.
+    /// After which node a touched line is there, when its address is known after `base`.
     fn touch(
         &mut self,
         line: u64,
         touch: &Touch,
-        base: f64,
-        find: &mut dyn FnMut(u64) -> usize,
-    ) -> f64 {
-        if let Some(seen) = self.lines.get(&line) {
-            return match seen.block == self.number {
-                true => seen.level.max(base),
-                false => base,
-            };
+        base: u32,
+        find: &mut dyn FnMut(u64) -> Option<usize>,
+    ) -> u32 {
+        let block = self.number;
+        match self.lines.get(&line) {
+            Some(seen) if seen.block == block => return self.block.both(seen.node, base),
+            Some(_) if self.keeps => return base,
+            Some(_) | None => {}
         }
-        let pool = find(touch.address);
+        let Some(pool) = find(touch.address) else {
+            self.lines.insert(line, Seen { block, node: 0 });
+            return base;
+        };
         let beside = [line.wrapping_sub(1), line.wrapping_add(1)];
         let prefetched = beside.iter().any(|line| self.lines.contains_key(line));
         let one = &mut self.result.pools[pool];
@@ -171,35 +299,43 @@ impl Window {
         if touch.write {
             one.writes += 1.0;
         }
-        let fetched = match prefetched {
-            true => 1.0 / PREFETCH_DEPTH,
-            false => 1.0 / FILL_BUFFERS,
+        let at_once = match prefetched {
+            true => self.overlap.stream,
+            false => self.overlap.misses,
         };
-        self.block.fetched += fetched;
-        let level = if touch.write || prefetched {
-            base
-        } else {
-            base + 1.0
+        self.block.begun = true;
+        self.block.result.fetched[pool] += 1.0 / at_once;
+        self.block.by_pool[pool] += if prefetched { 1.0 / at_once } else { 1.0 };
+        let node = match touch.write || prefetched {
+            true => base,
+            false => {
+                self.block.result.loads[pool] += 1;
+                self.block.add(Node::Miss(pool as u16, base))
+            }
         };
-        self.block.by_pool[pool] += if prefetched { fetched } else { 1.0 };
-        let block = self.number;
-        self.lines.insert(line, Seen { block, level });
-        level
+        self.lines.insert(line, Seen { block, node });
+        node
     }
 
     fn end_block(&mut self) {
-        let block = &mut self.block;
-        let waits = block.longest.max(block.fetched);
-        let all: f64 = block.by_pool.iter().sum();
-        if all > 0.0 {
-            for (pool, part) in self.result.pools.iter_mut().zip(&block.by_pool) {
-                pool.waits += waits * part / all;
-            }
-        }
-        block.level.fill(0.0);
-        block.by_pool.fill(0.0);
-        (block.instructions, block.longest, block.fetched) = (0, 0.0, 0.0);
+        let fresh = Block::new(self.result.pools.len());
+        let Block {
+            mut result,
+            by_pool,
+            begun,
+            ..
+        } = std::mem::replace(&mut self.block, fresh);
         self.number += 1;
+        if !begun {
+            return;
+        }
+        let all: f64 = by_pool.iter().sum();
+        result.parts = by_pool.iter().map(|part| part / all).collect();
+        let waits = result.waits(1.0);
+        for (pool, part) in self.result.pools.iter_mut().zip(&result.parts) {
+            pool.waits += waits * part;
+        }
+        self.result.blocks.push(result);
     }
 
     /// What it asked for.
@@ -219,16 +355,17 @@ mod tests {
                 address,
                 write: false,
             }],
+            addresses: reads.to_vec(),
             reads: reads.to_vec(),
             writes: writes.to_vec(),
         }
     }
 
     fn run(steps: &[Step]) -> WindowUse {
-        let mut window = Window::new(2);
+        let mut window = Window::new(2, Overlap::default());
         for step in steps {
             // The upper half of addresses is pool 1.
-            window.step(step, &mut |address| usize::from(address >= 1 << 40));
+            window.step(step, &mut |address| Some(usize::from(address >= 1 << 40)));
         }
         window.finish()
     }
@@ -251,7 +388,7 @@ mod tests {
     fn independent_misses_wait_for_the_fill_buffers() {
         let steps: Vec<Step> = (0..1024).map(|at| load(far(at), &[1], &[2])).collect();
         let waits = run(&steps).pools[0].waits;
-        assert!((waits - 1024.0 / FILL_BUFFERS).abs() < 1e-6, "{waits}");
+        assert!((waits - 1024.0 / 12.0).abs() < 1e-6, "{waits}");
     }
 
     #[test]
@@ -261,8 +398,8 @@ mod tests {
         let found = run(&steps).pools[0];
         assert!((found.reads - 512.0).abs() < 1e-9);
         // One for the first line; the rest as far as the prefetcher does not hide it.
-        assert!(found.waits < 512.0 / PREFETCH_DEPTH + 2.0, "{found:?}");
-        assert!(found.waits > 512.0 / PREFETCH_DEPTH * 0.9, "{found:?}");
+        assert!(found.waits < 512.0 / 16.0 + 2.0, "{found:?}");
+        assert!(found.waits > 512.0 / 16.0 * 0.9, "{found:?}");
     }
 
     #[test]
@@ -278,10 +415,7 @@ mod tests {
             .collect();
         let found = run(&steps).pools[0];
         assert_eq!((found.reads, found.writes), (256.0, 256.0));
-        assert!(
-            (found.waits - 256.0 / FILL_BUFFERS).abs() < 1e-6,
-            "{found:?}"
-        );
+        assert!((found.waits - 256.0 / 12.0).abs() < 1e-6, "{found:?}");
     }
 
     #[test]
@@ -302,5 +436,106 @@ mod tests {
     fn a_line_that_was_touched_is_not_waited_for_again() {
         let steps: Vec<Step> = (0..1000).map(|at| load(far(at % 10), &[1], &[1])).collect();
         assert_eq!(run(&steps).pools[0].reads, 10.0);
+    }
+
+    /// Eight loads without order, and eight in a chain, with a cache that holds half of their lines.
+    #[test]
+    fn what_a_cache_holds_shortens_a_chain_but_one_miss_is_still_a_wait() {
+        let chain: Vec<Node> = (0..8).map(|at| Node::Miss(0, at)).collect();
+        let block = |nodes: &[Node], fetched| BlockUse {
+            instructions: 256,
+            nodes: nodes.to_vec(),
+            fetched: vec![fetched],
+            loads: vec![8],
+            parts: vec![1.0],
+        };
+        let apart = [Node::Miss(0, 0); 8];
+        assert_eq!(block(&chain, 8.0 / 12.0).waits(1.0), 8.0);
+        assert_eq!(block(&chain, 8.0 / 12.0).waits(0.5), 4.0);
+        assert_eq!(block(&apart, 8.0 / 12.0).waits(1.0), 1.0);
+        assert_eq!(block(&apart, 8.0 / 12.0).waits(0.5), 1.0 - 0.5f64.powi(8));
+        assert_eq!(block(&apart, 2.0).waits(1.0), 2.0);
+        assert_eq!(block(&chain, 2.0).waits(0.0), 0.0);
+    }
+
+    /// Three steps through one pool for one through the other: whichever takes longer is waited for.
+    #[test]
+    fn chains_in_two_pools_take_the_time_of_the_slower() {
+        let steps: Vec<Step> = (0..200)
+            .map(|at| match at % 4 {
+                3 => load(far(at) + (1 << 40), &[2], &[2]),
+                _ => load(far(at), &[1], &[1]),
+            })
+            .collect();
+        let found = run(&steps);
+        let wait = |far: f64| found.blocks[0].wait(&[90.0, far], 1.0);
+        assert_eq!(found.blocks.len(), 1);
+        assert_eq!(wait(90.0), 150.0 * 90.0);
+        assert_eq!(wait(270.0), 150.0 * 90.0);
+        assert_eq!(wait(400.0), 50.0 * 400.0);
+        // One that needs both waits for the later.
+        let mut steps = steps;
+        steps.push(load(far(1000), &[1, 2], &[3]));
+        assert_eq!(
+            run(&steps).blocks[0].wait(&[90.0, 400.0], 1.0),
+            50.0 * 400.0 + 90.0
+        );
+    }
+
+    /// The sum waits for all that is loaded; the loads wait for nothing of it.
+    #[test]
+    fn what_is_added_up_is_loaded_at_once() {
+        let steps: Vec<Step> = (0..256)
+            .map(|at| Step {
+                reads: vec![1, 9],
+                ..load(far(at), &[1], &[9])
+            })
+            .collect();
+        assert!((run(&steps).pools[0].waits - 256.0 / 12.0).abs() < 1e-9);
+    }
+
+    /// A miss each hundred instructions: three fit the buffer, from the first on.
+    #[test]
+    fn a_block_begins_with_a_miss() {
+        let steps: Vec<Step> = (0..900)
+            .map(|at| match at % 100 {
+                50 => load(far(at), &[1], &[2]),
+                _ => Step::default(),
+            })
+            .collect();
+        let found = run(&steps);
+        assert_eq!(found.blocks.len(), 3);
+        assert!(found.blocks.iter().all(|block| block.nodes.len() == 3));
+        assert_eq!((found.pools[0].waits, found.idle), (3.0, 50 + 2 * 44));
+    }
+
+    #[test]
+    fn where_misses_are_known_a_line_may_miss_again_and_others_never() {
+        let mut window = Window::exact(1, Overlap::default());
+        let mut asked = 0;
+        for at in 0..512 {
+            let step = load(far(at % 4), &[1], &[2]);
+            window.step(&step, &mut |address| {
+                asked += 1;
+                (address != far(3)).then_some(0)
+            });
+        }
+        let found = window.finish();
+        // Once a block of 256, three of four.
+        assert_eq!((asked, found.pools[0].reads), (8, 6.0));
+        assert_eq!(found.pools[0].waits, 2.0);
+    }
+
+    #[test]
+    fn blocks_that_wait_for_nothing_are_counted_as_computing() {
+        let steps: Vec<Step> = (0..300)
+            .map(|at| load(far(at.min(2)), &[1], &[2]))
+            .chain((0..400).map(|_| Step::default()))
+            .collect();
+        let found = run(&steps);
+        assert_eq!(
+            (found.blocks.len(), found.idle, found.instructions),
+            (1, 444, 700)
+        );
     }
 }

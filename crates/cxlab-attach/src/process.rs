@@ -5,20 +5,21 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::calibrate::Latency;
-use crate::estimate::{Estimator, Machine, Rate};
+use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, chance};
 use crate::maps;
+use crate::model::Overlap;
 use crate::placement::{Layout, Placement};
 use crate::sys::Tid;
 
-/// Time between two looks at the working set, and how many of them count: the largest does.
+/// Time between two looks at the working set, at first and twice as long each time up to the last,
+/// and how many of them count: the largest does.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: usize = 2;
 /// Part of the time that looking may take.
 const LOOK_COST: u32 = 50;
 /// Mappings are as old as this at most when a window begins.
 const MAPS_AGE: Duration = Duration::from_millis(20);
-/// Time of an instruction that waits for no memory (*assumed*: two a cycle at 2 GHz).
-const BASE_NS: f64 = 0.25;
 
 /// What a run is told of the machine, or measured of it.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +28,15 @@ pub(crate) struct Facts {
     /// What a pool's latency is compared with.
     pub(crate) local_ns: f64,
     pub(crate) llc_bytes: u64,
+    pub(crate) overlap: Overlap,
 }
 
 pub(crate) struct Process {
-    pid: Tid,
+    pub(crate) pid: Tid,
     pub(crate) layout: Layout,
     placement: Placement,
     pub(crate) estimator: Estimator,
-    pub(crate) rates: Option<Vec<Rate>>,
+    pub(crate) estimate: Option<Estimate>,
     /// CPU time in user space, as a part of all.
     pub(crate) user_share: f64,
     ticks: (u64, u64),
@@ -44,6 +46,9 @@ pub(crate) struct Process {
     huge_share: f64,
     maps_read: Option<Instant>,
     next_look: Instant,
+    look: Duration,
+    /// Whether a time has passed between two looks, so that what is used is known.
+    looked: bool,
     /// Whether marks of touched pages were cleared at the last look.
     marks: bool,
 }
@@ -55,7 +60,7 @@ impl Process {
             layout: Layout::new(placement),
             placement,
             estimator: Estimator::default(),
-            rates: None,
+            estimate: None,
             user_share: 1.0,
             ticks: (0, 0),
             used: VecDeque::new(),
@@ -63,6 +68,8 @@ impl Process {
             huge_share: 0.0,
             maps_read: None,
             next_look: Instant::now(),
+            look: FIRST_LOOK,
+            looked: false,
             marks: false,
         }
     }
@@ -121,39 +128,30 @@ impl Process {
                 self.ticks = (stat.user, stat.system);
             }
         }
-        self.estimate(facts);
-        self.next_look = Instant::now() + LOOK.max(began.elapsed() * LOOK_COST);
+        self.price(facts);
+        self.next_look = Instant::now() + self.look.max(began.elapsed() * LOOK_COST);
+        self.looked = true;
+        self.look = LOOK.min(self.look * 2);
     }
 
     /// What follows from the windows and working sets seen.
-    pub(crate) fn estimate(&mut self, facts: &Facts) {
+    pub(crate) fn price(&mut self, facts: &Facts) {
+        if !self.looked {
+            // The program has hardly begun: what it will use is not there yet.
+            return;
+        }
         let machine = self.machine(facts);
-        self.rates = self.estimator.rates(&machine, self.chance());
+        self.estimate = self.estimator.estimate(&machine, self.chance());
+    }
+
+    /// Whether the kernel was asked to mark touched pages and refused.
+    pub(crate) fn is_unmarked(&self) -> bool {
+        self.looked && !self.marks
     }
 
     /// The chance that a line not touched lately is not in the last level cache.
     pub(crate) fn chance(&self) -> f64 {
         let used = self.used.iter().max().copied().unwrap_or(0);
         chance(used, self.llc_bytes)
-    }
-}
-
-/// The chance that a line of a working set is not in the cache, for uses without order.
-fn chance(used: u64, llc_bytes: u64) -> f64 {
-    if used <= llc_bytes {
-        return 0.0;
-    }
-    1.0 - llc_bytes as f64 / used as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_fits_the_cache_never_misses() {
-        assert_eq!(chance(1 << 20, 4 << 20), 0.0);
-        assert_eq!(chance(4 << 20, 4 << 20), 0.0);
-        assert_eq!(chance(16 << 20, 4 << 20), 0.75);
     }
 }

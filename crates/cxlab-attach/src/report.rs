@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::Ledger;
+use crate::model::Overlap;
 
 /// How misses were found, and how good that is.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq, Debug)]
@@ -80,6 +81,8 @@ pub struct AttachReport {
     pub local_latency_ns: f64,
     /// Bytes of last level cache that the program is taken to have.
     pub llc_bytes: u64,
+    /// What overlaps, as used.
+    pub overlap: Overlap,
     /// By pool.
     pub pools: Vec<PoolReport>,
     /// What a careful user would want to know.

@@ -239,7 +239,7 @@ pub fn become_guard() {
 
 /// Asks to run before other programs, where that is allowed: who holds a thread must let it go on
 /// time. What we start does not inherit it.
-pub fn run_first() {
+pub fn run_first() -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: `priority` is a valid parameter of the policy; a refusal changes nothing.
     unsafe {
@@ -247,7 +247,7 @@ pub fn run_first() {
             0,
             libc::SCHED_RR | libc::SCHED_RESET_ON_FORK,
             &raw const priority,
-        );
+        ) == 0
     }
 }
 

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::estimate::{delay, demand};
+use crate::estimate::demand;
 use crate::fabric::{Answer, Demand, Fabric};
 use crate::ledger::Ledger;
 use crate::maps;
+use crate::model::Window;
 use crate::placement::{Place, Placement};
 use crate::process::{Facts, Process};
 use crate::report::{End, PoolReport};
@@ -22,6 +23,8 @@ use crate::window::{self, After};
 const EPOCH: Duration = Duration::from_millis(10);
 /// A thread is held when it owes so much: short holds cost more than they charge.
 const LEAST_HOLD_NS: u64 = 5_000_000;
+/// A program that is held nearly always is taken to run at least this part of the time.
+const MOST_HELD: f64 = 1000.0;
 /// Time between two questions to the fabric.
 const ASK: Duration = Duration::from_millis(100);
 /// Part of the real time that windows may take.
@@ -87,6 +90,8 @@ pub(crate) struct Outcome {
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
     pub(crate) largest_chance: f64,
+    /// Whether the kernel refused to mark touched pages.
+    pub(crate) unmarked: bool,
 }
 
 pub(crate) struct Tracer<'a> {
@@ -102,6 +107,8 @@ pub(crate) struct Tracer<'a> {
     /// Lines asked for since the last question, by pool.
     asked: Vec<Demand>,
     asked_at: Instant,
+    /// By thread: time held until the last question.
+    held_before: BTreeMap<Tid, u64>,
     began: Instant,
     pools: Vec<PoolSum>,
     sum: Outcome,
@@ -116,7 +123,7 @@ impl<'a> Tracer<'a> {
     ) -> Tracer<'a> {
         let pools = fabric.pools().len();
         let none = vec![Demand::default(); pools];
-        let answers = fabric.answer(&none);
+        let answers = fabric.answer(&none, facts.overlap.stream);
         let now = Instant::now();
         Tracer {
             fabric,
@@ -129,6 +136,7 @@ impl<'a> Tracer<'a> {
             answers,
             asked: none,
             asked_at: now,
+            held_before: BTreeMap::new(),
             began: now,
             pools: vec![PoolSum::default(); pools],
             sum: Outcome {
@@ -145,6 +153,7 @@ impl<'a> Tracer<'a> {
                 pools: Vec::new(),
                 unpriced_ns: 0.0,
                 largest_chance: 0.0,
+                unmarked: false,
             },
         }
     }
@@ -326,15 +335,16 @@ impl<'a> Tracer<'a> {
         process.refresh_maps();
         let (layout, fabric) = (&process.layout, &*self.fabric);
         let mut find = |address| match layout.place(address) {
-            Some(Place::Cxl(offset)) => fabric.pool_of(offset),
-            Some(Place::Local) | None => 0,
+            Some(Place::Cxl(offset)) => Some(fabric.pool_of(offset)),
+            Some(Place::Local) | None => Some(0),
         };
-        let (used, after) = window::run(tid, self.pools.len(), &mut find);
+        let window = Window::new(self.pools.len(), self.facts.overlap);
+        let (used, after) = window::run(tid, window, &mut find);
         self.sum.windows += 1;
         self.sum.window_instructions += used.instructions;
         self.sum.window_time += since.elapsed();
         process.estimator.add(used);
-        process.estimate(&self.facts);
+        process.price(&self.facts);
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time is not the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
@@ -406,12 +416,15 @@ impl<'a> Tracer<'a> {
             return;
         };
         thread.unpriced_ns += ran as f64 * process.user_share;
-        let Some(rates) = &process.rates else { return };
+        let Some(estimate) = &process.estimate else {
+            return;
+        };
+        let rates = &estimate.rates;
         let user = std::mem::take(&mut thread.unpriced_ns);
         let machine = process.machine(&self.facts);
         thread
             .ledger
-            .ask(user * delay(rates, &self.answers, &machine));
+            .ask(user * estimate.delay(&self.answers, &machine));
         for (pool, rate) in rates.iter().enumerate() {
             let latency = match pool {
                 0 => machine.local_ns,
@@ -439,6 +452,8 @@ impl<'a> Tracer<'a> {
         for process in self.processes.values_mut() {
             process.look(&self.facts);
             self.sum.largest_chance = self.sum.largest_chance.max(process.chance());
+            // Of one that has just ended nothing is known.
+            self.sum.unmarked |= process.is_unmarked() && maps::threads(process.pid).is_ok();
         }
         self.ask_fabric();
         let first = self.sum.windows < FIRST_WINDOWS;
@@ -471,18 +486,37 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Tells the fabric what was asked of it lately.
+    /// Tells the fabric what was asked of it lately. Latencies are those at the load as it is; what
+    /// the fabric cannot carry is told of the time without holds, which would hide it.
     fn ask_fabric(&mut self) {
         let passed = self.asked_at.elapsed();
         if passed < ASK {
             return;
         }
         let real = passed.as_nanos() as f64;
-        for asked in &mut self.asked {
-            asked.reads_per_ns /= real;
-            asked.writes_per_ns /= real;
+        let held: BTreeMap<Tid, u64> = self
+            .threads
+            .iter()
+            .map(|(tid, thread)| (*tid, thread.ledger.charged_ns))
+            .collect();
+        let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
+        let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
+        let running = (real - longest.unwrap_or(0) as f64).max(real / MOST_HELD);
+        let lines = self.facts.overlap.stream * self.threads.len().max(1) as f64;
+        let per = |asked: &Demand, time: f64| Demand {
+            reads_per_ns: asked.reads_per_ns / time,
+            writes_per_ns: asked.writes_per_ns / time,
+        };
+        let mut at = |time| {
+            let asked: Vec<Demand> = self.asked.iter().map(|asked| per(asked, time)).collect();
+            self.fabric.answer(&asked, lines)
+        };
+        let undelayed = at(running);
+        self.answers = at(real);
+        for (answer, undelayed) in self.answers.iter_mut().zip(undelayed) {
+            answer.stretch = undelayed.stretch;
         }
-        self.answers = self.fabric.answer(&self.asked);
+        self.held_before = held;
         self.asked.fill(Demand::default());
         self.asked_at = Instant::now();
     }

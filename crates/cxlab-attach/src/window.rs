@@ -67,10 +67,9 @@ impl Code {
 /// Steps a stopped thread through a window. `find` gives the pool of an address.
 pub(crate) fn run(
     tid: Tid,
-    pools: usize,
-    find: &mut dyn FnMut(u64) -> usize,
+    mut window: Window,
+    find: &mut dyn FnMut(u64) -> Option<usize>,
 ) -> (WindowUse, After) {
-    let mut window = Window::new(pools);
     let mut analyst = Analyst::new();
     let (mut code, mut step) = (Code::default(), Step::default());
     let began = Instant::now();
