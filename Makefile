@@ -87,6 +87,11 @@ deny: ## Licences, sources and advisories of dependencies, where cargo-deny is i
 bench: need-rust ## Measure speed (docs/performance.md has the numbers and the machine)
 	$(CARGO) bench --locked -p cxlab-benches
 
+.PHONY: attach-table
+attach-table: build ## Measure cxlab attach on this machine (docs/attach.md), which must be idle
+	$(CARGO) build --release --locked -p cxlab-attach --examples
+	$(TARGET)/release/examples/table $(CXLAB) scenarios/direct.toml
+
 # With CXLAB_TRACES=DIR also those that need the paper's traces. The package is the optimised one.
 .PHONY: figures
 figures: need-rust .venv/.installed ## Simulate and draw the figures that are compared with papers

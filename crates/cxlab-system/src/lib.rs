@@ -23,3 +23,4 @@ pub mod scenario;
 mod series;
 pub mod system;
 pub mod table;
+pub mod verify;

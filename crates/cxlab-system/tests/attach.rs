@@ -435,6 +435,11 @@ fn mistakes_are_said_before_anything_runs() {
         (&[], "-- COMMAND"),
         (&["--placement=elsewhere", "--", "true"], "--placement"),
         (&["--llc=much", "--", "true"], "--llc"),
+        (&["--overlap=256:12", "--", "true"], "--overlap"),
+        (&["--overlap=256:12:8", "--", "true"], "at least the second"),
+        (&["--overlap=0:12:16", "--", "true"], "--overlap"),
+        (&["--verify", "--pid", "1"], "cannot be used with"),
+        (&["--verify"], "-- COMMAND"),
         (&["--pid", "2147483647"], "no such process"),
     ] {
         let output = finish(&mut attach(&folder, 0, more));
@@ -457,3 +462,129 @@ fn the_doctor_says_of_each_tier_why() {
         assert!(output.stdout.contains(line), "{line} in {}", output.stdout);
     }
 }
+
+/// The command of another as a user without any right; `None` where nobody may become another.
+fn as_nobody(command: &Command) -> Option<Command> {
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    let may = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "true"])
+        .stderr(Stdio::null())
+        .status();
+    other.arg(command.get_program()).args(command.get_args());
+    other.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let program = std::path::Path::new(command.get_program());
+    let seen = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", "test", "-x"])
+        .arg(program)
+        .stderr(Stdio::null())
+        .status();
+    let all = may.is_ok_and(|one| one.success()) && seen.is_ok_and(|one| one.success());
+    if !all {
+        println!("skipped: this test cannot become another user here");
+    }
+    all.then_some(other)
+}
+
+/// Without root nothing changes for what one starts oneself, and others' processes are refused with a
+/// line that says what is left.
+#[test]
+fn without_any_right_the_third_tier_works_and_others_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("attach-nobody");
+    let out = folder.path("out");
+    std::fs::create_dir_all(&out).unwrap();
+    for path in [out.parent().unwrap(), &out] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let root_only = attach(&folder, 400, &["--", "sh", "-c", "exit 4"]);
+    let Some(mut own) = as_nobody(&root_only) else {
+        return;
+    };
+    let output = finish(own.stdin(Stdio::null()));
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(4), "{}{}", output.stdout, output.stderr);
+    let found = report(&folder);
+    assert_eq!(found["tier"]["number"], 3);
+    assert_eq!(found["tier"]["refused"].as_array().unwrap().len(), 2);
+    // It is over too soon for anything to be charged, and that is said.
+    assert_eq!(number(&found, "/delay/asked_ns"), 0.0);
+    assert!(
+        found["notes"]
+            .to_string()
+            .contains("no delay was asked for")
+    );
+
+    let pid = std::process::id().to_string();
+    let others = attach(&folder, 400, &["--pid", &pid]);
+    let output = finish(&mut as_nobody(&others).unwrap());
+    assert_eq!(output.code, Some(2), "{}{}", output.stdout, output.stderr);
+    assert!(
+        output.stderr.contains("cannot be traced"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("tier 4"), "{}", output.stderr);
+
+    let mut doctor = as_nobody(&command(&[&"attach", &"--doctor"])).unwrap();
+    let output = finish(&mut doctor);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    assert!(
+        output.stdout.contains("no: not needed"),
+        "{}",
+        output.stdout
+    );
+}
+
+/// A chase, a second time under QEMU: the event engine and the model agree on it whatever the machine
+/// does meanwhile.
+#[test]
+fn a_run_is_verified_against_the_event_engine() {
+    let folder = Folder::new("attach-verify");
+    let source = folder.file("chase.c", CHASE.as_bytes());
+    let program = folder.path("chase");
+    let compiled = Command::new("cc")
+        .args(["-O1", "-static", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(compiled.unwrap().success());
+    let words = ["--verify", "--overlap=256:12:16", "--"];
+    let mut command = attach(&folder, 400, &words);
+    let output = finish(command.arg(&program).stdin(Stdio::null()));
+    if refused(&output) {
+        return;
+    }
+    if output.stderr.contains("QEMU's user mode cannot be used") {
+        assert_eq!(output.code, Some(2));
+        println!("skipped: {}", output.stderr);
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.contains("event engine"), "{}", output.stdout);
+    let found = report(&folder);
+    let steps = 300_000.0;
+    // The making of the array misses once a line, too, and the stores overlap.
+    let misses = number(&found, "/verified/misses");
+    assert!((misses - steps - 262_144.0).abs() < 3000.0, "{found:#}");
+    let engine = number(&found, "/verified/engine/delay_ns");
+    assert!(engine > steps * 400.0, "{found:#}");
+    assert!(engine < (steps + 262_144.0 / 8.0) * 400.0, "{found:#}");
+    let error = number(&found, "/verified/exact/error_percent");
+    assert!(error.abs() < 10.0, "{found:#}");
+}
+
+/// Every line of 16 MiB is stored to in order, then 300,000 are walked through without order.
+const CHASE: &str = r#"
+#include <sys/mman.h>
+#define LINES 262144ul
+int main(void) {
+    unsigned long *words = mmap(0, 64 * LINES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned long at = 0;
+    if (words == MAP_FAILED) return 9;
+    for (unsigned long i = 0; i < LINES; i++) words[8 * i] = 8 * ((i * 1664525 + 1013904223) % LINES);
+    for (int i = 0; i < 300000; i++) at = words[at];
+    return at == 1;
+}
+"#;

@@ -86,7 +86,7 @@ impl Fabric for PlanFabric<'_> {
         device.map_or(0, |device| self.pool_of[device])
     }
 
-    fn answer(&mut self, demand: &[Demand]) -> Vec<Answer> {
+    fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer> {
         let pools = self.flows.iter().zip(demand);
         let asked = pools.filter(|(flows, _)| flows.is_some());
         let lines: f64 = asked
@@ -100,7 +100,7 @@ impl Fabric for PlanFabric<'_> {
             self.network.flows[*write].share = demand.writes_per_ns / 1e3 / wanted;
         }
         self.network.hosts[0] = Host {
-            outstanding: self.outstanding,
+            outstanding: self.outstanding.min(under_way),
             interval_ps: 1.0 / wanted,
         };
         let solution = solve(&self.network);

@@ -28,6 +28,13 @@ pub(super) struct AttachArgs {
     /// Last level cache that the program is taken to have, e.g. 32MiB
     #[arg(long, value_name = "SIZE")]
     llc: Option<String>,
+    /// What overlaps, e.g. 256:12:16, instead of measuring it: instructions that the processor looks
+    /// ahead, misses without order and lines of a stream under way at once
+    #[arg(long, value_name = "AHEAD:MISSES:STREAM")]
+    overlap: Option<String>,
+    /// Run the program once more, under QEMU's user mode, and compare with the event engine
+    #[arg(long, conflicts_with_all = ["pid", "doctor"])]
+    verify: bool,
     /// Where report.json goes [default: out/NAME-attach]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -59,9 +66,11 @@ mod linux {
     use std::os::fd::AsRawFd;
     use std::path::{Path, PathBuf};
 
+    use cxlab_attach::estimate::BASE_NS;
     use cxlab_attach::fabric::Fabric;
+    use cxlab_attach::model::Overlap;
     use cxlab_attach::placement::{Placement, bytes};
-    use cxlab_attach::report::{AttachReport, End};
+    use cxlab_attach::report::{AttachReport, End, PoolReport};
     use cxlab_attach::{AttachError, Options, Target, doctor};
     use cxlab_engine::units::Picos;
     use serde_json::{Value, json};
@@ -71,9 +80,11 @@ mod linux {
     use super::super::{ScenarioArgs, print};
     use super::{AttachArgs, Failure};
     use crate::analytic::PlanFabric;
+    use crate::load::Loaded;
     use crate::output::prepare_dir;
     use crate::plan::Plan;
     use crate::table::{cells, nanos, table};
+    use crate::verify::{self, Assumed, UnderQemu, Verified, VerifyError, verify};
 
     /// Attaches to a program and writes what was found.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
@@ -96,6 +107,11 @@ mod linux {
             name.push("-attach");
             Path::new("out").join(name)
         });
+        if args.verify {
+            verify::check(plan).map_err(|error| verify_failure(error, &loaded))?;
+            cxlab_workload::capture::can_follow(&args.command)
+                .map_err(|error| Failure::mistake(format!("--verify: {error}")))?;
+        }
         let folder = Folder::open(&dir)?;
         let seed = plan.scenario.seed;
         let mut fabric =
@@ -106,10 +122,34 @@ mod linux {
             AttachError::Start(_) | AttachError::Trace(_) => Failure::mistake(error),
             AttachError::System(text) => Failure::Output(text),
         })?;
-        folder.write("report.json", &whole(plan, &pools, &report)?)?;
+        let verified = match args.verify {
+            true => {
+                let (processes, threads) = (report.processes, report.threads);
+                if threads > 1 {
+                    return Err(Failure::mistake(format!(
+                        "--verify: found {processes} processes with {threads} threads; allowed: programs \
+                         of one thread"
+                    )));
+                }
+                let assumed = Assumed {
+                    local_ps: (report.local_latency_ns * 1e3).round() as u64,
+                    base_ps: (BASE_NS * 1e3) as u64,
+                    llc_bytes: report.llc_bytes,
+                    overlap: report.overlap,
+                };
+                let found = verify(plan, options.placement, assumed, UnderQemu(&args.command));
+                Some(found.map_err(|error| verify_failure(error, &loaded))?)
+            }
+            false => None,
+        };
+        let text = whole(plan, &pools, &report, verified.as_ref())?;
+        folder.write("report.json", &text)?;
         if !args.quiet {
             // The program may have used standard output; this is about it.
-            let text = summary(plan, &pools, &report);
+            let mut text = summary(plan, &pools, &report);
+            if let Some(verified) = &verified {
+                text.push_str(&comparison(verified, &report));
+            }
             let written = dir.join("report.json");
             print(&format!("{text}\nwritten: {}\n", written.display()))?;
         }
@@ -152,12 +192,97 @@ mod linux {
                 ))
             })
         });
+        let overlap = args.overlap.as_deref().map(overlap);
         Ok(Options {
+            overlap: overlap.transpose()?,
             target,
             placement,
             local_ns: local_ns.transpose()?,
             llc_bytes: llc_bytes.transpose()?,
         })
+    }
+
+    /// What `--overlap` says.
+    fn overlap(text: &str) -> Result<Overlap, Failure> {
+        let count = |text: &str| -> Option<f64> {
+            let count: f64 = text.parse().ok()?;
+            (1.0..=1024.0).contains(&count).then_some(count)
+        };
+        let parts: Vec<&str> = text.split(':').collect();
+        let found = match parts[..] {
+            [ahead, misses, stream] => ahead
+                .parse::<u32>()
+                .ok()
+                .filter(|ahead| (1..=65536).contains(ahead))
+                .zip(count(misses).zip(count(stream))),
+            _ => None,
+        };
+        match found {
+            Some((window, (misses, stream))) if stream >= misses => Ok(Overlap {
+                window,
+                misses,
+                stream,
+            }),
+            _ => Err(Failure::mistake(format!(
+                "--overlap: found `{text}`; allowed: AHEAD:MISSES:STREAM, 1 to 65536 instructions, and \
+                 1 to 1024 of each of the others, the last at least the second"
+            ))),
+        }
+    }
+
+    fn verify_failure(error: VerifyError, loaded: &Loaded) -> Failure {
+        match error {
+            VerifyError::Mistake(text) => Failure::mistake(text),
+            VerifyError::Problems(problems) => loaded.mistakes(problems).into(),
+            VerifyError::Run(error) => Failure::Internal(error.to_string()),
+        }
+    }
+
+    /// The event engine, the model on the same execution, and this run side by side.
+    fn comparison(verified: &Verified, report: &AttachReport) -> String {
+        let seconds = |nanos: f64| format!("{:.6}", nanos / 1e9);
+        let engine = &verified.engine;
+        let lines = engine.misses + engine.prefetches;
+        let asked = report.delay.asked_ns as f64;
+        let error = |delay: f64| match engine.delay_ns.abs() < 1.0 {
+            true => "-".to_owned(),
+            false => format!("{:+.1} %", 100.0 * (delay / engine.delay_ns - 1.0)),
+        };
+        let own = |value: fn(&PoolReport) -> f64| report.pools.iter().map(value).sum::<f64>();
+        let mut rows = vec![cells(["delay by", "lines", "waits", "delay, s", "error"])];
+        rows.push(vec![
+            "event engine, exact execution".to_owned(),
+            lines.to_string(),
+            "-".to_owned(),
+            seconds(engine.delay_ns),
+            "-".to_owned(),
+        ]);
+        for (name, side) in [
+            ("model, every miss known", &verified.exact),
+            ("model, in samples", &verified.sampled),
+        ] {
+            rows.push(vec![
+                name.to_owned(),
+                format!("{:.0}", side.lines),
+                format!("{:.0}", side.waits),
+                seconds(side.delay_ns),
+                error(side.delay_ns),
+            ]);
+        }
+        rows.push(vec![
+            "this run".to_owned(),
+            format!("{:.0}", own(|pool| pool.lines)),
+            format!("{:.0}", own(|pool| pool.waits)),
+            seconds(asked),
+            error(asked),
+        ]);
+        format!(
+            "\n  verified with {}: {} instructions, {:.6} s on the event engine with local memory\n\n{}",
+            verified.recorder,
+            verified.instructions,
+            engine.local_ns / 1e9,
+            table(&rows)
+        )
     }
 
     /// A folder that stays the same whatever the program does to its name: files are made anew in
@@ -208,6 +333,7 @@ mod linux {
         plan: &Plan,
         pools: &[(String, f64)],
         report: &AttachReport,
+        verified: Option<&Verified>,
     ) -> Result<String, Failure> {
         let internal = |error| Failure::Internal(format!("the report: {error}"));
         let mut value = serde_json::to_value(report).map_err(internal)?;
@@ -221,6 +347,10 @@ mod linux {
             object.insert("scenario".to_owned(), plan.scenario.name.clone().into());
             object.insert("plan_hash".to_owned(), plan.hash.clone().into());
             object.insert("devices".to_owned(), unloaded.into());
+            if let Some(verified) = verified {
+                let verified = serde_json::to_value(verified).map_err(internal)?;
+                object.insert("verified".to_owned(), verified);
+            }
         }
         serde_json::to_string_pretty(&value)
             .map(|text| text + "\n")

@@ -1,0 +1,352 @@
+//! Prints the tables of `docs/attach.md` as measured here: `make attach-table` on an idle machine, in
+//! under five minutes.
+//!
+//! `table CXLAB SCENARIO` runs that program on that scenario (one host, one device; `scenarios/direct.toml`)
+//! with the programs of `load.rs`, which must lie beside it, and with real ones where they are installed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+/// Runs of which the median counts.
+const RUNS: usize = 3;
+/// Latency of the scenario's device with a medium of 46 ns: what is added counts from here.
+const MEDIUM_NS: u64 = 46;
+
+struct Bench {
+    cxlab: PathBuf,
+    scenario: PathBuf,
+    load: PathBuf,
+    folder: PathBuf,
+    /// Latency of the scenario's memory without load.
+    unloaded_ns: f64,
+}
+
+/// What a run printed and took.
+struct Ran {
+    seconds: f64,
+    printed: String,
+}
+
+fn run(command: &mut Command) -> Ran {
+    let began = Instant::now();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let seconds = began.elapsed().as_secs_f64();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        text(&output.stderr)
+    );
+    Ran {
+        seconds,
+        printed: text(&output.stdout),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The number behind a word that a program of `load.rs` prints.
+fn said(printed: &str, word: &str) -> Option<f64> {
+    let line = printed.lines().find_map(|line| line.strip_prefix(word))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+impl Bench {
+    /// `cxlab attach` with these options on a command; the report is in its folder.
+    fn attach(&self, options: &[&str], command: &[String]) -> Ran {
+        let mut attach = Command::new(&self.cxlab);
+        attach
+            .arg("attach")
+            .arg(&self.scenario)
+            .arg("--out")
+            .arg(self.folder.join("out"))
+            .arg("--quiet")
+            .args(options)
+            .arg("--")
+            .args(command);
+        run(&mut attach)
+    }
+
+    fn report(&self) -> Value {
+        let path = self.folder.join("out/report.json");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn load(&self, words: &str) -> Vec<String> {
+        let program = self.load.display().to_string();
+        let words = words.split(' ').map(str::to_owned);
+        std::iter::once(program).chain(words).collect()
+    }
+}
+
+fn number(report: &Value, pointer: &str) -> f64 {
+    report
+        .pointer(pointer)
+        .and_then(Value::as_f64)
+        .unwrap_or(f64::NAN)
+}
+
+fn shell(script: &str) -> Vec<String> {
+    ["sh", "-c", script].map(str::to_owned).to_vec()
+}
+
+fn plain(command: &[String]) -> Ran {
+    run(Command::new(&command[0]).args(&command[1..]))
+}
+
+/// Real programs: a name, what must be installed, and what is run.
+fn real(folder: &Path) -> Vec<(&'static str, &'static str, Vec<String>)> {
+    let here = folder.display();
+    vec![
+        (
+            "gzip, 24 MB",
+            "gzip",
+            shell(&format!("gzip -c {here}/text > /dev/null")),
+        ),
+        (
+            "sqlite3, 200,000 rows",
+            "sqlite3",
+            shell(
+                "sqlite3 :memory: 'create table t(a integer primary key, b); with recursive n(i) as \
+                 (select 1 union all select i+1 from n where i < 200000) insert into t select i, \
+                 hex(i * 7919) from n; create index x on t(b); select count(*) from t where b like \
+                 \"%37%\";' > /dev/null",
+            ),
+        ),
+        (
+            "redis-server and 20,000 requests",
+            "redis-server",
+            shell(&format!(
+                "redis-server --port 0 --unixsocket {here}/redis --save '' > /dev/null & until \
+                 redis-cli -s {here}/redis ping > /dev/null 2>&1; do sleep 0.01; done; \
+                 redis-benchmark -s {here}/redis -n 20000 -r 100000 -t set,get -q > /dev/null; \
+                 redis-cli -s {here}/redis shutdown nosave; wait"
+            )),
+        ),
+        (
+            "python3, dictionary of 400,000",
+            "python3",
+            shell("python3 -c 'd = {str(i): i for i in range(400000)}; print(sum(d.values()))'"),
+        ),
+        (
+            "gcc -O2, one file",
+            "gcc",
+            shell(&format!("gcc -O2 -c -o /dev/null {here}/file.c")),
+        ),
+    ]
+}
+
+/// Files that the real programs work on.
+fn files(folder: &Path) -> std::io::Result<()> {
+    let text: String = (0..1_000_000u64)
+        .map(|line| format!("line {line} of {}\n", line.wrapping_mul(7919) % 1_000_003))
+        .collect();
+    std::fs::write(folder.join("text"), text)?;
+    let code: String = (0..600)
+        .map(|number| {
+            format!(
+                "int f{number}(int *a, int n) {{ int s = {number}; for (int i = 0; i < n; i++) \
+                 s += a[i] * (i ^ s); return s; }}\n"
+            )
+        })
+        .collect();
+    std::fs::write(folder.join("file.c"), code)
+}
+
+fn slowdowns(bench: &Bench) {
+    println!("### Slowdown with nothing added\n");
+    println!("| program | alone, s | attached, s | slowdown |\n|---|---|---|---|");
+    let mut all = Vec::new();
+    let own = [
+        ("pointer chase, 64 MiB", "chase 64 4000000"),
+        ("random reads, 64 MiB", "random 64 30000000"),
+        ("stream, 64 MiB", "stream 64 100"),
+        ("computing only", "spin 500"),
+    ];
+    let own = own.map(|(name, words)| (name, "", bench.load(words)));
+    for (name, needs, command) in own.into_iter().chain(real(&bench.folder)) {
+        let there = Command::new("sh")
+            .args(["-c", &format!("command -v {needs}")])
+            .stdout(Stdio::null())
+            .status();
+        if !needs.is_empty() && !there.is_ok_and(|status| status.success()) {
+            println!("| {name} | not installed | | |");
+            continue;
+        }
+        let times =
+            |mut once: Box<dyn FnMut() -> f64 + '_>| median((0..RUNS).map(|_| once()).collect());
+        let alone = times(Box::new(|| plain(&command).seconds));
+        // The calibration of the machine comes before the program.
+        let attached = times(Box::new(|| {
+            bench.attach(&["--local-latency", "1 ms"], &command);
+            number(&bench.report(), "/real_s")
+        }));
+        all.push(attached / alone);
+        println!(
+            "| {name} | {alone:.3} | {attached:.3} | {:.2} |",
+            attached / alone
+        );
+    }
+    println!("\nMedian slowdown: {:.2}.\n", median(all));
+}
+
+/// A chase whose memory is so much farther away: its own clock, and the books.
+fn added(bench: &Bench) {
+    println!("### A pointer chase over 64 MiB, 2,000,000 steps\n");
+    println!(
+        "| added, ns | step longer by, ns (own clock) | delay asked, s | charged, s | charged over asked |"
+    );
+    println!("|---|---|---|---|---|");
+    let command = bench.load("chase 64 2000000");
+    let steps = (0..RUNS).map(|_| said(&plain(&command).printed, "step ").unwrap_or(f64::NAN));
+    let alone = median(steps.collect());
+    let local = format!("--local-latency={} ps", (bench.unloaded_ns * 1e3).round());
+    for added in [0, 100, 200, 400, 2000] {
+        let memory = format!(
+            "devices[0].memory={{ kind = \"fixed\", latency = \"{} ns\" }}",
+            MEDIUM_NS + added
+        );
+        let (mut steps, mut asked, mut charged) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let ran = bench.attach(&["--set", &memory, &local], &command);
+            let report = bench.report();
+            steps.push(said(&ran.printed, "step ").unwrap_or(f64::NAN) - alone);
+            asked.push(number(&report, "/delay/asked_ns") / 1e9);
+            charged.push(number(&report, "/delay/charged_ns") / 1e9);
+        }
+        let (step, asked, charged) = (median(steps), median(asked), median(charged));
+        println!(
+            "| {added} | {step:.0} | {asked:.4} | {charged:.4} | {:.4} |",
+            if asked > 0.0 { charged / asked } else { 1.0 }
+        );
+    }
+    println!("\nAlone a step takes {alone:.1} ns.\n");
+}
+
+/// Two chases in two pools.
+fn shares(bench: &Bench) {
+    println!("### Which pool: A steps in one for B in the other\n");
+    println!("| A : B | true share | found |\n|---|---|---|");
+    for (a, b) in [(1, 9), (1, 3), (1, 1), (3, 1), (9, 1)] {
+        let command = bench.load(&format!("two 48 20000000 {a} {b}"));
+        // The first array lies in the host's own memory.
+        let options = [
+            "--placement",
+            "local-first:56MiB",
+            "--local-latency",
+            "1 ms",
+        ];
+        bench.attach(&options, &command);
+        println!(
+            "| {a} : {b} | {:.2} | {:.3} |",
+            f64::from(a) / f64::from(a + b),
+            number(&bench.report(), "/pools/0/share")
+        );
+    }
+    println!();
+}
+
+/// This run, the model and the event engine.
+fn verified(bench: &Bench) {
+    println!("### Delay against the event engine on the exact execution\n");
+    println!(
+        "| fabric | program | engine, s | model, every miss known | model, in samples | this run |"
+    );
+    println!("|---|---|---|---|---|---|");
+    let custom = |switches: &str, links: &str| {
+        format!("fabric.topology={{ kind = \"custom\", switches = {switches}, links = {links} }}")
+    };
+    let fabrics = [
+        ("direct", "fabric.topology={ kind = \"direct\" }".to_owned()),
+        (
+            "switched",
+            custom("[\"a\"]", "[[\"host\", \"a\"], [\"a\", \"mem\"]]"),
+        ),
+        (
+            "two levels",
+            custom(
+                "[\"a\", \"b\"]",
+                "[[\"host\", \"a\"], [\"a\", \"b\"], [\"b\", \"mem\"]]",
+            ),
+        ),
+    ];
+    for (name, topology) in fabrics {
+        for (program, words, placement) in [
+            ("pointer chase", "chase 64 2000000", "cxl"),
+            ("random reads", "random 64 8000000", "cxl"),
+            ("stream", "stream 64 10", "cxl"),
+            (
+                "two pools, 1 : 3",
+                "two 32 2000000 1 3",
+                "local-first:40MiB",
+            ),
+        ] {
+            let options = ["--verify", "--set", &topology, "--placement", placement];
+            bench.attach(&options, &bench.load(words));
+            let report = bench.report();
+            let engine = number(&report, "/verified/engine/delay_ns");
+            let asked = number(&report, "/delay/asked_ns");
+            println!(
+                "| {name} | {program} | {:.4} | {:+.1} % | {:+.1} % | {:+.1} % |",
+                engine / 1e9,
+                number(&report, "/verified/exact/error_percent"),
+                number(&report, "/verified/sampled/error_percent"),
+                100.0 * (asked / engine - 1.0)
+            );
+        }
+    }
+    println!();
+}
+
+/// A part of what is printed: its name, and how it is made.
+type Table = (&'static str, fn(&Bench));
+
+fn main() -> std::io::Result<()> {
+    let words: Vec<String> = std::env::args().collect();
+    let [own, cxlab, scenario, parts @ ..] = &words[..] else {
+        panic!("table CXLAB SCENARIO [slowdown|added|shares|verified ...]");
+    };
+    let folder = std::env::temp_dir().join(format!("cxlab-table-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    files(&folder)?;
+    let mut bench = Bench {
+        cxlab: cxlab.into(),
+        scenario: scenario.into(),
+        load: Path::new(own).with_file_name("load"),
+        folder: folder.clone(),
+        unloaded_ns: 0.0,
+    };
+    bench.attach(&[], &["true".to_owned()]);
+    let report = bench.report();
+    bench.unloaded_ns = number(&report, "/devices/0/unloaded_ns");
+    println!(
+        "{}, {} processors; local memory {:.0} ns, last level cache {} MiB, overlap {}\n",
+        std::env::consts::ARCH,
+        std::thread::available_parallelism().map_or(0, |count| count.get()),
+        number(&report, "/local_latency_ns"),
+        number(&report, "/llc_bytes") as u64 >> 20,
+        report["overlap"]
+    );
+    let tables: [Table; 4] = [
+        ("slowdown", slowdowns),
+        ("added", added),
+        ("shares", shares),
+        ("verified", verified),
+    ];
+    for (name, print) in tables {
+        if parts.is_empty() || parts.iter().any(|part| part == name) {
+            print(&bench);
+        }
+    }
+    std::fs::remove_dir_all(folder)
+}

@@ -1,0 +1,403 @@
+//! What `cxlab attach` asks for, against the event engine on the same program's exact execution.
+//!
+//! A program runs a second time, under QEMU's user mode, which tells every instruction and access
+//! ([`recorder`]). What its first cache lacks runs on the event engine twice: with all memory being
+//! the host's own, and with memory where it was placed. The difference is what the engine says that
+//! CXL memory costs. The same execution goes through the model of `cxlab attach`: whole, with every
+//! miss known, and in samples, as it sees a program. So each of its assumptions has an error.
+//!
+//! Both sides have one machine: the time of an instruction, the last level cache, the latency of local
+//! memory, the reorder buffer, the misses and the lines of a stream under way at once.
+//!
+//! Left out: programs with several threads, scenarios with several hosts, instruction fetches.
+
+mod recorded;
+mod recorder;
+mod sampled;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod under_qemu;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cxlab_attach::estimate::{Estimate, Machine};
+use cxlab_attach::fabric::{Answer, Demand, Fabric};
+use cxlab_attach::model::{Overlap, Step, WindowUse};
+use cxlab_attach::placement::Placement;
+use cxlab_engine::Monitor;
+use cxlab_engine::units::{Bytes, Picos};
+use cxlab_host::{CacheLevel, CoreParams, RequesterParams};
+use cxlab_workload::Workload;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::analytic::PlanFabric;
+use crate::plan::{Externals, Plan, Problem};
+use crate::run::{RunError, RunOptions, run};
+use crate::scenario::{HostGroup, Measure};
+use recorded::{Recorded, Replayed};
+use recorder::Recorder;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use under_qemu::UnderQemu;
+
+/// The first cache, which neither side looks into (*assumed*: that of current cores).
+const FIRST_CACHE: Bytes = Bytes(32 << 10);
+const FIRST_WAYS: u32 = 8;
+/// Ways of the last level cache (*assumed*).
+const LLC_WAYS: u32 = 16;
+/// Lines on their way back to memory (the default of cores).
+const WRITEBACKS: u32 = 256;
+/// Time between two questions to the fabric, in nanoseconds of the program's time.
+const ASK_NS: f64 = 1e6;
+/// How often load and delay are brought to agree.
+const ROUNDS: usize = 8;
+/// Part of a program's time below which a delay is none (steps in another order shift a run by some
+/// latencies).
+const NOTHING: f64 = 1e-4;
+/// The workload's name.
+const NAME: &str = "recorded";
+
+/// The machine that both sides have.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Assumed {
+    /// Latency of its own memory, in picoseconds.
+    pub local_ps: u64,
+    /// Time of an instruction that waits for nothing, in picoseconds.
+    pub base_ps: u64,
+    /// Bytes of last level cache.
+    pub llc_bytes: u64,
+    /// What overlaps.
+    pub overlap: Overlap,
+}
+
+impl Assumed {
+    fn local_ns(&self) -> f64 {
+        self.local_ps as f64 / 1e3
+    }
+
+    fn base_ns(&self) -> f64 {
+        self.base_ps as f64 / 1e3
+    }
+
+    /// The last level cache in whole sets, one at least.
+    fn last_level(&self) -> Bytes {
+        let set = 64 * u64::from(LLC_WAYS);
+        Bytes((self.llc_bytes / set).max(1) * set)
+    }
+
+    fn machine(&self) -> Machine {
+        Machine {
+            local_ns: self.local_ns(),
+            wait_ns: self.local_ns(),
+            base_ns: self.base_ns(),
+        }
+    }
+}
+
+/// What the event engine says.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct EngineSide {
+    /// Lines asked for by loads and stores.
+    pub misses: u64,
+    /// Lines asked for by the prefetcher.
+    pub prefetches: u64,
+    /// Time of the program with all memory local.
+    pub local_ns: f64,
+    /// Time of the program with memory where it was placed.
+    pub placed_ns: f64,
+    /// The difference.
+    pub delay_ns: f64,
+}
+
+/// What the model of `cxlab attach` says.
+#[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
+pub struct ModelSide {
+    /// Lines read.
+    pub lines: f64,
+    /// Latencies waited for.
+    pub waits: f64,
+    /// CPU time, by the model.
+    pub cpu_ns: f64,
+    /// Delay asked for.
+    pub delay_ns: f64,
+    /// `delay_ns` over the engine's, less 1, in per cent; 0 where both are less than a ten-thousandth of the
+    /// program's time.
+    pub error_percent: f64,
+}
+
+/// What was found.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Verified {
+    /// What ran the program.
+    pub recorder: String,
+    /// Its instructions.
+    pub instructions: u64,
+    /// Lines that missed the last level cache, of a least-recently-used one without prefetcher.
+    pub misses: u64,
+    /// The event engine on the exact execution.
+    pub engine: EngineSide,
+    /// The model, told of every miss.
+    pub exact: ModelSide,
+    /// The model, told of samples, as `cxlab attach` sees them.
+    pub sampled: ModelSide,
+}
+
+/// Why nothing was found.
+#[derive(Debug)]
+pub enum VerifyError {
+    /// The user's mistake, or what is not supported.
+    Mistake(String),
+    /// Mistakes of the scenario.
+    Problems(Vec<Problem>),
+    /// The run on the engine.
+    Run(RunError),
+}
+
+impl From<RunError> for VerifyError {
+    fn from(error: RunError) -> VerifyError {
+        match error {
+            RunError::Problems(problems) => VerifyError::Problems(problems),
+            other => VerifyError::Run(other),
+        }
+    }
+}
+
+/// Something that runs: it tells a listener of its instructions and mappings.
+pub trait Execution {
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// It cannot be followed.
+    fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError>;
+}
+
+/// Who is told.
+pub trait Listener {
+    /// Memory is mapped: first byte, and the one behind the last.
+    fn map(&mut self, start: u64, end: u64);
+    /// It is no longer mapped.
+    fn unmap(&mut self, start: u64, end: u64);
+    /// An instruction is executed. False when there have been too many.
+    fn instruction(&mut self, step: &Step) -> bool;
+}
+
+/// Verifies an execution under a plan, whose one host is the program.
+///
+/// # Errors
+/// [`VerifyError`].
+pub fn verify(
+    plan: &Plan,
+    placement: Placement,
+    assumed: Assumed,
+    execution: impl Execution,
+) -> Result<Verified, VerifyError> {
+    check(plan)?;
+    let seed = plan.scenario.seed;
+    let mut fabric = PlanFabric::new(plan, seed).map_err(VerifyError::Problems)?;
+    let pools = fabric.pools().len();
+    let pool_of = |offset: u64| fabric.pool_of(offset);
+    let recorder = Recorder::new(assumed, placement, pools, &pool_of);
+    let mut recorder =
+        recorder.map_err(|error| VerifyError::Mistake(format!("last level cache: {error}")))?;
+    let ran_by = execution.run(&mut recorder)?;
+    let heard = recorder.finish();
+    let recorded = Arc::new(heard.recorded);
+    let local = simulate(plan, &assumed, &recorded, false)?;
+    let placed = simulate(plan, &assumed, &recorded, true)?;
+    let engine = EngineSide {
+        misses: placed.misses,
+        prefetches: placed.prefetches,
+        local_ns: local.time_ns,
+        placed_ns: placed.time_ns,
+        delay_ns: placed.time_ns - local.time_ns,
+    };
+    let exact = exact(&heard.windows, &assumed, &mut fabric);
+    let sampled = sampled::ask(heard.parts, &assumed, &mut fabric);
+    // Less than this of the program's time is nothing.
+    let nothing = engine.local_ns * NOTHING;
+    let compared = |mut side: ModelSide| {
+        side.error_percent = match engine.delay_ns.abs().max(side.delay_ns) < nothing {
+            true => 0.0,
+            false => 100.0 * (side.delay_ns / engine.delay_ns - 1.0),
+        };
+        side
+    };
+    Ok(Verified {
+        recorder: ran_by,
+        instructions: recorded.instructions,
+        misses: heard.misses,
+        engine,
+        exact: compared(exact),
+        sampled: compared(sampled),
+    })
+}
+
+/// What is not supported is said before the program runs.
+///
+/// # Errors
+/// [`VerifyError::Mistake`].
+pub fn check(plan: &Plan) -> Result<(), VerifyError> {
+    let hosts = plan.hosts.len();
+    if hosts != 1 {
+        return Err(VerifyError::Mistake(format!(
+            "--verify: found a scenario with {hosts} hosts; allowed: 1, which is the program"
+        )));
+    }
+    Ok(())
+}
+
+/// What a run on the engine measured.
+struct Ran {
+    time_ns: f64,
+    misses: u64,
+    prefetches: u64,
+}
+
+/// Runs what was recorded on the plan's system.
+fn simulate(
+    plan: &Plan,
+    assumed: &Assumed,
+    recorded: &Arc<Recorded>,
+    placed: bool,
+) -> Result<Ran, VerifyError> {
+    let mut scenario = plan.scenario.clone();
+    scenario.measure = Measure::default();
+    become_program(&mut scenario.hosts[0], assumed, recorded.bytes())?;
+    let workload: Arc<dyn Workload> = Arc::new(Replayed {
+        recorded: Arc::clone(recorded),
+        placed,
+    });
+    let externals: Externals = BTreeMap::from([(NAME.to_owned(), workload)]);
+    let plan = Plan::with_externals(scenario, plan.files.clone(), &externals);
+    let plan = plan.map_err(VerifyError::Problems)?;
+    let monitor = Monitor::default();
+    let report = run(
+        &plan,
+        RunOptions {
+            seed: plan.scenario.seed,
+            threads: 1,
+            monitor: &monitor,
+            rows: None,
+        },
+    )?;
+    let core = report.hosts.first().and_then(|host| host.core.as_ref());
+    let Some((core, phase)) = core.and_then(|core| Some((core, core.phases.first()?))) else {
+        let text = "a run on a core without what the core measured".to_owned();
+        return Err(VerifyError::Run(RunError::Law(text)));
+    };
+    Ok(Ran {
+        time_ns: phase.time_ns,
+        misses: core.misses,
+        prefetches: core.prefetches.unwrap_or(0),
+    })
+}
+
+/// Makes a host the machine that is assumed, with the recorded program.
+fn become_program(group: &mut HostGroup, assumed: &Assumed, bytes: u64) -> Result<(), VerifyError> {
+    let Overlap {
+        window,
+        misses,
+        stream,
+    } = assumed.overlap;
+    let lines = |count: f64| (count.round() as u32).max(1);
+    group.core = Some(CoreParams {
+        cycle: Picos(assumed.base_ps),
+        // What an instruction takes says how many begin in a cycle.
+        width: 64,
+        window,
+        caches: vec![CacheLevel {
+            size: assumed.last_level(),
+            ways: LLC_WAYS,
+            access_time: Picos::ZERO,
+        }],
+        misses: lines(misses),
+        prefetch: lines(stream),
+        writebacks: WRITEBACKS,
+        process_time: group.issue.process_time,
+    });
+    group.issue = RequesterParams::default();
+    group.requests = None;
+    let way = assumed.local_ps / 4;
+    let typed = |value: serde_json::Value| value.to_string();
+    let local = typed(json!({
+        "capacity": Bytes(bytes),
+        "latency": Picos(way),
+        "memory": {
+            "kind": "fixed",
+            "latency": Picos(assumed.local_ps - 2 * way),
+            "queue": 65536,
+        },
+    }));
+    let internal = |error: serde_json::Error| {
+        VerifyError::Run(RunError::Law(format!(
+            "the recorded program's host: {error}"
+        )))
+    };
+    group.local = Some(serde_json::from_str(&local).map_err(internal)?);
+    let workload = typed(json!({ "kind": "external", "name": NAME }));
+    group.workload = serde_json::from_str(&workload).map_err(internal)?;
+    Ok(())
+}
+
+/// What the model asks for when it is told of everything.
+fn exact(windows: &[WindowUse], assumed: &Assumed, fabric: &mut dyn Fabric) -> ModelSide {
+    let machine = assumed.machine();
+    let mut side = ModelSide::default();
+    let mut from = 0;
+    let mut time = 0.0;
+    for (at, window) in windows.iter().enumerate() {
+        let own = Estimate::of([window].into_iter(), &machine, 1.0);
+        time += own.map_or(0.0, |own| own.time_ns());
+        if time < ASK_NS && at + 1 < windows.len() {
+            continue;
+        }
+        if let Some(estimate) = Estimate::of(windows[from..=at].iter(), &machine, 1.0) {
+            let answers = settled(&estimate, &machine, assumed, fabric);
+            add(&mut side, &estimate, estimate.time_ns(), &answers, &machine);
+        }
+        (from, time) = (at + 1, 0.0);
+    }
+    side
+}
+
+/// Adds what so much CPU time asks for.
+fn add(
+    side: &mut ModelSide,
+    estimate: &Estimate,
+    cpu_ns: f64,
+    answers: &[Answer],
+    machine: &Machine,
+) {
+    side.cpu_ns += cpu_ns;
+    side.delay_ns += cpu_ns * estimate.delay(answers, machine);
+    for rate in &estimate.rates {
+        side.lines += cpu_ns * rate.reads;
+        side.waits += cpu_ns * rate.waits;
+    }
+}
+
+/// What the fabric answers when the program is as slow as it makes it.
+fn settled(
+    estimate: &Estimate,
+    machine: &Machine,
+    assumed: &Assumed,
+    fabric: &mut dyn Fabric,
+) -> Vec<Answer> {
+    let demand = |real_ns: f64| -> Vec<Demand> {
+        cxlab_attach::estimate::demand(&estimate.rates, 1.0, real_ns)
+    };
+    let lines = assumed.overlap.stream;
+    let undelayed = fabric.answer(&demand(1.0), lines);
+    let mut answers = undelayed.clone();
+    for _ in 0..ROUNDS {
+        let real_ns = 1.0 + estimate.delay(&answers, machine);
+        answers = fabric.answer(&demand(real_ns), lines);
+        for (answer, undelayed) in answers.iter_mut().zip(&undelayed) {
+            answer.stretch = undelayed.stretch;
+        }
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! A recorded run as a program: what its first cache lacked, in order, and which access needs whose
+//! data.
+
+use std::sync::Arc;
+
+use cxlab_attach::placement::PAGE;
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{Bytes, Hpa};
+use cxlab_workload::{
+    Action, After, LOCAL_BASE, OpSource, Phase, Program, SourceContext, Step, Workload,
+    WorkloadError,
+};
+
+/// An access that the first cache did not answer, or a line that it wrote back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Access {
+    /// Its page, by number.
+    pub(super) page: u32,
+    /// Instructions since the access before.
+    pub(super) instructions: u32,
+    /// The access so many before it has the data that it needs; 0 for none.
+    pub(super) back: u32,
+    /// The line in its page.
+    pub(super) line: u8,
+    pub(super) store: bool,
+}
+
+/// What was recorded.
+#[derive(Default, Debug)]
+pub(super) struct Recorded {
+    pub(super) accesses: Vec<Access>,
+    /// By page: where it lies in CXL memory; `None` for the host's own.
+    pub(super) pages: Vec<Option<u64>>,
+    pub(super) instructions: u64,
+}
+
+impl Recorded {
+    /// Bytes of all pages.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.pages.len() as u64).max(1) * PAGE
+    }
+}
+
+/// A recorded run as a scenario's workload.
+pub(super) struct Replayed {
+    pub(super) recorded: Arc<Recorded>,
+    /// Whether pages lie where they were placed; otherwise all lie in the host's own memory.
+    pub(super) placed: bool,
+}
+
+impl Workload for Replayed {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        let text = "found a recorded program; allowed: on a core";
+        Err(WorkloadError::Param(ParamError::new("kind", text)))
+    }
+
+    fn program(&self, context: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
+        Ok(Box::new(Replay {
+            recorded: Arc::clone(&self.recorded),
+            placed: self.placed,
+            span: context.span.0,
+            next: 0,
+            phases: [Phase {
+                name: "all".to_owned(),
+                bytes: Bytes(0),
+            }],
+        }))
+    }
+
+    fn needs_core(&self) -> bool {
+        true
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+struct Replay {
+    recorded: Arc<Recorded>,
+    placed: bool,
+    /// Bytes of CXL memory.
+    span: u64,
+    next: u64,
+    phases: [Phase; 1],
+}
+
+save_state!(Replay {
+    values: next;
+    built: recorded, placed, span, phases;
+});
+
+impl Program for Replay {
+    fn next_step(&mut self, _rng: &mut StreamRng) -> Option<Step> {
+        let access = self.recorded.accesses.get(self.next as usize)?;
+        self.next += 1;
+        let place = self.recorded.pages[access.page as usize];
+        let page = match place.filter(|_| self.placed && self.span > 0) {
+            Some(offset) => offset % self.span,
+            None => LOCAL_BASE.0 + u64::from(access.page) * PAGE,
+        };
+        let action = match access.store {
+            true => Action::Store,
+            false => Action::Load,
+        };
+        Some(Step {
+            after: match access.back {
+                0 => After::Nothing,
+                back => After::Back(back),
+            },
+            cycles: access.instructions,
+            instructions: access.instructions,
+            ..Step::new(Hpa(page + u64::from(access.line) * 64), action)
+        })
+    }
+
+    fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+}

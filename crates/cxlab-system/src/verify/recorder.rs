@@ -1,0 +1,419 @@
+//! Listens to a program, instruction by instruction: finds what its first cache lacks and which
+//! access needs whose data, and tells the same to the model of `cxlab attach`.
+//!
+//! An access needs the data of an earlier one when a register of its address was computed from them,
+//! or when they lie in the same line, which is still under way.
+//! Where it needs several, the one counts that comes last by an estimate of a core without limit of
+//! misses. Left out: dependence through memory that is not under way, and the time of computing
+//! behind data.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use cxlab_attach::estimate::Estimate;
+use cxlab_attach::model::{REGISTERS, Step, Window, WindowUse};
+use cxlab_attach::placement::{Layout, PAGE, Place, Placement, Region};
+use cxlab_engine::units::LineAddr;
+use cxlab_workload::OpKind;
+use cxlab_workload::filter::{CacheFilter, Hierarchy, Level};
+
+use super::recorded::{Access, Recorded};
+use super::sampled::{FIRST_LOOK_NS, LOOK_NS, Part, SAMPLE};
+use super::{Assumed, FIRST_CACHE, FIRST_WAYS, LLC_WAYS, Listener};
+
+/// Accesses that are kept at most: 16 bytes each.
+const MOST: usize = 1 << 26;
+/// Instructions that the model is told of at once, as windows of `cxlab attach` have at most.
+const TOLD: u64 = 4096;
+/// Memory that the program had from the beginning is found by touching it, in parts of this size.
+const PART: u64 = 2 << 20;
+
+/// Who made a value.
+#[derive(Clone, Copy, Default)]
+struct Maker {
+    /// The number of the access, from 1; 0 for none.
+    access: u64,
+    /// The instruction's number.
+    position: u64,
+    /// When it is there, in nanoseconds, by the estimate.
+    ready: f64,
+}
+
+pub(super) struct Recorder<'a> {
+    assumed: Assumed,
+    pool_of: &'a dyn Fn(u64) -> usize,
+    pools: usize,
+    first: CacheFilter,
+    last: CacheFilter,
+    regions: BTreeMap<u64, u64>,
+    layout: Layout,
+    /// By page of the program: its number, while its place is the same.
+    numbers: HashMap<u64, u32>,
+    /// By page of the program and its place.
+    known: HashMap<(u64, Option<u64>), u32>,
+    registers: [Maker; REGISTERS],
+    /// Lines that may be under way.
+    lines: HashMap<u64, Maker>,
+    /// Accesses that may be in the reorder buffer, with their lines.
+    open: VecDeque<(Maker, u64)>,
+    position: u64,
+    /// Where the last access was.
+    told: u64,
+    /// When the next instruction is decoded, by the estimate.
+    front: f64,
+    recorded: Recorded,
+    window: Window,
+    windows: Vec<WindowUse>,
+    /// The same instructions, as far as a sample of them would be seen.
+    sample: Window,
+    parts: Vec<Part>,
+    /// Time of the program until now, by the model; and at the next look.
+    clock_ns: f64,
+    next_look: f64,
+    look: f64,
+    looks: u32,
+    /// By page: when it was touched last, in looks; and pages touched since the last.
+    touched: Vec<u32>,
+    lately: u64,
+    /// Lines that missed the last level cache.
+    misses: u64,
+}
+
+/// What was heard of an execution.
+pub(super) struct Heard {
+    /// What its first cache lacked.
+    pub(super) recorded: Recorded,
+    /// What the model was told, with every miss known.
+    pub(super) windows: Vec<WindowUse>,
+    /// What of it would be seen in samples.
+    pub(super) parts: Vec<Part>,
+    /// Lines that missed the last level cache.
+    pub(super) misses: u64,
+}
+
+impl<'a> Recorder<'a> {
+    /// Listens with these caches and limits; `pool_of` gives the pool of an offset in CXL memory.
+    ///
+    /// # Errors
+    /// A cache that cannot be built.
+    pub(super) fn new(
+        assumed: Assumed,
+        placement: Placement,
+        pools: usize,
+        pool_of: &'a dyn Fn(u64) -> usize,
+    ) -> Result<Recorder<'a>, String> {
+        let cache = |size, ways| {
+            CacheFilter::new(&Hierarchy {
+                levels: vec![Level { size, ways }],
+            })
+        };
+        Ok(Recorder {
+            first: cache(FIRST_CACHE, FIRST_WAYS)?,
+            last: cache(assumed.last_level(), LLC_WAYS)?,
+            window: Window::exact(pools, assumed.overlap),
+            assumed,
+            pool_of,
+            pools,
+            regions: BTreeMap::new(),
+            layout: Layout::new(placement),
+            numbers: HashMap::new(),
+            known: HashMap::new(),
+            registers: [Maker::default(); REGISTERS],
+            lines: HashMap::new(),
+            open: VecDeque::new(),
+            position: 0,
+            told: 0,
+            front: 0.0,
+            recorded: Recorded::default(),
+            windows: Vec::new(),
+            sample: Window::new(pools, assumed.overlap),
+            parts: Vec::new(),
+            clock_ns: 0.0,
+            next_look: FIRST_LOOK_NS,
+            look: FIRST_LOOK_NS,
+            looks: 0,
+            touched: Vec::new(),
+            lately: 0,
+            misses: 0,
+        })
+    }
+
+    /// Takes a range out of what is mapped.
+    fn cut(&mut self, start: u64, end: u64) {
+        while let Some((from, to)) = self
+            .regions
+            .range(..end)
+            .next_back()
+            .map(|(from, to)| (*from, *to))
+            .filter(|(_, to)| *to > start)
+        {
+            self.regions.remove(&from);
+            if to > end {
+                self.regions.insert(end, to);
+            }
+            if from < start {
+                self.regions.insert(from, start);
+            }
+        }
+    }
+
+    fn place_again(&mut self) {
+        let regions: Vec<Region> = self
+            .regions
+            .iter()
+            .map(|(start, end)| Region {
+                start: *start,
+                end: *end,
+            })
+            .collect();
+        self.layout.update(&regions);
+        self.numbers.clear();
+    }
+
+    /// Where an address lies; memory that nobody told of was there from the beginning.
+    fn place(&mut self, address: u64) -> Option<u64> {
+        if self.layout.place(address).is_none() {
+            let before = self.regions.range(..=address).next_back();
+            let behind = self.regions.range(address..).next();
+            let start = before.map_or(0, |(_, end)| *end).max(address / PART * PART);
+            let end = behind
+                .map_or(u64::MAX, |(start, _)| *start)
+                .min((address / PART + 1).saturating_mul(PART));
+            self.map(start, end);
+        }
+        match self.layout.place(address) {
+            Some(Place::Cxl(offset)) => Some(offset),
+            Some(Place::Local) | None => None,
+        }
+    }
+
+    /// The number of an address's page.
+    fn page(&mut self, address: u64) -> u32 {
+        let page = address / PAGE;
+        if let Some(number) = self.numbers.get(&page) {
+            let number = *number;
+            self.touch(number);
+            return number;
+        }
+        let place = self.place(page * PAGE);
+        let next = self.recorded.pages.len() as u32;
+        let number = *self.known.entry((page, place)).or_insert(next);
+        if number == next {
+            self.recorded.pages.push(place);
+            self.touched.push(u32::MAX);
+        }
+        self.numbers.insert(page, number);
+        self.touch(number);
+        number
+    }
+
+    /// A page is touched.
+    fn touch(&mut self, number: u32) {
+        let last = &mut self.touched[number as usize];
+        if *last != self.looks {
+            *last = self.looks;
+            self.lately += 1;
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.position += 1;
+        self.recorded.instructions += 1;
+        self.front += self.assumed.base_ns();
+        self.retire();
+        let window = u64::from(self.assumed.overlap.window);
+        let (position, registers) = (self.position, &self.registers);
+        let in_reach = |maker: &Maker| maker.access > 0 && position - maker.position < window;
+        let all = |needed: &[u8]| {
+            needed
+                .iter()
+                .map(|register| registers[usize::from(*register)])
+                .filter(in_reach)
+                .fold(Maker::default(), later)
+        };
+        let (base, mut made) = (all(&step.addresses), all(&step.reads));
+        // Of the lines that the model asks about, those that miss, with their pools.
+        let mut missed: Vec<(u64, usize)> = Vec::new();
+        for touch in &step.touches {
+            let line = touch.address / 64;
+            let mut maker = base;
+            if let Some(other) = self.lines.get(&line) {
+                maker = later(maker, *other);
+            }
+            let kind = match touch.write {
+                true => OpKind::Write,
+                false => OpKind::Read,
+            };
+            let (mut asks, mut writes) = (false, None);
+            self.first
+                .access(LineAddr(line), kind, &mut |kind, line| match kind {
+                    OpKind::Read => asks = true,
+                    OpKind::Write => writes = Some(line.0),
+                });
+            if asks {
+                let page = self.page(touch.address);
+                let misses = self.ask_last(line, kind);
+                if misses {
+                    self.misses += 1;
+                    let place = self.recorded.pages[page as usize];
+                    missed.push((line, place.map_or(0, self.pool_of)));
+                }
+                let made_here = self.access(touch.address, page, kind, base, misses);
+                if !touch.write {
+                    maker = later(maker, made_here);
+                }
+            }
+            if let Some(line) = writes {
+                // It goes to the next cache, and waits for nothing.
+                let page = self.page(line * 64);
+                self.ask_last(line, OpKind::Write);
+                self.access(line * 64, page, OpKind::Write, Maker::default(), false);
+            }
+            if !touch.write {
+                made = later(made, maker);
+            }
+        }
+        for register in &step.writes {
+            self.registers[usize::from(*register)] = made;
+        }
+        self.window.step(step, &mut |address| {
+            let found = missed.iter().find(|(line, _)| *line == address / 64);
+            found.map(|(_, pool)| *pool)
+        });
+        if self.position % TOLD < SAMPLE {
+            self.see(step);
+        }
+        if self.position.is_multiple_of(TOLD) {
+            self.end_window();
+        }
+    }
+
+    /// A sample has no caches: it only knows which pools lines are in.
+    fn see(&mut self, step: &Step) {
+        let (layout, pool_of) = (&self.layout, self.pool_of);
+        self.sample
+            .step(step, &mut |address| match layout.place(address) {
+                Some(Place::Cxl(offset)) => Some(pool_of(offset)),
+                Some(Place::Local) | None => Some(0),
+            });
+    }
+
+    /// Whether a line misses the last level cache.
+    fn ask_last(&mut self, line: u64, kind: OpKind) -> bool {
+        let mut misses = false;
+        self.last.access(LineAddr(line), kind, &mut |kind, _| {
+            misses |= kind == OpKind::Read;
+        });
+        misses
+    }
+
+    fn access(
+        &mut self,
+        address: u64,
+        page: u32,
+        kind: OpKind,
+        base: Maker,
+        misses: bool,
+    ) -> Maker {
+        let number = self.recorded.accesses.len() as u64 + 1;
+        let back = match base.access {
+            0 => 0,
+            access => u32::try_from(number - access).unwrap_or(0),
+        };
+        self.recorded.accesses.push(Access {
+            page,
+            instructions: u32::try_from(self.position - self.told).unwrap_or(u32::MAX),
+            back,
+            line: (address % PAGE / 64) as u8,
+            store: kind == OpKind::Write,
+        });
+        self.told = self.position;
+        let wait = if misses { self.assumed.local_ns() } else { 0.0 };
+        let maker = Maker {
+            access: number,
+            position: self.position,
+            ready: self.front.max(base.ready) + wait,
+        };
+        if misses {
+            self.lines.insert(address / 64, maker);
+            self.open.push_back((maker, address / 64));
+        }
+        maker
+    }
+
+    /// What leaves the reorder buffer: what comes behind waits for it.
+    fn retire(&mut self) {
+        let window = u64::from(self.assumed.overlap.window);
+        while let Some((maker, line)) = self.open.front().copied()
+            && self.position - maker.position >= window
+        {
+            self.open.pop_front();
+            self.front = self.front.max(maker.ready);
+            if self.lines.get(&line).map(|last| last.access) == Some(maker.access) {
+                self.lines.remove(&line);
+            }
+        }
+    }
+
+    fn end_window(&mut self) {
+        let next = Window::exact(self.pools, self.assumed.overlap);
+        let ended = std::mem::replace(&mut self.window, next).finish();
+        let next = Window::new(self.pools, self.assumed.overlap);
+        let sample = std::mem::replace(&mut self.sample, next).finish();
+        let machine = self.assumed.machine();
+        let own = Estimate::of([&ended].into_iter(), &machine, 1.0);
+        let time_ns = own.map_or(0.0, |own| own.time_ns());
+        self.clock_ns += time_ns;
+        let looked = (self.clock_ns >= self.next_look).then(|| {
+            self.look = LOOK_NS.min(2.0 * self.look);
+            self.next_look = self.clock_ns + self.look;
+            self.looks += 1;
+            std::mem::take(&mut self.lately) * PAGE
+        });
+        self.windows.push(ended);
+        self.parts.push(Part {
+            sample,
+            time_ns,
+            looked,
+        });
+    }
+
+    /// What was heard.
+    pub(super) fn finish(mut self) -> Heard {
+        self.end_window();
+        Heard {
+            recorded: self.recorded,
+            windows: self.windows,
+            parts: self.parts,
+            misses: self.misses,
+        }
+    }
+}
+
+impl Listener for Recorder<'_> {
+    fn map(&mut self, start: u64, end: u64) {
+        let (start, end) = (start / PAGE * PAGE, end.div_ceil(PAGE) * PAGE);
+        if start < end {
+            self.cut(start, end);
+            self.regions.insert(start, end);
+            self.place_again();
+        }
+    }
+
+    fn unmap(&mut self, start: u64, end: u64) {
+        self.cut(start / PAGE * PAGE, end.div_ceil(PAGE) * PAGE);
+        self.place_again();
+    }
+
+    fn instruction(&mut self, step: &Step) -> bool {
+        self.step(step);
+        self.recorded.accesses.len() < MOST
+    }
+}
+
+/// Whichever is there last.
+fn later(one: Maker, other: Maker) -> Maker {
+    match other.access > 0 && (one.access == 0 || other.ready > one.ready) {
+        true => other,
+        false => one,
+    }
+}
