@@ -1,7 +1,7 @@
 //! What `cxlab attach` asks for, against the event engine on the same program's exact execution.
 //!
 //! A program runs a second time, under QEMU's user mode, which tells every instruction and access
-//! ([`recorder`]). What its first cache lacks runs on the event engine twice: with all memory being
+//! (`recorder`). What its first cache lacks runs on the event engine twice: with all memory being
 //! the host's own, and with memory where it was placed. The difference is what the engine says that
 //! CXL memory costs. The same execution goes through the model of `cxlab attach`: whole, with every
 //! miss known, and in samples, as it sees a program. So each of its assumptions has an error.
