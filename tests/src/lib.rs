@@ -94,6 +94,16 @@ pub fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
     }
 }
 
+/// An event of a link between two devices or switches.
+pub fn link(at_ps: u64, kind: &str, a: &str, b: &str) -> String {
+    format!("\n[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\nlink = [\"{a}\", \"{b}\"]\n")
+}
+
+/// An event of a device or switch (`what`) of that name.
+pub fn gone(at_ps: u64, kind: &str, what: &str, name: &str) -> String {
+    format!("\n[[events]]\nat = \"{at_ps} ps\"\nkind = \"{kind}\"\n{what} = \"{name}\"\n")
+}
+
 /// Runs a plan with its own seed.
 ///
 /// # Errors

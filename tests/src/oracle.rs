@@ -348,7 +348,8 @@ pub fn spans(plan: &Plan, region: usize, host: usize, device: usize) -> Vec<Span
             ends: held.ends.min(bound.ends),
         })
     });
-    both.filter(|span| span.since < span.issued).collect()
+    // One that begins when another ends takes what was issued before, as long as it may come late.
+    both.filter(|span| span.since < span.ends).collect()
 }
 
 /// The device that has an address of a host's, by number.

@@ -373,51 +373,88 @@ fn random(seed: u64) -> Random {
     Random { text: draw.text }
 }
 
+/// That a host is served what it has, and denied all else.
+fn check(seed: u64) -> Result<(), TestCaseError> {
+    let random = random(seed);
+    let plan = plan(&random.text, &[]);
+    let (report, found) = rows(&plan, 1);
+    let hosts = plan.hosts.len();
+    check_presence(&plan, &found, 150);
+    prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
+    let mut counts = vec![Denied::default(); hosts];
+    for row in &found {
+        let host = usize::from(row.requester);
+        let region = region_of(&plan, row.hpa);
+        let spans = spans(&plan, region, host, device_of(&plan, host, row.hpa));
+        let (from, to) = (row.issued_ps, row.completed_ps);
+        let always = spans.iter().any(|span| span.serves(from, to));
+        let never = !spans.iter().any(|span| span.may_serve(from, to));
+        prop_assert!(
+            !(row.denied && always),
+            "denied what it has: {:?}\n{}",
+            row,
+            random.text
+        );
+        prop_assert!(
+            row.denied || !never,
+            "served what it has not: {:?}\n{}",
+            row,
+            random.text
+        );
+        if row.denied {
+            match row.write {
+                true => counts[host].writes += 1,
+                false => counts[host].reads += 1,
+            }
+        }
+        // Memory of an exclusive region is no other host's at any time.
+        let (port, dpa) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
+        let device = &plan.devices[usize::from(port.0) - hosts];
+        for other in (0..hosts).filter(|other| *other != host) {
+            let other = cxlab_protocol::PortId(other as u16);
+            let exclusive = plan.scenario.regions[region].sharing == Sharing::Exclusive;
+            prop_assert_eq!(device.decoders.encode(other, dpa).is_none(), exclusive);
+        }
+    }
+    if plan.changes_capacity() {
+        let reported: Vec<Denied> = report
+            .hosts
+            .iter()
+            .map(|host| host.denied.unwrap())
+            .collect();
+        prop_assert_eq!(&reported, &counts);
+        let by_devices: u64 = report
+            .devices
+            .iter()
+            .map(|one| one.denied.unwrap().total())
+            .sum();
+        prop_assert_eq!(by_devices, counts.iter().map(Denied::total).sum::<u64>());
+    } else {
+        prop_assert_eq!(report.requests.denied, None);
+    }
+    let threads = 2 + seed as usize % 3;
+    prop_assert_eq!(
+        &rows(&plan, threads).0.digest,
+        &report.digest,
+        "{} threads",
+        threads
+    );
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     #[test]
     fn a_host_is_served_what_it_has_and_denied_all_else(seed in 0u64..100_000) {
-        let random = random(seed);
-        let plan = plan(&random.text, &[]);
-        let (report, found) = rows(&plan, 1);
-        let hosts = plan.hosts.len();
-        check_presence(&plan, &found, 150);
-        prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
-        let mut counts = vec![Denied::default(); hosts];
-        for row in &found {
-            let host = usize::from(row.requester);
-            let region = region_of(&plan, row.hpa);
-            let spans = spans(&plan, region, host, device_of(&plan, host, row.hpa));
-            let (from, to) = (row.issued_ps, row.completed_ps);
-            let always = spans.iter().any(|span| span.serves(from, to));
-            let never = !spans.iter().any(|span| span.may_serve(from, to));
-            prop_assert!(!(row.denied && always), "denied what it has: {:?}\n{}", row, random.text);
-            prop_assert!(row.denied || !never, "served what it has not: {:?}\n{}", row, random.text);
-            if row.denied {
-                match row.write {
-                    true => counts[host].writes += 1,
-                    false => counts[host].reads += 1,
-                }
-            }
-            // Memory of an exclusive region is no other host's at any time.
-            let (port, dpa) = plan.hosts[host].map.locate(Hpa(row.hpa)).unwrap();
-            let device = &plan.devices[usize::from(port.0) - hosts];
-            for other in (0..hosts).filter(|other| *other != host) {
-                let other = cxlab_protocol::PortId(other as u16);
-                let exclusive = plan.scenario.regions[region].sharing == Sharing::Exclusive;
-                prop_assert_eq!(device.decoders.encode(other, dpa).is_none(), exclusive);
-            }
-        }
-        if plan.changes_capacity() {
-            let reported: Vec<Denied> = report.hosts.iter().map(|host| host.denied.unwrap()).collect();
-            prop_assert_eq!(&reported, &counts);
-            let by_devices: u64 = report.devices.iter().map(|one| one.denied.unwrap().total()).sum();
-            prop_assert_eq!(by_devices, counts.iter().map(Denied::total).sum::<u64>());
-        } else {
-            prop_assert_eq!(report.requests.denied, None);
-        }
-        let threads = 2 + seed as usize % 3;
-        prop_assert_eq!(&rows(&plan, threads).0.digest, &report.digest, "{} threads", threads);
+        check(seed)?;
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn hosts_of_many_random_systems_are_served_what_they_have() {
+    for seed in 100_000..110_000 {
+        check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
 

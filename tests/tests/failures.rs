@@ -14,7 +14,7 @@ use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,
 };
 use cxlab_tests::swarm::{Draw, check_drained};
-use cxlab_tests::{plan, rows};
+use cxlab_tests::{gone, link, plan, rows};
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
@@ -38,14 +38,6 @@ capacity = "4 GiB"
 completion_timeout = "40 us"
 reconfiguration_time = "5 us"
 "#;
-
-fn link(at: u64, kind: &str, a: &str, b: &str) -> String {
-    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\nlink = [\"{a}\", \"{b}\"]\n")
-}
-
-fn gone(at: u64, kind: &str, what: &str, name: &str) -> String {
-    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\n{what} = \"{name}\"\n")
-}
 
 /// Rows of a host's requests for a device.
 fn between(rows: &[RequestRow], host: u16, device: u16) -> Vec<&RequestRow> {
@@ -396,47 +388,90 @@ fn cut_off(plan: &Plan, host: usize) -> Vec<(u64, Vec<bool>)> {
         .collect()
 }
 
+/// That every request ends, and what the failures leave works.
+fn check(seed: u64) -> Result<(), TestCaseError> {
+    let text = random(seed, "failures", false);
+    let plan = plan(&text, &[]);
+    let (report, found) = rows(&plan, 1);
+    check_presence(&plan, &found, 300);
+    prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
+    let failures = plan.failures().unwrap();
+    let failing = plan
+        .scenario
+        .events
+        .iter()
+        .filter(|event| event.is_failure());
+    let times: Vec<u64> = failing.map(|event| event.at().0).collect();
+    let settled = times.iter().max().unwrap() + failures.params.reconfiguration_time.0;
+    let first = *times.iter().min().unwrap();
+    for row in &found {
+        let host = usize::from(row.requester);
+        // What it has, as the timeline says.
+        let device = device_of(&plan, host, row.hpa);
+        let spans = spans(&plan, region_of(&plan, row.hpa), host, device);
+        let (from, to) = (row.issued_ps, row.completed_ps);
+        let always = spans.iter().any(|span| span.serves(from, to));
+        let never = !spans.iter().any(|span| span.may_serve(from, to));
+        let served = !row.denied && row.failure.is_none();
+        prop_assert!(
+            !(row.denied && always),
+            "denied what it has: {:?}\n{}",
+            row,
+            text
+        );
+        prop_assert!(
+            !(served && never),
+            "served what it has not: {:?}\n{}",
+            row,
+            text
+        );
+        prop_assert!(
+            row.failure.is_none() || to >= first,
+            "before anything failed: {:?}\n{}",
+            row,
+            text
+        );
+        // Whether it can reach the device, as the host knows.
+        let known = cut_off(&plan, host);
+        // In the picosecond of a change either may be first.
+        let sets = known.iter().enumerate().filter(|(at, (since, _))| {
+            *since <= from && known.get(at + 1).is_none_or(|(next, _)| from <= *next)
+        });
+        let mut cut = sets.map(|(_, (_, devices))| devices[device]);
+        let is_cut = row.failure == Some(Failure::CutOff);
+        prop_assert!(cut.clone().any(|cut| cut == is_cut), "{:?}\n{}", row, text);
+        if from > settled && !cut.any(|cut| cut) {
+            prop_assert!(
+                row.failure.is_none(),
+                "stuck in what is left: {:?}\n{}",
+                row,
+                text
+            );
+        }
+    }
+    let threads = 2 + seed as usize % 2;
+    prop_assert_eq!(
+        &rows(&plan, threads).0.digest,
+        &report.digest,
+        "{} threads",
+        threads
+    );
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
     fn every_request_ends_and_the_fabric_that_is_left_works(seed in 0u64..1_000_000) {
-        let text = random(seed, "failures", false);
-        let plan = plan(&text, &[]);
-        let (report, found) = rows(&plan, 1);
-        check_presence(&plan, &found, 300);
-        prop_assert_eq!(report.requests.in_flight, 0, "every request ends");
-        let failures = plan.failures().unwrap();
-        let failing = plan.scenario.events.iter().filter(|event| event.is_failure());
-        let times: Vec<u64> = failing.map(|event| event.at().0).collect();
-        let settled = times.iter().max().unwrap() + failures.params.reconfiguration_time.0;
-        let first = *times.iter().min().unwrap();
-        for row in &found {
-            let host = usize::from(row.requester);
-            // What it has, as the timeline says.
-            let device = device_of(&plan, host, row.hpa);
-            let spans = spans(&plan, region_of(&plan, row.hpa), host, device);
-            let (from, to) = (row.issued_ps, row.completed_ps);
-            let always = spans.iter().any(|span| span.serves(from, to));
-            let never = !spans.iter().any(|span| span.may_serve(from, to));
-            let served = !row.denied && row.failure.is_none();
-            prop_assert!(!(row.denied && always), "denied what it has: {:?}\n{}", row, text);
-            prop_assert!(!(served && never), "served what it has not: {:?}\n{}", row, text);
-            prop_assert!(row.failure.is_none() || to >= first, "before anything failed: {:?}\n{}", row, text);
-            // Whether it can reach the device, as the host knows.
-            let known = cut_off(&plan, host);
-            // In the picosecond of a change either may be first.
-            let sets = known.iter().enumerate().filter(|(at, (since, _))| {
-                *since <= from && known.get(at + 1).is_none_or(|(next, _)| from <= *next)
-            });
-            let mut cut = sets.map(|(_, (_, devices))| devices[device]);
-            let is_cut = row.failure == Some(Failure::CutOff);
-            prop_assert!(cut.clone().any(|cut| cut == is_cut), "{:?}\n{}", row, text);
-            if from > settled && !cut.any(|cut| cut) {
-                prop_assert!(row.failure.is_none(), "stuck in what is left: {:?}\n{}", row, text);
-            }
-        }
-        let threads = 2 + seed as usize % 2;
-        prop_assert_eq!(&rows(&plan, threads).0.digest, &report.digest, "{} threads", threads);
+        check(seed)?;
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn many_fabrics_work_on_as_far_as_they_are_left() {
+    for seed in 1_000_000..1_005_000 {
+        check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
 

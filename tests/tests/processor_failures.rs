@@ -7,7 +7,7 @@ use cxlab_host::{Failure, RequestRow};
 use cxlab_system::report::Report;
 use cxlab_tests::oracle::{Holdings, device_of, region_of, spans};
 use cxlab_tests::swarm::Draw;
-use cxlab_tests::{plan, rows};
+use cxlab_tests::{gone, link, plan, rows};
 use proptest::prelude::*;
 
 const US: u64 = 1_000_000;
@@ -37,14 +37,6 @@ capacity = "4 GiB"
 completion_timeout = "40 us"
 reconfiguration_time = "5 us"
 "#;
-
-fn link(at: u64, kind: &str, a: &str, b: &str) -> String {
-    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\nlink = [\"{a}\", \"{b}\"]\n")
-}
-
-fn gone(at: u64, kind: &str, what: &str, name: &str) -> String {
-    format!("\n[[events]]\nat = \"{at} ps\"\nkind = \"{kind}\"\n{what} = \"{name}\"\n")
-}
 
 fn count(report: &Report, host: usize, name: &str) -> f64 {
     let found = report.hosts[host].processor.get(name);
@@ -410,5 +402,13 @@ proptest! {
     #[test]
     fn any_processor_in_any_failure(seed in 1_000u64..1_000_000) {
         check(seed)?;
+    }
+}
+
+#[test]
+#[ignore = "slow: make test-all"]
+fn many_processors_in_any_failure() {
+    for seed in 1_000_000..1_002_000 {
+        check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
