@@ -470,7 +470,7 @@ proptest! {
 #[test]
 #[ignore = "slow: make test-all"]
 fn many_fabrics_work_on_as_far_as_they_are_left() {
-    for seed in 1_000_000..1_005_000 {
+    for seed in 1_000_000..1_001_000 {
         check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
