@@ -57,7 +57,8 @@ pub(crate) struct Route {
     pub(crate) min_latency: u64,
     /// Index of the receiver in its partition.
     pub(crate) local: u32,
-    pub(crate) partition: u16,
+    /// The number of the receiver's block, among those of all partitions.
+    pub(crate) block: u16,
     pub(crate) port: u16,
 }
 
@@ -94,7 +95,6 @@ impl<P> Default for Outbox<P> {
 
 impl<P: Payload> Outbox<P> {
     /// One more letter, and the place for what it carries.
-    #[inline(never)]
     fn write(&mut self, key: EventKey, target: Target) -> &mut P {
         self.earliest = self.earliest.min(key.time);
         let at = self.letters.len();
@@ -112,7 +112,52 @@ pub(crate) struct Lane<P: Payload> {
     pub(crate) queue: WheelQueue<P>,
     pub(crate) outboxes: Vec<Outbox<P>>,
     pub(crate) partition: u16,
+    /// The block whose events are handled, by its number among those of all partitions.
+    pub(crate) block: u16,
+    pub(crate) blocks: Blocks,
     pub(crate) work: u64,
+}
+
+/// Where a partition's blocks are.
+#[derive(Default)]
+pub(crate) struct Blocks {
+    /// The number of the first of them.
+    pub(crate) first: u16,
+    /// How many components each has.
+    pub(crate) counts: Vec<usize>,
+    /// Of each of the partition's components, its block.
+    pub(crate) of_local: Vec<u16>,
+    /// The partition of every block.
+    pub(crate) partitions: Vec<u16>,
+    /// The shortest latency of a wire between two of them.
+    pub(crate) span: u64,
+}
+
+impl<P: Payload> Lane<P> {
+    /// Adds an event of one of its components, whatever block that is in.
+    #[inline]
+    pub(crate) fn arrive(&mut self, key: EventKey, target: Target) -> &mut P {
+        let block = self.blocks.of_local[target.component()];
+        let block = usize::from(block - self.blocks.first);
+        self.queue.push_to(block, key, target)
+    }
+
+    /// Turns to a block of which all events lie at `now` or later.
+    pub(crate) fn turn_to(&mut self, block: usize, now: u64) {
+        self.queue.turn_to(block, now);
+        self.block = self.blocks.first + block as u16;
+    }
+
+    /// Adds an event of another block.
+    #[inline(never)]
+    fn place_elsewhere(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
+        let own = usize::from(block.wrapping_sub(self.blocks.first));
+        if own < self.queue.blocks() {
+            return self.queue.push_to(own, key, target);
+        }
+        let to = self.blocks.partitions[usize::from(block)];
+        self.outboxes[usize::from(to)].write(key, target)
+    }
 }
 
 /// Per-component bookkeeping of the engine.
@@ -183,10 +228,10 @@ impl<P: Payload> Ctx<'_, P> {
         );
         let key = self.next_key(at);
         let target = Target::port(route.local, route.port);
-        if route.partition == self.lane.partition {
+        if route.block == self.lane.block {
             self.lane.queue.push(key, target)
         } else {
-            self.lane.outboxes[route.partition as usize].write(key, target)
+            self.lane.place_elsewhere(route.block, key, target)
         }
     }
 

@@ -25,6 +25,15 @@ impl Partition {
         }
     }
 
+    /// The components of each part, in order.
+    pub fn members(&self) -> Vec<Vec<usize>> {
+        let mut members = vec![Vec::new(); self.parts];
+        for (component, part) in self.part_of.iter().enumerate() {
+            members[usize::from(*part)].push(component);
+        }
+        members
+    }
+
     /// The weight of the part that has most.
     pub fn busiest(&self, weights: &[u64]) -> u64 {
         let mut load = vec![0; self.parts];
@@ -138,7 +147,7 @@ fn about(weight: u64) -> u64 {
 
 /// Joins components by wires shorter than `threshold`, and if asked those with a single wire with
 /// their neighbour; returns each one's cluster, named by its first component.
-fn clusters(
+pub(crate) fn clusters(
     wires: &[Vec<Wire>],
     threshold: u64,
     with_neighbour: bool,

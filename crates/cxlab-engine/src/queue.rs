@@ -109,7 +109,7 @@ pub trait EventQueue<T: Copy + Default> {
     /// What an event carries that was popped since the last push.
     fn carried(&self, popped: Popped) -> &T;
     /// The time of the first event, `u64::MAX` when there is none.
-    fn next_time(&mut self) -> u64;
+    fn next_time(&self) -> u64;
     /// How many events are pending. Not quick.
     fn len(&self) -> usize;
     /// Whether no event is pending.

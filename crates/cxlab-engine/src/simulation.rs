@@ -3,6 +3,7 @@
 //!
 //! The components of a part (`part.rs`) run on one thread; `threads.rs` runs several parts.
 
+mod blocks;
 mod part;
 mod ranks;
 #[cfg(test)]
@@ -16,12 +17,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::component::{
-    Account, Body, Component, ComponentId, Lane, Outbox, Route, Wire, combine_digests,
+    Account, Blocks, Body, Component, ComponentId, Lane, Outbox, Route, Wire, combine_digests,
 };
 use crate::partition::{Partition, partition};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
+use blocks::Arrangement;
 use part::{Cell, Part};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
 use threads::run_together;
@@ -118,6 +120,10 @@ pub struct Simulation<C: Component> {
     look_at_balance: u64,
     /// What each component had sent when it was looked at last, or when it had started.
     sent: Vec<u64>,
+    /// Events and time when it was looked at last.
+    looked: (u64, SimTime),
+    /// Whether events are so dense that parts are handled block by block.
+    dense: bool,
 }
 
 impl<C: Component> Simulation<C> {
@@ -163,6 +169,8 @@ impl<C: Component> Simulation<C> {
             events: 0,
             end: SimTime::ZERO,
             look_at_balance: 0,
+            looked: (0, SimTime::ZERO),
+            dense: false,
         };
         simulation.place(cells, division);
         simulation
@@ -209,10 +217,7 @@ impl<C: Component> Simulation<C> {
     /// The time of the earliest pending event, between runs. `None` before the first run, and when
     /// no event is left.
     pub fn next_event(&mut self) -> Option<SimTime> {
-        let times = self
-            .parts
-            .iter_mut()
-            .map(|part| part.lane.queue.next_time());
+        let times = self.parts.iter().map(|part| part.lane.queue.next_time());
         times.min().filter(|time| *time < u64::MAX).map(SimTime)
     }
 
@@ -255,14 +260,20 @@ impl<C: Component> Simulation<C> {
     /// pending), or the monitor interrupts. Can be called again to go on.
     pub fn run(&mut self, threads: usize, until: SimTime, monitor: &Monitor) -> Outcome {
         self.begin();
-        self.divide(threads);
-        let interrupted = if let [alone] = &mut self.parts[..] {
-            alone.run_alone(until.0, monitor)
-        } else {
-            let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
-            run_together(&mut self.parts, lookahead, until.0, monitor)
+        let interrupted = loop {
+            self.divide(threads);
+            let ended = if let [alone] = &mut self.parts[..] {
+                let events = self.look_at_balance.saturating_sub(self.events);
+                alone.run_alone(until.0, events, monitor)
+            } else {
+                let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
+                Some(run_together(&mut self.parts, lookahead, until.0, monitor))
+            };
+            self.settle();
+            if let Some(interrupted) = ended {
+                break interrupted;
+            }
         };
-        self.settle();
         let stop = if interrupted {
             Stop::Interrupted
         } else if self.next_event().is_none() {
@@ -278,7 +289,7 @@ impl<C: Component> Simulation<C> {
     /// in one part then.
     fn begin(&mut self) {
         if !self.started {
-            self.rearrange(Partition::undivided(self.local_of.len()));
+            self.rearrange(Partition::undivided(self.local_of.len()), self.dense);
             self.asked = 1;
             self.look_at_balance = 0;
         }
@@ -315,18 +326,30 @@ impl<C: Component> Simulation<C> {
     /// says that it was uneven. Nothing of a result depends on it.
     fn divide(&mut self, threads: usize) {
         let another = self.asked != threads;
-        if !another && (threads == 1 || self.events < self.look_at_balance) {
+        if !another && self.events < self.look_at_balance {
             return;
         }
         let weights = self.weights();
         let division = partition(&self.wires, &weights, threads, &[]);
         let (new, old) = (division.busiest(&weights), self.division.busiest(&weights));
-        if another || new * 100 < old * (100 - WORTH_MOVING) {
-            self.rearrange(division);
+        let dense = self.is_dense(&division);
+        if another || new * 100 < old * (100 - WORTH_MOVING) || dense != self.dense {
+            self.rearrange(division, dense);
             self.asked = threads;
         }
         self.look_at_balance = self.events + self.events.max(LOOK_AT_BALANCE);
+        self.looked = (self.events, self.end);
         self.sent = self.sequences();
+    }
+
+    /// Whether events were so dense since the last look that parts are best handled block by block.
+    fn is_dense(&self, division: &Partition) -> bool {
+        let (events, end) = self.looked;
+        let (events, span) = (self.events - events, self.end.0 - end.0);
+        let share = events / division.parts as u64;
+        let members = division.members().into_iter();
+        let mut parts = members.map(|own| Arrangement::in_blocks(&self.wires, own));
+        parts.all(|part| part.pays(share, span))
     }
 
     /// What a run has come to.
@@ -347,20 +370,16 @@ impl<C: Component> Simulation<C> {
     }
 
     /// Hands components and pending events to the parts of another division.
-    fn rearrange(&mut self, division: Partition) {
-        if division == self.division {
+    fn rearrange(&mut self, division: Partition, dense: bool) {
+        if (&division, dense) == (&self.division, self.dense) {
             return;
         }
+        self.dense = dense;
         let pending = pending(&self.parts);
-        let mut parts: Vec<_> = std::mem::take(&mut self.parts)
-            .into_iter()
-            .map(|part| part.cells.into_iter())
-            .collect();
-        let cells = self.division.part_of.iter().filter_map(|part| {
-            let cell = parts[usize::from(*part)].next()?;
-            Some((cell.account, cell.component))
-        });
-        let cells = cells.collect();
+        let parts = std::mem::take(&mut self.parts).into_iter();
+        let cells = parts.flat_map(|part| part.cells);
+        let mut cells: Vec<_> = cells.map(|cell| (cell.account, cell.component)).collect();
+        cells.sort_by_key(|(account, _)| account.id);
         self.place(cells, division);
         for (key, id, body) in pending {
             self.put_pending(key, id, body);
@@ -369,52 +388,81 @@ impl<C: Component> Simulation<C> {
 
     /// Makes the parts of a division.
     fn place(&mut self, cells: Vec<(Account, C)>, division: Partition) {
-        let mut sizes = vec![0u32; division.parts];
-        let local_of = division.part_of.iter().map(|part| {
-            let size = &mut sizes[usize::from(*part)];
-            *size += 1;
-            *size - 1
-        });
-        self.local_of = local_of.collect();
-        let parts = sizes.iter().enumerate().map(|(part, size)| Part {
-            cells: Vec::with_capacity(*size as usize),
-            lane: Lane {
-                queue: WheelQueue::for_components(*size as usize).at(self.end.0),
-                outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
-                partition: part as u16,
-                work: 0,
-            },
-            events: 0,
-            last: self.end.0,
-        });
-        self.parts = parts.collect();
-        for (id, (mut account, component)) in cells.into_iter().enumerate() {
-            account.local = self.local_of[id];
-            let routes = self.wires[id].iter().map(|wire| Route {
+        let arrange = |members| match self.dense {
+            true => Arrangement::in_blocks(&self.wires, members),
+            false => Arrangement::whole(members),
+        };
+        let arranged: Vec<Arrangement> = division.members().into_iter().map(arrange).collect();
+        self.local_of = vec![0; cells.len()];
+        let mut block_of = vec![0u16; cells.len()];
+        let mut partitions = Vec::new();
+        for (part, arrangement) in arranged.iter().enumerate() {
+            let members = arrangement.blocks.iter().flatten();
+            for (local, number) in members.enumerate() {
+                self.local_of[*number] = local as u32;
+            }
+            for block in &arrangement.blocks {
+                for number in block {
+                    block_of[*number] = partitions.len() as u16;
+                }
+                partitions.push(part as u16);
+            }
+        }
+        let mut cells: Vec<_> = cells.into_iter().map(Some).collect();
+        let mut first = 0;
+        let parts = arranged.into_iter().enumerate().map(|(part, arrangement)| {
+            let counts: Vec<usize> = arrangement.blocks.iter().map(Vec::len).collect();
+            let members: Vec<usize> = arrangement.blocks.into_iter().flatten().collect();
+            let routes = |wire: &Wire| Route {
                 min_latency: wire.min_latency.0,
                 local: self.local_of[wire.peer.0 as usize],
-                partition: division.part_of[wire.peer.0 as usize],
+                block: block_of[wire.peer.0 as usize],
                 port: wire.peer_port,
-            });
-            self.parts[usize::from(division.part_of[id])]
-                .cells
-                .push(Cell {
+            };
+            let own = members.iter().filter_map(|number| {
+                let (mut account, component) = cells[*number].take()?;
+                account.local = self.local_of[*number];
+                Some(Cell {
                     account,
-                    routes: routes.collect(),
+                    routes: self.wires[*number].iter().map(routes).collect(),
                     component,
-                });
-        }
+                })
+            });
+            let blocks = Blocks {
+                first,
+                of_local: members.iter().map(|number| block_of[*number]).collect(),
+                partitions: partitions.clone(),
+                span: arrangement.span,
+                counts,
+            };
+            first += blocks.counts.len() as u16;
+            Part {
+                cells: own.collect(),
+                lane: Lane {
+                    queue: WheelQueue::for_blocks(&blocks.counts).at(self.end.0),
+                    outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
+                    partition: part as u16,
+                    block: blocks.first,
+                    blocks,
+                    work: 0,
+                },
+                events: 0,
+                last: self.end.0,
+                next: Vec::new(),
+            }
+        });
+        self.parts = parts.collect();
         self.division = division;
     }
 
     fn put_pending(&mut self, key: EventKey, id: u32, body: Body<C::Payload>) {
         let local = self.local_of[id as usize];
         let part = usize::from(self.division.part_of[id as usize]);
-        let queue = &mut self.parts[part].lane.queue;
+        let lane = &mut self.parts[part].lane;
         match body {
-            Body::Payload(port, payload) => *queue.push(key, Target::port(local, port)) = payload,
+            Body::Payload(port, payload) => *lane.arrive(key, Target::port(local, port)) = payload,
             Body::Wake(token) => {
-                queue.push(key, Target::wake(local, token));
+                lane.arrive(key, Target::wake(local, token));
             }
         }
     }

@@ -48,7 +48,7 @@ impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {
         &self.items[popped.place as usize].1
     }
 
-    fn next_time(&mut self) -> u64 {
+    fn next_time(&self) -> u64 {
         self.heap
             .peek()
             .map_or(u64::MAX, |Reverse((key, _))| key.time)

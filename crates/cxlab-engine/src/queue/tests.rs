@@ -51,4 +51,52 @@ proptest! {
         }
         prop_assert!(wheel.is_empty());
     }
+
+    /// In windows, each block's events come out exactly as from a heap of its own, whatever others push
+    /// for it and however long it has been idle.
+    #[test]
+    fn each_block_pops_exactly_what_its_heap_pops(
+        windows in prop::collection::vec(
+            (1u64..2_000_000, prop::collection::vec((0usize..3, 0u8..3, 0u64..3_000_000), 0..12)),
+            1..60
+        )
+    ) {
+        let mut wheel = WheelQueue::<u64>::for_blocks(&[1, 100, 1000]);
+        let mut heaps = [(); 3].map(|()| HeapQueue::<u64>::default());
+        let (mut now, mut order) = (0u64, 0u64);
+        for (length, pushes) in windows {
+            let end = now + length;
+            let mut pushes = pushes.into_iter();
+            for block in 0..3 {
+                prop_assert_eq!(wheel.next_of(block), heaps[block].next_time());
+                wheel.turn_to(block, now);
+                loop {
+                    let (a, b) = (wheel.pop_before(end), heaps[block].pop_before(end));
+                    let a = a.map(|one| (one.key, one.target, *wheel.carried(one)));
+                    let b = b.map(|one| (one.key, one.target, *heaps[block].carried(one)));
+                    prop_assert_eq!(a, b);
+                    // Each event, and the turning itself, sends what arrives behind the window, or in it
+                    // where it comes to the block at hand.
+                    if let Some((to, kind, value)) = pushes.next() {
+                        let earliest = match to == block {
+                            true => a.map_or(now, |(key, ..)| key.time),
+                            false => end,
+                        };
+                        let ahead = match kind { 0 => value % 300, 1 => value % 500_000, _ => value };
+                        order += 1;
+                        let key = EventKey { time: earliest + ahead, order };
+                        let target = Target::port(order as u32, value as u16);
+                        *wheel.push_to(to, key, target) = order;
+                        *heaps[to].push(key, target) = order;
+                    } else if a.is_none() {
+                        break;
+                    }
+                }
+            }
+            let times = heaps.iter().map(EventQueue::next_time);
+            prop_assert_eq!(wheel.next_time(), times.min().unwrap());
+            prop_assert_eq!(wheel.len(), heaps.iter().map(EventQueue::len).sum::<usize>());
+            now = end;
+        }
+    }
 }

@@ -10,7 +10,9 @@ use std::collections::BinaryHeap;
 use super::{EventKey, EventQueue, Popped, Target};
 use crate::prefetch::prefetch;
 
-const NIL: u32 = u32::MAX;
+/// No event: nothing is kept in the first place of the slab. So memory of slots that are never used is
+/// never touched.
+const NIL: u32 = 0;
 
 /// No slot.
 const NEVER: u64 = u64::MAX;
@@ -30,11 +32,32 @@ struct Entry<T> {
     item: T,
 }
 
-/// The timing wheel.
+impl<T: Default> Default for Entry<T> {
+    fn default() -> Self {
+        Entry {
+            key: EventKey { time: 0, order: 0 },
+            target: Target::port(0, 0),
+            next: NIL,
+            item: T::default(),
+        }
+    }
+}
+
+/// The timing wheel: one, or one for each block of components, over one slab.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
     entries: Vec<Entry<T>>,
     free: u32,
+    /// That of the block whose events are handled.
+    wheel: Wheel,
+    block: u32,
+    /// Those of all blocks; in the place of the one above, nothing of meaning.
+    others: Vec<Wheel>,
+}
+
+/// The slots of a block.
+#[derive(Clone)]
+struct Wheel {
     /// Width of a slot as a power of two of picoseconds.
     shift: u32,
     /// Whether two events of one slot are told apart in their list. In larger systems they become
@@ -69,25 +92,180 @@ fn empty_heads() -> Box<[u32; SLOTS]> {
     }
 }
 
-impl<T> Default for WheelQueue<T> {
+impl<T: Copy + Default> Default for WheelQueue<T> {
     fn default() -> Self {
         WheelQueue::for_components(0)
     }
 }
 
-impl<T> WheelQueue<T> {
-    /// A wheel for the events of so many components: in a small system a slot of 64 ps holds one
-    /// event. More components have more events, and get narrower slots, of which there are more: the
-    /// wheel always reaches 524 ns ahead, farther than a hop or a DRAM access.
+impl<T: Copy + Default> WheelQueue<T> {
+    /// A wheel for the events of so many components.
     pub fn for_components(count: usize) -> Self {
+        WheelQueue {
+            entries: vec![Entry::default()],
+            free: NIL,
+            wheel: Wheel::for_components(count),
+            block: 0,
+            others: Vec::new(),
+        }
+    }
+
+    /// A wheel for each of several blocks of so many components, turned to the first.
+    pub(crate) fn for_blocks(counts: &[usize]) -> Self {
+        if let [count] = counts {
+            return WheelQueue::for_components(*count);
+        }
+        let mut queue = WheelQueue::for_components(0);
+        queue.others = counts
+            .iter()
+            .map(|count| Wheel::for_components(*count))
+            .collect();
+        queue
+    }
+
+    /// The same, without events, beginning at that time.
+    pub(crate) fn at(mut self, time: u64) -> Self {
+        for wheel in self.others.iter_mut().chain([&mut self.wheel]) {
+            wheel.slot = time >> wheel.shift;
+        }
+        self
+    }
+
+    /// Shows all pending events, in no order.
+    pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
+        let mut show = |place: u32| {
+            let entry = &self.entries[place as usize];
+            show(entry.key, entry.target, &entry.item);
+            entry.next
+        };
+        for wheel in self.wheels() {
+            for (_, place) in &wheel.current {
+                show(*place);
+            }
+            for Reverse((_, place)) in &wheel.overflow {
+                show(*place);
+            }
+            for head in wheel.heads.iter() {
+                let mut at = *head;
+                while at != NIL {
+                    at = show(at);
+                }
+            }
+        }
+    }
+
+    /// The wheels of all blocks.
+    fn wheels(&self) -> impl Iterator<Item = &Wheel> {
+        let resting = self.others.iter().enumerate();
+        let resting = resting.filter(|(block, _)| *block != self.block as usize);
+        resting.map(|(_, wheel)| wheel).chain([&self.wheel])
+    }
+
+    /// How many blocks there are.
+    #[inline]
+    pub(crate) fn blocks(&self) -> usize {
+        self.others.len().max(1)
+    }
+
+    /// The time of a block's first event, `u64::MAX` when there is none.
+    pub(crate) fn next_of(&self, block: usize) -> u64 {
+        match block == self.block as usize {
+            true => self.wheel.next_time(&self.entries),
+            false => self.others[block].next_time(&self.entries),
+        }
+    }
+
+    /// Turns to a block, all of whose events lie at `now` or later: they are the ones that are popped,
+    /// and what is pushed is for it.
+    pub(crate) fn turn_to(&mut self, block: usize, now: u64) {
+        if block != self.block as usize {
+            std::mem::swap(&mut self.wheel, &mut self.others[self.block as usize]);
+            std::mem::swap(&mut self.wheel, &mut self.others[block]);
+            self.block = block as u32;
+        }
+        // What others push for it is not to lie beyond its horizon because it has been idle.
+        let wheel = &mut self.wheel;
+        let before = (now >> wheel.shift).saturating_sub(1);
+        if wheel.current.is_empty() && wheel.slot < before {
+            wheel.slot = before;
+            wheel.fetched = NIL;
+        }
+    }
+
+    /// Adds an event of a block.
+    #[inline]
+    pub(crate) fn push_to(&mut self, block: usize, key: EventKey, target: Target) -> &mut T {
+        if block == self.block as usize {
+            return self.push(key, target);
+        }
+        let at = self.take_place();
+        let after = self.others[block].insert(key, at);
+        self.fill(at, key, target, after)
+    }
+
+    /// The place that the next event gets.
+    #[inline(always)]
+    fn take_place(&mut self) -> u32 {
+        if self.free == NIL {
+            self.grow();
+        }
+        self.free
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, at: u32, key: EventKey, target: Target, after: u32) -> &mut T {
+        let entry = &mut self.entries[at as usize];
+        self.free = entry.next;
+        entry.key = key;
+        entry.target = target;
+        entry.next = after;
+        &mut entry.item
+    }
+
+    /// Makes a place for one more event than ever before.
+    #[cold]
+    fn grow(&mut self) {
+        self.free = self.entries.len() as u32;
+        self.entries.push(Entry::default());
+    }
+
+    /// The event `ahead` places after the next one, if the active slot has it: for fetching ahead.
+    #[inline(always)]
+    pub fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
+        let current = &self.wheel.current;
+        let place = current.len().checked_sub(1 + ahead)?;
+        let entry = &self.entries[current[place].1 as usize];
+        Some((entry.target, &entry.item))
+    }
+
+    /// Fetches ahead one more event of the slot behind the active one, and returns whom it is for:
+    /// walking its list at once would wait for each event in turn.
+    #[inline(always)]
+    pub fn fetch_behind(&mut self) -> Option<Target> {
+        self.wheel.fetched = match self.wheel.fetched {
+            NIL => self.wheel.next_head(),
+            at => self.entries[at as usize].next,
+        };
+        if self.wheel.fetched == NIL {
+            return None;
+        }
+        let entry = &self.entries[self.wheel.fetched as usize];
+        prefetch(entry);
+        Some(entry.target)
+    }
+}
+
+impl Wheel {
+    /// In a small system a slot of 64 ps holds one event. More components have more events, and get
+    /// narrower slots, of which there are more: the wheel always reaches 524 ns ahead, farther than a
+    /// hop or a DRAM access.
+    fn for_components(count: usize) -> Self {
         let shift = match count {
             0..=64 => 6,
             65..=512 => 5,
             _ => 4,
         };
-        WheelQueue {
-            entries: Vec::new(),
-            free: NIL,
+        Wheel {
             shift,
             pairs: shift == 6,
             mask: (1 << (19 - shift)) - 1,
@@ -100,35 +278,6 @@ impl<T> WheelQueue<T> {
             fetched: NIL,
             overflow: BinaryHeap::new(),
             overflow_slot: NEVER,
-        }
-    }
-}
-
-impl<T: Copy + Default> WheelQueue<T> {
-    /// An empty wheel that begins at that time.
-    pub(crate) fn at(mut self, time: u64) -> Self {
-        self.slot = time >> self.shift;
-        self
-    }
-
-    /// Shows all pending events, in no order.
-    pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
-        let mut show = |place: u32| {
-            let entry = &self.entries[place as usize];
-            show(entry.key, entry.target, &entry.item);
-            entry.next
-        };
-        for (_, place) in &self.current {
-            show(*place);
-        }
-        for Reverse((_, place)) in &self.overflow {
-            show(*place);
-        }
-        for head in self.heads.iter() {
-            let mut at = *head;
-            while at != NIL {
-                at = show(at);
-            }
         }
     }
 
@@ -193,17 +342,22 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// Removes the first event if it lies before `end` and is alone in its slot, in a small system
     /// also if there are two: most slots of a small system hold one event or two, which need no sorting.
     #[inline(always)]
-    fn pop_near(&mut self, end: u64) -> Option<Popped> {
+    fn pop_near<T>(
+        &mut self,
+        entries: &mut [Entry<T>],
+        free: &mut u32,
+        end: u64,
+    ) -> Option<Popped> {
         if self.next >= self.overflow_slot {
             return None;
         }
         let index = self.index(self.next);
         let mut place = self.heads[index];
-        let entry = &self.entries[place as usize];
+        let entry = &entries[place as usize];
         let mut key = entry.key;
         let mut rest = entry.next;
         if rest != NIL {
-            let other = &self.entries[rest as usize];
+            let other = &entries[rest as usize];
             if other.next != NIL || !self.pairs {
                 return None;
             }
@@ -214,33 +368,34 @@ impl<T: Copy + Default> WheelQueue<T> {
         if key.time >= end {
             return None;
         }
-        let entry = &mut self.entries[place as usize];
+        let entry = &mut entries[place as usize];
         let target = entry.target;
-        entry.next = self.free;
-        self.free = place;
+        entry.next = *free;
+        *free = place;
         if rest == NIL {
             self.turn();
         } else {
             self.fetched = NIL;
             self.heads[index] = rest;
-            self.entries[rest as usize].next = NIL;
+            entries[rest as usize].next = NIL;
         }
         Some(Popped { key, target, place })
     }
 
-    /// Makes the earliest non-empty slot the active one. Returns false when nothing is pending.
+    /// Makes the earliest non-empty slot the active one, unless all of it lies at `end` or later.
+    /// Returns false in that case and when nothing is pending.
     #[inline(never)]
-    fn activate(&mut self) -> bool {
+    fn activate<T>(&mut self, entries: &[Entry<T>], end: u64) -> bool {
         debug_assert!(self.current.is_empty());
         let slot = self.next.min(self.overflow_slot);
-        if slot == NEVER {
+        if slot == NEVER || slot << self.shift >= end {
             return false;
         }
         if self.next == slot {
             let mut at = self.next_head();
             self.turn();
             while at != NIL {
-                let entry = &self.entries[at as usize];
+                let entry = &entries[at as usize];
                 self.current.push((entry.key, at));
                 at = entry.next;
             }
@@ -282,37 +437,39 @@ impl<T: Copy + Default> WheelQueue<T> {
         }
     }
 
-    /// Makes a place for one more event than ever before.
-    #[cold]
-    fn grow(&mut self) {
-        self.free = self.entries.len() as u32;
-        self.entries.push(Entry {
-            key: EventKey { time: 0, order: 0 },
-            target: Target::port(0, 0),
-            next: NIL,
-            item: T::default(),
-        });
+    /// Links an event into its slot; returns which one is behind it there.
+    #[inline(always)]
+    fn insert(&mut self, key: EventKey, at: u32) -> u32 {
+        let slot = key.time >> self.shift;
+        if slot.wrapping_sub(self.slot + 1) >= self.mask as u64 {
+            self.push_elsewhere(key, at);
+            return NIL;
+        }
+        let index = self.index(slot);
+        let after = std::mem::replace(&mut self.heads[index], at);
+        let word = &mut self.occupied[index / 64];
+        if *word == 0 {
+            self.words[index / 4096] |= 1 << (index / 64 % 64);
+        }
+        *word |= 1 << (index % 64);
+        self.next = self.next.min(slot);
+        after
     }
 
-    /// The event `ahead` places after the next one, if the active slot has it: for fetching ahead.
-    #[inline(always)]
-    pub fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
-        let place = self.current.len().checked_sub(1 + ahead)?;
-        let entry = &self.entries[self.current[place].1 as usize];
-        Some((entry.target, &entry.item))
-    }
-
-    /// Fetches ahead one more event of the slot behind the active one, and returns whom it is for:
-    /// walking its list at once would wait for each event in turn.
-    #[inline(always)]
-    pub fn fetch_behind(&mut self) -> Option<Target> {
-        self.fetched = match self.fetched {
-            NIL => self.next_head(),
-            at => self.entries[at as usize].next,
-        };
-        let entry = self.entries.get(self.fetched as usize)?;
-        prefetch(entry);
-        Some(entry.target)
+    /// The time of the first event, `u64::MAX` when there is none.
+    fn next_time<T>(&self, entries: &[Entry<T>]) -> u64 {
+        if let Some((key, _)) = self.current.last() {
+            return key.time;
+        }
+        let overflow = self.overflow.peek();
+        let mut first = overflow.map_or(NEVER, |Reverse((key, _))| key.time);
+        let mut at = self.next_head();
+        while at != NIL {
+            let entry = &entries[at as usize];
+            first = first.min(entry.key.time);
+            at = entry.next;
+        }
+        first
     }
 }
 
@@ -343,47 +500,27 @@ fn sort_descending(events: &mut [(EventKey, u32)]) {
 impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     #[inline(always)]
     fn push(&mut self, key: EventKey, target: Target) -> &mut T {
-        if self.free == NIL {
-            self.grow();
-        }
-        let at = self.free;
-        let slot = key.time >> self.shift;
-        let mut after = NIL;
-        if slot.wrapping_sub(self.slot + 1) < self.mask as u64 {
-            let index = self.index(slot);
-            after = std::mem::replace(&mut self.heads[index], at);
-            let word = &mut self.occupied[index / 64];
-            if *word == 0 {
-                self.words[index / 4096] |= 1 << (index / 64 % 64);
-            }
-            *word |= 1 << (index % 64);
-            self.next = self.next.min(slot);
-        } else {
-            self.push_elsewhere(key, at);
-        }
-        let entry = &mut self.entries[at as usize];
-        self.free = entry.next;
-        entry.key = key;
-        entry.target = target;
-        entry.next = after;
-        &mut entry.item
+        let at = self.take_place();
+        let after = self.wheel.insert(key, at);
+        self.fill(at, key, target, after)
     }
 
     #[inline(always)]
     fn pop_before(&mut self, end: u64) -> Option<Popped> {
-        if self.current.is_empty() {
-            if let Some(popped) = self.pop_near(end) {
+        let wheel = &mut self.wheel;
+        if wheel.current.is_empty() {
+            if let Some(popped) = wheel.pop_near(&mut self.entries, &mut self.free, end) {
                 return Some(popped);
             }
-            if !self.activate() {
+            if !wheel.activate(&self.entries, end) {
                 return None;
             }
         }
-        let (key, place) = *self.current.last()?;
+        let (key, place) = *wheel.current.last()?;
         if key.time >= end {
             return None;
         }
-        self.current.pop();
+        wheel.current.pop();
         let entry = &mut self.entries[place as usize];
         entry.next = self.free;
         self.free = place;
@@ -397,11 +534,9 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     }
 
     #[inline]
-    fn next_time(&mut self) -> u64 {
-        if self.current.is_empty() && !self.activate() {
-            return u64::MAX;
-        }
-        self.current.last().map_or(u64::MAX, |(key, _)| key.time)
+    fn next_time(&self) -> u64 {
+        let times = self.wheels().map(|wheel| wheel.next_time(&self.entries));
+        times.min().unwrap_or(u64::MAX)
     }
 
     fn len(&self) -> usize {
@@ -411,6 +546,6 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
             free += 1;
             at = self.entries[at as usize].next;
         }
-        self.entries.len() - free
+        self.entries.len() - 1 - free
     }
 }

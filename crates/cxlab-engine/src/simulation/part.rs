@@ -15,6 +15,17 @@ pub(super) const LOOK_EVERY: u64 = 4096;
 /// more than it saves.
 const NEAR: usize = 64;
 
+/// How far away lies what events touch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Distance {
+    /// All of it lies near.
+    Near,
+    /// Components lie near, events do not: those of a block, which come from others.
+    Events,
+    /// Neither does.
+    Far,
+}
+
 /// A component with what the engine keeps of it, which every event needs and which therefore lies
 /// before it, in the cache line that is fetched ahead.
 #[repr(C)]
@@ -32,11 +43,15 @@ pub(super) struct Part<C: Component> {
     pub(super) lane: Lane<C::Payload>,
     pub(super) events: u64,
     pub(super) last: u64,
+    /// Of each block, when its next event is.
+    pub(super) next: Vec<u64>,
 }
 
 impl<C: Component> Part<C> {
     pub(super) fn start(&mut self) {
-        for cell in &mut self.cells {
+        for (local, cell) in self.cells.iter_mut().enumerate() {
+            let block = self.lane.blocks.of_local[local] - self.lane.blocks.first;
+            self.lane.turn_to(usize::from(block), self.last);
             cell.component.start(&mut Ctx {
                 now: SimTime(self.last),
                 account: &mut cell.account,
@@ -71,12 +86,18 @@ impl<C: Component> Part<C> {
     /// next. What the next events will touch is asked for in the order in which each leads to the
     /// next: the event, its component, and what the component will look at.
     #[inline(always)]
-    fn fetch_ahead(&mut self) {
-        if self.cells.len() <= NEAR {
+    fn fetch_ahead(&mut self, distance: Distance) {
+        if distance == Distance::Near {
             return;
         }
         let queue = &mut self.lane.queue;
         let behind = queue.fetch_behind();
+        if distance == Distance::Events {
+            if let Some((_, carried)) = queue.upcoming(1) {
+                prefetch(carried);
+            }
+            return;
+        }
         let Some((next, carried)) = queue.upcoming(0) else {
             if let Some(target) = behind {
                 prefetch(&self.cells[target.component()].account);
@@ -93,20 +114,62 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Handles up to `limit` events before `end`; returns how many.
-    #[inline]
+    /// Handles events before `end`, up to `limit`, with several blocks a window more; returns how many.
     pub(super) fn advance(&mut self, end: u64, limit: u64) -> u64 {
+        let done = match self.lane.queue.blocks() {
+            1 if self.cells.len() <= NEAR => self.handle(end, limit, Distance::Near),
+            1 => self.handle(end, limit, Distance::Far),
+            _ => self.advance_blocks(end, limit),
+        };
+        self.events += done;
+        done
+    }
+
+    /// The events of the block at hand, in their order.
+    fn handle(&mut self, end: u64, limit: u64, distance: Distance) -> u64 {
         let mut done = 0;
         while done < limit {
             let Some(event) = self.lane.queue.pop_before(end) else {
                 break;
             };
-            self.fetch_ahead();
+            self.fetch_ahead(distance);
             self.last = event.key.time;
             self.dispatch(event);
             done += 1;
         }
-        self.events += done;
+        done
+    }
+
+    /// In windows of one lookahead, in each of them one block after the other.
+    ///
+    /// What the events of a large system touch does not fit the caches, and in the order of time each
+    /// event touches what has long been displaced. In a window no block can notice another, so the
+    /// events of one may all come before those of the next: what they touch is then fetched once a
+    /// window. The order of each component's events, and so every result, is the same.
+    fn advance_blocks(&mut self, end: u64, limit: u64) -> u64 {
+        let blocks = self.lane.queue.blocks();
+        let mut done = 0;
+        while done < limit {
+            let queue = &self.lane.queue;
+            self.next.clear();
+            self.next
+                .extend((0..blocks).map(|block| queue.next_of(block)));
+            let earliest = self.next.iter().copied().min().unwrap_or(u64::MAX);
+            if earliest >= end {
+                break;
+            }
+            let window = earliest.saturating_add(self.lane.blocks.span).min(end);
+            let mut last = self.last;
+            for block in 0..blocks {
+                // What comes in from other blocks comes in behind the window.
+                if self.next[block] < window {
+                    self.lane.turn_to(block, earliest);
+                    done += self.handle(window, u64::MAX, Distance::Events);
+                    last = last.max(self.last);
+                }
+            }
+            self.last = last;
+        }
         done
     }
 
@@ -121,21 +184,26 @@ impl<C: Component> Part<C> {
     /// Without the events that were pending.
     pub(super) fn forget_pending(&mut self) {
         if self.lane.queue.next_time() < u64::MAX {
-            self.lane.queue = WheelQueue::for_components(self.cells.len()).at(self.last);
+            self.lane.queue = WheelQueue::for_blocks(&self.lane.blocks.counts).at(self.last);
+            self.lane.block = self.lane.blocks.first;
         }
     }
 
-    /// Runs as the only part; returns whether it was interrupted.
-    pub(super) fn run_alone(&mut self, until: u64, monitor: &Monitor) -> bool {
-        loop {
+    /// Runs as the only part for about so many events; returns whether it was interrupted, or `None`
+    /// where it can go on.
+    pub(super) fn run_alone(&mut self, until: u64, events: u64, monitor: &Monitor) -> Option<bool> {
+        let mut handled = 0;
+        while handled < events {
             let done = self.advance(until, LOOK_EVERY);
+            handled += done;
             self.tell(monitor, done);
             if done < LOOK_EVERY {
-                return false;
+                return Some(false);
             }
             if monitor.is_interrupted() {
-                return true;
+                return Some(true);
             }
         }
+        None
     }
 }

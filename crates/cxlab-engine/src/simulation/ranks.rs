@@ -140,7 +140,7 @@ where
 {
     /// Parts are those of ranks.
     fn take_places(&mut self, division: &Partition) {
-        self.rearrange(division.clone());
+        self.rearrange(division.clone(), self.dense);
         // A run on threads divides anew.
         self.asked = 0;
     }
@@ -219,16 +219,9 @@ where
         Ok(self.digest())
     }
 
-    /// The numbers of a part's components.
-    fn members(&self, part: usize) -> Vec<usize> {
-        let of = &self.division.part_of;
-        let members = (0..of.len()).filter(|number| usize::from(of[*number]) == part);
-        members.collect()
-    }
-
     fn save_part(&self, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
         let mut out = StateWriter::default();
-        for number in self.members(part) {
+        for number in self.division.members().swap_remove(part) {
             self.save_component(number, &mut out);
         }
         save_pending(&self.parts[part..=part], &mut out);
@@ -237,7 +230,7 @@ where
 
     fn restore_part(&mut self, part: usize, bytes: &[u8]) -> Result<(), StateError> {
         let mut from = StateReader::open(bytes)?;
-        for number in self.members(part) {
+        for number in self.division.members().swap_remove(part) {
             self.restore_component(number, &mut from)?;
         }
         self.parts[part].forget_pending();
@@ -309,7 +302,7 @@ where
                     let (time, order, receiver, port, payload): Written<C::Payload> =
                         read(&mut bytes);
                     let target = Target::port(receiver, port as u16);
-                    *self.lane.queue.push(EventKey { time, order }, target) = payload;
+                    *self.lane.arrive(EventKey { time, order }, target) = payload;
                 }
             }
             if interrupted || next >= until || next == u64::MAX {

@@ -190,6 +190,101 @@ fn a_run_in_pieces_is_the_run_in_one() {
     assert_eq!(outcome.digest, expected.digest);
 }
 
+/// A crowd, of which parts are handled block by block when it has been looked at, or never are.
+fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler>, Outcome) {
+    let mut simulation = jugglers(240, 700);
+    let monitor = Monitor::default();
+    let mut outcome = simulation.run(threads, SimTime(1), &monitor);
+    for until in pauses {
+        if !in_blocks {
+            simulation.look_at_balance = u64::MAX;
+        }
+        outcome = simulation.run(threads, SimTime(*until), &monitor);
+    }
+    for part in &simulation.parts {
+        assert_eq!(part.lane.queue.blocks() > 1, in_blocks);
+    }
+    (simulation, outcome)
+}
+
+#[test]
+fn blocks_change_nothing_but_the_order_in_memory() {
+    const END: u64 = 200_000;
+    let (whole, expected) = crowd(1, false, &[END]);
+    let saved = |simulation: &Simulation<Juggler>| {
+        let mut out = StateWriter::default();
+        simulation.save(&mut out);
+        out.finish().expect("nothing refused")
+    };
+    for threads in [1, 2] {
+        for pauses in [&[END][..], &[60_000, 60_001, 99_999, END]] {
+            // A run on several threads is looked at between two of its pieces.
+            let pauses: Vec<u64> = [30_000].iter().chain(pauses).copied().collect();
+            let (found, outcome) = crowd(threads, true, &pauses);
+            assert_eq!(
+                (outcome.digest, outcome.events, outcome.end),
+                (expected.digest, expected.events, expected.end)
+            );
+            let seen = |of: &Simulation<Juggler>| -> Seen {
+                of.components().map(|one| one.seen.clone()).collect()
+            };
+            assert_eq!(seen(&found), seen(&whole));
+            assert!(saved(&found) == saved(&whole), "the same state");
+        }
+    }
+    // A state that was saved from blocks goes on as one that was not.
+    let (mut from_blocks, _) = crowd(1, true, &[90_000]);
+    let mut restored = jugglers(240, 700);
+    let bytes = saved(&from_blocks);
+    let mut reader = StateReader::open(&bytes).expect("just written");
+    restored.restore(&mut reader).expect("the same system");
+    let monitor = Monitor::default();
+    for simulation in [&mut from_blocks, &mut restored] {
+        let outcome = simulation.run(1, SimTime(END), &monitor);
+        assert_eq!(outcome.digest, expected.digest);
+    }
+}
+
+#[test]
+fn neighbours_share_a_block_and_short_wires_are_not_cut() {
+    // 64 switches in a ring of long wires, each with three endpoints on short ones.
+    let wire = |to: usize, port: usize, latency: u64| Wire {
+        peer: ComponentId(to as u32),
+        peer_port: port as u16,
+        min_latency: Picos(latency),
+    };
+    let switch = |number: usize| 192 + number % 64;
+    let mut wires: Vec<Vec<Wire>> = (0..192)
+        .map(|at| vec![wire(switch(at), at / 64, 10)])
+        .collect();
+    wires.extend((0..64).map(|at| {
+        let own = (0..3).map(|port| wire(at + 64 * port, 0, 10));
+        let ring = [wire(switch(at + 1), 4, 500), wire(switch(at + 63), 3, 500)];
+        own.chain(ring).collect()
+    }));
+    let found = Arrangement::in_blocks(&wires, (0..256).collect());
+    assert_eq!(found.span, 500);
+    let mut block_of = vec![0; 256];
+    for (block, members) in found.blocks.iter().enumerate() {
+        let size: usize = members.iter().map(|number| 1 + wires[*number].len()).sum();
+        let last = block + 1 == found.blocks.len();
+        assert!(size <= 128 && (size > 100 || last), "{size}");
+        members.iter().for_each(|number| block_of[*number] = block);
+    }
+    assert!((0..192).all(|at| block_of[at] == block_of[switch(at)]));
+    let mut all: Vec<usize> = found.blocks.concat();
+    all.sort_unstable();
+    assert!(all.into_iter().eq(0..256), "each once");
+    // So many events in a window of 500 ps.
+    let enough = 8 * found.blocks.len() as u64;
+    assert!(found.pays(enough + 1, 500) && !found.pays(enough - 1, 500));
+    assert!(!found.pays(0, 0));
+    // A few components stay together.
+    let few = Arrangement::in_blocks(&wires, (192..256).step_by(2).collect());
+    assert_eq!((few.blocks.len(), few.span), (1, u64::MAX));
+    assert!(!few.pays(1 << 40, 1));
+}
+
 #[test]
 fn the_next_event_is_the_first_that_a_run_handles() {
     let monitor = Monitor::default();

@@ -125,7 +125,7 @@ impl<C: Component> Part<C> {
                 let mailbox = &exchange.mail[turn][from][me].0;
                 let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
                 for letter in letters.drain(..) {
-                    *self.lane.queue.push(letter.key, letter.target) = letter.payload;
+                    *self.lane.arrive(letter.key, letter.target) = letter.payload;
                 }
             }
             let earliest = exchange.next[turn]
