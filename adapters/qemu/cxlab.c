@@ -30,6 +30,7 @@
 #define TICKS_PER_NS 2 /* the guest's time stamp counter: 2 GHz */
 #define LOOK_NS 100000 /* between two looks at whether all processors sleep */
 #define SKIP_NS 10000000 /* most that is skipped at once */
+#define PATIENCE 20 /* looks that a due timer has to wake a processor, before more is skipped */
 /* Room for a MemoryRegion, which has 240 to 300 bytes in the versions that are supported. */
 #define REGION_BYTES 4096
 
@@ -48,10 +49,14 @@ static unsigned level_count;
 static struct window windows[WINDOWS];
 static unsigned window_count;
 static uint64_t instruction_ps = 500;
+static uint64_t tell_ps;
 static bool wants_clock = true;
 static struct cxlab_filter *filters[CXLAB_LANES];
 static unsigned lanes;
 static bool sleeping[CXLAB_LANES];
+static unsigned wakes;
+/* What is skipped while all processors sleep is known to each that wakes. */
+static pthread_mutex_t sleep_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool tracing;
 static _Thread_local struct cxlab_filter *mine;
 
@@ -154,20 +159,33 @@ static bool all_sleep(void)
 static void *keep_timers(void *unused)
 {
     struct timespec look = {0, LOOK_NS};
+    unsigned patience = 0, woken = 0;
     (void)unused;
     for (;;) {
         nanosleep(&look, NULL);
         if (!simulated)
             continue;
         int64_t due = qemu.qemu_clock_deadline_ns_all(QEMU_CLOCK_VIRTUAL, -1);
-        if (due > 0 && all_sleep()) {
+        unsigned now = __atomic_load_n(&wakes, __ATOMIC_ACQUIRE);
+        patience = patience && now == woken ? patience - 1 : 0;
+        pthread_mutex_lock(&sleep_lock);
+        bool all = all_sleep();
+        if (due > 0 && all && !patience) {
             int64_t skip = due < SKIP_NS ? due : SKIP_NS;
             int64_t idle = __atomic_add_fetch(&idle_ns, skip, __ATOMIC_RELEASE);
-            __atomic_store_n(&shared->idle_ns, (uint64_t)idle, __ATOMIC_RELAXED);
+            __atomic_store_n(&shared->idle_ns, (uint64_t)idle, __ATOMIC_RELEASE);
             due = skip == due ? 0 : due;
         }
-        if (due == 0)
+        __atomic_store_n(&shared->asleep, all && due < 0, __ATOMIC_RELEASE);
+        pthread_mutex_unlock(&sleep_lock);
+        if (due == 0) {
+            /* Most timers wake a processor, which takes real time. */
+            if (all && !patience) {
+                patience = PATIENCE;
+                woken = now;
+            }
             qemu.qemu_clock_notify(QEMU_CLOCK_VIRTUAL);
+        }
     }
     return NULL;
 }
@@ -223,7 +241,7 @@ static void on_block(unsigned cpu, void *instructions)
 {
     struct cxlab_filter *f = filters[cpu];
     f->counters[CXLAB_INSTRUCTIONS] += (uintptr_t)instructions;
-    f->own_ps += (uintptr_t)instructions * instruction_ps;
+    cxlab_pass(f, (uintptr_t)instructions * instruction_ps);
 }
 
 static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *unused)
@@ -309,6 +327,7 @@ static void on_start(qemu_plugin_id_t id, unsigned cpu)
         fprintf(stderr, "cxlab: no memory for the caches of processor %u\n", cpu);
         abort();
     }
+    f->tell_ps = tell_ps;
     filters[cpu] = f;
     lanes = cpu + 1 > lanes ? cpu + 1 : lanes;
     __atomic_store_n(&shared->lanes, lanes, __ATOMIC_RELEASE);
@@ -333,10 +352,15 @@ static void on_wake(qemu_plugin_id_t id, unsigned cpu)
 {
     (void)id;
     mine = filters[cpu];
+    pthread_mutex_lock(&sleep_lock);
     uint64_t most = most_ps(), now = lane_ps(filters[cpu]);
     if (simulated && now < most)
         filters[cpu]->own_ps += most - now;
+    filters[cpu]->idle_ps = (uint64_t)idle_ns * 1000;
     __atomic_store_n(&sleeping[cpu], false, __ATOMIC_RELEASE);
+    __atomic_store_n(&shared->asleep, 0, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&wakes, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&sleep_lock);
 }
 
 /* Loading. */
@@ -379,6 +403,10 @@ static bool option(const char *text)
     }
     if (sscanf(text, "instruction=%llu", &a) == 1) {
         instruction_ps = a;
+        return true;
+    }
+    if (sscanf(text, "tell=%llu", &a) == 1) {
+        tell_ps = a;
         return true;
     }
     if (sscanf(text, "cache=%llu:%llu:%llu", &a, &b, &c) == 3 && level_count < CXLAB_LEVELS) {

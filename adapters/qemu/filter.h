@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ring.h"
 
@@ -19,6 +20,9 @@
 #define CXLAB_LINE 64ull
 #define CXLAB_CHANGED 1ull /* in the low bits of a place */
 #define CXLAB_STREAMS 16
+#define CXLAB_SPINS 256    /* looks in a row before others may run */
+#define CXLAB_YIELDS 4096  /* and before it sleeps between looks */
+#define CXLAB_NAP_NS 50000
 
 /* Sizes of a cache. Sets are a power of two. */
 struct cxlab_geometry {
@@ -38,6 +42,9 @@ struct cxlab_level {
 struct cxlab_filter {
     struct cxlab_lane *lane;
     uint64_t own_ps;
+    uint64_t idle_ps; /* skipped while all processors slept, when this one last woke */
+    uint64_t tell_ps; /* how far its own time goes before it is told without a record; 0 for ever */
+    uint64_t tell_at;
     uint64_t head;  /* records written, also those that the model does not see yet */
     uint64_t known; /* records charged, when last looked */
     uint64_t counters[CXLAB_COUNTERS];
@@ -71,6 +78,17 @@ static inline void cxlab_publish(struct cxlab_filter *f)
     for (unsigned i = 0; i < CXLAB_COUNTERS; i++)
         __atomic_store_n(&f->lane->counters[i], f->counters[i], __ATOMIC_RELAXED);
     __atomic_store_n(&f->lane->head, f->head, __ATOMIC_RELEASE);
+    __atomic_store_n(&f->lane->now_ps, f->own_ps, __ATOMIC_RELEASE);
+}
+
+/* Its own time went on. */
+static inline void cxlab_pass(struct cxlab_filter *f, uint64_t ps)
+{
+    f->own_ps += ps;
+    if (f->tell_ps && f->own_ps >= f->tell_at) {
+        f->tell_at = f->own_ps + f->tell_ps;
+        cxlab_publish(f);
+    }
 }
 
 /* Waits until at most `behind` records are not charged. */
@@ -81,10 +99,13 @@ static inline void cxlab_wait(struct cxlab_filter *f, uint64_t behind)
         f->known = __atomic_load_n(&f->lane->tail, __ATOMIC_ACQUIRE);
         if (f->head - f->known <= behind)
             return;
-        if (spins < 256)
+        struct timespec nap = {0, CXLAB_NAP_NS};
+        if (spins < CXLAB_SPINS)
             __builtin_ia32_pause();
-        else
+        else if (spins < CXLAB_SPINS + CXLAB_YIELDS)
             sched_yield();
+        else /* the model waits for another guest, maybe for long */
+            nanosleep(&nap, NULL);
     }
 }
 
@@ -93,7 +114,7 @@ static inline void cxlab_post(struct cxlab_filter *f, uint64_t what)
     if (f->head - f->known >= CXLAB_ENTRIES)
         cxlab_wait(f, CXLAB_ENTRIES - 1);
     struct cxlab_record *record = &f->lane->records[f->head % CXLAB_ENTRIES];
-    record->at_ps = f->own_ps;
+    record->at_ps = f->own_ps + f->idle_ps;
     record->what = what;
     if (++f->head % 64 == 0)
         cxlab_publish(f);

@@ -1,7 +1,8 @@
 /* What a plugin and the timing model share: counters and one ring of records for each processor.
  *
  * The plugin writes what it marks so, the model the rest. Times are picoseconds of a processor's
- * own clock: what its instructions and its caches took, without what the model charges. All fields
+ * own clock: what its instructions and its caches took, without what the model charges; those of
+ * records have what was skipped while all processors slept besides. All fields
  * are 64 bits, so that the layout is the same for every compiler; crates/cxlab-vm/src/ring.rs has
  * the same numbers, and a test compares both.
  */
@@ -11,7 +12,7 @@
 #include <stdint.h>
 
 #define CXLAB_MAGIC 0x676e697262617863ull /* "cxabring" */
-#define CXLAB_LAYOUT 1
+#define CXLAB_LAYOUT 2
 #define CXLAB_LANES 8
 #define CXLAB_ENTRIES 4096
 #define CXLAB_COUNTERS 8
@@ -43,8 +44,9 @@ struct cxlab_record {
 
 /* A processor: one producer, one consumer. */
 struct cxlab_lane {
-    uint64_t head; /* plugin: records written */
-    uint64_t pad0[7];
+    uint64_t head;   /* plugin: records written */
+    uint64_t now_ps; /* plugin, after head: no later record is of an earlier time */
+    uint64_t pad0[6];
     uint64_t tail;       /* model: records charged */
     uint64_t charged_ps; /* model: time charged in all, before tail says so */
     uint64_t pad1[6];
@@ -60,7 +62,7 @@ struct cxlab_shared {
     uint64_t overlay; /* plugin: windows of CXL memory that are as fast as other memory */
     uint64_t lanes;   /* plugin: processors seen */
     uint64_t idle_ns; /* plugin: time that was skipped because all processors slept */
-    uint64_t pad[1];
+    uint64_t asleep;  /* plugin: 1 while all processors sleep and no timer will wake one */
     struct cxlab_lane lane[CXLAB_LANES];
 };
 

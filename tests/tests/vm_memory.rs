@@ -6,7 +6,7 @@ use cxlab_system::analytic::PlanMemory;
 use cxlab_system::plan::Plan;
 use cxlab_tests::{plan, report};
 use cxlab_vm::memory::{Memory, Place};
-use cxlab_vm::model::{Limits, Model};
+use cxlab_vm::model::{Limits, Model, Processors};
 use cxlab_vm::ring::Record;
 
 /// One host, one device behind a switch.
@@ -27,8 +27,8 @@ fn model(plan: &Plan, misses: u32) -> Model<PlanMemory> {
         misses,
         writebacks: 256,
     };
-    match PlanMemory::new(plan, 0, plan.scenario.seed) {
-        Ok(memory) => Model::new(memory, limits, 1),
+    match PlanMemory::new(plan, &[0], plan.scenario.seed) {
+        Ok(memory) => Model::new(memory, &[Processors { count: 1, limits }]),
         Err(problems) => panic!("{problems:?}"),
     }
 }
@@ -45,7 +45,7 @@ fn loads(model: &mut Model<PlanMemory>, count: u64, line: impl Fn(u64) -> u64) -
             at_ps: step,
             what: (line(step) * 64) | 1 << 63,
         };
-        let done = model.record(0, record).and_then(|()| model.resume(0));
+        let done = model.alone(0, record);
         assert_eq!(done, Ok(()));
     }
     (model.charged_ps(0) - half) as f64 / (count - count / 2) as f64 / 1e3
@@ -64,7 +64,7 @@ fn a_load_alone_takes_what_the_engine_says_to_the_picosecond() {
         let text = scenario(FIXED, link, 1, r#"{ kind = "uniform", read_ratio = 1.0 }"#);
         let engine = report(&text, &[]);
         let plan = plan(&text, &[]);
-        let mut memory = match PlanMemory::new(&plan, 0, 1) {
+        let mut memory = match PlanMemory::new(&plan, &[0], 1) {
             Ok(memory) => memory,
             Err(problems) => panic!("{problems:?}"),
         };

@@ -4,7 +4,8 @@
 //! machine that has the scenario's devices ([`machine`]). A plugin (`adapters/qemu`) filters every
 //! access through the processor's caches; what misses comes through shared memory ([`ring`]) to a
 //! model of the processor ([`model`]), which asks the scenario's memory ([`memory`]) how long each
-//! line takes and charges the guest's processor for it. The guest's own clock follows.
+//! line takes and charges the guest's processor for it. The guest's own clock follows. Several guests
+//! meet in one model, in step ([`pace`]).
 //!
 //! # Invariants
 //! What the guest says or does changes its output and its numbers, and nothing else: every word from
@@ -18,6 +19,7 @@ pub mod cpio;
 pub mod machine;
 pub mod memory;
 pub mod model;
+pub mod pace;
 pub mod prefetch;
 pub mod qemu;
 pub mod ring;

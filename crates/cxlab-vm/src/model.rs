@@ -1,4 +1,4 @@
-//! A processor behind its caches: what its misses cost it.
+//! Processors behind their caches: what their misses cost them.
 //!
 //! The plugin says when, by the processor's own clock, a line missed every cache; this says what the
 //! miss adds to that clock. QEMU gives accesses in the order of the program and nothing of what
@@ -70,19 +70,37 @@ struct Flight {
     prefetch: bool,
 }
 
-/// A load that the processor waits for.
+/// What a processor waits for.
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     ticket: Ticket,
     from_ps: u64,
-    pool: usize,
-    /// Whether it was asked for by this load.
-    demand: bool,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    /// The line of a load. Whether it was asked for by this load.
+    Load { pool: usize, demand: bool },
+    /// An MSHR: the line that comes first, whether the prefetcher wants it kept. The record comes again.
+    Mshr { kept: Option<Place> },
+    /// Room for a line that is written back. The record comes again.
+    WriteBack,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It is charged.
+    Whole,
+    /// It will be when the processor has waited.
+    Waits,
 }
 
 /// One processor.
 #[derive(Default)]
 struct Lane {
+    guest: usize,
     charged_ps: u64,
     flights: VecDeque<Flight>,
     writes: VecDeque<Ticket>,
@@ -92,29 +110,40 @@ struct Lane {
     waits: Option<Wait>,
 }
 
-/// All processors of a guest, and its memory.
+/// A guest, as the model knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Processors {
+    /// How many.
+    pub count: usize,
+    /// What each does at once.
+    pub limits: Limits,
+}
+
+/// All processors of all guests, and their memory. Processors are numbered guest by guest.
 pub struct Model<M> {
     memory: M,
-    limits: Limits,
+    /// By guest.
+    limits: Vec<Limits>,
+    counts: Vec<Vec<PoolCounts>>,
     lanes: Vec<Lane>,
-    counts: Vec<PoolCounts>,
 }
 
 impl<M: Memory> Model<M> {
-    /// Processors at rest.
-    pub fn new(memory: M, limits: Limits, processors: usize) -> Model<M> {
-        let counts = vec![PoolCounts::default(); memory.pools().len()];
+    /// Processors at rest, by guest.
+    pub fn new(memory: M, guests: &[Processors]) -> Model<M> {
+        let counts = |guest| vec![PoolCounts::default(); memory.pools(guest).len()];
+        let lanes = guests.iter().enumerate().flat_map(|(guest, one)| {
+            (0..one.count).map(move |_| Lane {
+                guest,
+                ..Lane::default()
+            })
+        });
         Model {
+            limits: guests.iter().map(|one| one.limits).collect(),
+            counts: (0..guests.len()).map(counts).collect(),
+            lanes: lanes.collect(),
             memory,
-            limits,
-            lanes: (0..processors).map(|_| Lane::default()).collect(),
-            counts,
         }
-    }
-
-    /// How many processors there are.
-    pub fn processors(&self) -> usize {
-        self.lanes.len()
     }
 
     /// The memory.
@@ -122,9 +151,9 @@ impl<M: Memory> Model<M> {
         &self.memory
     }
 
-    /// What was asked of each pool until now.
-    pub fn counts(&self) -> &[PoolCounts] {
-        &self.counts
+    /// What was asked of each of a guest's pools until now.
+    pub fn counts(&self, guest: usize) -> &[PoolCounts] {
+        &self.counts[guest]
     }
 
     /// Time charged to a processor until now.
@@ -132,61 +161,122 @@ impl<M: Memory> Model<M> {
         self.lanes[lane].charged_ps
     }
 
-    /// Since when a processor waits for a load.
-    pub fn waits_from(&self, lane: usize) -> Option<u64> {
-        self.lanes[lane].waits.map(|wait| wait.from_ps)
+    /// Charges a processor that waits for other guests.
+    pub fn hold(&mut self, lane: usize, time_ps: u64) {
+        self.lanes[lane].charged_ps += time_ps;
     }
 
-    /// No read takes less than this.
-    pub fn least_ps(&self) -> u64 {
-        self.memory.least_ps()
+    /// A processor has gone: it waits no more.
+    pub fn leave(&mut self, lane: usize) {
+        self.lanes[lane].waits = None;
+    }
+
+    /// Whether a processor waits.
+    pub fn waits(&self, lane: usize) -> bool {
+        self.lanes[lane].waits.is_some()
+    }
+
+    /// The processor that has first what it waits for, and when, where that is not after a time. Memory
+    /// goes on until then, and no further: nothing else may come before that time.
+    pub fn first(&mut self, until_ps: u64) -> Option<(u64, usize)> {
+        loop {
+            let memory = &self.memory;
+            let waits = self.lanes.iter().enumerate();
+            let waits = waits.filter_map(|(lane, one)| Some((lane, one.waits?)));
+            let known = |(lane, wait): (usize, Wait)| {
+                let at = memory.known(wait.ticket)?;
+                Some((at.max(wait.from_ps), lane))
+            };
+            let first = waits.filter_map(known).min();
+            let before = first.map_or(until_ps, |(at, _)| at.min(until_ps));
+            match memory.next_ps() {
+                Some(next) if next <= before => self.memory.advance(next),
+                _ => return first.filter(|(at, _)| *at <= until_ps),
+            }
+        }
     }
 
     /// A record of a processor that does not wait.
-    ///
-    /// # Errors
-    /// [`Stuck`].
-    pub fn record(&mut self, lane: usize, record: Record) -> Result<(), Stuck> {
-        let place = Place::from_record(record.what);
-        let Some(pool) = self.memory.pool_of(place) else {
-            return Ok(());
+    pub fn record(&mut self, lane: usize, record: Record) -> Taken {
+        let place = Place::from_record(record.what, self.lanes[lane].guest);
+        let kind = record.kind();
+        let pool = match kind {
+            Kind::Mark => None,
+            _ => self.memory.pool_of(place),
+        };
+        let Some(pool) = pool else {
+            return Taken::Whole;
         };
         let now = record.at_ps + self.lanes[lane].charged_ps;
         self.memory.advance(now);
         self.collect(lane);
-        match record.kind() {
+        match kind {
             Kind::Load => self.read(lane, now, pool, place, true),
             Kind::Store => self.read(lane, now, pool, place, false),
-            Kind::WriteBack => self.write(lane, now, pool, place),
-            Kind::Mark => Ok(()),
+            Kind::WriteBack | Kind::Mark => self.write(lane, now, pool, place),
+        }
+        match self.waits(lane) {
+            true => Taken::Waits,
+            false => Taken::Whole,
         }
     }
 
-    /// Ends a processor's wait.
+    /// Ends a processor's wait: when, and whether its record is charged now; otherwise it must be given
+    /// again.
     ///
     /// # Errors
     /// [`Stuck`].
-    pub fn resume(&mut self, lane: usize) -> Result<(), Stuck> {
+    pub fn resume(&mut self, lane: usize) -> Result<(u64, Taken), Stuck> {
         let Some(wait) = self.lanes[lane].waits.take() else {
-            return Ok(());
+            return Ok((0, Taken::Whole));
         };
         let at = self.memory.finish(wait.ticket)?;
         let took = at.saturating_sub(wait.from_ps);
-        self.lanes[lane].charged_ps += took;
-        let counts = &mut self.counts[wait.pool];
-        counts.waited_ps += took;
-        if wait.demand {
-            counts.demand += 1;
-            counts.demand_ps += took;
+        let most = self.most_kept(lane);
+        let one = &mut self.lanes[lane];
+        one.charged_ps += took;
+        match wait.why {
+            Why::Load { pool, demand } => {
+                let counts = &mut self.counts[one.guest][pool];
+                counts.waited_ps += took;
+                if demand {
+                    counts.demand += 1;
+                    counts.demand_ps += took;
+                }
+                // Its MSHR is free.
+                self.prefetch(lane, wait.from_ps + took, 0);
+                return Ok((wait.from_ps + took, Taken::Whole));
+            }
+            Why::Mshr { kept: Some(place) } => keep(&mut one.kept, place, most),
+            Why::Mshr { kept: None } | Why::WriteBack => {}
         }
-        // Its MSHR is free.
-        self.prefetch(lane, wait.from_ps + took, 0);
+        Ok((wait.from_ps + took, Taken::Waits))
+    }
+
+    /// A record and all that its processor waits for, where no other is at work.
+    ///
+    /// # Errors
+    /// [`Stuck`].
+    pub fn alone(&mut self, lane: usize, record: Record) -> Result<(), Stuck> {
+        while self.record(lane, record) == Taken::Waits {
+            if self.resume(lane)?.1 == Taken::Whole {
+                break;
+            }
+        }
         Ok(())
+    }
+
+    fn limits(&self, lane: usize) -> Limits {
+        self.limits[self.lanes[lane].guest]
+    }
+
+    fn most_kept(&self, lane: usize) -> usize {
+        KEPT * self.limits(lane).misses as usize
     }
 
     /// Takes note of what has come until now.
     fn collect(&mut self, lane: usize) {
-        let most = KEPT * self.limits.misses as usize;
+        let most = self.most_kept(lane);
         let one = &mut self.lanes[lane];
         let (memory, kept) = (&mut self.memory, &mut one.kept);
         one.flights.retain(|flight| {
@@ -200,48 +290,52 @@ impl<M: Memory> Model<M> {
     }
 
     /// A line is wanted: now (a load), or some time (a store).
-    fn read(
-        &mut self,
-        lane: usize,
-        mut now: u64,
-        pool: usize,
-        place: Place,
-        load: bool,
-    ) -> Result<(), Stuck> {
-        self.counts[pool].loads += u64::from(load);
+    fn read(&mut self, lane: usize, now: u64, pool: usize, place: Place, load: bool) {
+        let misses = self.limits(lane).misses as usize;
         let one = &mut self.lanes[lane];
+        let counts = &mut self.counts[one.guest][pool];
         let mut wait = None;
         if let Some(at) = one.kept.iter().position(|kept| *kept == place) {
             one.kept.remove(at);
-            self.counts[pool].prefetched += u64::from(load);
+            counts.prefetched += u64::from(load);
         } else if let Some(at) = one.flights.iter().position(|one| one.place == place) {
-            self.counts[pool].prefetched += u64::from(load && one.flights[at].prefetch);
+            counts.prefetched += u64::from(load && one.flights[at].prefetch);
             one.flights[at].prefetch = false;
             if load {
                 wait = one.flights.remove(at).map(|flight| (flight.ticket, false));
             }
+        } else if one.flights.len() >= misses
+            && let Some(oldest) = one.flights.pop_front()
+        {
+            one.waits = Some(Wait {
+                ticket: oldest.ticket,
+                from_ps: now,
+                why: Why::Mshr {
+                    kept: oldest.prefetch.then_some(oldest.place),
+                },
+            });
+            return;
         } else {
-            now = self.room(lane, now)?;
-            let ticket = self.ask(pool, now, place);
+            let ticket = self.ask(lane, pool, now, place);
             match load {
                 true => wait = Some((ticket, true)),
                 false => self.fly(lane, place, ticket, false),
             }
         }
-        self.lanes[lane].prefetcher.note(place);
+        let one = &mut self.lanes[lane];
+        self.counts[one.guest][pool].loads += u64::from(load);
+        one.prefetcher.note(place);
         // The load itself takes an MSHR.
         self.prefetch(lane, now, usize::from(wait.is_some()));
         self.lanes[lane].waits = wait.map(|(ticket, demand)| Wait {
             ticket,
             from_ps: now,
-            pool,
-            demand,
+            why: Why::Load { pool, demand },
         });
-        Ok(())
     }
 
-    fn ask(&mut self, pool: usize, now: u64, place: Place) -> Ticket {
-        self.counts[pool].lines_read += 1;
+    fn ask(&mut self, lane: usize, pool: usize, now: u64, place: Place) -> Ticket {
+        self.counts[self.lanes[lane].guest][pool].lines_read += 1;
         self.memory.issue(now, place, false)
     }
 
@@ -253,30 +347,8 @@ impl<M: Memory> Model<M> {
         });
     }
 
-    /// Waits for an MSHR; the time then.
-    fn room(&mut self, lane: usize, now: u64) -> Result<u64, Stuck> {
-        if self.lanes[lane].flights.len() < self.limits.misses as usize {
-            return Ok(now);
-        }
-        let Some(oldest) = self.lanes[lane].flights.pop_front() else {
-            return Ok(now);
-        };
-        let at = self.memory.finish(oldest.ticket)?;
-        if oldest.prefetch {
-            let most = KEPT * self.limits.misses as usize;
-            keep(&mut self.lanes[lane].kept, oldest.place, most);
-        }
-        Ok(self.charge(lane, now, at))
-    }
-
-    /// A processor that is at `now` goes on at `at`, or at once when that is past.
-    fn charge(&mut self, lane: usize, now: u64, at: u64) -> u64 {
-        self.lanes[lane].charged_ps += at.saturating_sub(now);
-        now.max(at)
-    }
-
     fn prefetch(&mut self, lane: usize, now: u64, taken: usize) {
-        let depth = self.limits.misses;
+        let depth = self.limits(lane).misses;
         while self.lanes[lane].flights.len() + taken < depth as usize {
             let Some(place) = self.lanes[lane].prefetcher.next(depth) else {
                 return;
@@ -285,23 +357,28 @@ impl<M: Memory> Model<M> {
             let known =
                 one.kept.contains(&place) || one.flights.iter().any(|flight| flight.place == place);
             if let (false, Some(pool)) = (known, self.memory.pool_of(place)) {
-                let ticket = self.ask(pool, now, place);
+                let ticket = self.ask(lane, pool, now, place);
                 self.fly(lane, place, ticket, true);
             }
         }
     }
 
-    fn write(&mut self, lane: usize, mut now: u64, pool: usize, place: Place) -> Result<(), Stuck> {
-        if self.lanes[lane].writes.len() >= self.limits.writebacks as usize
-            && let Some(oldest) = self.lanes[lane].writes.pop_front()
+    fn write(&mut self, lane: usize, now: u64, pool: usize, place: Place) {
+        let writebacks = self.limits(lane).writebacks as usize;
+        let one = &mut self.lanes[lane];
+        if one.writes.len() >= writebacks
+            && let Some(oldest) = one.writes.pop_front()
         {
-            let at = self.memory.finish(oldest)?;
-            now = self.charge(lane, now, at);
+            one.waits = Some(Wait {
+                ticket: oldest,
+                from_ps: now,
+                why: Why::WriteBack,
+            });
+            return;
         }
-        self.counts[pool].lines_written += 1;
+        self.counts[one.guest][pool].lines_written += 1;
         let ticket = self.memory.issue(now, place, true);
-        self.lanes[lane].writes.push_back(ticket);
-        Ok(())
+        one.writes.push_back(ticket);
     }
 }
 
@@ -326,7 +403,7 @@ mod tests {
     }
 
     impl Memory for Fixed {
-        fn pools(&self) -> Vec<String> {
+        fn pools(&self, _: usize) -> Vec<String> {
             vec!["local".to_owned(), "cxl".to_owned()]
         }
         fn pool_of(&self, place: Place) -> Option<usize> {
@@ -347,20 +424,22 @@ mod tests {
             self.now = self.now.max(self.done[ticket as usize]);
             Ok(self.done[ticket as usize])
         }
-        fn least_ps(&self) -> u64 {
-            100_000
+        fn next_ps(&self) -> Option<u64> {
+            None
+        }
+        fn known(&self, ticket: Ticket) -> Option<u64> {
+            Some(self.done[ticket as usize])
         }
     }
 
     fn model(misses: u32, writebacks: u32) -> Model<Fixed> {
         let limits = Limits { misses, writebacks };
-        Model::new(Fixed::default(), limits, 1)
+        Model::new(Fixed::default(), &[Processors { count: 1, limits }])
     }
 
     fn give(model: &mut Model<Fixed>, at_ps: u64, line: u64, kind: u64) {
         let what = (line * 64) | kind | 1 << 63;
-        model.record(0, Record { at_ps, what }).unwrap();
-        model.resume(0).unwrap();
+        model.alone(0, Record { at_ps, what }).unwrap();
     }
 
     const LOAD: u64 = 0;
@@ -374,7 +453,7 @@ mod tests {
             give(&mut model, step as u64 * 1000, line, LOAD);
         }
         assert_eq!(model.charged_ps(0), 400_000);
-        let counts = model.counts()[1];
+        let counts = model.counts(0)[1];
         assert_eq!((counts.demand, counts.demand_ps), (4, 400_000));
         assert_eq!(model.memory().asked[3].0, 303_000, "after three waits");
     }
@@ -392,8 +471,8 @@ mod tests {
             total >= bound && total < bound + bound / 10,
             "{total} of {bound}"
         );
-        assert!(model.counts()[1].prefetched > 390);
-        assert_eq!(model.counts()[1].loads, 400);
+        assert!(model.counts(0)[1].prefetched > 390);
+        assert_eq!(model.counts(0)[1].loads, 400);
     }
 
     #[test]
@@ -416,7 +495,7 @@ mod tests {
         give(&mut model, 0, 10, STORE);
         give(&mut model, 30_000, 10, LOAD);
         assert_eq!(model.charged_ps(0), 70_000);
-        assert_eq!(model.counts()[1].lines_read, 1);
+        assert_eq!(model.counts(0)[1].lines_read, 1);
     }
 
     #[test]
@@ -426,7 +505,7 @@ mod tests {
             give(&mut model, line * 1000, line * 100, WRITE_BACK);
         }
         assert_eq!(model.charged_ps(0), 98_000);
-        assert_eq!(model.counts()[1].lines_written, 3);
+        assert_eq!(model.counts(0)[1].lines_written, 3);
     }
 
     #[test]

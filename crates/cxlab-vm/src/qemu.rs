@@ -57,6 +57,8 @@ pub struct Files<'a> {
     pub keep: Keep<'a>,
     /// Numbers of descriptors that QEMU inherits.
     pub descriptors: Descriptors,
+    /// Whether the plugin tells how far its time is when it has nothing else to tell: others wait for it.
+    pub in_step: bool,
 }
 
 /// Numbers of descriptors that QEMU inherits.
@@ -87,6 +89,10 @@ pub enum Clock {
     /// It is this machine's; simulated time is reported beside.
     Host,
 }
+
+/// How far a processor's own time goes before the plugin tells it, where guests are in step: a few hundred
+/// instructions, in which QEMU takes far longer than it takes to tell (*assumed*).
+const TELL_PS: u64 = 200_000;
 
 /// What the kernel is told. Its time stamp counter runs at 2 GHz (the plugin sees to that), so
 /// nothing has to be measured; mitigations and address randomisation only cost time here.
@@ -280,6 +286,9 @@ fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
         Clock::Host => "off",
     };
     text.push_str(&format!(",clock={clock}"));
+    if files.in_step {
+        text.push_str(&format!(",tell={TELL_PS}"));
+    }
     text
 }
 
@@ -299,6 +308,7 @@ mod tests {
                 shared: 5,
                 monitor: None,
             },
+            in_step: false,
         }
     }
 
@@ -418,6 +428,17 @@ mod tests {
         let plugin = line.last().map(String::as_str).unwrap_or_default();
         assert!(plugin.starts_with("/a,,b/p.so,fd=5,"), "{plugin}");
         assert!(plugin.ends_with(",clock=off"));
+    }
+
+    #[test]
+    fn the_plugin_of_a_guest_that_others_wait_for_tells_its_time() {
+        let files = Files {
+            in_step: true,
+            ..files()
+        };
+        let line = arguments(&machine(), Version::V7, files, Clock::Simulated);
+        let plugin = line.last().map(String::as_str).unwrap_or_default();
+        assert!(plugin.ends_with(",clock=on,tell=200000"), "{plugin}");
     }
 
     const GOLDEN: &str = include_str!("qemu-7.2.txt");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// "cxabring".
 const MAGIC: u64 = 0x676e_6972_6261_7863;
 /// Changes with the layout.
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
 /// Processors.
 pub const LANES: usize = 8;
 /// Records of a ring.
@@ -14,6 +14,7 @@ pub const ENTRIES: u64 = 4096;
 const COUNTERS: usize = 8;
 
 const HEADER: usize = 8;
+const NOW: usize = 1;
 const TAIL: usize = 8;
 const CHARGED: usize = 9;
 const COUNTER: usize = 16;
@@ -38,7 +39,7 @@ pub enum Kind {
 /// What the plugin tells.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Record {
-    /// The processor's own time, in picoseconds.
+    /// The processor's own time and what was skipped while all slept, in picoseconds.
     pub at_ps: u64,
     /// Place and kind.
     pub what: u64,
@@ -150,7 +151,12 @@ impl<'a> Shared<'a> {
 
     /// Time that was skipped because all processors slept, in nanoseconds.
     pub fn idle_ns(self) -> u64 {
-        self.words[6].load(Ordering::Relaxed)
+        self.words[6].load(Ordering::Acquire)
+    }
+
+    /// Whether all processors sleep and no timer will wake one.
+    pub fn asleep(self) -> bool {
+        self.words[7].load(Ordering::Acquire) != 0
     }
 
     /// A processor's ring, below [`LANES`].
@@ -172,6 +178,12 @@ impl Lane<'_> {
     /// Records written so far.
     pub fn head(self) -> u64 {
         self.words[0].load(Ordering::Acquire)
+    }
+
+    /// The processor's own time, in picoseconds: no record that [`Lane::head`] does not say yet when it
+    /// is asked after this is of an earlier one.
+    pub fn now_ps(self) -> u64 {
+        self.words[NOW].load(Ordering::Acquire)
     }
 
     /// A record, of those below [`Lane::head`].
@@ -200,5 +212,49 @@ impl Lane<'_> {
             clock_reads: word(4),
             device_accesses: word(5),
         }
+    }
+}
+
+/// The words, seen from the plugin's side.
+#[cfg(test)]
+pub(crate) struct Teller<'a> {
+    words: &'a [AtomicU64],
+}
+
+#[cfg(test)]
+impl<'a> Teller<'a> {
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Teller<'a> {
+        Teller { words }
+    }
+
+    fn lane(&self, lane: usize) -> &[AtomicU64] {
+        &self.words[HEADER + lane * LANE..]
+    }
+
+    pub(crate) fn write(&self, lane: usize, number: u64, record: Record) {
+        let at = RECORDS + 2 * (number % ENTRIES) as usize;
+        self.lane(lane)[at].store(record.at_ps, Ordering::Relaxed);
+        self.lane(lane)[at + 1].store(record.what, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish(&self, lane: usize, head: u64, now_ps: u64) {
+        self.lane(lane)[0].store(head, Ordering::Release);
+        self.lane(lane)[NOW].store(now_ps, Ordering::Release);
+    }
+
+    pub(crate) fn tail(&self, lane: usize) -> u64 {
+        self.lane(lane)[TAIL].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn charged_ps(&self, lane: usize) -> u64 {
+        self.lane(lane)[CHARGED].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn idle_ns(&self, idle_ns: u64) {
+        self.words[6].store(idle_ns, Ordering::Release);
+    }
+
+    pub(crate) fn asleep(&self, asleep: bool) {
+        self.words[7].store(u64::from(asleep), Ordering::Release);
     }
 }

@@ -81,13 +81,31 @@ impl Drop for SharedWords {
     }
 }
 
+impl AsRawFd for SharedWords {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd()
+    }
+}
+
+/// Keeps a descriptor from processes that are started from now on.
+///
+/// # Errors
+/// The system refuses.
+pub fn private(descriptor: &impl AsRawFd) -> io::Result<()> {
+    set_flags(descriptor, libc::FD_CLOEXEC)
+}
+
 /// Lets processes that are started from now on inherit a descriptor, by its number.
 ///
 /// # Errors
 /// The system refuses.
 pub fn inherited(descriptor: &impl AsRawFd) -> io::Result<()> {
+    set_flags(descriptor, 0)
+}
+
+fn set_flags(descriptor: &impl AsRawFd, flags: i32) -> io::Result<()> {
     // SAFETY: a system call on a descriptor that is open, for it is borrowed.
-    match unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, 0) } {
+    match unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, flags) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

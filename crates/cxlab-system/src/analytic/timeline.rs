@@ -3,10 +3,12 @@
 //!
 //! A request takes the constant stages of its way, to the picosecond, and waits where a direction of
 //! a link still sends what came before, for as long as that takes packed as well as it can be. The
-//! medium is the medium itself, with its state. Left out: credits, sharing of flits between the
-//! classes of messages, errors of links, and what other hosts do.
+//! medium is the medium itself, with its state. Requests of several guests meet in the links and
+//! devices that they share. Left out: credits, sharing of flits between the classes of messages, errors
+//! of links, and what hosts do that are no guests.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cxlab_analytic::{Class, Stages, Wire};
@@ -49,86 +51,132 @@ struct Leg {
     stops: Vec<Stop>,
 }
 
-/// A device, or the host's own memory: its ways, for reads and writes, and its medium.
+/// A device, or the host's own memory, as a guest sees it: its ways, for reads and writes, and its
+/// medium.
 struct Pool {
     name: String,
     there: [Leg; 2],
     back: [Leg; 2],
-    medium: Queue,
+    /// Its number among the media.
+    medium: usize,
     /// Its line answers at addresses modulo this.
     capacity: u64,
 }
 
-/// A plan's memory as one of its hosts sees it.
-pub struct PlanMemory {
+/// What a guest sees.
+struct Seen {
     map: Arc<AddressMap>,
-    hosts: usize,
-    pools: Vec<Pool>,
-    /// By device.
+    /// Its pools, among those of all guests.
+    pools: Range<usize>,
+    /// By device; 0 where the guest does not reach it.
     pool_of: Vec<usize>,
+}
+
+/// A plan's memory as some of its hosts see it: guest 0 is the first of them.
+pub struct PlanMemory {
+    hosts: usize,
+    guests: Vec<Seen>,
+    pools: Vec<Pool>,
+    media: Vec<Queue>,
     /// By station: until when it is busy.
     busy: Vec<u64>,
     /// By ticket: its pool, whether it writes, and when it was done.
     requests: Vec<(usize, bool, u64)>,
     free: Vec<Ticket>,
     now: u64,
-    least: u64,
 }
 
 impl PlanMemory {
-    /// The memory of a plan's host.
+    /// The memory of a plan's hosts.
     ///
     /// # Errors
     /// What the analytic form does not cover.
-    pub fn new(plan: &Plan, host: usize, seed: u64) -> Result<PlanMemory, Vec<Problem>> {
+    pub fn new(plan: &Plan, hosts: &[usize], seed: u64) -> Result<PlanMemory, Vec<Problem>> {
         super::refuse(plan)?;
         let router = Router::new(plan);
         let services = services(plan);
         let mut memory = PlanMemory {
-            map: Arc::clone(&plan.hosts[host].map),
             hosts: plan.hosts.len(),
-            pools: vec![local(plan, host, seed)?],
-            pool_of: vec![0; plan.devices.len()],
+            guests: Vec::new(),
+            pools: Vec::new(),
+            media: Vec::new(),
             busy: vec![0; services.len()],
             requests: Vec::new(),
             free: Vec::new(),
             now: 0,
-            least: 0,
         };
-        for device in 0..plan.devices.len() {
-            if let Some(pool) = remote(plan, &router, &services, (host, device), seed) {
-                memory.pool_of[device] = memory.pools.len();
+        // By device: its medium, once one of the hosts reaches it.
+        let mut media = vec![None; plan.devices.len()];
+        for host in hosts {
+            let first = memory.pools.len();
+            let mut pool_of = vec![0; plan.devices.len()];
+            memory.local(plan, *host, seed)?;
+            for device in 0..plan.devices.len() {
+                let Some(mut pool) = remote(plan, &router, &services, (*host, device)) else {
+                    continue;
+                };
+                pool.medium = match media[device] {
+                    Some(medium) => medium,
+                    None => memory.device(plan, device, seed),
+                };
+                media[device] = Some(pool.medium);
+                pool_of[device] = memory.pools.len();
                 memory.pools.push(pool);
             }
+            memory.guests.push(Seen {
+                map: Arc::clone(&plan.hosts[*host].map),
+                pools: first..memory.pools.len(),
+                pool_of,
+            });
         }
-        let ways = memory.pools.iter();
-        memory.least = ways
-            .map(|pool| pool.there[0].constant_ps + pool.back[0].constant_ps)
-            .min()
-            .unwrap_or(0);
         Ok(memory)
     }
 
-    /// Constant time of a read of each pool, without the medium's, in picoseconds.
-    pub fn constant_ps(&self) -> Vec<u64> {
+    /// Constant time of a read of each of a guest's pools, without the medium's, in picoseconds.
+    pub fn constant_ps(&self, guest: usize) -> Vec<u64> {
         let both = |pool: &Pool| pool.there[0].constant_ps + pool.back[0].constant_ps;
-        self.pools.iter().map(both).collect()
+        let pools = &self.pools[self.guests[guest].pools.clone()];
+        pools.iter().map(both).collect()
     }
 
-    /// The pool of a line, and the line's address in it.
+    /// Adds a host's own memory.
+    fn local(&mut self, plan: &Plan, host: usize, seed: u64) -> Result<(), Vec<Problem>> {
+        let (mut pool, backend) = local(plan, host, seed)?;
+        pool.medium = self.media.len();
+        self.pools.push(pool);
+        self.media.push(Queue::new(backend, LOCAL_CONTEXTS));
+        Ok(())
+    }
+
+    /// Adds a device's medium.
+    fn device(&mut self, plan: &Plan, device: usize, seed: u64) -> usize {
+        let number = plan.devices[device].memory().unwrap_or_default();
+        let group = &plan.scenario.devices[number];
+        let name = &plan.devices[device].name;
+        let backend = plan.media[number].backend(Site {
+            capacity: group.capacity,
+            rng: StreamRng::new(seed, &format!("{name}/medium")),
+        });
+        self.media
+            .push(Queue::new(backend, group.controller.contexts));
+        self.media.len() - 1
+    }
+
+    /// The pool of a line, among those of all guests, and the line's address in it.
     fn locate(&self, place: Place) -> Option<(usize, u64)> {
+        let guest = self.guests.get(place.guest())?;
         if !place.is_cxl() {
-            return Some((0, place.address()));
+            return Some((guest.pools.start, place.address()));
         }
-        let (port, dpa) = self.map.locate(Hpa(place.address()))?;
-        let pool = self.pool_of[port.0 as usize - self.hosts];
+        let (port, dpa) = guest.map.locate(Hpa(place.address()))?;
+        let pool = guest.pool_of[port.0 as usize - self.hosts];
         (pool > 0).then_some((pool, dpa.0))
     }
 
-    /// Takes what the media of a pool have done.
-    fn settle(&mut self, pool: usize, done: &mut Vec<(Ticket, u64)>) {
+    /// Takes what a medium has done.
+    fn settle(&mut self, done: &mut Vec<(Ticket, u64)>) {
         for (ticket, at) in done.drain(..) {
-            let write = self.requests[ticket as usize].1;
+            let (pool, write, _) = self.requests[ticket as usize];
             let leg = &self.pools[pool].back[usize::from(write)];
             self.requests[ticket as usize].2 = travel(&mut self.busy, leg, at);
         }
@@ -148,12 +196,14 @@ fn travel(busy: &mut [u64], leg: &Leg, from: u64) -> u64 {
 }
 
 impl Memory for PlanMemory {
-    fn pools(&self) -> Vec<String> {
-        self.pools.iter().map(|pool| pool.name.clone()).collect()
+    fn pools(&self, guest: usize) -> Vec<String> {
+        let pools = &self.pools[self.guests[guest].pools.clone()];
+        pools.iter().map(|pool| pool.name.clone()).collect()
     }
 
     fn pool_of(&self, place: Place) -> Option<usize> {
-        self.locate(place).map(|(pool, _)| pool)
+        let first = self.guests.get(place.guest())?.pools.start;
+        self.locate(place).map(|(pool, _)| pool - first)
     }
 
     fn issue(&mut self, at_ps: u64, place: Place, write: bool) -> Ticket {
@@ -163,9 +213,9 @@ impl Memory for PlanMemory {
             self.requests.len() as Ticket - 1
         });
         self.requests[ticket as usize] = (pool, write, OPEN);
-        let one = &mut self.pools[pool];
+        let one = &self.pools[pool];
         let at = travel(&mut self.busy, &one.there[usize::from(write)], at_ps);
-        one.medium.coming.push_back(Coming {
+        self.media[one.medium].come(Coming {
             at,
             ticket,
             dpa: Dpa(address % one.capacity),
@@ -174,13 +224,21 @@ impl Memory for PlanMemory {
         ticket
     }
 
+    fn next_ps(&self) -> Option<u64> {
+        self.media.iter().filter_map(Queue::next).min()
+    }
+
     fn advance(&mut self, to_ps: u64) {
         self.now = self.now.max(to_ps);
         let mut done = Vec::new();
-        for pool in 0..self.pools.len() {
-            self.pools[pool].medium.until(self.now, &mut done);
-            self.settle(pool, &mut done);
+        for medium in 0..self.media.len() {
+            self.media[medium].until(self.now, &mut done);
+            self.settle(&mut done);
         }
+    }
+
+    fn known(&self, ticket: Ticket) -> Option<u64> {
+        Some(self.requests[ticket as usize].2).filter(|at| *at != OPEN)
     }
 
     fn done(&mut self, ticket: Ticket) -> Option<u64> {
@@ -194,21 +252,18 @@ impl Memory for PlanMemory {
 
     fn finish(&mut self, ticket: Ticket) -> Result<u64, Stuck> {
         let pool = self.requests[ticket as usize].0;
+        let medium = self.pools[pool].medium;
         let mut done = Vec::new();
         // What comes from a processor that is behind is there at once.
-        self.pools[pool].medium.enter();
+        self.media[medium].enter();
         while self.requests[ticket as usize].2 == OPEN {
-            let next = self.pools[pool].medium.next();
+            let next = self.media[medium].next();
             let next = next.ok_or_else(|| Stuck(self.pools[pool].name.clone()))?;
-            self.pools[pool].medium.until(next, &mut done);
-            self.settle(pool, &mut done);
+            self.media[medium].until(next, &mut done);
+            self.settle(&mut done);
         }
         self.free.push(ticket);
         Ok(self.requests[ticket as usize].2)
-    }
-
-    fn least_ps(&self) -> u64 {
-        self.least
     }
 }
 
@@ -233,7 +288,12 @@ fn service(wire: &Wire) -> [u64; Class::COUNT] {
     })
 }
 
-fn local(plan: &Plan, host: usize, seed: u64) -> Result<Pool, Vec<Problem>> {
+/// A host's own memory; it has no number yet.
+fn local(
+    plan: &Plan,
+    host: usize,
+    seed: u64,
+) -> Result<(Pool, Box<dyn MemoryBackend>), Vec<Problem>> {
     let planned = &plan.hosts[host];
     let fallback = default_local();
     let params = plan.scenario.hosts[planned.group]
@@ -258,22 +318,23 @@ fn local(plan: &Plan, host: usize, seed: u64) -> Result<Pool, Vec<Problem>> {
         constant_ps: params.latency.0,
         stops: Vec::new(),
     };
-    Ok(Pool {
+    let pool = Pool {
         name: "local".to_owned(),
         there: [leg.clone(), leg.clone()],
         back: [leg.clone(), leg],
-        medium: Queue::new(backend, LOCAL_CONTEXTS),
+        medium: 0,
         capacity: params.capacity.0.max(64),
-    })
+    };
+    Ok((pool, backend))
 }
 
-/// A device's pool; `None` where the host does not reach it, or it has no memory.
+/// A device's pool, whose medium has no number yet; `None` where the host does not reach it, or it has
+/// no memory.
 fn remote(
     plan: &Plan,
     router: &Router<'_>,
     services: &[[u64; Class::COUNT]],
     (host, device): (usize, usize),
-    seed: u64,
 ) -> Option<Pool> {
     let target = plan.hosts.len() + device;
     let (there, back) = (router.way(host, target)?, router.way(target, host)?);
@@ -298,16 +359,11 @@ fn remote(
     let both = |way: &Way, class: fn(bool) -> Class, more: u64| {
         [false, true].map(|write| leg(way, class(write), more))
     };
-    let name = &plan.devices[device].name;
-    let backend = plan.media[number].backend(Site {
-        capacity: group.capacity,
-        rng: StreamRng::new(seed, &format!("{name}/medium")),
-    });
     Some(Pool {
-        name: name.clone(),
+        name: plan.devices[device].name.clone(),
         there: both(&there, Class::request, process),
         back: both(&back, Class::answer, 0),
-        medium: Queue::new(backend, group.controller.contexts),
+        medium: 0,
         capacity: group.capacity.0,
     })
 }
@@ -334,6 +390,7 @@ struct Coming {
 struct Queue {
     backend: Box<dyn MemoryBackend>,
     now: u64,
+    /// The earliest first.
     coming: VecDeque<Coming>,
     /// By number in the medium.
     inside: Vec<Ticket>,
@@ -353,6 +410,17 @@ impl Queue {
             free: (0..contexts).rev().collect(),
             told: VecDeque::new(),
             done: Vec::new(),
+        }
+    }
+
+    /// A request is on its way. Those of several hosts may overtake each other, and one that comes late
+    /// comes now.
+    fn come(&mut self, one: Coming) {
+        let behind = self.coming.iter().rev();
+        let behind = behind.take_while(|other| other.at > one.at).count();
+        self.coming.insert(self.coming.len() - behind, one);
+        if one.at <= self.now {
+            self.enter();
         }
     }
 

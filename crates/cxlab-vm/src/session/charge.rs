@@ -1,4 +1,4 @@
-//! The model beside QEMU: takes what the plugin tells, in the order of the processors' times, and
+//! The model beside QEMU: takes what the plugins tell, in the order of the processors' times, and
 //! charges for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::MOST_RUNS;
 use crate::memory::{Memory, Stuck};
-use crate::model::{Model, PoolCounts};
-use crate::ring::{Counters, Kind, LANES, Shared};
-
-/// Records that are charged at once, unless the plugin waits.
-const BATCH: u64 = 64;
+use crate::model::PoolCounts;
+use crate::pace::{BEGIN, END, Late, Moment, Pace};
+use crate::ring::Counters;
 
 /// Between two marks.
 #[derive(Clone, Default)]
@@ -23,76 +21,53 @@ pub(super) struct Phase {
     pub(super) pools: Vec<PoolCounts>,
 }
 
-/// Charges what the plugin tells, until `stop`.
-pub(super) fn consume<M: Memory>(
-    mut model: Model<M>,
-    shared: Shared<'_>,
-    stop: &AtomicBool,
-) -> Result<Vec<Phase>, Stuck> {
-    let began = Instant::now();
-    let mut tails = [0u64; LANES];
-    let mut heads = [0u64; LANES];
-    let mut told = [0u64; LANES];
-    let lanes = model.processors();
-    let mut phases: Vec<Phase> = Vec::new();
-    let mut open: Option<Phase> = None;
-    let mut quiet = 0u32;
-    loop {
-        // The processor that is behind goes first, unless it waits for what others may still ask
-        // before.
-        let mut ready: Option<(u64, usize)> = None;
-        let mut waiting: Option<(u64, usize)> = None;
-        for lane in 0..lanes {
-            if let Some(from) = model.waits_from(lane) {
-                waiting = least(waiting, (from, lane));
-                continue;
-            }
-            if heads[lane] == tails[lane] {
-                heads[lane] = shared.lane(lane).head();
-            }
-            if heads[lane] != tails[lane] {
-                let record = shared.lane(lane).record(tails[lane]);
-                ready = least(ready, (record.at_ps + model.charged_ps(lane), lane));
-            }
-        }
-        let bound = waiting.map_or(u64::MAX, |(from, _)| from + model.least_ps());
-        let lane = match (ready, waiting) {
-            (Some((at, lane)), _) if at < bound => {
-                let record = shared.lane(lane).record(tails[lane]);
-                if record.kind() == Kind::Mark {
-                    let now = state(&model, shared, at, began);
-                    mark(now, record.mark(), &mut open, &mut phases);
-                }
-                model.record(lane, record)?;
-                lane
-            }
-            (_, Some((_, lane))) => {
-                model.resume(lane)?;
-                lane
-            }
-            _ => {
-                if stop.load(Ordering::Acquire) {
-                    return Ok(phases);
-                }
-                rest(&mut quiet);
-                continue;
-            }
-        };
-        quiet = 0;
-        if model.waits_from(lane).is_none() {
-            tails[lane] += 1;
-            if tails[lane] == heads[lane] || tails[lane] - told[lane] >= BATCH {
-                told[lane] = tails[lane];
-                shared
-                    .lane(lane)
-                    .charge(model.charged_ps(lane), tails[lane]);
-            }
-        }
-    }
+/// What was charged.
+#[derive(Default)]
+pub(super) struct Charged {
+    /// By guest.
+    pub(super) phases: Vec<Vec<Phase>>,
+    pub(super) late: Late,
 }
 
-fn least(one: Option<(u64, usize)>, other: (u64, usize)) -> Option<(u64, usize)> {
-    Some(one.map_or(other, |one| one.min(other)))
+/// The phases of a guest.
+#[derive(Default)]
+struct Book {
+    open: Option<(f64, Moment)>,
+    phases: Vec<Phase>,
+}
+
+/// Charges what plugins tell, until all guests have ended. `ended` is told by others.
+pub(super) fn consume<M: Memory>(
+    mut pace: Pace<'_, M>,
+    ended: &[AtomicBool],
+) -> Result<Charged, Stuck> {
+    let began = Instant::now();
+    let mut books: Vec<Book> = ended.iter().map(|_| Book::default()).collect();
+    let mut gone = vec![false; ended.len()];
+    let mut quiet = 0u32;
+    loop {
+        let mut on_mark = |guest: usize, number, now| {
+            books[guest].mark(began.elapsed().as_secs_f64(), number, now);
+        };
+        if pace.step(&mut on_mark)? {
+            quiet = 0;
+            continue;
+        }
+        for (guest, ended) in ended.iter().enumerate() {
+            if !gone[guest] && ended.load(Ordering::Acquire) {
+                gone[guest] = true;
+                pace.end(guest);
+                quiet = 0;
+            }
+        }
+        if gone.iter().all(|gone| *gone) {
+            return Ok(Charged {
+                phases: books.into_iter().map(|book| book.phases).collect(),
+                late: pace.late(),
+            });
+        }
+        rest(&mut quiet);
+    }
 }
 
 /// Nothing to do: first a look again at once, then with ever more time between.
@@ -105,34 +80,22 @@ fn rest(quiet: &mut u32) {
     }
 }
 
-/// How it stands at a simulated time.
-fn state<M: Memory>(model: &Model<M>, shared: Shared<'_>, busy_ps: u64, began: Instant) -> Phase {
-    let counters = (0..model.processors())
-        .map(|lane| shared.lane(lane).counters())
-        .fold(Counters::default(), |sum, one| sum.plus(&one));
-    Phase {
-        busy_ps,
-        idle_ns: shared.idle_ns(),
-        wall_s: began.elapsed().as_secs_f64(),
-        counters,
-        pools: model.counts().to_vec(),
-    }
-}
-
-/// The guest is at a mark: a phase begins (1) or ends (2).
-fn mark(now: Phase, number: u64, open: &mut Option<Phase>, phases: &mut Vec<Phase>) {
-    match (number, open.take()) {
-        (1, _) => *open = Some(now),
-        (2, Some(from)) if phases.len() < MOST_RUNS => {
-            let pools = now.pools.iter().zip(&from.pools);
-            phases.push(Phase {
-                busy_ps: now.busy_ps.saturating_sub(from.busy_ps),
-                idle_ns: now.idle_ns.saturating_sub(from.idle_ns),
-                wall_s: now.wall_s - from.wall_s,
-                counters: now.counters.since(&from.counters),
-                pools: pools.map(|(now, from)| now.since(from)).collect(),
-            });
+impl Book {
+    /// The guest is at a mark: a phase begins or ends.
+    fn mark(&mut self, wall_s: f64, number: u64, now: Moment) {
+        match (number, self.open.take()) {
+            (BEGIN, _) => self.open = Some((wall_s, now)),
+            (END, Some((from_s, from))) if self.phases.len() < MOST_RUNS => {
+                let pools = now.pools.iter().zip(&from.pools);
+                self.phases.push(Phase {
+                    busy_ps: now.busy_ps.saturating_sub(from.busy_ps),
+                    idle_ns: now.idle_ns.saturating_sub(from.idle_ns),
+                    wall_s: wall_s - from_s,
+                    counters: now.counters.since(&from.counters),
+                    pools: pools.map(|(now, from)| now.since(from)).collect(),
+                });
+            }
+            (_, from) => self.open = from,
         }
-        (_, from) => *open = from,
     }
 }

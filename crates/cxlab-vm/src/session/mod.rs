@@ -1,4 +1,4 @@
-//! One run of a guest: QEMU, what it says, and the model beside it.
+//! One run of guests: QEMU for each, what they say, and the model beside them.
 
 mod charge;
 mod monitor;
@@ -16,11 +16,12 @@ use serde::Serialize;
 
 use crate::console::Console;
 use crate::memory::{Memory, Stuck};
-use crate::model::{Limits, Model, PoolCounts};
+use crate::model::{Model, PoolCounts, Processors};
+use crate::pace::{Late, Pace};
 use crate::qemu::Descriptors;
-use crate::ring::{ClockState, Counters, LANES, Shared, WORDS};
+use crate::ring::{ClockState, Counters, Shared, WORDS};
 use crate::snapshot::{Making, Snapshot};
-use crate::sys::{SharedWords, end_with_us, inherited};
+use crate::sys::{SharedWords, end_with_us, inherited, private};
 use charge::consume;
 use monitor::{Line, Monitor};
 use talk::{MOST_CONSOLE, MOST_OUTPUT, Talk};
@@ -28,16 +29,19 @@ use talk::{MOST_CONSOLE, MOST_OUTPUT, Talk};
 /// Programs that are run at most (one for each memory).
 const MOST_RUNS: usize = 64;
 
+const NO_CLOCK: &str = "its clock cannot follow simulated time in this QEMU, which several guests \
+                        at once need";
+
 /// What is needed to run a guest.
 pub struct Job<'a> {
     /// QEMU.
     pub qemu: &'a str,
     /// Its arguments, given the descriptors that it inherits.
-    pub arguments: &'a dyn Fn(Descriptors) -> Vec<String>,
-    /// Processors.
-    pub processors: usize,
-    /// What a processor does at once.
-    pub limits: Limits,
+    pub arguments: &'a (dyn Fn(Descriptors) -> Vec<String> + Sync),
+    /// Processors, at most [`crate::ring::LANES`].
+    pub processors: Processors,
+    /// Whether its clock must follow simulated time: that of other guests does.
+    pub in_step: bool,
     /// Longest time for all, on this machine.
     pub limit: Duration,
 }
@@ -136,48 +140,113 @@ pub struct Outcome {
     pub console: Vec<String>,
 }
 
-/// Runs a guest to its end, from its boot or from a snapshot. `show` gets the lines that its programs
-/// write.
+/// A guest that is to run.
+pub struct Start<'a> {
+    /// How.
+    pub job: Job<'a>,
+    /// What it is restored from; otherwise it boots.
+    pub snapshot: Option<&'a Snapshot>,
+}
+
+/// What guests did together.
+pub struct Together {
+    /// By guest. One that fails does not end the others.
+    pub guests: Vec<Result<Outcome, SessionError>>,
+    /// How far they were out of step.
+    pub late: Late,
+}
+
+/// Runs guests to their ends, against one memory. Nothing of a guest is taken in the model that is as
+/// much as the window ahead of another, or more. `show` gets the lines that their programs write, by guest.
 ///
 /// # Errors
-/// [`SessionError`]. QEMU has ended in any case.
+/// [`SessionError`], where they could not begin or the model could not go on. All have ended in any
+/// case.
 pub fn run<M: Memory>(
-    job: &Job<'_>,
-    snapshot: Option<&Snapshot>,
+    starts: &[Start<'_>],
     memory: M,
-    show: &mut dyn FnMut(&str),
-) -> Result<Outcome, SessionError> {
-    let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
-    let shared = shared(&words)?;
-    let model = Model::new(memory, job.limits, job.processors.min(LANES));
-    let stop = AtomicBool::new(false);
-    let mut guest = match snapshot {
-        None => Guest::boot(job, words.fd())?,
-        Some(snapshot) => Guest::restore(job, words.fd(), snapshot)?,
-    };
+    window_ps: u64,
+    show: &(dyn Fn(usize, &str) + Sync),
+) -> Result<Together, SessionError> {
+    let mut words = Vec::new();
+    let mut guests = Vec::new();
+    // On this thread, for they end with the one that started them.
+    for start in starts {
+        let own = SharedWords::new(WORDS).map_err(SessionError::System)?;
+        shared(&own)?;
+        guests.push(match start.snapshot {
+            None => Guest::boot(&start.job, own.fd())?,
+            Some(snapshot) => Guest::restore(&start.job, own.fd(), snapshot)?,
+        });
+        // It is not for those that are started next.
+        private(&own).map_err(SessionError::System)?;
+        words.push(own);
+    }
+    let rings: Result<Vec<Shared<'_>>, SessionError> = words.iter().map(shared).collect();
+    let rings = rings?;
+    let processors: Vec<Processors> = starts.iter().map(|start| start.job.processors).collect();
+    let pace = Pace::new(
+        Model::new(memory, &processors),
+        rings.iter().copied().zip(processors.iter().map(|one| one.count)),
+        window_ps,
+    );
+    let ended: Vec<AtomicBool> = starts.iter().map(|_| AtomicBool::new(false)).collect();
+    let finished = AtomicBool::new(false);
     thread::scope(|scope| {
-        let consumer = scope.spawn(|| consume(model, shared, &stop));
-        let failed = || consumer.is_finished();
-        let heard = guest
-            .listen(job, &failed, show, Next::Programs)
-            .map(|()| guest.outcome(shared));
-        guest.child.end();
-        stop.store(true, Ordering::Release);
-        let charged = consumer
-            .join()
-            .map_err(|_| SessionError::Qemu("the model ended early".to_owned()))?;
+        let consumer = scope.spawn(|| {
+            let _at_the_end = Raise(&finished);
+            consume(pace, &ended)
+        });
+        let listeners: Vec<_> = guests
+            .into_iter()
+            .enumerate()
+            .map(|(number, mut guest)| {
+                let (job, ring) = (&starts[number].job, rings[number]);
+                let (ended, finished) = (&ended[number], &finished);
+                scope.spawn(move || {
+                    let _at_the_end = Raise(ended);
+                    let failed = || finished.load(Ordering::Acquire);
+                    let mut show = |line: &str| show(number, line);
+                    let heard = guest
+                        .listen(job, ring, &failed, &mut show, Next::Programs)
+                        .map(|()| guest.outcome(ring));
+                    guest.child.end();
+                    heard
+                })
+            })
+            .collect();
+        let early = |_| SessionError::Qemu("the model ended early".to_owned());
+        let heard: Result<Vec<_>, SessionError> = listeners
+            .into_iter()
+            .map(|listener| listener.join().map_err(early))
+            .collect();
         // That a medium is stuck is why QEMU was ended.
-        let phases = charged.map_err(SessionError::Stuck)?;
-        let mut outcome = heard?;
-        for (run, phase) in outcome.runs.iter_mut().zip(phases) {
-            run.busy_s = phase.busy_ps as f64 / 1e12;
-            run.idle_s = phase.idle_ns as f64 / 1e9;
-            run.wall_s = phase.wall_s;
-            run.counters = phase.counters;
-            run.pools = phase.pools;
+        let charged = consumer.join().map_err(early)?.map_err(SessionError::Stuck)?;
+        let mut guests = heard?;
+        for (outcome, phases) in guests.iter_mut().zip(charged.phases) {
+            let runs = outcome.iter_mut().flat_map(|outcome| &mut outcome.runs);
+            for (run, phase) in runs.zip(phases) {
+                run.busy_s = phase.busy_ps as f64 / 1e12;
+                run.idle_s = phase.idle_ns as f64 / 1e9;
+                run.wall_s = phase.wall_s;
+                run.counters = phase.counters;
+                run.pools = phase.pools;
+            }
         }
-        Ok(outcome)
+        Ok(Together {
+            guests,
+            late: charged.late,
+        })
     })
+}
+
+/// Says so when it goes, in whatever way.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Boots a guest until it waits, and saves it. Its arguments put its memory into that folder.
@@ -187,10 +256,10 @@ pub fn run<M: Memory>(
 pub fn save(job: &Job<'_>, making: Making) -> Result<Snapshot, SessionError> {
     let words = SharedWords::new(WORDS).map_err(SessionError::System)?;
     // Made for the plugin, which tells nothing yet.
-    shared(&words)?;
+    let ring = shared(&words)?;
     let line = Line::new()?;
     let (mut guest, mut monitor) = Guest::start(job, words.fd(), line)?;
-    guest.listen(job, &|| false, &mut |_| {}, Next::Hold)?;
+    guest.listen(job, ring, &|| false, &mut |_| {}, Next::Hold)?;
     monitor.save(&making.folder().join("state"))?;
     guest.child.end();
     std::fs::write(making.folder().join("console"), &guest.said).map_err(SessionError::System)?;
@@ -321,6 +390,7 @@ impl Guest {
     fn listen(
         &mut self,
         job: &Job<'_>,
+        ring: Shared<'_>,
         failed: &dyn Fn() -> bool,
         show: &mut dyn FnMut(&str),
         until: Next,
@@ -329,6 +399,9 @@ impl Guest {
             if self.talk.held {
                 if until == Next::Hold {
                     return Ok(());
+                }
+                if job.in_step && ring.clock() != ClockState::Simulated {
+                    return Err(SessionError::Guest(NO_CLOCK.to_owned()));
                 }
                 self.let_go();
             }

@@ -1,17 +1,17 @@
 //! From a plan to a guest: its machine, and what its initial file system has besides.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use cxlab_host::CoreParams;
 use cxlab_vm::build::{Image, add_program};
 use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::{Cache, Device, Machine, Window};
-use cxlab_vm::model::Limits;
+use cxlab_vm::model::{Limits, Processors};
 use cxlab_vm::qemu::Version;
 
 use super::super::failure::Failure;
-use super::RunArgs;
 use crate::plan::{End, Plan};
 
 /// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
@@ -19,19 +19,6 @@ use crate::plan::{End, Plan};
 const MEMORY_MIB: (u64, u64) = (512, 8192);
 /// Programs that the guest has besides its own.
 const TOOLS: [&str; 5] = ["cxl", "ndctl", "daxctl", "numactl", "sh"];
-
-/// The number of the host that the guest is.
-pub(super) fn host(plan: &Plan, name: Option<&str>) -> Result<usize, Failure> {
-    let Some(name) = name else { return Ok(0) };
-    let mut hosts = plan.hosts.iter();
-    hosts.position(|host| host.name == name).ok_or_else(|| {
-        let known: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
-        Failure::mistake(format!(
-            "--host: found `{name}`; allowed: {}",
-            known.join(", ")
-        ))
-    })
-}
 
 /// The core that the scenario gives the host, or the one that hosts without any are taken to have.
 fn core(plan: &Plan, host: usize) -> CoreParams {
@@ -42,12 +29,15 @@ fn core(plan: &Plan, host: usize) -> CoreParams {
     })
 }
 
-/// How much its processors do at once.
-pub(super) fn limits(plan: &Plan, host: usize) -> Limits {
+/// Its processors, and how much each does at once.
+pub(super) fn processors(plan: &Plan, host: usize, cpus: u32) -> Processors {
     let core = core(plan, host);
-    Limits {
-        misses: core.misses,
-        writebacks: core.writebacks,
+    Processors {
+        count: cpus as usize,
+        limits: Limits {
+            misses: core.misses,
+            writebacks: core.writebacks,
+        },
     }
 }
 
@@ -125,9 +115,6 @@ pub(super) fn notes(plan: &Plan, host: usize) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if plan.hosts.len() > 1 {
-        notes.push("the scenario's other hosts are idle in this mode".to_owned());
-    }
     notes
 }
 
@@ -140,7 +127,7 @@ pub(super) struct Binding {
 }
 
 /// The memories that `--memory` names.
-pub(super) fn bindings(machine: &Machine, wanted: &[String]) -> Result<Vec<Binding>, Failure> {
+pub(super) fn bindings(machine: &Machine, wanted: &[&str]) -> Result<Vec<Binding>, Failure> {
     let mut all = vec![Binding {
         name: "local".to_owned(),
         word: "local".to_owned(),
@@ -153,7 +140,7 @@ pub(super) fn bindings(machine: &Machine, wanted: &[String]) -> Result<Vec<Bindi
     }
     let mut bindings = Vec::new();
     for name in wanted {
-        match name.as_str() {
+        match *name {
             "all" => bindings.extend(all.iter().map(Binding::again)),
             "any" => bindings.push(Binding {
                 name: "any".to_owned(),
@@ -217,8 +204,9 @@ pub(super) fn boot_archive(script: &str) -> Vec<u8> {
 }
 
 /// What the guest's first process reads to run programs.
-fn run_script(bindings: &[Binding]) -> String {
-    let mut text = "make_runs() {\n".to_owned();
+fn run_script(host: &str, bindings: &[Binding]) -> String {
+    // Names of hosts are letters, digits, `-` and `_`.
+    let mut text = format!("export CXLAB_HOST={host}\nmake_runs() {{\n");
     for binding in bindings {
         text.push_str(&format!("run {0} {0}\n", binding.word));
     }
@@ -227,16 +215,20 @@ fn run_script(bindings: &[Binding]) -> String {
 }
 
 /// What this run alone has: the program, its arguments, files.
-pub(super) fn run_archive(args: &RunArgs, bindings: &[Binding]) -> Result<Vec<u8>, Failure> {
+pub(super) fn run_archive(
+    host: &str,
+    command: &[OsString],
+    files: &[String],
+    bindings: &[Binding],
+) -> Result<Vec<u8>, Failure> {
     let mut archive = Archive::default();
     let mut known = BTreeSet::new();
-    archive.file("cxlab/run", run_script(bindings).as_bytes(), false);
-    let mut words: Vec<Vec<u8>> = args
-        .command
+    archive.file("cxlab/run", run_script(host, bindings).as_bytes(), false);
+    let mut words: Vec<Vec<u8>> = command
         .iter()
         .map(|word| word.as_encoded_bytes().to_vec())
         .collect();
-    let program = args.command[0].to_string_lossy().into_owned();
+    let program = command[0].to_string_lossy().into_owned();
     if let Some(path) = program_path(&program)? {
         let wrong = |error| Failure::mistake(error);
         add_program(&mut archive, &path, "cxlab/program", None, &mut known).map_err(wrong)?;
@@ -248,7 +240,7 @@ pub(super) fn run_archive(args: &RunArgs, bindings: &[Binding]) -> Result<Vec<u8
         argv.push(0);
     }
     archive.file("cxlab/argv", &argv, false);
-    for file in &args.files {
+    for file in files {
         let (from, to) = file.split_once(':').unwrap_or((file, file));
         let to = to.trim_start_matches('/');
         if to.split('/').any(|part| matches!(part, "" | "." | "..")) {

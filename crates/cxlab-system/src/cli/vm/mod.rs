@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use cxlab_engine::units::Picos;
 
 /// Guests.
 #[derive(Subcommand)]
 pub(super) enum VmCommand {
     /// Build a guest from Debian's packages: kernel, tools, the plugin for QEMU
     Build(BuildArgs),
-    /// Start a guest with the scenario's devices and run a program in it, once for each memory
+    /// Start a guest for each of the scenario's hosts and run a program in them, once for each memory
     Run(RunArgs),
 }
 
@@ -52,13 +53,23 @@ pub(super) struct RunArgs {
     set: Vec<String>,
     #[command(flatten)]
     common: Common,
-    /// The host that the guest is, by name [default: the first]
-    #[arg(long, value_name = "NAME")]
+    /// The only host that is a guest, by name; all others are idle
+    #[arg(long, value_name = "NAME", conflicts_with = "hosts")]
     host: Option<String>,
+    /// Hosts that are guests, by name, against one fabric; all others are idle [default: all]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// How far a guest may be ahead of another where they meet, with its unit; 0 ns is the exact order of
+    /// simulated time [default: 0 ns]
+    #[arg(long, value_name = "TIME")]
+    window: Option<Picos>,
     /// Memory that the program is bound to: `local`, devices' names, `any` (not bound), or `all` in
-    /// turn (repeatable)
-    #[arg(long, value_name = "NAME", default_value = "all")]
+    /// turn; of one host only: HOST=NAME (repeatable)
+    #[arg(long, value_name = "[HOST=]NAME", default_value = "all")]
     memory: Vec<String>,
+    /// Another program for one host: words with spaces between (repeatable)
+    #[arg(long = "program", value_name = "HOST=WORDS")]
+    programs: Vec<String>,
     /// Leave CXL memory as a character device, whose name the program finds in CXLAB_DAX
     #[arg(long)]
     devdax: bool,
@@ -94,6 +105,8 @@ pub(super) fn vm(_command: VmCommand) -> Result<(), super::failure::Failure> {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod guest;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod hosts;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod report;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

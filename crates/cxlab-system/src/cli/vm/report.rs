@@ -1,27 +1,38 @@
 //! What a guest's run is reported as.
 
+use cxlab_engine::units::Picos;
 use cxlab_vm::build::Image;
+use cxlab_vm::pace::Late;
 use cxlab_vm::qemu::Version;
 use cxlab_vm::ring::ClockState;
-use cxlab_vm::session::{Outcome, Run};
+use cxlab_vm::session::{Outcome, Run, SessionError};
 use serde_json::{Value, json};
 
 use super::guest::Binding;
 use crate::plan::Plan;
-use crate::table::{cells, nanos, table};
+use crate::table::{nanos, table};
 
 /// What both forms of the report are made from.
+pub(super) struct Report<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) image: &'a Image,
+    pub(super) version: Version,
+    /// How far guests may be ahead of each other.
+    pub(super) window: Picos,
+    pub(super) late: Late,
+    pub(super) guests: Vec<Facts<'a>>,
+}
+
+/// What is reported of one guest.
 pub(super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) host: usize,
-    pub(super) image: &'a Image,
-    pub(super) version: Version,
     pub(super) pools: &'a [String],
     /// By pool: constant time of the way there and back.
     pub(super) ways_ps: &'a [u64],
     pub(super) bindings: &'a [Binding],
-    pub(super) outcome: &'a Outcome,
-    pub(super) notes: &'a [String],
+    pub(super) result: &'a Result<Outcome, SessionError>,
+    pub(super) notes: Vec<String>,
 }
 
 /// Seconds of simulated time that a run took.
@@ -51,34 +62,106 @@ pub(super) fn clock(outcome: &Outcome) -> String {
     }
 }
 
+impl Report<'_> {
+    /// Everything, for programs.
+    pub(super) fn json(&self) -> Value {
+        let mut report = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "mode": "vm",
+            "scenario": self.plan.scenario.name,
+            "plan_hash": self.plan.hash,
+            "qemu": match self.version { Version::V7 => "7.2", Version::V10 => "10.0" },
+            "guest": self.image.stamp.lines().collect::<Vec<_>>(),
+        });
+        let more = match &self.guests[..] {
+            [one] => one.json(),
+            several => json!({
+                "window_ns": self.window.0 as f64 / 1e3,
+                "events": self.late.events,
+                "late_events": self.late.late,
+                "most_late_ns": self.late.most_ps as f64 / 1e3,
+                "guests": several.iter().map(Facts::json).collect::<Vec<_>>(),
+            }),
+        };
+        if let (Value::Object(report), Value::Object(more)) = (&mut report, more) {
+            report.extend(more);
+        }
+        report
+    }
+
+    /// What a user reads.
+    pub(super) fn text(&self) -> String {
+        let several = self.guests.len() > 1;
+        let mut text = String::from("\n");
+        for guest in &self.guests {
+            text.push_str(&guest.heading(several));
+        }
+        if several {
+            text.push_str(&format!(
+                "  in step: {} ns; {} of {} requests and answers came late, by {} ns at most\n",
+                self.window.0 as f64 / 1e3,
+                self.late.late,
+                self.late.events,
+                self.late.most_ps as f64 / 1e3
+            ));
+        }
+        text.push('\n');
+        let mut rows = vec![self.guests[0].cells(several, "host", &HEADS.map(str::to_owned))];
+        rows.extend(self.guests.iter().flat_map(|guest| guest.rows(several)));
+        text.push_str(&table(&rows));
+        for guest in &self.guests {
+            for note in &guest.notes {
+                match several {
+                    true => text.push_str(&format!("  note: `{}`: {note}\n", guest.host_name())),
+                    false => text.push_str(&format!("  note: {note}\n")),
+                }
+            }
+        }
+        text
+    }
+}
+
+/// The table's columns, without the host.
+const HEADS: [&str; 9] = [
+    "bound to",
+    "guest, s",
+    "simulated, s",
+    "pool",
+    "missing loads",
+    "latency, ns",
+    "read, GB/s",
+    "written, GB/s",
+    "M accesses/s",
+];
+
 impl Facts<'_> {
+    fn host_name(&self) -> &str {
+        &self.plan.hosts[self.host].name
+    }
+
     fn name(&self, run: &Run) -> String {
         let found = self.bindings.iter().find(|one| one.word == run.memory);
         found.map_or_else(|| run.memory.clone(), |one| one.name.clone())
     }
 
-    /// Everything, for programs.
-    pub(super) fn json(&self) -> Value {
-        let outcome = self.outcome;
-        json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "mode": "vm",
-            "scenario": self.plan.scenario.name,
-            "plan_hash": self.plan.hash,
-            "host": self.plan.hosts[self.host].name,
-            "qemu": match self.version { Version::V7 => "7.2", Version::V10 => "10.0" },
-            "guest": self.image.stamp.lines().collect::<Vec<_>>(),
-            "guest_clock_is_simulated": outcome.clock == ClockState::Simulated,
-            "clocksource": outcome.clocksource,
-            "fast_windows": outcome.overlay,
-            "boot_s": outcome.boot_s,
-            "ready_s": outcome.ready_s,
-            "restored_s": outcome.restored_s,
-            "wall_s": outcome.wall_s,
-            "regions": outcome.regions,
-            "runs": outcome.runs.iter().map(|run| self.run(run)).collect::<Vec<_>>(),
-            "notes": self.notes,
-        })
+    fn json(&self) -> Value {
+        let host = self.host_name();
+        match self.result {
+            Err(error) => json!({ "host": host, "error": error.to_string() }),
+            Ok(outcome) => json!({
+                "host": host,
+                "guest_clock_is_simulated": outcome.clock == ClockState::Simulated,
+                "clocksource": outcome.clocksource,
+                "fast_windows": outcome.overlay,
+                "boot_s": outcome.boot_s,
+                "ready_s": outcome.ready_s,
+                "restored_s": outcome.restored_s,
+                "wall_s": outcome.wall_s,
+                "regions": outcome.regions,
+                "runs": outcome.runs.iter().map(|run| self.run(run)).collect::<Vec<_>>(),
+                "notes": self.notes,
+            }),
+        }
     }
 
     fn run(&self, run: &Run) -> Value {
@@ -121,9 +204,16 @@ impl Facts<'_> {
         })
     }
 
-    /// What a user reads.
-    pub(super) fn text(&self) -> String {
-        let outcome = self.outcome;
+    /// How the guest came and went.
+    fn heading(&self, several: bool) -> String {
+        let name = match several {
+            true => format!("{} (vm), `{}`", self.plan.scenario.name, self.host_name()),
+            false => format!("{} (vm)", self.plan.scenario.name),
+        };
+        let outcome = match self.result {
+            Ok(outcome) => outcome,
+            Err(error) => return format!("{name}: {error}\n"),
+        };
         let regions = outcome.regions.len();
         let began = match outcome.restored_s {
             Some(restored) => {
@@ -135,35 +225,29 @@ impl Facts<'_> {
                 outcome.ready_s.unwrap_or_default()
             ),
         };
-        let mut text = format!(
-            "\n{} (vm): {began}; {:.1} s in all\n  the guest's clock: {}\n\n",
-            self.plan.scenario.name,
+        format!(
+            "{name}: {began}; {:.1} s in all\n  the guest's clock: {}\n",
             outcome.wall_s,
             clock(outcome)
-        );
-        let mut rows = vec![cells([
-            "bound to",
-            "guest, s",
-            "simulated, s",
-            "pool",
-            "missing loads",
-            "latency, ns",
-            "read, GB/s",
-            "written, GB/s",
-            "M accesses/s",
-        ])];
-        for run in &outcome.runs {
-            rows.extend(self.rows(run));
-        }
-        text.push_str(&table(&rows));
-        for note in self.notes {
-            text.push_str(&format!("  note: {note}\n"));
-        }
-        text
+        )
+    }
+
+    /// A row, with its host where there are several.
+    fn cells(&self, several: bool, host: &str, row: &[String]) -> Vec<String> {
+        let host = several.then(|| host.to_owned());
+        host.into_iter().chain(row.iter().cloned()).collect()
+    }
+
+    /// The rows of all runs.
+    fn rows(&self, several: bool) -> Vec<Vec<String>> {
+        let runs = self.result.iter().flat_map(|outcome| &outcome.runs);
+        let rows = runs.flat_map(|run| self.rows_of(run));
+        rows.map(|row| self.cells(several, self.host_name(), &row))
+            .collect()
     }
 
     /// A row for each pool that was used.
-    fn rows(&self, run: &Run) -> Vec<Vec<String>> {
+    fn rows_of(&self, run: &Run) -> Vec<Vec<String>> {
         let seconds = simulated_s(run);
         let mut rows = Vec::new();
         for (at, counts) in run.pools.iter().enumerate() {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use cxlab_vm::build::{self, BuildError, Image, Installed};
 use cxlab_vm::machine::Machine;
 use cxlab_vm::memory::Memory;
+use cxlab_vm::model::Processors;
 use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
-use cxlab_vm::session::{self, Job, Outcome, SessionError, write_initrd};
+use cxlab_vm::session::{self, Job, Outcome, SessionError, Start, Together, write_initrd};
 use cxlab_vm::snapshot::{self, Making, Snapshot};
 
 use super::super::failure::Failure;
@@ -15,9 +16,10 @@ use super::super::load::load;
 use super::super::run::file_name;
 use super::super::{ScenarioArgs, print};
 use super::guest::{
-    bindings, boot_archive, boot_script, host, limits, machine, notes, run_archive,
+    Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
 };
-use super::report::Facts;
+use super::hosts::{check_memory, check_options, chosen, memories, programs};
+use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
 use crate::analytic::PlanMemory;
 use crate::output::{prepare_dir, write_whole};
@@ -90,7 +92,7 @@ fn make(args: &BuildArgs) -> Result<(), Failure> {
     ))
 }
 
-/// A guest, ready to be started.
+/// Everything that all guests of a run have in common.
 struct Ready<'a> {
     args: &'a RunArgs,
     plan: &'a Plan,
@@ -99,6 +101,19 @@ struct Ready<'a> {
     cache: PathBuf,
     image: Image,
     qemu: Installed,
+    several: bool,
+}
+
+/// One guest, ready to be started.
+struct Part {
+    host: usize,
+    machine: Machine,
+    processors: Processors,
+    bindings: Vec<Binding>,
+    pools: Vec<String>,
+    ways_ps: Vec<u64>,
+    /// What it brings along.
+    own: Vec<u8>,
 }
 
 fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -109,12 +124,32 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     })?
     .map_err(Failure::from)?;
     let plan = &loaded.plan;
-    let host = host(plan, args.host.as_deref())?;
-    let memory = PlanMemory::new(plan, host, plan.scenario.seed)
+    let chosen = chosen(plan, args)?;
+    check_options(chosen.len(), args)?;
+    let programs = programs(plan, &chosen, args)?;
+    let memory = PlanMemory::new(plan, &chosen, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
+    check_memory(plan, &chosen)?;
     let qemu = build::qemu_version(&args.common.qemu)?;
     let cache = folder(&args.common)?;
     let image = Image::open(&cache, qemu.version)?;
+    let mut parts = Vec::new();
+    for (guest, host) in chosen.iter().enumerate() {
+        let machine = machine(plan, *host, args.cpus)?;
+        let bindings = bindings(&machine, &memories(plan, *host, args))?;
+        let program = programs.iter().find(|(other, _)| other == host);
+        let command = program.map_or(&args.command, |(_, words)| words);
+        let name = &plan.hosts[*host].name;
+        parts.push(Part {
+            host: *host,
+            processors: processors(plan, *host, args.cpus),
+            own: run_archive(name, command, &args.files, &bindings)?,
+            machine,
+            bindings,
+            pools: memory.pools(guest),
+            ways_ps: memory.constant_ps(guest),
+        });
+    }
     let dir = args.out.clone().unwrap_or_else(|| {
         let mut name = file_name(&plan.scenario.name).into_os_string();
         name.push("-vm");
@@ -131,147 +166,235 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         cache,
         image,
         qemu,
+        several: parts.len() > 1,
     };
-    ready.run(host, memory)
+    ready.run(&parts, memory)
 }
 
 impl Ready<'_> {
-    fn run(&self, host: usize, memory: PlanMemory) -> Result<(), Failure> {
+    fn run(&self, parts: &[Part], memory: PlanMemory) -> Result<(), Failure> {
         let args = self.args;
-        let machine = machine(self.plan, host, args.cpus)?;
-        let most = self.qemu.version.most_window();
-        if let Some(window) = machine.windows.iter().find(|window| window.size() > most) {
-            return Err(Failure::mistake(format!(
-                "`{}`: found {} GiB in one window; allowed with this QEMU: {} GiB (smaller, for \
-                 instance with --set devices[0].capacity='\"4 GiB\"', or QEMU 10.0)",
-                window.name(),
-                window.size() >> 30,
-                most >> 30
-            )));
+        for part in parts {
+            self.check_windows(&part.machine)?;
         }
-        let bindings = bindings(&machine, &args.memory)?;
-        let own = run_archive(args, &bindings)?;
-        let pools = memory.pools();
-        let ways_ps = memory.constant_ps();
-        let run = self.dir.join("run.cpio");
-        write_whole(&run, &own)
-            .map_err(|error| Failure::Output(format!("{}: {error}", run.display())))?;
-        let outcome = self.guest(host, &machine, memory, &run);
-        // It was for this run alone.
-        let _ = std::fs::remove_file(&run);
-        let outcome = outcome?;
-        let mut notes = notes(self.plan, host);
-        if outcome.overlay < machine.windows.len() as u64 {
-            notes.push(
-                "CXL memory was not made as fast as other memory in this QEMU: its accesses are \
-                 taken for a device's and not charged"
-                    .to_owned(),
-            );
+        for part in parts {
+            let run = self.file(part, "run", ".cpio");
+            write_whole(&run, &part.own)
+                .map_err(|error| Failure::Output(format!("{}: {error}", run.display())))?;
         }
-        let facts = Facts {
+        let together = self.guests(parts, memory);
+        for part in parts {
+            // It was for this run alone.
+            let _ = std::fs::remove_file(self.file(part, "run", ".cpio"));
+        }
+        let mut together = together?;
+        if !self.several
+            && let Some(Err(_)) = together.guests.first()
+            && let Some(Err(error)) = together.guests.pop()
+        {
+            return Err(error.into());
+        }
+        let facts = parts.iter().zip(&together.guests).map(|(part, result)| Facts {
             plan: self.plan,
-            host,
+            host: part.host,
+            pools: &part.pools,
+            ways_ps: &part.ways_ps,
+            bindings: &part.bindings,
+            result,
+            notes: self.notes(part, result),
+        });
+        let report = Report {
+            plan: self.plan,
             image: &self.image,
             version: self.qemu.version,
-            pools: &pools,
-            ways_ps: &ways_ps,
-            bindings: &bindings,
-            outcome: &outcome,
-            notes: &notes,
+            window: args.window.unwrap_or_default(),
+            late: together.late,
+            guests: facts.collect(),
         };
-        self.write("console.txt", &(outcome.console.join("\n") + "\n"))?;
-        self.write("report.json", &format!("{:#}\n", facts.json()))?;
+        for (part, result) in parts.iter().zip(&together.guests) {
+            if let Ok(outcome) = result {
+                let console = outcome.console.join("\n") + "\n";
+                self.write(&self.file(part, "console", ".txt"), &console)?;
+            }
+        }
+        let written = self.dir.join("report.json");
+        self.write(&written, &format!("{:#}\n", report.json()))?;
         if !args.common.quiet {
-            let written = self.dir.join("report.json");
             print(&format!(
                 "{}\nwritten: {}\n",
-                facts.text(),
+                report.text(),
                 written.display()
             ))?;
         }
-        let code = outcome
-            .runs
-            .iter()
-            .map(|run| run.exit_code)
-            .find(|code| *code != 0);
+        self.code(parts, together)
+    }
+
+    /// How the command ends: as the first guest that failed, or the first program that did.
+    fn code(&self, parts: &[Part], together: Together) -> Result<(), Failure> {
+        let mut code = None;
+        for (part, result) in parts.iter().zip(together.guests) {
+            match result {
+                Err(error) => {
+                    let name = &self.plan.hosts[part.host].name;
+                    return Err(Failure::Output(format!("`{name}`: {error}")));
+                }
+                Ok(outcome) => {
+                    let codes = outcome.runs.iter().map(|run| run.exit_code);
+                    code = code.or_else(|| codes.into_iter().find(|code| *code != 0));
+                }
+            }
+        }
         match code {
             Some(code) => Err(Failure::Program(u8::try_from(code).unwrap_or(1))),
             None => Ok(()),
         }
     }
 
-    /// The guest's run, from its boot or from a guest that was saved when it waited.
-    fn guest(
-        &self,
-        host: usize,
-        machine: &Machine,
-        memory: PlanMemory,
-        run: &Path,
-    ) -> Result<Outcome, Failure> {
+    fn check_windows(&self, machine: &Machine) -> Result<(), Failure> {
+        let most = self.qemu.version.most_window();
+        let Some(window) = machine.windows.iter().find(|window| window.size() > most) else {
+            return Ok(());
+        };
+        Err(Failure::mistake(format!(
+            "`{}`: found {} GiB in one window; allowed with this QEMU: {} GiB (smaller, for \
+             instance with --set devices[0].capacity='\"4 GiB\"', or QEMU 10.0)",
+            window.name(),
+            window.size() >> 30,
+            most >> 30
+        )))
+    }
+
+    fn notes(&self, part: &Part, result: &Result<Outcome, SessionError>) -> Vec<String> {
+        let mut notes = notes(self.plan, part.host);
+        let windows = part.machine.windows.len() as u64;
+        if result.as_ref().is_ok_and(|outcome| outcome.overlay < windows) {
+            notes.push(
+                "CXL memory was not made as fast as other memory in this QEMU: its accesses are \
+                 taken for a device's and not charged"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    /// A guest's file among those that are written: with its name, where there are several.
+    fn file(&self, part: &Part, stem: &str, end: &str) -> PathBuf {
+        let name = match self.several {
+            true => format!("{stem}-{}{end}", self.plan.hosts[part.host].name),
+            false => format!("{stem}{end}"),
+        };
+        self.dir.join(name)
+    }
+
+    /// The guests' run, from their boots or from guests that were saved when they waited.
+    fn guests(&self, parts: &[Part], memory: PlanMemory) -> Result<Together, Failure> {
         let args = self.args;
-        let script = boot_script(machine, self.qemu.version, args.devdax);
-        let initrd = self.dir.join("initrd");
-        let snapshot = if args.boot {
-            self.write_initrd(&script, &initrd)?;
-            None
-        } else {
-            let hardware = hardware(machine, self.qemu.version, Keep::Nothing).join(" ");
-            let parts = [&self.qemu.text, &self.image.stamp, &hardware, &script];
-            let name = snapshot::name(parts.map(String::as_str));
-            Some(match Snapshot::find(&self.cache, &name) {
-                Some(snapshot) => snapshot,
-                None => {
-                    self.write_initrd(&script, &initrd)?;
-                    self.tell("booting the guest; it is saved for later runs\n");
-                    let making = Making::begin(&self.cache, &name).map_err(|error| {
-                        let place = self.cache.display();
-                        Failure::Output(format!("{place}: cannot be written to: {error}"))
-                    })?;
-                    let folder = making.folder().to_owned();
-                    let keep = Keep::Save(&folder);
-                    let line = |descriptors| self.line(machine, &initrd, None, keep, descriptors);
-                    session::save(&self.job(host, machine, &line), making)?
-                }
-            })
-        };
-        let (keep, first) = match &snapshot {
-            Some(snapshot) => (Keep::Restore(snapshot.folder()), self.image.initrd()),
-            None => (Keep::Nothing, initrd.clone()),
-        };
-        let line = |descriptors| self.line(machine, &first, Some(run), keep, descriptors);
-        let shown: Vec<String> = line(Descriptors::default())
+        let mut snapshots = Vec::new();
+        for part in parts {
+            snapshots.push(self.saved(part)?);
+        }
+        let places: Vec<Place> = parts
             .iter()
-            .map(|word| quoted(word))
+            .zip(&snapshots)
+            .map(|(part, snapshot)| Place {
+                initrd: match snapshot {
+                    Some(_) => self.image.initrd(),
+                    None => self.file(part, "initrd", ""),
+                },
+                run: self.file(part, "run", ".cpio"),
+            })
             .collect();
-        self.write(
-            "qemu.txt",
-            &format!("{} {}\n", args.common.qemu, shown.join(" ")),
-        )?;
-        let mut show = |text: &str| self.tell(&format!("{text}\n"));
-        let job = self.job(host, machine, &line);
-        let outcome = session::run(&job, snapshot.as_ref(), memory, &mut show);
-        // It is there only where the guest was booted.
-        let _ = std::fs::remove_file(&initrd);
-        outcome.map_err(|error| match (error, &snapshot) {
-            (error @ SessionError::Qemu(_), Some(snapshot)) => Failure::Output(format!(
-                "{error}\nthe guest was restored from {}; remove that, or try --boot",
+        let each = || parts.iter().zip(&places).zip(&snapshots);
+        let lines: Vec<_> = each()
+            .map(|((part, place), snapshot)| {
+                let keep = match snapshot {
+                    Some(snapshot) => Keep::Restore(snapshot.folder()),
+                    None => Keep::Nothing,
+                };
+                let (initrd, run) = (&place.initrd, Some(&*place.run));
+                move |descriptors| self.line(&part.machine, initrd, run, keep, descriptors)
+            })
+            .collect();
+        for (part, line) in parts.iter().zip(&lines) {
+            let words = line(Descriptors::default());
+            let shown: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+            let text = format!("{} {}\n", args.common.qemu, shown.join(" "));
+            self.write(&self.file(part, "qemu", ".txt"), &text)?;
+        }
+        let starts: Vec<Start<'_>> = each()
+            .zip(&lines)
+            .map(|(((part, _), snapshot), line)| Start {
+                job: self.job(part, line),
+                snapshot: snapshot.as_ref(),
+            })
+            .collect();
+        let show = |guest: usize, text: &str| match self.several {
+            true => self.tell(&format!(
+                "{}: {text}\n",
+                self.plan.hosts[parts[guest].host].name
+            )),
+            false => self.tell(&format!("{text}\n")),
+        };
+        let window = args.window.unwrap_or_default().0;
+        let together = session::run(&starts, memory, window, &show);
+        for part in parts {
+            // It is there only where the guest was booted.
+            let _ = std::fs::remove_file(self.file(part, "initrd", ""));
+        }
+        let explained = |error| match (error, snapshots.iter().flatten().next()) {
+            (SessionError::Qemu(text), Some(snapshot)) => SessionError::Qemu(format!(
+                "{text}\nthe guest was restored from {}; remove that, or try --boot",
                 snapshot.folder().display()
             )),
-            (error, _) => error.into(),
+            (error, _) => error,
+        };
+        let mut together = together.map_err(explained)?;
+        let guests = together.guests.drain(..);
+        let guests = guests.map(|result| result.map_err(explained)).collect();
+        Ok(Together {
+            guests,
+            late: together.late,
         })
+    }
+
+    /// The guest that waits, saved now if it was not yet; none where it is to be booted.
+    fn saved(&self, part: &Part) -> Result<Option<Snapshot>, Failure> {
+        let script = boot_script(&part.machine, self.qemu.version, self.args.devdax);
+        let initrd = self.file(part, "initrd", "");
+        if self.args.boot {
+            self.write_initrd(&script, &initrd)?;
+            return Ok(None);
+        }
+        let hardware = hardware(&part.machine, self.qemu.version, Keep::Nothing).join(" ");
+        let texts = [&self.qemu.text, &self.image.stamp, &hardware, &script];
+        let name = snapshot::name(texts.map(String::as_str));
+        if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
+            return Ok(Some(snapshot));
+        }
+        self.write_initrd(&script, &initrd)?;
+        self.tell("booting the guest; it is saved for later runs\n");
+        let making = Making::begin(&self.cache, &name).map_err(|error| {
+            let place = self.cache.display();
+            Failure::Output(format!("{place}: cannot be written to: {error}"))
+        })?;
+        let folder = making.folder().to_owned();
+        let keep = Keep::Save(&folder);
+        let line = |descriptors| self.line(&part.machine, &initrd, None, keep, descriptors);
+        let saved = session::save(&self.job(part, &line), making);
+        let _ = std::fs::remove_file(&initrd);
+        Ok(Some(saved?))
     }
 
     fn job<'a>(
         &'a self,
-        host: usize,
-        machine: &Machine,
-        arguments: &'a dyn Fn(Descriptors) -> Vec<String>,
+        part: &Part,
+        arguments: &'a (dyn Fn(Descriptors) -> Vec<String> + Sync),
     ) -> Job<'a> {
         Job {
             qemu: &self.args.common.qemu,
             arguments,
-            processors: machine.processors as usize,
-            limits: limits(self.plan, host),
+            processors: part.processors,
+            in_step: self.several,
             limit: Duration::from_secs(self.args.timeout),
         }
     }
@@ -302,6 +425,7 @@ impl Ready<'_> {
             run,
             keep,
             descriptors,
+            in_step: self.several,
         };
         arguments(machine, self.qemu.version, files, clock)
     }
@@ -313,11 +437,16 @@ impl Ready<'_> {
         }
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
-        let path = self.dir.join(name);
-        write_whole(&path, text.as_bytes())
+    fn write(&self, path: &Path, text: &str) -> Result<(), Failure> {
+        write_whole(path, text.as_bytes())
             .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))
     }
+}
+
+/// Files of a guest.
+struct Place {
+    initrd: PathBuf,
+    run: PathBuf,
 }
 
 /// A word as a shell takes it.

@@ -1,0 +1,157 @@
+//! Which hosts are guests, and what each of them runs.
+
+use std::ffi::OsString;
+
+use cxlab_engine::units::Picos;
+
+use super::super::failure::Failure;
+use super::RunArgs;
+use crate::plan::Plan;
+
+/// Most guests: each is a QEMU with memory and at least one busy processor of this machine.
+const MOST_GUESTS: usize = 8;
+/// Longest window: latencies in the fabric are less by far.
+const LONGEST_WINDOW: Picos = Picos::from_nanos(1_000_000);
+
+/// The numbers of the hosts that are guests, in the scenario's order.
+pub(super) fn chosen(plan: &Plan, args: &RunArgs) -> Result<Vec<usize>, Failure> {
+    let (option, names) = match &args.host {
+        Some(name) => ("--host", std::slice::from_ref(name)),
+        None => ("--hosts", args.hosts.as_slice()),
+    };
+    let mut chosen = Vec::new();
+    for name in names {
+        let host = number(plan, option, name)?;
+        if chosen.contains(&host) {
+            return Err(Failure::mistake(format!(
+                "{option}: found `{name}` twice; allowed: each host once"
+            )));
+        }
+        chosen.push(host);
+    }
+    if names.is_empty() {
+        chosen.extend(0..plan.hosts.len());
+    }
+    chosen.sort_unstable();
+    if chosen.len() > MOST_GUESTS {
+        return Err(Failure::mistake(format!(
+            "found {} hosts, and each would be a guest; allowed: {MOST_GUESTS} guests at once \
+             (--hosts names some, --host one)",
+            chosen.len()
+        )));
+    }
+    Ok(chosen)
+}
+
+fn number(plan: &Plan, option: &str, name: &str) -> Result<usize, Failure> {
+    let mut hosts = plan.hosts.iter();
+    hosts.position(|host| host.name == name).ok_or_else(|| {
+        let known: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+        Failure::mistake(format!(
+            "{option}: found `{name}`; allowed: {}",
+            known.join(", ")
+        ))
+    })
+}
+
+/// What only one guest or only several can be asked for.
+pub(super) fn check_options(guests: usize, args: &RunArgs) -> Result<(), Failure> {
+    if guests > 1 && args.host_clock {
+        return Err(Failure::mistake(
+            "--host-clock: found several guests; allowed: one (--host), for only clocks of simulated \
+             time can be kept in step",
+        ));
+    }
+    match args.window {
+        Some(_) if guests == 1 => Err(Failure::mistake(
+            "--window: found one guest; allowed with several, which may be ahead of each other",
+        )),
+        Some(window) if window > LONGEST_WINDOW => Err(Failure::mistake(format!(
+            "--window: found {window}; allowed: 0 ns to {LONGEST_WINDOW}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Guests have memory of their own: none of it may be another's.
+pub(super) fn check_memory(plan: &Plan, chosen: &[usize]) -> Result<(), Failure> {
+    let first = plan.hosts.len();
+    // By device: host, and its addresses there.
+    let mut taken: Vec<(usize, usize, u64, u64)> = Vec::new();
+    for host in chosen {
+        for window in plan.hosts[*host].map.windows() {
+            let share = window.size.0 / window.targets.len() as u64;
+            for (port, from) in window.targets.iter().zip(&window.first) {
+                let (device, from) = (port.0 as usize - first, from.0);
+                let meets = |one: &&(usize, usize, u64, u64)| {
+                    one.0 == device && one.1 != *host && one.2 < from + share && from < one.3
+                };
+                if let Some((_, other, ..)) = taken.iter().find(meets) {
+                    let (one, other) = (&plan.hosts[*other].name, &plan.hosts[*host].name);
+                    let device = &plan.devices[device].name;
+                    return Err(Failure::mistake(format!(
+                        "hosts `{one}` and `{other}` have the same memory of `{device}`, and each guest \
+                         would take it for its own; allowed: memory of its own for each guest (for \
+                         instance [[regions]] with capacity = \"512 MiB\", which gives each host so \
+                         much), or one guest (--host)"
+                    )));
+                }
+                taken.push((device, *host, from, from + share));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Values `HOST=VALUE` of an option, and those without a host, as one of the guests takes them.
+fn of_host<'a>(plan: &Plan, host: usize, values: &'a [String]) -> Vec<&'a str> {
+    let mut own = Vec::new();
+    let mut common = Vec::new();
+    for value in values {
+        match value.split_once('=') {
+            Some((name, value)) if name == plan.hosts[host].name => own.push(value),
+            Some((name, _)) if plan.hosts.iter().any(|host| host.name == name) => {}
+            _ => common.push(value.as_str()),
+        }
+    }
+    if own.is_empty() { common } else { own }
+}
+
+/// The memories that a guest's program is bound to in turn.
+pub(super) fn memories<'a>(plan: &Plan, host: usize, args: &'a RunArgs) -> Vec<&'a str> {
+    match of_host(plan, host, &args.memory) {
+        // Only others were named.
+        none if none.is_empty() => vec!["all"],
+        some => some,
+    }
+}
+
+/// Programs that `--program` gives to hosts that are guests, with their words.
+pub(super) fn programs(
+    plan: &Plan,
+    chosen: &[usize],
+    args: &RunArgs,
+) -> Result<Vec<(usize, Vec<OsString>)>, Failure> {
+    let mut programs: Vec<(usize, Vec<OsString>)> = Vec::new();
+    for text in &args.programs {
+        let wrong = |allowed: &str| {
+            Failure::mistake(format!("--program: found `{text}`; allowed: {allowed}"))
+        };
+        let (name, words) = text
+            .split_once('=')
+            .ok_or_else(|| wrong("HOST=WORDS, a host and its program"))?;
+        let host = number(plan, "--program", name)?;
+        let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
+        if words.is_empty() {
+            return Err(wrong("HOST=WORDS, with a program"));
+        }
+        if !chosen.contains(&host) {
+            return Err(wrong("programs of hosts that are guests (--hosts)"));
+        }
+        if programs.iter().any(|(other, _)| *other == host) {
+            return Err(wrong("one program for each host"));
+        }
+        programs.push((host, words));
+    }
+    Ok(programs)
+}
