@@ -6,7 +6,7 @@ use cxlab_system::analytic::PlanMemory;
 use cxlab_system::plan::Plan;
 use cxlab_tests::{plan, report};
 use cxlab_vm::memory::{Memory, Place};
-use cxlab_vm::model::{Limits, Model, Processors};
+use cxlab_vm::model::{Limits, Model, Processors, Taken};
 use cxlab_vm::ring::Record;
 
 /// One host, one device behind a switch.
@@ -114,6 +114,136 @@ fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
             let ours = 64.0 / mean;
             let text = format!("{link}, {misses}: {ours:.2} GB/s, engine {engine:.2} GB/s");
             assert!((ours / engine - 1.0).abs() < 0.01, "{text}");
+        }
+    }
+}
+
+/// Two hosts with a region each of one device behind a switch: the first with so many requests under way,
+/// the second with a stream.
+fn two_hosts(medium: &str, link: &str, first: (u32, &str), second: u32) -> String {
+    let (outstanding, workload) = first;
+    format!(
+        r#"
+name = "two"
+measure = {{ requests = 40000, warmup_requests = 4000 }}
+fabric = {{ topology = {{ kind = "chain", switches = 1 }}, link = {link} }}
+devices = [{{ name = "mem", capacity = "512 MiB", memory = {medium} }}]
+regions = [{{ name = "own", capacity = "256 MiB" }}]
+[[hosts]]
+name = "first"
+issue = {{ outstanding = {outstanding} }}
+workload = {workload}
+[[hosts]]
+name = "second"
+issue = {{ outstanding = {second} }}
+workload = {{ kind = "stream", read_ratio = 1.0 }}
+"#
+    )
+}
+
+/// A guest's loads: MSHRs, and which line comes next.
+type Guest<'a> = (u32, &'a dyn Fn(u64) -> u64);
+
+/// Two guests' loads in the order of their times, until each has made so many; by guest, the mean time
+/// of a load in nanoseconds while both were at it.
+fn both(plan: &Plan, guests: [Guest<'_>; 2], count: u64) -> [f64; 2] {
+    let memory = match PlanMemory::new(plan, &[0, 1], plan.scenario.seed) {
+        Ok(memory) => memory,
+        Err(problems) => panic!("{problems:?}"),
+    };
+    let processors = guests.map(|(misses, _)| Processors {
+        count: 1,
+        limits: Limits {
+            misses,
+            writebacks: 256,
+        },
+    });
+    let mut model = Model::new(memory, &processors);
+    let mut steps = [0; 2];
+    // After the first tenth.
+    let mut from = [None; 2];
+    while steps.iter().all(|steps| *steps < count) {
+        let at = |lane: usize| (steps[lane] + model.charged_ps(lane), lane);
+        let ready = (0..2).filter(|lane| !model.waits(*lane)).map(at).min();
+        let until = ready.map_or(u64::MAX, |(at, _)| at);
+        let taken = match (model.first(until), ready) {
+            (Some((_, lane)), _) => match model.resume(lane) {
+                Ok((_, taken)) => (lane, taken),
+                Err(stuck) => panic!("{stuck}"),
+            },
+            (None, Some((_, lane))) => {
+                let what = (guests[lane].1(steps[lane]) * 64) | 1 << 63;
+                let at_ps = steps[lane];
+                (lane, model.record(lane, Record { at_ps, what }))
+            }
+            (None, None) => panic!("nobody goes on"),
+        };
+        if let (lane, Taken::Whole) = taken {
+            steps[lane] += 1;
+            if steps.iter().any(|steps| *steps == count / 10) && from[0].is_none() {
+                from = [0, 1].map(|lane| Some((steps[lane], model.charged_ps(lane))));
+            }
+        }
+    }
+    [0, 1].map(|lane| {
+        let (first, charged) = from[lane].unwrap_or_default();
+        (model.charged_ps(lane) - charged) as f64 / (steps[lane] - first) as f64 / 1e3
+    })
+}
+
+#[test]
+fn two_streams_share_a_device_as_the_engines_hosts_do() {
+    for link in LINKS {
+        for misses in [16, 64] {
+            let stream = r#"{ kind = "stream", read_ratio = 1.0 }"#;
+            let text = two_hosts(FIXED, link, (misses, stream), misses);
+            let engine = report(&text, &[]);
+            let plan = plan(&text, &[]);
+            let ours = both(
+                &plan,
+                [(misses, &|step| step), (misses, &|step| step)],
+                40_000,
+            );
+            for (host, mean) in engine.hosts.iter().zip(ours) {
+                let (ours, engine) = (64.0 / mean, host.bandwidth_gbps.total);
+                let name = &host.name;
+                let text = format!("{link} {misses} {name}: {ours:.2} GB/s, engine {engine:.2}");
+                assert!((ours / engine - 1.0).abs() < 0.005, "{text}");
+            }
+        }
+    }
+}
+
+/// With DRAM, what meets in a bank depends on who comes first, and requests of the engine's stream come in
+/// other picoseconds.
+#[test]
+fn a_chase_beside_a_stream_waits_as_the_engines_host_does() {
+    let dram = r#"{ kind = "dram", channels = 1 }"#;
+    for (medium, apart) in [(FIXED, 0.005), (dram, 0.03)] {
+        for link in LINKS {
+            for misses in [4, 16, 64] {
+                let chase = r#"{ kind = "uniform", read_ratio = 1.0 }"#;
+                let text = two_hosts(medium, link, (1, chase), misses);
+                let engine = report(&text, &[]);
+                let plan = plan(&text, &[]);
+                let rng = std::cell::RefCell::new(StreamRng::new(3, "lines"));
+                let lines = (256 << 20) / 64;
+                let random = |_| rng.borrow_mut().below(lines);
+                let ours = both(
+                    &plan,
+                    [(1, &random), (misses, &|step| step % lines)],
+                    200_000,
+                );
+                let wait = engine.hosts[0].latency_ns.mean;
+                let rate = engine.hosts[1].bandwidth_gbps.total;
+                let [ours, stream] = [ours[0], 64.0 / ours[1]];
+                let text = format!(
+                    "{medium} {link} {misses}: chase {ours:.1} ns, engine {wait:.1}; \
+                     stream {stream:.2} GB/s, engine {rate:.2}"
+                );
+                assert!((ours / wait - 1.0).abs() < apart, "{text}");
+                assert!((stream / rate - 1.0).abs() < apart, "{text}");
+            }
         }
     }
 }

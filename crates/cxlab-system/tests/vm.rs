@@ -104,6 +104,137 @@ fn windows_that_are_too_large_for_the_version_are_refused_before_anything_starts
     refused(&output, &["GiB of CXL memory", "allowed: 64 GiB"]);
 }
 
+/// The scenario with two hosts, and more.
+fn hosts(text: &str) -> String {
+    SCENARIO.replace("name = \"host\"", "name = \"node\"\ncount = 2") + text
+}
+
+#[test]
+fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
+    let folder = Folder::new("vm-asked");
+    let region = "[[regions]]\nname = \"own\"\ncapacity = \"512 MiB\"\n";
+    // So many hosts share the memory of two devices.
+    let own = |count: &str| {
+        hosts(region)
+            .replace("count = 2", count)
+            .replace("\"256 MiB\"\ncontroller", "\"4 GiB\"\ncontroller")
+            .replace("kind = \"direct\"", "kind = \"chain\", switches = 1")
+    };
+    let two = folder.file("two.toml", own("count = 2").as_bytes());
+    let nine = folder.file("nine.toml", own("count = 9").as_bytes());
+    let common = hosts("").replace("kind = \"direct\"", "kind = \"chain\", switches = 1");
+    let common = folder.file("common.toml", common.as_bytes());
+    let one = folder.file("one.toml", SCENARIO.as_bytes());
+    for (scenario, options, words) in [
+        (
+            &two,
+            &["--host", "node2"][..],
+            &["--host: found `node2`", "allowed: node0, node1"][..],
+        ),
+        (
+            &two,
+            &["--hosts", "node0,other"],
+            &["--hosts: found `other`", "allowed: node0, node1"],
+        ),
+        (
+            &two,
+            &["--hosts", "node1,node1"],
+            &["found `node1` twice", "each host once"],
+        ),
+        (
+            &two,
+            &["--host", "node0", "--hosts", "node1"],
+            &["--host", "--hosts", "cannot be used"],
+        ),
+        (
+            &nine,
+            &[],
+            &["found 9 hosts", "allowed: 8 guests", "--hosts"],
+        ),
+        (
+            &common,
+            &[],
+            &[
+                "`node0` and `node1`",
+                "same memory of `near`",
+                "[[regions]]",
+                "--host",
+            ],
+        ),
+        (
+            &two,
+            &["--host-clock"],
+            &["--host-clock", "several guests", "allowed: one"],
+        ),
+        (
+            &two,
+            &["--host", "node0", "--window", "1 us"],
+            &["--window: found one guest"],
+        ),
+        (&one, &["--window", "1 us"], &["--window: found one guest"]),
+        (
+            &two,
+            &["--window", "2 ms"],
+            &["--window: found 2 ms", "allowed: 0 ns to 1 ms"],
+        ),
+        (&two, &["--window", "soon"], &["--window", "soon"]),
+        (
+            &two,
+            &["--program", "chase"],
+            &["--program: found `chase`", "HOST=WORDS"],
+        ),
+        (
+            &two,
+            &["--program", "node7=chase"],
+            &["--program: found `node7`", "node0, node1"],
+        ),
+        (
+            &two,
+            &["--program", "node1= "],
+            &["--program: found `node1= `", "with a program"],
+        ),
+        (
+            &two,
+            &["--host", "node0", "--program", "node1=chase"],
+            &["--program: found `node1=chase`", "hosts that are guests"],
+        ),
+        (
+            &two,
+            &["--program", "node1=chase", "--program", "node1=stream"],
+            &[
+                "--program: found `node1=stream`",
+                "one program for each host",
+            ],
+        ),
+        (
+            &two,
+            &["--program", "node1=no-such-program"],
+            &["`no-such-program` is not found"],
+        ),
+        (
+            &two,
+            &["--memory", "node1=sea"],
+            &["--memory: found `sea`", "local"],
+        ),
+        (
+            &two,
+            &["--memory", "node9=local"],
+            &["--memory: found `node9=local`"],
+        ),
+        (
+            &two,
+            &["--cpus", "9"],
+            &["found 9 processors", "allowed: 1 to 8"],
+        ),
+    ] {
+        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"vm", &"run", scenario];
+        args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
+        args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
+        args.extend([&"--" as &dyn AsRef<_>, &"chase"]);
+        refused(&cxlab(&args), words);
+    }
+}
+
 /// The folder with a guest, built once; `None` after a line that says why there is none.
 fn guest() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -354,4 +485,141 @@ fn a_guest_that_is_restored_is_the_one_that_was_booted_and_takes_files_of_its_ru
         [booted, first, slower].map(|report| numbers(&report, "chase ")[0]);
     assert!((first / booted - 1.0).abs() < 0.02, "{first} {booted}");
     assert!((slower - first - 250.0).abs() < 8.0, "{slower} {first}");
+}
+
+/// A scenario that is shipped.
+fn shipped(name: &str) -> PathBuf {
+    root().join("scenarios").join(name)
+}
+
+#[test]
+#[ignore = "minutes: make test-all"]
+fn two_guests_slow_one_another_where_they_meet_and_only_there() {
+    let folder = Folder::new("vm-hosts");
+    let scenario = shipped("vm-hosts.toml");
+    let pool = ["--memory", "pool"];
+    let stream = ["stream", "2730", "2"];
+    let alone = ["--memory", "pool", "--host", "node0"];
+    let Some(report) = run(&folder, &scenario, &stream, &alone) else {
+        return;
+    };
+    let kernels = [
+        "stream copy ",
+        "stream scale ",
+        "stream add ",
+        "stream triad ",
+    ];
+    let total = |guest: &Value| {
+        kernels
+            .map(|kernel| numbers(guest, kernel)[0])
+            .iter()
+            .sum::<f64>()
+    };
+    let one = total(&report);
+    let report = run(&folder, &scenario, &stream, &pool).unwrap();
+    let guests = report["guests"].as_array().unwrap();
+    assert_eq!(guests.len(), 2, "{report:#}");
+    assert_eq!(
+        (&report["late_events"], &report["most_late_ns"]),
+        (&0.into(), &0.0.into())
+    );
+    // The link is nearly full with one, so that each gets half of it and a little more.
+    for (guest, name) in guests.iter().zip(["node0", "node1"]) {
+        assert_eq!(guest["host"], name);
+        assert_eq!(guest["regions"].as_array().unwrap().len(), 1);
+        let share = total(guest) / one;
+        assert!((0.5..0.7).contains(&share), "{share}: {report:#}");
+        let (guest, simulated) = (
+            guest["runs"][0]["guest_s"].as_f64(),
+            guest["runs"][0]["simulated_s"].as_f64(),
+        );
+        assert!(
+            (guest.unwrap() / simulated.unwrap() - 1.0).abs() < 0.02,
+            "{report:#}"
+        );
+    }
+    let chase = ["chase", "8192", "20000"];
+    let report = run(&folder, &scenario, &chase, &alone).unwrap();
+    let quiet = numbers(&report, "chase ")[0];
+    let beside = |more: &[&str]| {
+        let options = [&pool[..], &["--program", "node1=stream 2730 12"], more].concat();
+        let report = run(&folder, &scenario, &chase, &options).unwrap();
+        let [one, other] = &report["guests"].as_array().unwrap()[..] else {
+            panic!("{report:#}")
+        };
+        // All of the chase has company.
+        let seconds = |guest: &Value| guest["runs"][0]["simulated_s"].as_f64().unwrap();
+        assert!(
+            !more.is_empty() || seconds(one) < seconds(other),
+            "{report:#}"
+        );
+        numbers(one, "chase ")[0]
+    };
+    let crowded = beside(&[]);
+    assert!(crowded > 1.3 * quiet, "{crowded} {quiet}");
+    let elsewhere = beside(&["--memory", "node1=local"]);
+    assert!(
+        (elsewhere / quiet - 1.0).abs() < 0.02,
+        "{elsewhere} {quiet}"
+    );
+}
+
+#[test]
+#[ignore = "minutes: make test-all"]
+fn a_guest_that_sleeps_or_dies_stops_no_other() {
+    let Some(dir) = guest() else { return };
+    let folder = Folder::new("vm-dies");
+    let scenario = shipped("vm-hosts.toml");
+    let chase = ["chase", "2048", "20000"];
+    let sleeps = ["--memory", "pool", "--program", "node1=sleep 0.05"];
+    let report = run(&folder, &scenario, &chase, &sleeps).unwrap();
+    let [one, other] = [0, 1].map(|guest| &report["guests"][guest]["runs"][0]);
+    assert!(one["guest_s"].as_f64().unwrap() < 0.05, "{report:#}");
+    let slept = other["guest_s"].as_f64().unwrap();
+    assert!((0.05..0.08).contains(&slept), "{report:#}");
+    assert!(other["idle_s"].as_f64().unwrap() > 0.9 * 0.05, "{report:#}");
+    // The second goes in the middle of its program.
+    let die = folder.file("die", b"chase 64 1000\nsync\npoweroff -f\nsleep 100\n");
+    let die = format!("{}:/in/die", die.display());
+    let out = folder.path("out");
+    let output = cxlab(&[
+        &"vm",
+        &"run",
+        &scenario,
+        &"--timeout",
+        &"280",
+        &"--dir",
+        &dir,
+        &"--out",
+        &out,
+        &"--memory",
+        &"pool",
+        &"--file",
+        &die,
+        &"--program",
+        &"node1=sh /in/die",
+        &"--",
+        &"chase",
+        &"2048",
+        &"20000",
+    ]);
+    assert_eq!(output.code, Some(1), "{}{}", output.stdout, output.stderr);
+    assert!(
+        output.stderr.contains("`node1`: QEMU ended early"),
+        "{}",
+        output.stderr
+    );
+    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let [one, other] = &report["guests"].as_array().unwrap()[..] else {
+        panic!("{report:#}")
+    };
+    assert!(numbers(one, "chase ")[0] > 100.0, "{report:#}");
+    assert!(
+        other["error"]
+            .as_str()
+            .unwrap()
+            .contains("before its programs had ended"),
+        "{report:#}"
+    );
 }

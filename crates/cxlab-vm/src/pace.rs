@@ -155,10 +155,7 @@ impl<'a, M: Memory> Pace<'a, M> {
     ///
     /// # Errors
     /// [`Stuck`].
-    pub fn step(
-        &mut self,
-        on_mark: &mut dyn FnMut(usize, u64, Moment),
-    ) -> Result<bool, Stuck> {
+    pub fn step(&mut self, on_mark: &mut dyn FnMut(usize, u64, Moment)) -> Result<bool, Stuck> {
         let view = self.look();
         if view.held > 0 && view.held == view.here {
             self.release(on_mark);

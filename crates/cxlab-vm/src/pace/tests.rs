@@ -268,8 +268,12 @@ fn run(scripts: &[Vec<Act>], window_ps: u64, seed: u64) -> Became {
     assert!(gone.iter().all(|gone| *gone), "nobody can go on: {gone:?}");
     marks.sort_unstable();
     Became {
-        charged_ps: (0..fakes.len()).map(|guest| pace.model.charged_ps(guest)).collect(),
-        pools: (0..fakes.len()).map(|guest| pace.model.counts(guest).to_vec()).collect(),
+        charged_ps: (0..fakes.len())
+            .map(|guest| pace.model.charged_ps(guest))
+            .collect(),
+        pools: (0..fakes.len())
+            .map(|guest| pace.model.counts(guest).to_vec())
+            .collect(),
         marks,
         late: pace.late(),
     }
@@ -294,18 +298,32 @@ fn guests_that_meet_slow_one_another_as_the_server_they_share_says() {
     let both = run(&[chase(500), chase(500)], 0, 1);
     // 100 ns each in turn, less what the first did not wait in the beginning.
     for charged in &both.charged_ps {
-        assert!(charged.abs_diff(500 * 2 * SERVICE_PS) <= 2 * SERVICE_PS, "{both:?}");
+        assert!(
+            charged.abs_diff(500 * 2 * SERVICE_PS) <= 2 * SERVICE_PS,
+            "{both:?}"
+        );
     }
 }
 
 #[test]
 fn what_a_guest_does_later_does_not_slow_what_another_did_before() {
     // The second computes for long before it asks for anything; QEMU runs it first.
-    let late = program([Act::Compute(1_000_000_000)].into_iter().chain((0..50).map(Act::Load)));
+    let late = program(
+        [Act::Compute(1_000_000_000)]
+            .into_iter()
+            .chain((0..50).map(Act::Load)),
+    );
     for seed in 0..20 {
         let both = run(&[chase(100), late.clone()], 0, seed);
         assert_eq!(both.charged_ps[0], 100 * (SERVICE_PS + BACK_PS));
-        assert_eq!(both.late, Late { late: 0, most_ps: 0, ..both.late });
+        assert_eq!(
+            both.late,
+            Late {
+                late: 0,
+                most_ps: 0,
+                ..both.late
+            }
+        );
     }
 }
 
@@ -316,7 +334,11 @@ fn programs_begin_together_at_the_time_that_the_farthest_has_reached() {
     short.extend(chase(10));
     long.extend(chase(10));
     let both = run(&[short, long], 0, 3);
-    let begins: Vec<_> = both.marks.iter().filter(|(_, number, _)| *number == BEGIN).collect();
+    let begins: Vec<_> = both
+        .marks
+        .iter()
+        .filter(|(_, number, _)| *number == BEGIN)
+        .collect();
     let [first, second, third, fourth] = begins[..] else {
         panic!("{both:?}")
     };
@@ -340,7 +362,10 @@ fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
         }
         awake.next < awake.script.len()
     };
-    assert!(go(&mut awake, &mut sleeper), "it waits for what the other may do");
+    assert!(
+        go(&mut awake, &mut sleeper),
+        "it waits for what the other may do"
+    );
     sleeper.teller.asleep(true);
     assert!(!go(&mut awake, &mut sleeper));
 }
@@ -350,7 +375,10 @@ fn a_guest_that_sleeps_without_a_timer_holds_up_nobody() {
 fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
     let (one, other) = (words(), words());
     let rings = [(&one, 1), (&other, 2)].map(|(words, count)| (Shared::new(words).unwrap(), count));
-    let two = Processors { count: 2, ..PROCESSORS };
+    let two = Processors {
+        count: 2,
+        ..PROCESSORS
+    };
     let model = Model::new(Server::default(), &[PROCESSORS, two]);
     let mut pace = Pace::new(model, rings, 0);
     let load = |at| [Act::Compute(at), Act::Load(0), Act::ReadClock];
@@ -362,7 +390,11 @@ fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
         first.act(true);
         pace.step(&mut |_, _, _| {}).unwrap();
     }
-    assert_eq!(single.next, single.script.len(), "the farther guest has its place");
+    assert_eq!(
+        single.next,
+        single.script.len(),
+        "the farther guest has its place"
+    );
     // The single one has not ended and may still ask.
     assert!(first.next < first.script.len());
     pace.end(0);
@@ -428,7 +460,9 @@ proptest! {
 #[test]
 fn with_a_window_some_are_late() {
     let scripts = [chase(300), chase(300), chase(300)];
-    let late: Vec<u64> = (0..10).map(|seed| run(&scripts, 1_000_000, seed).late.most_ps).collect();
+    let late: Vec<u64> = (0..10)
+        .map(|seed| run(&scripts, 1_000_000, seed).late.most_ps)
+        .collect();
     assert!(late.iter().any(|late| *late > 0), "{late:?}");
     assert!(late.iter().all(|late| *late < 1_000_000), "{late:?}");
 }

@@ -187,7 +187,10 @@ pub fn run<M: Memory>(
     let processors: Vec<Processors> = starts.iter().map(|start| start.job.processors).collect();
     let pace = Pace::new(
         Model::new(memory, &processors),
-        rings.iter().copied().zip(processors.iter().map(|one| one.count)),
+        rings
+            .iter()
+            .copied()
+            .zip(processors.iter().map(|one| one.count)),
         window_ps,
     );
     let ended: Vec<AtomicBool> = starts.iter().map(|_| AtomicBool::new(false)).collect();
@@ -221,7 +224,10 @@ pub fn run<M: Memory>(
             .map(|listener| listener.join().map_err(early))
             .collect();
         // That a medium is stuck is why QEMU was ended.
-        let charged = consumer.join().map_err(early)?.map_err(SessionError::Stuck)?;
+        let charged = consumer
+            .join()
+            .map_err(early)?
+            .map_err(SessionError::Stuck)?;
         let mut guests = heard?;
         for (outcome, phases) in guests.iter_mut().zip(charged.phases) {
             let runs = outcome.iter_mut().flat_map(|outcome| &mut outcome.runs);

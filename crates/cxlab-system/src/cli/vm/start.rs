@@ -130,9 +130,6 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let memory = PlanMemory::new(plan, &chosen, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
     check_memory(plan, &chosen)?;
-    let qemu = build::qemu_version(&args.common.qemu)?;
-    let cache = folder(&args.common)?;
-    let image = Image::open(&cache, qemu.version)?;
     let mut parts = Vec::new();
     for (guest, host) in chosen.iter().enumerate() {
         let machine = machine(plan, *host, args.cpus)?;
@@ -150,6 +147,9 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
             ways_ps: memory.constant_ps(guest),
         });
     }
+    let qemu = build::qemu_version(&args.common.qemu)?;
+    let cache = folder(&args.common)?;
+    let image = Image::open(&cache, qemu.version)?;
     let dir = args.out.clone().unwrap_or_else(|| {
         let mut name = file_name(&plan.scenario.name).into_os_string();
         name.push("-vm");
@@ -194,15 +194,18 @@ impl Ready<'_> {
         {
             return Err(error.into());
         }
-        let facts = parts.iter().zip(&together.guests).map(|(part, result)| Facts {
-            plan: self.plan,
-            host: part.host,
-            pools: &part.pools,
-            ways_ps: &part.ways_ps,
-            bindings: &part.bindings,
-            result,
-            notes: self.notes(part, result),
-        });
+        let facts = parts
+            .iter()
+            .zip(&together.guests)
+            .map(|(part, result)| Facts {
+                plan: self.plan,
+                host: part.host,
+                pools: &part.pools,
+                ways_ps: &part.ways_ps,
+                bindings: &part.bindings,
+                result,
+                notes: self.notes(part, result),
+            });
         let report = Report {
             plan: self.plan,
             image: &self.image,
@@ -267,7 +270,10 @@ impl Ready<'_> {
     fn notes(&self, part: &Part, result: &Result<Outcome, SessionError>) -> Vec<String> {
         let mut notes = notes(self.plan, part.host);
         let windows = part.machine.windows.len() as u64;
-        if result.as_ref().is_ok_and(|outcome| outcome.overlay < windows) {
+        if result
+            .as_ref()
+            .is_ok_and(|outcome| outcome.overlay < windows)
+        {
             notes.push(
                 "CXL memory was not made as fast as other memory in this QEMU: its accesses are \
                  taken for a device's and not charged"
