@@ -381,28 +381,26 @@ fn a_guest_with_several_processors_is_as_far_as_the_farthest() {
     };
     let model = Model::new(Server::default(), &[PROCESSORS, two]);
     let mut pace = Pace::new(model, rings, 0);
-    let load = |at| [Act::Compute(at), Act::Load(0), Act::ReadClock];
-    let mut single = Fake::new(&one, 0, program(load(500_000)));
-    let mut first = Fake::new(&other, 0, program(load(1_000_000)));
-    // The second says nothing and stays at 0.
-    for _ in 0..1000 {
-        single.act(true);
-        first.act(true);
-        pace.step(&mut |_, _, _| {}).unwrap();
-    }
-    assert_eq!(
-        single.next,
-        single.script.len(),
-        "the farther guest has its place"
+    let load = [Act::Compute(500_000), Act::Load(0), Act::ReadClock];
+    let mut single = Fake::new(&one, 0, program(load));
+    // It computes and has nothing to say; the second of its guest stays at 0.
+    let computes = [Act::Compute(400_000), Act::Compute(400_000)];
+    let mut first = Fake::new(&other, 0, program(computes));
+    let mut go = |first: &mut Fake<'_>, until: usize| {
+        for _ in 0..1000 {
+            single.act(true);
+            if first.next < until {
+                first.act(true);
+            }
+            pace.step(&mut |_, _, _| {}).unwrap();
+        }
+        single.next == single.script.len()
+    };
+    assert!(
+        !go(&mut first, 2),
+        "at 400 ns it may still ask before 500 ns"
     );
-    // The single one has not ended and may still ask.
-    assert!(first.next < first.script.len());
-    pace.end(0);
-    for _ in 0..1000 {
-        first.act(true);
-        pace.step(&mut |_, _, _| {}).unwrap();
-    }
-    assert_eq!(first.next, first.script.len());
+    assert!(go(&mut first, 3), "at 800 ns it may not");
 }
 
 fn act() -> impl Strategy<Value = Act> {
