@@ -2,7 +2,7 @@
  * follows what the model says.
  *
  * Until the guest marks the beginning of what is of interest (`nopl 0x0c1c1001(%rax,%rax,1)`, an
- * instruction that does nothing anywhere), nothing is counted and it runs at full speed. From then
+ * instruction that does nothing anywhere, or another number), nothing is counted and it runs at full speed. From then
  * on every access goes through the caches of filter.h and every miss through the ring of ring.h.
  *
  * Two things are not what a plugin may ask of QEMU, and use the program's own functions:
@@ -50,6 +50,7 @@ static struct window windows[WINDOWS];
 static unsigned window_count;
 static uint64_t instruction_ps = 500;
 static uint64_t tell_ps;
+static uint64_t first_mark = MARK_BEGIN; /* from which on all is counted */
 static bool wants_clock = true;
 static struct cxlab_filter *filters[CXLAB_LANES];
 static unsigned lanes;
@@ -263,7 +264,7 @@ static void on_mark(unsigned cpu, void *number)
 {
     struct cxlab_filter *f = filters[cpu];
     mine = f;
-    if ((uintptr_t)number == MARK_BEGIN && !tracing) {
+    if ((uintptr_t)number == first_mark && !tracing) {
         tracing = true;
         if (shared->clock == 1) {
             latest_ns = began_ns = qemu.cpu_get_clock();
@@ -407,6 +408,10 @@ static bool option(const char *text)
     }
     if (sscanf(text, "tell=%llu", &a) == 1) {
         tell_ps = a;
+        return true;
+    }
+    if (sscanf(text, "begin=%llu", &a) == 1) {
+        first_mark = a;
         return true;
     }
     if (sscanf(text, "cache=%llu:%llu:%llu", &a, &b, &c) == 3 && level_count < CXLAB_LEVELS) {

@@ -222,6 +222,11 @@ fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
             &["--memory: found `node9=local`"],
         ),
         (
+            &one,
+            &["--from-roi"],
+            &["--from-roi: found 3 memories", "allowed: one"],
+        ),
+        (
             &two,
             &["--cpus", "9"],
             &["found 9 processors", "allowed: 1 to 8"],
@@ -622,4 +627,47 @@ fn a_guest_that_sleeps_or_dies_stops_no_other() {
             .contains("before its programs had ended"),
         "{report:#}"
     );
+}
+
+#[test]
+#[ignore = "minutes: make test-all"]
+fn regions_of_interest_are_counted_alone_and_what_is_before_them_can_be_skipped() {
+    let folder = Folder::new("vm-roi");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let script = b"chase 4096 1000\nroi begin\nchase 2048 20000\nroi end\nroi begin\nroi end\n";
+    let work = format!("{}:/in/work", folder.file("work", script).display());
+    let near = ["--memory", "near", "--file", &work];
+    let program = ["sh", "/in/work"];
+    let Some(report) = run(&folder, &scenario, &program, &near) else {
+        return;
+    };
+    let whole = &report["runs"][0];
+    let regions = whole["regions_of_interest"].as_array().unwrap();
+    assert_eq!(regions.len(), 2, "{report:#}");
+    let loads = |span: &Value| span["pools"][1]["loads"].as_f64().unwrap();
+    let seconds = |span: &Value| span["simulated_s"].as_f64().unwrap();
+    // Lines of the cycle are made in the region, then 20,000 of 32,768 are read.
+    assert!(
+        (30_000.0..loads(whole) / 2.0).contains(&loads(&regions[0])),
+        "{report:#}"
+    );
+    assert!(loads(&regions[1]) < 0.1 * loads(&regions[0]), "{report:#}");
+    assert!(
+        seconds(&regions[0]) + seconds(&regions[1]) < 0.6 * seconds(whole),
+        "{report:#}"
+    );
+    let options = [&near[..], &["--from-roi"]].concat();
+    let skipped = run(&folder, &scenario, &program, &options).unwrap();
+    let run = &skipped["runs"][0];
+    assert_eq!(run["guest_s"], Value::Null);
+    let one = &run["regions_of_interest"][0];
+    assert!(
+        (loads(one) / loads(&regions[0]) - 1.0).abs() < 0.05,
+        "{skipped:#}"
+    );
+    assert!(
+        (seconds(one) / seconds(&regions[0]) - 1.0).abs() < 0.05,
+        "{skipped:#}"
+    );
+    assert!(seconds(run) < 0.7 * seconds(whole), "{skipped:#}");
 }

@@ -30,6 +30,8 @@ const BATCH: u64 = 64;
 pub const BEGIN: u64 = 1;
 /// The mark at which they end.
 pub const END: u64 = 2;
+/// The marks at which what is of interest in a program begins and ends.
+pub const INTEREST: [u64; 2] = [3, 4];
 
 /// How it stands with a guest at a mark.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -61,7 +63,7 @@ struct Guest<'a> {
     /// Its first program has begun.
     begun: bool,
     ended: bool,
-    /// It waits at a begin mark: since when, and which processor.
+    /// It waits at a begin mark, or at its first: since when, and which processor.
     held: Option<(u64, usize)>,
     /// The time of its latest event.
     latest_ps: u64,
@@ -239,7 +241,8 @@ impl<'a, M: Memory> Pace<'a, M> {
         let guest = &mut self.guests[one.guest];
         let record = guest.shared.lane(one.number).record(one.tail);
         if record.kind() == Kind::Mark {
-            if record.mark() == BEGIN && guest.held.is_none() {
+            let begins = record.mark() == BEGIN || !guest.begun;
+            if begins && guest.held.is_none() {
                 guest.held = Some((at, lane));
                 return;
             }
@@ -265,7 +268,9 @@ impl<'a, M: Memory> Pace<'a, M> {
             };
             self.guests[number].begun = true;
             self.model.hold(lane, begin - at);
-            on_mark(number, BEGIN, self.moment(number, begin));
+            let one = self.lanes[lane];
+            let mark = self.guests[number].shared.lane(one.number).record(one.tail);
+            on_mark(number, mark.mark(), self.moment(number, begin));
             self.taken(lane);
         }
     }

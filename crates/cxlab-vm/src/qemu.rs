@@ -59,6 +59,8 @@ pub struct Files<'a> {
     pub descriptors: Descriptors,
     /// Whether the plugin tells how far its time is when it has nothing else to tell: others wait for it.
     pub in_step: bool,
+    /// Whether nothing is counted before a program's first region of interest.
+    pub from_interest: bool,
 }
 
 /// Numbers of descriptors that QEMU inherits.
@@ -286,6 +288,9 @@ fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
         Clock::Host => "off",
     };
     text.push_str(&format!(",clock={clock}"));
+    if files.from_interest {
+        text.push_str(&format!(",begin={}", crate::pace::INTEREST[0]));
+    }
     if files.in_step {
         text.push_str(&format!(",tell={TELL_PS}"));
     }
@@ -309,6 +314,7 @@ mod tests {
                 monitor: None,
             },
             in_step: false,
+            from_interest: false,
         }
     }
 
@@ -431,14 +437,18 @@ mod tests {
     }
 
     #[test]
-    fn the_plugin_of_a_guest_that_others_wait_for_tells_its_time() {
+    fn the_plugin_is_told_when_to_begin_and_that_others_wait_for_it() {
         let files = Files {
             in_step: true,
+            from_interest: true,
             ..files()
         };
         let line = arguments(&machine(), Version::V7, files, Clock::Simulated);
         let plugin = line.last().map(String::as_str).unwrap_or_default();
-        assert!(plugin.ends_with(",clock=on,tell=200000"), "{plugin}");
+        assert!(
+            plugin.ends_with(",clock=on,begin=3,tell=200000"),
+            "{plugin}"
+        );
     }
 
     const GOLDEN: &str = include_str!("qemu-7.2.txt");

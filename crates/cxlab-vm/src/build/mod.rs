@@ -21,9 +21,10 @@ use pack::pack;
 /// Packages whose programs the guest uses.
 const TOOLS: [&str; 4] = ["busybox-static", "ndctl", "daxctl", "numactl"];
 /// What the guest brings along, by its name there.
-const GUEST: [(&str, &str); 4] = [
+const GUEST: [(&str, &str); 5] = [
     ("stream", include_str!("../../guest/stream.c")),
     ("chase", include_str!("../../guest/chase.c")),
+    ("roi", include_str!("../../guest/roi.c")),
     ("run-marked", include_str!("../../guest/run-marked.c")),
     ("arrive", include_str!("../../guest/arrive.c")),
 ];

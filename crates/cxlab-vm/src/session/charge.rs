@@ -5,20 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::MOST_RUNS;
+use super::{MOST_RUNS, Span};
 use crate::memory::{Memory, Stuck};
-use crate::model::PoolCounts;
-use crate::pace::{BEGIN, END, Late, Moment, Pace};
-use crate::ring::Counters;
+use crate::pace::{BEGIN, END, INTEREST, Late, Moment, Pace};
 
-/// Between two marks.
+/// Most regions of interest of a program; later ones are only counted as the program's.
+const MOST_INTEREST: usize = 1024;
+
+/// A program.
 #[derive(Clone, Default)]
 pub(super) struct Phase {
-    pub(super) busy_ps: u64,
-    pub(super) idle_ns: u64,
-    pub(super) wall_s: f64,
-    pub(super) counters: Counters,
-    pub(super) pools: Vec<PoolCounts>,
+    pub(super) span: Span,
+    pub(super) interest: Vec<Span>,
 }
 
 /// What was charged.
@@ -29,10 +27,16 @@ pub(super) struct Charged {
     pub(super) late: Late,
 }
 
+/// When something began: on this machine, and in the guest.
+type From = (f64, Moment);
+
 /// The phases of a guest.
 #[derive(Default)]
 struct Book {
-    open: Option<(f64, Moment)>,
+    program: Option<From>,
+    interest: Option<From>,
+    /// Regions of interest of the program that runs.
+    regions: Vec<Span>,
     phases: Vec<Phase>,
 }
 
@@ -81,21 +85,90 @@ fn rest(quiet: &mut u32) {
 }
 
 impl Book {
-    /// The guest is at a mark: a phase begins or ends.
+    /// The guest is at a mark: a program, or what is of interest in it, begins or ends.
     fn mark(&mut self, wall_s: f64, number: u64, now: Moment) {
-        match (number, self.open.take()) {
-            (BEGIN, _) => self.open = Some((wall_s, now)),
-            (END, Some((from_s, from))) if self.phases.len() < MOST_RUNS => {
-                let pools = now.pools.iter().zip(&from.pools);
+        let [begin, end] = INTEREST;
+        if number == BEGIN {
+            *self = Book {
+                program: Some((wall_s, now)),
+                phases: std::mem::take(&mut self.phases),
+                ..Book::default()
+            };
+        } else if number == begin {
+            // Nothing is counted before the first mark, which may be this one.
+            self.program.get_or_insert_with(|| (wall_s, now.clone()));
+            self.interest = Some((wall_s, now));
+        } else if number == end || number == END {
+            let region = self.interest.take();
+            if let Some(from) = region.filter(|_| self.regions.len() < MOST_INTEREST) {
+                self.regions.push(span(&from, wall_s, &now));
+            }
+            let program = self.program.take_if(|_| number == END);
+            if let Some(from) = program.filter(|_| self.phases.len() < MOST_RUNS) {
                 self.phases.push(Phase {
-                    busy_ps: now.busy_ps.saturating_sub(from.busy_ps),
-                    idle_ns: now.idle_ns.saturating_sub(from.idle_ns),
-                    wall_s: wall_s - from_s,
-                    counters: now.counters.since(&from.counters),
-                    pools: pools.map(|(now, from)| now.since(from)).collect(),
+                    span: span(&from, wall_s, &now),
+                    interest: std::mem::take(&mut self.regions),
                 });
             }
-            (_, from) => self.open = from,
         }
+    }
+}
+
+fn span((from_s, from): &From, wall_s: f64, now: &Moment) -> Span {
+    let pools = now.pools.iter().zip(&from.pools);
+    Span {
+        busy_s: now.busy_ps.saturating_sub(from.busy_ps) as f64 / 1e12,
+        idle_s: now.idle_ns.saturating_sub(from.idle_ns) as f64 / 1e9,
+        wall_s: wall_s - from_s,
+        counters: now.counters.since(&from.counters),
+        pools: pools.map(|(now, from)| now.since(from)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ps: u64) -> Moment {
+        Moment {
+            busy_ps: ps,
+            ..Moment::default()
+        }
+    }
+
+    /// Marks with their times; by program, its time and those of its regions of interest, in picoseconds.
+    fn marked(marks: &[(u64, u64)]) -> Vec<(u64, Vec<u64>)> {
+        let mut book = Book::default();
+        for (number, ps) in marks {
+            book.mark(0.0, *number, at(*ps));
+        }
+        let ps = |span: &Span| (span.busy_s * 1e12).round() as u64;
+        let of = |phase: &Phase| (ps(&phase.span), phase.interest.iter().map(ps).collect());
+        book.phases.iter().map(of).collect()
+    }
+
+    #[test]
+    fn regions_of_interest_are_of_the_program_in_which_they_are() {
+        let marks = [
+            (1, 10),
+            (3, 20),
+            (4, 25),
+            (3, 30),
+            (4, 37),
+            (2, 40),
+            (1, 50),
+            (2, 51),
+        ];
+        assert_eq!(marked(&marks), [(30, vec![5, 7]), (1, vec![])]);
+    }
+
+    #[test]
+    fn a_region_without_an_end_ends_with_its_program_and_an_end_alone_is_none() {
+        assert_eq!(marked(&[(1, 0), (4, 3), (3, 5), (2, 9)]), [(9, vec![4])]);
+    }
+
+    #[test]
+    fn where_nothing_is_counted_before_a_region_the_program_begins_with_it() {
+        assert_eq!(marked(&[(3, 5), (4, 8), (2, 9)]), [(4, vec![3])]);
     }
 }

@@ -80,7 +80,7 @@ impl std::fmt::Display for SessionError {
 impl std::error::Error for SessionError {}
 
 /// What a program's run was.
-#[derive(Clone, PartialEq, Serialize, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Run {
     /// The memory that it was bound to.
     pub memory: String,
@@ -88,19 +88,26 @@ pub struct Run {
     pub exit_code: i32,
     /// Seconds by the guest's clock.
     pub guest_s: Option<f64>,
+    /// What it wrote.
+    pub output: Vec<String>,
+    /// What was measured of it.
+    pub span: Span,
+    /// Its regions of interest.
+    pub interest: Vec<Span>,
+}
+
+/// What was measured between two marks.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Span {
     /// Seconds of simulated time in which a processor was at work, and its waits.
     pub busy_s: f64,
     /// Seconds of simulated time that were skipped because all processors slept.
     pub idle_s: f64,
     /// Seconds on this machine.
     pub wall_s: f64,
-    /// What it wrote.
-    pub output: Vec<String>,
     /// What the plugin counted.
-    #[serde(skip)]
     pub counters: Counters,
     /// What was asked of each pool.
-    #[serde(skip)]
     pub pools: Vec<PoolCounts>,
 }
 
@@ -232,11 +239,8 @@ pub fn run<M: Memory>(
         for (outcome, phases) in guests.iter_mut().zip(charged.phases) {
             let runs = outcome.iter_mut().flat_map(|outcome| &mut outcome.runs);
             for (run, phase) in runs.zip(phases) {
-                run.busy_s = phase.busy_ps as f64 / 1e12;
-                run.idle_s = phase.idle_ns as f64 / 1e9;
-                run.wall_s = phase.wall_s;
-                run.counters = phase.counters;
-                run.pools = phase.pools;
+                run.span = phase.span;
+                run.interest = phase.interest;
             }
         }
         Ok(Together {

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::{MOST_RUNS, Outcome, Region, Run};
+use super::{MOST_RUNS, Outcome, Region, Run, Span};
 use crate::console::{Console, Said};
-use crate::ring::{ClockState, Counters};
+use crate::ring::ClockState;
 
 /// Bytes of a program's output that a report keeps.
 pub(super) const MOST_OUTPUT: usize = 64 << 10;
@@ -74,12 +74,9 @@ impl Talk {
                     memory,
                     exit_code: 0,
                     guest_s: None,
-                    busy_s: 0.0,
-                    idle_s: 0.0,
-                    wall_s: 0.0,
                     output: Vec::new(),
-                    counters: Counters::default(),
-                    pools: Vec::new(),
+                    span: Span::default(),
+                    interest: Vec::new(),
                 });
             }
             Said::Took(nanos) => {

@@ -73,6 +73,16 @@ pub(super) fn check_options(guests: usize, args: &RunArgs) -> Result<(), Failure
     }
 }
 
+/// What is skipped is skipped once: from a guest's first region of interest on, all is counted.
+pub(super) fn check_roi(memories: usize, args: &RunArgs) -> Result<(), Failure> {
+    match memories {
+        several @ 2.. if args.from_roi => Err(Failure::mistake(format!(
+            "--from-roi: found {several} memories in turn; allowed: one (--memory)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Guests have memory of their own: none of it may be another's.
 pub(super) fn check_memory(plan: &Plan, chosen: &[usize]) -> Result<(), Failure> {
     let first = plan.hosts.len();

@@ -79,6 +79,9 @@ pub(super) struct RunArgs {
     /// A file or folder to take along, at the same path or at GUEST (repeatable)
     #[arg(long = "file", value_name = "PATH[:GUEST]")]
     files: Vec<String>,
+    /// Count nothing, and run as fast as QEMU does, until the program's first `roi begin`
+    #[arg(long)]
+    from_roi: bool,
     /// Leave the guest's clock as it is: simulated time is only reported
     #[arg(long)]
     host_clock: bool,

@@ -5,7 +5,7 @@ use cxlab_vm::build::Image;
 use cxlab_vm::pace::Late;
 use cxlab_vm::qemu::Version;
 use cxlab_vm::ring::ClockState;
-use cxlab_vm::session::{Outcome, Run, SessionError};
+use cxlab_vm::session::{Outcome, Run, SessionError, Span};
 use serde_json::{Value, json};
 
 use super::guest::Binding;
@@ -35,9 +35,12 @@ pub(super) struct Facts<'a> {
     pub(super) notes: Vec<String>,
 }
 
-/// Seconds of simulated time that a run took.
-fn simulated_s(run: &Run) -> f64 {
-    run.busy_s + run.idle_s
+/// Regions of interest of a program that are in the table; the report has all.
+const MOST_SHOWN: usize = 8;
+
+/// Seconds of simulated time.
+fn simulated_s(span: &Span) -> f64 {
+    span.busy_s + span.idle_s
 }
 
 fn rate(bytes: u64, seconds: f64) -> f64 {
@@ -165,8 +168,22 @@ impl Facts<'_> {
     }
 
     fn run(&self, run: &Run) -> Value {
-        let seconds = simulated_s(run);
-        let pools: Vec<Value> = run
+        let mut value = json!({
+            "memory": self.name(run),
+            "exit_code": run.exit_code,
+            "guest_s": run.guest_s,
+            "regions_of_interest": run.interest.iter().map(|span| self.span(span)).collect::<Vec<_>>(),
+            "output": run.output,
+        });
+        if let (Value::Object(value), Value::Object(more)) = (&mut value, self.span(&run.span)) {
+            value.extend(more);
+        }
+        value
+    }
+
+    fn span(&self, span: &Span) -> Value {
+        let seconds = simulated_s(span);
+        let pools: Vec<Value> = span
             .pools
             .iter()
             .enumerate()
@@ -186,21 +203,17 @@ impl Facts<'_> {
             })
             .collect();
         json!({
-            "memory": self.name(run),
-            "exit_code": run.exit_code,
-            "guest_s": run.guest_s,
             "simulated_s": seconds,
-            "idle_s": run.idle_s,
-            "wall_s": run.wall_s,
-            "instructions": run.counters.instructions,
-            "accesses": run.counters.accesses,
-            "accesses_per_wall_s": run.counters.accesses as f64 / run.wall_s.max(1e-9),
-            "first_cache_misses": run.counters.first_misses,
-            "misses": run.counters.misses,
-            "clock_reads": run.counters.clock_reads,
-            "device_accesses": run.counters.device_accesses,
+            "idle_s": span.idle_s,
+            "wall_s": span.wall_s,
+            "instructions": span.counters.instructions,
+            "accesses": span.counters.accesses,
+            "accesses_per_wall_s": span.counters.accesses as f64 / span.wall_s.max(1e-9),
+            "first_cache_misses": span.counters.first_misses,
+            "misses": span.counters.misses,
+            "clock_reads": span.counters.clock_reads,
+            "device_accesses": span.counters.device_accesses,
             "pools": pools,
-            "output": run.output,
         })
     }
 
@@ -246,23 +259,33 @@ impl Facts<'_> {
             .collect()
     }
 
-    /// A row for each pool that was used.
+    /// The rows of a program and of its regions of interest.
     fn rows_of(&self, run: &Run) -> Vec<Vec<String>> {
-        let seconds = simulated_s(run);
+        let guest = run
+            .guest_s
+            .map_or("-".to_owned(), |guest| format!("{guest:.4}"));
+        let mut rows = self.rows_of_span(&run.span, &self.name(run), &guest);
+        for (number, span) in run.interest.iter().take(MOST_SHOWN).enumerate() {
+            let name = format!("{}, roi {}", self.name(run), number + 1);
+            rows.extend(self.rows_of_span(span, &name, "-"));
+        }
+        rows
+    }
+
+    /// A row for each pool that was used.
+    fn rows_of_span(&self, span: &Span, name: &str, guest: &str) -> Vec<Vec<String>> {
+        let seconds = simulated_s(span);
         let mut rows = Vec::new();
-        for (at, counts) in run.pools.iter().enumerate() {
+        for (at, counts) in span.pools.iter().enumerate() {
             if counts.lines_read + counts.lines_written == 0 {
                 continue;
             }
             let first = rows.is_empty();
             let once = |text: String| if first { text } else { String::new() };
-            let guest = run
-                .guest_s
-                .map_or("-".to_owned(), |guest| format!("{guest:.4}"));
-            let rate_of_accesses = run.counters.accesses as f64 / run.wall_s.max(1e-9) / 1e6;
+            let rate_of_accesses = span.counters.accesses as f64 / span.wall_s.max(1e-9) / 1e6;
             rows.push(vec![
-                once(self.name(run)),
-                once(guest),
+                once(name.to_owned()),
+                once(guest.to_owned()),
                 once(format!("{seconds:.4}")),
                 self.pools[at].clone(),
                 counts.loads.to_string(),

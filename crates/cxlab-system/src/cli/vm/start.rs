@@ -18,7 +18,7 @@ use super::super::{ScenarioArgs, print};
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
 };
-use super::hosts::{check_memory, check_options, chosen, memories, programs};
+use super::hosts::{check_memory, check_options, check_roi, chosen, memories, programs};
 use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
 use crate::analytic::PlanMemory;
@@ -137,6 +137,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         let program = programs.iter().find(|(other, _)| other == host);
         let command = program.map_or(&args.command, |(_, words)| words);
         let name = &plan.hosts[*host].name;
+        check_roi(bindings.len(), args)?;
         parts.push(Part {
             host: *host,
             processors: processors(plan, *host, args.cpus),
@@ -280,6 +281,10 @@ impl Ready<'_> {
                     .to_owned(),
             );
         }
+        let counted = |outcome: &Outcome| outcome.runs.iter().all(|run| !run.interest.is_empty());
+        if self.args.from_roi && !result.as_ref().is_ok_and(counted) {
+            notes.push("nothing was counted: the program never said `roi begin`".to_owned());
+        }
         notes
     }
 
@@ -347,18 +352,25 @@ impl Ready<'_> {
             // It is there only where the guest was booted.
             let _ = std::fs::remove_file(self.file(part, "initrd", ""));
         }
-        let explained = |error| match (error, snapshots.iter().flatten().next()) {
+        let explained = |error, snapshot: Option<&Snapshot>| match (error, snapshot) {
             (SessionError::Qemu(text), Some(snapshot)) => SessionError::Qemu(format!(
                 "{text}\nthe guest was restored from {}; remove that, or try --boot",
                 snapshot.folder().display()
             )),
             (error, _) => error,
         };
-        let mut together = together.map_err(explained)?;
-        let guests = together.guests.drain(..);
-        let guests = guests.map(|result| result.map_err(explained)).collect();
+        let first = snapshots.iter().flatten().next();
+        let together = together.map_err(|error| explained(error, first))?;
+        let guests = together.guests.into_iter().zip(&snapshots);
+        let guests = guests.map(|(mut result, snapshot)| {
+            if let (Ok(outcome), true) = (&mut result, args.from_roi) {
+                // It began by another clock.
+                outcome.runs.iter_mut().for_each(|run| run.guest_s = None);
+            }
+            result.map_err(|error| explained(error, snapshot.as_ref()))
+        });
         Ok(Together {
-            guests,
+            guests: guests.collect(),
             late: together.late,
         })
     }
@@ -432,6 +444,7 @@ impl Ready<'_> {
             keep,
             descriptors,
             in_step: self.several,
+            from_interest: self.args.from_roi,
         };
         arguments(machine, self.qemu.version, files, clock)
     }
