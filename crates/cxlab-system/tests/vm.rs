@@ -83,6 +83,20 @@ fn a_guest_that_is_not_built_and_versions_that_were_never_tried_are_refused() {
         ])
     };
     refused(&run("7.2.22"), &["no guest in", "cxlab vm build"]);
+    let pmem = cxlab(&[
+        &"vm",
+        &"run",
+        &scenario,
+        &"--qemu",
+        &pretended(&folder, "10.0.2"),
+        &"--dir",
+        &dir,
+        &"--pmem",
+        &dir,
+        &"--",
+        &"stream",
+    ]);
+    refused(&pmem, &["--pmem: found QEMU 10.0", "allowed: QEMU 7.2"]);
     refused(
         &run("8.2.0"),
         &[
@@ -220,6 +234,16 @@ fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
             &two,
             &["--memory", "node9=local"],
             &["--memory: found `node9=local`"],
+        ),
+        (
+            &one,
+            &["--pmem", "/nowhere", "--devdax"],
+            &["--pmem", "--devdax", "cannot be used"],
+        ),
+        (
+            &one,
+            &["--pmem", "/nowhere", "--boot"],
+            &["--pmem", "--boot", "cannot be used"],
         ),
         (
             &one,
@@ -670,4 +694,66 @@ fn regions_of_interest_are_counted_alone_and_what_is_before_them_can_be_skipped(
         "{skipped:#}"
     );
     assert!(seconds(run) < 0.7 * seconds(whole), "{skipped:#}");
+}
+
+#[test]
+#[ignore = "minutes: make test-all"]
+fn persistent_memory_keeps_its_files_from_run_to_run() {
+    let Some(dir) = guest() else { return };
+    let folder = Folder::new("vm-pmem");
+    let scenario = folder.file("s.toml", SCENARIO.as_bytes());
+    let pmem = folder.path("pmem").display().to_string();
+    let options = ["--memory", "near", "--pmem", &pmem];
+    let write = "grep /pmem /proc/mounts; head -c 3000000 /dev/zero | tr '\\0' x > /pmem/file; echo $CXLAB_PMEM";
+    let report = run(&folder, &scenario, &["sh", "-c", write], &options).unwrap();
+    let output = report["runs"][0]["output"].to_string();
+    assert!(
+        output.contains("dax=always") && output.contains("/dev/pmem"),
+        "{output}"
+    );
+    let stored = |report: &Value| {
+        let pools = report["runs"][0]["pools"].as_array().unwrap();
+        let bytes = |pool: &Value, key: &str| pool[key].as_u64().unwrap();
+        [
+            bytes(&pools[1], "bytes_read"),
+            bytes(&pools[1], "bytes_written"),
+        ]
+    };
+    assert!(stored(&report)[1] > 2_000_000, "{report:#}");
+    let read = "md5sum < /pmem/file; ls /pmem";
+    let report = run(&folder, &scenario, &["sh", "-c", read], &options).unwrap();
+    let wanted = std::process::Command::new("sh")
+        .args(["-c", "head -c 3000000 /dev/zero | tr '\\0' x | md5sum"])
+        .output()
+        .unwrap();
+    let wanted = String::from_utf8_lossy(&wanted.stdout).trim().to_owned();
+    assert_eq!(report["runs"][0]["output"][0], wanted, "{report:#}");
+    assert!(stored(&report)[0] >= 3_000_000, "{report:#}");
+    // Another window's contents are not taken for this one's.
+    let output = cxlab(&[
+        &"vm",
+        &"run",
+        &scenario,
+        &"--set",
+        &"devices[0].capacity=\"512 MiB\"",
+        &"--dir",
+        &dir,
+        &"--memory",
+        &"near",
+        &"--pmem",
+        &pmem,
+        &"--",
+        &"sh",
+        &"-c",
+        &"true",
+    ]);
+    refused(
+        &output,
+        &[
+            "--pmem",
+            "host-near.pmem",
+            "found 268435456 bytes",
+            "allowed: 536870912",
+        ],
+    );
 }

@@ -82,6 +82,15 @@ window() { # NUMBER GRANULARITY SIZE SERIALS: a region, and its node or characte
         region=$(region_persistent "$root" "$granularity" $memories)
     fi
     [ -d "$region" ] || fail "no region in window $number: $region"
+    if [ "$PMEM" = 1 ]; then
+        block=$(ndctl create-namespace -m fsdax -M mem -r "$region" |
+            sed -n 's/.*"blockdev":"\([^"]*\)".*/\1/p')
+        [ -b "/dev/$block" ] || fail "no block device of $region"
+        eval "NODE$number=none DAX$number= PMEM$number=/dev/$block"
+        node=$(cat "/sys/bus/nd/devices/$region/target_node")
+        say "window $number $region $(cat "$region/resource") $node"
+        return
+    fi
     if [ "$VOLATILE" = 1 ]; then
         dax=$(ls "$region"/dax_region*/ | grep '^dax[0-9]*\.' | head -n 1)
     else
@@ -92,19 +101,26 @@ window() { # NUMBER GRANULARITY SIZE SERIALS: a region, and its node or characte
     node=$(cat "/sys/bus/dax/devices/$dax/target_node")
     if [ "$DEVDAX" = 1 ]; then
         [ "$VOLATILE" = 1 ] && daxctl reconfigure-device -f -m devdax "$dax" >/dev/null 2>&1
-        eval "NODE$number=none DAX$number=/dev/$dax"
+        eval "NODE$number=none DAX$number=/dev/$dax PMEM$number="
     else
         [ "$VOLATILE" = 1 ] && [ -d "/sys/devices/system/node/node$node" ] ||
             daxctl reconfigure-device -m system-ram "$dax" >/dev/null 2>&1 ||
             fail "daxctl: $dax does not become memory"
-        eval "NODE$number=$node DAX$number="
+        eval "NODE$number=$node DAX$number= PMEM$number="
     fi
     say "window $number $region $(cat "$region/resource") $node"
 }
 run() { # NAME WINDOW: the program, bound to a window's node, or to none of them
     name=$1
-    eval "node=\${NODE$2:-0} CXLAB_DAX=\${DAX$2:-}"
-    export CXLAB_DAX
+    eval "node=\${NODE$2:-0} CXLAB_DAX=\${DAX$2:-} CXLAB_PMEM=\${PMEM$2:-} fresh=\${FRESH$2:-}"
+    export CXLAB_DAX CXLAB_PMEM
+    if [ -n "$CXLAB_PMEM" ]; then
+        # Only what was made for this run has nothing in it.
+        [ "$fresh" = 1 ] && { mke2fs -b 4096 "$CXLAB_PMEM" >/dev/null || fail "mke2fs"; }
+        mkdir -p /pmem
+        mount -t ext4 -o dax "$CXLAB_PMEM" /pmem ||
+            fail "the file system of window $2 cannot be mounted; without its file, a new one is made"
+    fi
     cd /tmp
     say "begin $name"
     if [ "$2" = any ] || [ "$node" = none ]; then
@@ -112,7 +128,9 @@ run() { # NAME WINDOW: the program, bound to a window's node, or to none of them
     else
         numactl --membind="$node" run-marked
     fi
-    say "end $name $?"
+    code=$?
+    [ -z "$CXLAB_PMEM" ] || umount /pmem || fail "/pmem is still in use"
+    say "end $name $code"
 }
 
 make_windows

@@ -31,6 +31,8 @@ pub mod session;
 #[cfg(target_os = "linux")]
 pub mod snapshot;
 #[cfg(target_os = "linux")]
+pub mod storage;
+#[cfg(target_os = "linux")]
 mod sys;
 
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]

@@ -55,6 +55,8 @@ pub struct Files<'a> {
     pub run: Option<&'a Path>,
     /// What becomes of the guest's memory.
     pub keep: Keep<'a>,
+    /// By window, the file that its contents lie in and stay in; none where they go with the guest.
+    pub storage: &'a [Option<&'a Path>],
     /// Numbers of descriptors that QEMU inherits.
     pub descriptors: Descriptors,
     /// Whether the plugin tells how far its time is when it has nothing else to tell: others wait for it.
@@ -113,7 +115,7 @@ pub fn arguments(
     files: Files<'_>,
     clock: Clock,
 ) -> Vec<String> {
-    let mut line = hardware(machine, version, files.keep);
+    let mut line = hardware(machine, version, files.keep, files.storage);
     let mut add = |option: &str, value: String| {
         line.push(option.to_owned());
         line.push(value);
@@ -140,7 +142,12 @@ pub fn arguments(
 
 /// What of the arguments is the machine itself: two guests with the same are the same until a program
 /// runs in them.
-pub fn hardware(machine: &Machine, version: Version, keep: Keep<'_>) -> Vec<String> {
+pub fn hardware(
+    machine: &Machine,
+    version: Version,
+    keep: Keep<'_>,
+    storage: &[Option<&Path>],
+) -> Vec<String> {
     let mut line = Vec::new();
     let mut add = |option: &str, value: String| {
         line.push(option.to_owned());
@@ -177,10 +184,12 @@ pub fn hardware(machine: &Machine, version: Version, keep: Keep<'_>) -> Vec<Stri
     add("-serial", "stdio".to_owned());
     let mut serial = 0;
     for (at, window) in machine.windows.iter().enumerate() {
-        add(
-            "-object",
-            memory(&format!("window{at}"), window.size(), keep),
-        );
+        let id = format!("window{at}");
+        let contents = match storage.get(at) {
+            Some(Some(file)) => in_file(&id, window.size(), file, "on"),
+            Some(None) | None => memory(&id, window.size(), keep),
+        };
+        add("-object", contents);
         add(
             "-device",
             format!("pxb-cxl,bus_nr={},bus=pcie.0,id=bridge{at}", 16 + at * 24),
@@ -251,10 +260,14 @@ fn memory(id: &str, bytes: u64, keep: Keep<'_>) -> String {
         Keep::Save(folder) => (folder.join(format!("{id}.memory")), "on"),
         Keep::Restore(folder) => (folder.join(format!("{id}.memory")), "off"),
     };
+    in_file(id, bytes, &file, share)
+}
+
+fn in_file(id: &str, bytes: u64, file: &Path, share: &str) -> String {
     format!(
         "memory-backend-file,id={id},size={}M,reserve=off,share={share},mem-path={}",
         bytes >> 20,
-        escaped(&file)
+        escaped(file)
     )
 }
 
@@ -309,6 +322,7 @@ mod tests {
             plugin: Path::new("/cache/plugin-1.so"),
             run: Some(Path::new("/out/run")),
             keep: Keep::Nothing,
+            storage: &[],
             descriptors: Descriptors {
                 shared: 5,
                 monitor: None,
@@ -387,7 +401,7 @@ mod tests {
     #[test]
     fn a_guest_that_is_saved_has_its_memory_in_files_that_later_ones_map_privately() {
         let folder = Path::new("/cache/snapshots/a");
-        let line = |keep| hardware(&machine(), Version::V7, keep);
+        let line = |keep| hardware(&machine(), Version::V7, keep, &[]);
         let saved = line(Keep::Save(folder));
         let restored = line(Keep::Restore(folder));
         let main = |share| {
@@ -413,6 +427,24 @@ mod tests {
                 .iter()
                 .all(|(one, _)| one.starts_with("memory-backend-"))
         );
+    }
+
+    #[test]
+    fn what_persists_lies_in_a_file_that_is_shared() {
+        let storage = [None, Some(Path::new("/data/b.pmem"))];
+        let keep = Keep::Restore(Path::new("/cache/snapshots/a"));
+        let line = hardware(&machine(), Version::V7, keep, &storage);
+        for (at, end) in [
+            "share=off,mem-path=/cache/snapshots/a/window0.memory",
+            "share=on,mem-path=/data/b.pmem",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let start = format!("memory-backend-file,id=window{at},");
+            let own = |word: &&String| word.starts_with(&start) && word.ends_with(end);
+            assert_eq!(line.iter().filter(own).count(), 1, "{line:?}");
+        }
     }
 
     #[test]

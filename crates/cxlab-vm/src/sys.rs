@@ -111,6 +111,21 @@ fn set_flags(descriptor: &impl AsRawFd, flags: i32) -> io::Result<()> {
     }
 }
 
+/// Takes a file for this process alone, until it is closed; false where another has it.
+///
+/// # Errors
+/// The system refuses.
+pub fn lock(file: &impl AsRawFd) -> io::Result<bool> {
+    // SAFETY: a system call on a descriptor that is open, for it is borrowed.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
 /// Makes a command end when the thread that starts it does, in whatever way.
 pub fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only a system call is made, which allocates nothing.

@@ -12,6 +12,7 @@ use cxlab_vm::model::{Limits, Processors};
 use cxlab_vm::qemu::Version;
 
 use super::super::failure::Failure;
+use super::RunArgs;
 use crate::plan::{End, Plan};
 
 /// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
@@ -172,12 +173,13 @@ impl Binding {
 
 /// What the guest's first process reads to make its memory: numbers and words of ours, nothing of the
 /// user's.
-pub(super) fn boot_script(machine: &Machine, version: Version, devdax: bool) -> String {
+pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -> String {
     let flag = |on: bool| u8::from(on);
     let mut text = format!(
-        "VOLATILE={}\nDEVDAX={}\nmake_windows() {{\n",
+        "VOLATILE={}\nDEVDAX={}\nPMEM={}\nmake_windows() {{\n",
         flag(version == Version::V10),
-        flag(devdax)
+        flag(args.devdax),
+        flag(args.pmem.is_some())
     );
     let mut serial = 0;
     for (number, window) in machine.windows.iter().enumerate() {
@@ -203,10 +205,13 @@ pub(super) fn boot_archive(script: &str) -> Vec<u8> {
     archive.finish()
 }
 
-/// What the guest's first process reads to run programs.
-fn run_script(host: &str, bindings: &[Binding]) -> String {
+/// What the guest's first process reads to run programs; `fresh` are windows whose storage is empty.
+pub(super) fn run_script(host: &str, bindings: &[Binding], fresh: &[usize]) -> String {
     // Names of hosts are letters, digits, `-` and `_`.
     let mut text = format!("export CXLAB_HOST={host}\nmake_runs() {{\n");
+    for window in fresh {
+        text.push_str(&format!("FRESH{window}=1\n"));
+    }
     for binding in bindings {
         text.push_str(&format!("run {0} {0}\n", binding.word));
     }
@@ -214,16 +219,10 @@ fn run_script(host: &str, bindings: &[Binding]) -> String {
     text
 }
 
-/// What this run alone has: the program, its arguments, files.
-pub(super) fn run_archive(
-    host: &str,
-    command: &[OsString],
-    files: &[String],
-    bindings: &[Binding],
-) -> Result<Vec<u8>, Failure> {
+/// What this run alone has, but for its script: the program, its arguments, files.
+pub(super) fn run_archive(command: &[OsString], files: &[String]) -> Result<Archive, Failure> {
     let mut archive = Archive::default();
     let mut known = BTreeSet::new();
-    archive.file("cxlab/run", run_script(host, bindings).as_bytes(), false);
     let mut words: Vec<Vec<u8>> = command
         .iter()
         .map(|word| word.as_encoded_bytes().to_vec())
@@ -250,7 +249,7 @@ pub(super) fn run_archive(
         }
         take_along(&mut archive, Path::new(from), to, 0)?;
     }
-    Ok(archive.finish())
+    Ok(archive)
 }
 
 /// Folders in folders that are taken along: a link may lead back to where it lies.

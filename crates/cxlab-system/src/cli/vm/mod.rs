@@ -73,6 +73,10 @@ pub(super) struct RunArgs {
     /// Leave CXL memory as a character device, whose name the program finds in CXLAB_DAX
     #[arg(long)]
     devdax: bool,
+    /// Use CXL memory as storage whose contents stay in files of DIR: a file system at /pmem, mapped
+    /// directly, with CXLAB_PMEM its device (QEMU 7.2)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["devdax", "boot"])]
+    pmem: Option<PathBuf>,
     /// Processors of the guest
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,

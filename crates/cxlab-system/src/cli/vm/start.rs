@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cxlab_vm::build::{self, BuildError, Image, Installed};
+use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::Machine;
 use cxlab_vm::memory::Memory;
 use cxlab_vm::model::Processors;
-use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
+use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, Version, arguments, hardware};
 use cxlab_vm::session::{self, Job, Outcome, SessionError, Start, Together, write_initrd};
 use cxlab_vm::snapshot::{self, Making, Snapshot};
+use cxlab_vm::storage::{Storage, StorageError};
 
 use super::super::failure::Failure;
 use super::super::load::load;
@@ -17,6 +19,7 @@ use super::super::run::file_name;
 use super::super::{ScenarioArgs, print};
 use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
+    run_script,
 };
 use super::hosts::{check_memory, check_options, check_roi, chosen, memories, programs};
 use super::report::{Facts, Report};
@@ -112,8 +115,8 @@ struct Part {
     bindings: Vec<Binding>,
     pools: Vec<String>,
     ways_ps: Vec<u64>,
-    /// What it brings along.
-    own: Vec<u8>,
+    /// What it brings along, until it is written.
+    own: Archive,
 }
 
 fn run(args: &RunArgs) -> Result<(), Failure> {
@@ -136,12 +139,11 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         let bindings = bindings(&machine, &memories(plan, *host, args))?;
         let program = programs.iter().find(|(other, _)| other == host);
         let command = program.map_or(&args.command, |(_, words)| words);
-        let name = &plan.hosts[*host].name;
         check_roi(bindings.len(), args)?;
         parts.push(Part {
             host: *host,
             processors: processors(plan, *host, args.cpus),
-            own: run_archive(name, command, &args.files, &bindings)?,
+            own: run_archive(command, &args.files)?,
             machine,
             bindings,
             pools: memory.pools(guest),
@@ -149,6 +151,11 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         });
     }
     let qemu = build::qemu_version(&args.common.qemu)?;
+    if args.pmem.is_some() && qemu.version != Version::V7 {
+        return Err(Failure::mistake(
+            "--pmem: found QEMU 10.0, in which devices are volatile memory; allowed: QEMU 7.2 (--qemu)",
+        ));
+    }
     let cache = folder(&args.common)?;
     let image = Image::open(&cache, qemu.version)?;
     let dir = args.out.clone().unwrap_or_else(|| {
@@ -169,21 +176,18 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         qemu,
         several: parts.len() > 1,
     };
-    ready.run(&parts, memory)
+    ready.run(&mut parts, memory)
 }
 
 impl Ready<'_> {
-    fn run(&self, parts: &[Part], memory: PlanMemory) -> Result<(), Failure> {
+    fn run(&self, parts: &mut [Part], memory: PlanMemory) -> Result<(), Failure> {
         let args = self.args;
-        for part in parts {
+        for part in &*parts {
             self.check_windows(&part.machine)?;
         }
-        for part in parts {
-            let run = self.file(part, "run", ".cpio");
-            write_whole(&run, &part.own)
-                .map_err(|error| Failure::Output(format!("{}: {error}", run.display())))?;
-        }
-        let together = self.guests(parts, memory);
+        let prepared = self.prepare(parts);
+        let parts = &*parts;
+        let together = prepared.and_then(|kept| self.guests(parts, &kept, memory));
         for part in parts {
             // It was for this run alone.
             let _ = std::fs::remove_file(self.file(part, "run", ".cpio"));
@@ -231,6 +235,30 @@ impl Ready<'_> {
             ))?;
         }
         self.code(parts, together)
+    }
+
+    /// What guests are made from; writes what they bring along.
+    fn prepare(&self, parts: &mut [Part]) -> Result<Vec<Kept>, Failure> {
+        let mut kept = Vec::new();
+        for part in parts {
+            let snapshot = self.saved(part)?;
+            let storage = match (&self.args.pmem, &snapshot) {
+                (Some(dir), Some(snapshot)) => self.storage(part, dir, snapshot)?,
+                _ => Vec::new(),
+            };
+            let is_fresh = |one: &Option<Storage>| one.as_ref().is_some_and(|one| one.fresh);
+            let fresh = storage.iter().enumerate().filter(|(_, one)| is_fresh(one));
+            let fresh: Vec<usize> = fresh.map(|(window, _)| window).collect();
+            let name = &self.plan.hosts[part.host].name;
+            let script = run_script(name, &part.bindings, &fresh);
+            let mut own = std::mem::take(&mut part.own);
+            own.file("cxlab/run", script.as_bytes(), false);
+            let run = self.file(part, "run", ".cpio");
+            write_whole(&run, &own.finish())
+                .map_err(|error| Failure::Output(format!("{}: {error}", run.display())))?;
+            kept.push(Kept { snapshot, storage });
+        }
+        Ok(kept)
     }
 
     /// How the command ends: as the first guest that failed, or the first program that did.
@@ -298,32 +326,29 @@ impl Ready<'_> {
     }
 
     /// The guests' run, from their boots or from guests that were saved when they waited.
-    fn guests(&self, parts: &[Part], memory: PlanMemory) -> Result<Together, Failure> {
+    fn guests(
+        &self,
+        parts: &[Part],
+        kept: &[Kept],
+        memory: PlanMemory,
+    ) -> Result<Together, Failure> {
         let args = self.args;
-        let mut snapshots = Vec::new();
-        for part in parts {
-            snapshots.push(self.saved(part)?);
-        }
-        let places: Vec<Place> = parts
+        let lines: Vec<_> = parts
             .iter()
-            .zip(&snapshots)
-            .map(|(part, snapshot)| Place {
-                initrd: match snapshot {
-                    Some(_) => self.image.initrd(),
-                    None => self.file(part, "initrd", ""),
-                },
-                run: self.file(part, "run", ".cpio"),
-            })
-            .collect();
-        let each = || parts.iter().zip(&places).zip(&snapshots);
-        let lines: Vec<_> = each()
-            .map(|((part, place), snapshot)| {
-                let keep = match snapshot {
-                    Some(snapshot) => Keep::Restore(snapshot.folder()),
-                    None => Keep::Nothing,
+            .zip(kept)
+            .map(|(part, kept)| {
+                let (keep, initrd) = match &kept.snapshot {
+                    Some(snapshot) => (Keep::Restore(snapshot.folder()), self.image.initrd()),
+                    None => (Keep::Nothing, self.file(part, "initrd", "")),
                 };
-                let (initrd, run) = (&place.initrd, Some(&*place.run));
-                move |descriptors| self.line(&part.machine, initrd, run, keep, descriptors)
+                let run = self.file(part, "run", ".cpio");
+                let storage = kept.storage.iter();
+                let storage: Vec<Option<&Path>> =
+                    storage.map(|one| one.as_ref().map(Storage::path)).collect();
+                move |descriptors| {
+                    let run = Some(&*run);
+                    self.line(&part.machine, &initrd, run, (keep, &storage), descriptors)
+                }
             })
             .collect();
         for (part, line) in parts.iter().zip(&lines) {
@@ -332,11 +357,11 @@ impl Ready<'_> {
             let text = format!("{} {}\n", args.common.qemu, shown.join(" "));
             self.write(&self.file(part, "qemu", ".txt"), &text)?;
         }
-        let starts: Vec<Start<'_>> = each()
-            .zip(&lines)
-            .map(|(((part, _), snapshot), line)| Start {
+        let each = parts.iter().zip(kept).zip(&lines);
+        let starts: Vec<Start<'_>> = each
+            .map(|((part, kept), line)| Start {
                 job: self.job(part, line),
-                snapshot: snapshot.as_ref(),
+                snapshot: kept.snapshot.as_ref(),
             })
             .collect();
         let show = |guest: usize, text: &str| match self.several {
@@ -359,15 +384,15 @@ impl Ready<'_> {
             )),
             (error, _) => error,
         };
-        let first = snapshots.iter().flatten().next();
+        let first = kept.first().and_then(|one| one.snapshot.as_ref());
         let together = together.map_err(|error| explained(error, first))?;
-        let guests = together.guests.into_iter().zip(&snapshots);
-        let guests = guests.map(|(mut result, snapshot)| {
+        let guests = together.guests.into_iter().zip(kept);
+        let guests = guests.map(|(mut result, kept)| {
             if let (Ok(outcome), true) = (&mut result, args.from_roi) {
                 // It began by another clock.
                 outcome.runs.iter_mut().for_each(|run| run.guest_s = None);
             }
-            result.map_err(|error| explained(error, snapshot.as_ref()))
+            result.map_err(|error| explained(error, kept.snapshot.as_ref()))
         });
         Ok(Together {
             guests: guests.collect(),
@@ -375,15 +400,47 @@ impl Ready<'_> {
         })
     }
 
+    /// The contents of a guest's windows.
+    fn storage(
+        &self,
+        part: &Part,
+        dir: &Path,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<Option<Storage>>, Failure> {
+        let dir =
+            std::path::absolute(dir).and_then(|dir| std::fs::create_dir_all(&dir).map(|()| dir));
+        let dir = dir.map_err(|error| Failure::Output(format!("--pmem: {error}")))?;
+        let host = &self.plan.hosts[part.host].name;
+        let windows = part.machine.windows.iter().enumerate();
+        windows
+            .map(|(at, window)| {
+                // Others are not used in this run.
+                let bound = |one: &Binding| one.word == at.to_string();
+                if !part.bindings.iter().any(bound) {
+                    return Ok(None);
+                }
+                let path = dir.join(format!("{host}-{}.pmem", window.name()));
+                let like = snapshot.folder().join(format!("window{at}.memory"));
+                let storage = Storage::open(&path, &like).map_err(|error| match error {
+                    StorageError::System(_) => {
+                        Failure::Output(format!("{}: {error}", path.display()))
+                    }
+                    error => Failure::mistake(format!("--pmem: {}: {error}", path.display())),
+                })?;
+                Ok(Some(storage))
+            })
+            .collect()
+    }
+
     /// The guest that waits, saved now if it was not yet; none where it is to be booted.
     fn saved(&self, part: &Part) -> Result<Option<Snapshot>, Failure> {
-        let script = boot_script(&part.machine, self.qemu.version, self.args.devdax);
+        let script = boot_script(&part.machine, self.qemu.version, self.args);
         let initrd = self.file(part, "initrd", "");
         if self.args.boot {
             self.write_initrd(&script, &initrd)?;
             return Ok(None);
         }
-        let hardware = hardware(&part.machine, self.qemu.version, Keep::Nothing).join(" ");
+        let hardware = hardware(&part.machine, self.qemu.version, Keep::Nothing, &[]).join(" ");
         let texts = [&self.qemu.text, &self.image.stamp, &hardware, &script];
         let name = snapshot::name(texts.map(String::as_str));
         if let Some(snapshot) = Snapshot::find(&self.cache, &name) {
@@ -397,7 +454,7 @@ impl Ready<'_> {
         })?;
         let folder = making.folder().to_owned();
         let keep = Keep::Save(&folder);
-        let line = |descriptors| self.line(&part.machine, &initrd, None, keep, descriptors);
+        let line = |descriptors| self.line(&part.machine, &initrd, None, (keep, &[]), descriptors);
         let saved = session::save(&self.job(part, &line), making);
         let _ = std::fs::remove_file(&initrd);
         Ok(Some(saved?))
@@ -429,7 +486,7 @@ impl Ready<'_> {
         machine: &Machine,
         initrd: &Path,
         run: Option<&Path>,
-        keep: Keep<'_>,
+        (keep, storage): (Keep<'_>, &[Option<&Path>]),
         descriptors: Descriptors,
     ) -> Vec<String> {
         let clock = match self.args.host_clock {
@@ -442,6 +499,7 @@ impl Ready<'_> {
             plugin: &self.image.plugin(),
             run,
             keep,
+            storage,
             descriptors,
             in_step: self.several,
             from_interest: self.args.from_roi,
@@ -462,10 +520,12 @@ impl Ready<'_> {
     }
 }
 
-/// Files of a guest.
-struct Place {
-    initrd: PathBuf,
-    run: PathBuf,
+/// What a guest is made from.
+struct Kept {
+    /// None where it boots.
+    snapshot: Option<Snapshot>,
+    /// By window, where it is persistent and used.
+    storage: Vec<Option<Storage>>,
 }
 
 /// A word as a shell takes it.

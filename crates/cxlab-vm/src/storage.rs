@@ -1,0 +1,148 @@
+//! CXL memory that is persistent: the contents of a window in a file of this machine, which a guest maps,
+//! and finds again in its next run.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use crate::sys;
+
+/// Bytes that are looked at together when a file is made: those that are all zero take no room.
+const PIECE: usize = 1 << 20;
+
+/// A window's contents, which nobody else uses while this is there.
+#[derive(Debug)]
+pub struct Storage {
+    path: PathBuf,
+    /// Whether there is nothing in it yet.
+    pub fresh: bool,
+    _file: File,
+}
+
+/// Why there is no storage.
+#[derive(Debug)]
+pub enum StorageError {
+    /// The file is of another size, so of another window.
+    Size {
+        /// Bytes found.
+        found: u64,
+        /// Bytes of the window.
+        wanted: u64,
+    },
+    /// Another run has it.
+    Used,
+    /// The system refused something.
+    System(io::Error),
+}
+
+impl std::fmt::Display for StorageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StorageError::Size { found, wanted } => write!(
+                f,
+                "found {found} bytes, of another window; allowed: {wanted} bytes, or no file, which is \
+                 then made"
+            ),
+            StorageError::Used => write!(f, "another run uses it"),
+            StorageError::System(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for StorageError {}
+
+impl Storage {
+    /// The file, for QEMU.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The contents in a file; where it is not there, they are those of a saved guest's window.
+    ///
+    /// # Errors
+    /// [`StorageError`].
+    pub fn open(path: &Path, like: &Path) -> Result<Storage, StorageError> {
+        let fresh = !path.exists();
+        if fresh {
+            let unfinished = path.with_extension(format!("pmem-{}", crate::snapshot::unique()));
+            let made = copy(like, &unfinished).and_then(|()| fs::rename(&unfinished, path));
+            made.inspect_err(|_| drop(fs::remove_file(&unfinished)))
+                .map_err(StorageError::System)?;
+        }
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(StorageError::System)?;
+        if !sys::lock(&file).map_err(StorageError::System)? {
+            return Err(StorageError::Used);
+        }
+        let size = |path: &Path| fs::metadata(path).map(|found| found.len());
+        let found = size(path).map_err(StorageError::System)?;
+        let wanted = size(like).map_err(StorageError::System)?;
+        if found != wanted {
+            return Err(StorageError::Size { found, wanted });
+        }
+        Ok(Storage {
+            path: path.to_owned(),
+            fresh,
+            _file: file,
+        })
+    }
+}
+
+/// A copy that has holes where there are only zeros.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut from = File::open(from)?;
+    let mut to = File::options().write(true).create_new(true).open(to)?;
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    loop {
+        let count = from.read(&mut piece)?;
+        if count == 0 {
+            return to.set_len(at);
+        }
+        if piece[..count].iter().any(|byte| *byte != 0) {
+            to.seek(SeekFrom::Start(at))?;
+            to.write_all(&piece[..count])?;
+        }
+        at += count as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_stay_and_are_of_one_run_at_a_time_and_of_one_window() {
+        let name = format!("cxlab-storage-{}", crate::snapshot::unique());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let like = folder.join("window0.memory");
+        let mut bytes = vec![0; 3 * PIECE + 5];
+        bytes[PIECE + 7] = 9;
+        fs::write(&like, &bytes).expect("a file");
+        let path = folder.join("host-mem.pmem");
+        let first = Storage::open(&path, &like).expect("storage");
+        assert!(first.fresh);
+        assert_eq!(fs::read(&path).expect("a file"), bytes);
+        assert!(matches!(
+            Storage::open(&path, &like),
+            Err(StorageError::Used)
+        ));
+        drop(first);
+        bytes[0] = 1;
+        fs::write(&path, &bytes).expect("a file");
+        let second = Storage::open(&path, &like).expect("storage");
+        assert!(!second.fresh);
+        assert_eq!(fs::read(second.path()).expect("a file"), bytes);
+        drop(second);
+        fs::write(&like, [0; 8]).expect("a file");
+        let other = Storage::open(&path, &like);
+        assert!(
+            matches!(other, Err(StorageError::Size { wanted: 8, .. })),
+            "{other:?}"
+        );
+        let left = fs::read_dir(&folder).expect("a folder").count();
+        assert_eq!(left, 2, "nothing unfinished");
+        let _ = fs::remove_dir_all(&folder);
+    }
+}
