@@ -180,7 +180,7 @@ fn both(plan: &Plan, guests: [Guest<'_>; 2], count: u64) -> [f64; 2] {
         };
         if let (lane, Taken::Whole) = taken {
             steps[lane] += 1;
-            if steps.iter().any(|steps| *steps == count / 10) && from[0].is_none() {
+            if steps.contains(&(count / 10)) && from[0].is_none() {
                 from = [0, 1].map(|lane| Some((steps[lane], model.charged_ps(lane))));
             }
         }

@@ -12,7 +12,7 @@ pub(super) enum VmCommand {
     /// Build a guest from Debian's packages: kernel, tools, the plugin for QEMU
     Build(BuildArgs),
     /// Start a guest for each of the scenario's hosts and run a program in them, once for each memory
-    Run(RunArgs),
+    Run(Box<RunArgs>),
 }
 
 #[derive(Args)]
