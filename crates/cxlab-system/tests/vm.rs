@@ -246,6 +246,11 @@ fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
             &["--pmem", "--boot", "cannot be used"],
         ),
         (
+            &two,
+            &["--host", "node0", "--memory", "node1=local"],
+            &["--memory: found `node1=local`", "hosts that are guests"],
+        ),
+        (
             &one,
             &["--from-roi"],
             &["--from-roi: found 3 memories", "allowed: one"],

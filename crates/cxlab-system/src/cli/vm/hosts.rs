@@ -127,6 +127,23 @@ fn of_host<'a>(plan: &Plan, host: usize, values: &'a [String]) -> Vec<&'a str> {
     if own.is_empty() { common } else { own }
 }
 
+/// Memories of hosts must be of those that are guests.
+pub(super) fn check_memories(plan: &Plan, chosen: &[usize], args: &RunArgs) -> Result<(), Failure> {
+    for value in &args.memory {
+        let name = value.split_once('=').map(|(name, _)| name);
+        let host = plan
+            .hosts
+            .iter()
+            .position(|host| Some(host.name.as_str()) == name);
+        if host.is_some_and(|host| !chosen.contains(&host)) {
+            return Err(Failure::mistake(format!(
+                "--memory: found `{value}`; allowed: memories of hosts that are guests (--hosts)"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The memories that a guest's program is bound to in turn.
 pub(super) fn memories<'a>(plan: &Plan, host: usize, args: &'a RunArgs) -> Vec<&'a str> {
     match of_host(plan, host, &args.memory) {

@@ -21,7 +21,9 @@ use super::guest::{
     Binding, bindings, boot_archive, boot_script, machine, notes, processors, run_archive,
     run_script,
 };
-use super::hosts::{check_memory, check_options, check_roi, chosen, memories, programs};
+use super::hosts::{
+    check_memories, check_memory, check_options, check_roi, chosen, memories, programs,
+};
 use super::report::{Facts, Report};
 use super::{BuildArgs, Common, RunArgs, VmCommand};
 use crate::analytic::PlanMemory;
@@ -129,6 +131,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     let plan = &loaded.plan;
     let chosen = chosen(plan, args)?;
     check_options(chosen.len(), args)?;
+    check_memories(plan, &chosen, args)?;
     let programs = programs(plan, &chosen, args)?;
     let memory = PlanMemory::new(plan, &chosen, plan.scenario.seed)
         .map_err(|problems| loaded.mistakes(problems))?;
