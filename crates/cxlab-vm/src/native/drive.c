@@ -21,6 +21,7 @@ int main(int count, char **words)
     struct cxlab_filter filter;
     if (!cxlab_filter_init(&filter, &shared->lane[1], levels, 2))
         return 4;
+    filter.tell_ps = 10000;
     uint64_t state = 88172645463325252ull, line = 0;
     struct timespec from, to;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
@@ -30,7 +31,7 @@ int main(int count, char **words)
         line = i % 8 == 7 ? line + 1 : (state >> 32) * lines >> 32;
         uint64_t address = line * 64 + (state & 63);
         bool store = state >> 40 & 1;
-        filter.own_ps += 250;
+        cxlab_pass(&filter, 250);
         /* Pages lie elsewhere in memory than in the program. */
         if (!cxlab_first(&filter, address, store))
             cxlab_missed(&filter, address, (address ^ 5 << 12) | CXLAB_CXL, store);
