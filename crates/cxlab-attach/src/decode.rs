@@ -93,6 +93,7 @@ impl Analyst {
 
     /// Analyses the instruction at the instruction pointer, whose bytes are `code`, into `step`.
     pub(crate) fn look(&mut self, registers: &Registers, code: &[u8], step: &mut Step) -> Next {
+        step.code = registers.rip;
         step.touches.clear();
         step.addresses.clear();
         step.reads.clear();

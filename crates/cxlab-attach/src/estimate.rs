@@ -5,8 +5,17 @@
 //! or of its waits at the latency of this machine's memory, whichever is longer; so a nanosecond of
 //! CPU time holds as many blocks as fit. With a pool that is farther away each wait for it takes as
 //! much longer, and the block with it, as far as computing does not hide that.
+//!
+//! Of what a program is doing at a time, the instruction that it is at says enough, once a window has been
+//! there: so it is looked at much more often than windows are taken. A look stands for the CPU time that is
+//! nearest to it ([`Waiting`]): of what passes between two, the first half is the first one's. It has the price
+//! of the last windows of the same code, and of no others: a program that changes what it does executes other
+//! code. Two profiles (the parts of instructions by line of code) are of the same code where they have half in
+//! common. Phases are told apart by code in T. Sherwood et al., "Automatically Characterizing Large Scale
+//! Program Behavior", ASPLOS 2002, and with half as the threshold in A. Dhodapkar and J. Smith, "Managing
+//! Multi-Configuration Hardware via Dynamic Working Set Analysis", ISCA 2002.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::fabric::{Answer, Demand};
 use crate::model::{BlockUse, WindowUse};
@@ -24,13 +33,117 @@ pub struct Machine {
 
 /// Time of an instruction that waits for no memory, in nanoseconds (*assumed*: two a cycle at 2 GHz).
 pub const BASE_NS: f64 = 0.25;
-/// Windows that count: older ones are of another phase (*assumed*).
+/// Windows of the same code that count, the last ones (*assumed*).
 const RECENT: usize = 4;
+/// What profiles of the same code have in common at least.
+const COMMON: f64 = 0.5;
+/// Pieces of code that are remembered; the one that was not seen for longest is forgotten (*assumed*).
+const PHASES: usize = 64;
 
-/// A process's recent windows.
+/// Names a piece of code that a process executes.
+pub type PhaseId = u64;
+
+/// The last windows of a piece of code.
+#[derive(Clone, Default, Debug)]
+struct Phase {
+    recent: VecDeque<WindowUse>,
+    /// When its last window was, in windows.
+    last: u64,
+}
+
+/// A process's recent windows, by the code that they saw.
 #[derive(Clone, Default, Debug)]
 pub struct Estimator {
-    recent: VecDeque<WindowUse>,
+    phases: BTreeMap<PhaseId, Phase>,
+    windows: u64,
+}
+
+/// CPU time of a thread that has no price yet. Between two looks at it, the first half has the price of the
+/// code that the first one saw, and the second half that of the second, for which it waits.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Waiting {
+    phase: Option<PhaseId>,
+    ns: f64,
+}
+
+impl Waiting {
+    /// CPU time passes: what of it has a price now.
+    pub fn pass(&mut self, ns: f64) -> Option<(PhaseId, f64)> {
+        match self.phase {
+            Some(phase) => {
+                self.ns += ns / 2.0;
+                Some((phase, ns / 2.0))
+            }
+            None => {
+                self.ns += ns;
+                None
+            }
+        }
+    }
+
+    /// It was seen in that code: what has waited for this.
+    pub fn seen(&mut self, phase: PhaseId) -> (PhaseId, f64) {
+        self.phase = Some(phase);
+        (phase, std::mem::take(&mut self.ns))
+    }
+
+    /// It was seen where no window has been: what waits, and what passes from now on, waits for one.
+    pub fn elsewhere(&mut self) {
+        self.phase = None;
+    }
+
+    /// No further look will come. What has waited has the price of the last one, or of `other`.
+    pub fn end(&mut self, other: Option<PhaseId>) -> Option<(PhaseId, f64)> {
+        let phase = self.phase.take().or(other)?;
+        Some((phase, std::mem::take(&mut self.ns)))
+    }
+
+    /// CPU time that waits, in nanoseconds.
+    pub fn ns(&self) -> f64 {
+        self.ns
+    }
+
+    /// CPU time of a thread that was never seen in known code, in nanoseconds.
+    pub fn unseen_ns(&self) -> f64 {
+        match self.phase {
+            Some(_) => 0.0,
+            None => self.ns,
+        }
+    }
+}
+
+impl Phase {
+    /// Instructions of its windows by line of code.
+    fn code(&self) -> BTreeMap<u64, u64> {
+        let mut code = BTreeMap::new();
+        for (line, count) in self.recent.iter().flat_map(|window| &window.code) {
+            *code.entry(*line).or_default() += u64::from(*count);
+        }
+        code
+    }
+
+    /// The part of its instructions that were in a line of code.
+    fn part(&self, line: u64) -> f64 {
+        let counts = self.recent.iter().flat_map(|window| &window.code);
+        let (mut here, mut all) = (0, 0);
+        for (other, count) in counts {
+            all += u64::from(*count);
+            here += if *other == line { u64::from(*count) } else { 0 };
+        }
+        here as f64 / all.max(1) as f64
+    }
+
+    /// What its profile and a window's have in common: 0 to 1.
+    fn common(&self, window: &WindowUse) -> f64 {
+        let own = self.code();
+        let all = own.values().sum::<u64>().max(1) as f64;
+        let window_all: u64 = window.code.iter().map(|(_, count)| u64::from(*count)).sum();
+        let of = |(line, count): &(u64, u32)| {
+            let own = own.get(line).copied().unwrap_or(0) as f64 / all;
+            own.min(f64::from(*count) / window_all.max(1) as f64)
+        };
+        window.code.iter().map(of).sum()
+    }
 }
 
 /// What a nanosecond of CPU time asks of a pool.
@@ -142,21 +255,65 @@ impl Estimate {
 }
 
 impl Estimator {
-    /// A further window.
-    pub fn add(&mut self, window: WindowUse) {
+    /// A further window, and of which code it is; `None` where it has no instruction.
+    pub fn add(&mut self, window: WindowUse) -> Option<PhaseId> {
         if window.instructions == 0 {
-            return;
+            return None;
         }
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
+        self.windows += 1;
+        let known = self.phases.iter();
+        let (id, common) = known
+            .map(|(id, phase)| (*id, phase.common(&window)))
+            .max_by(|(_, one), (_, other)| one.total_cmp(other))
+            .unwrap_or((0, 0.0));
+        let id = match common >= COMMON {
+            true => id,
+            false => self.new_phase(),
+        };
+        let phase = self.phases.entry(id).or_default();
+        phase.last = self.windows;
+        if phase.recent.len() == RECENT {
+            phase.recent.pop_front();
         }
-        self.recent.push_back(window);
+        phase.recent.push_back(window);
+        Some(id)
     }
 
-    /// What a nanosecond of CPU time asks for; `None` before the first window. `chance` is that of a
-    /// line new to a window not to be in the last level cache.
-    pub fn estimate(&self, machine: &Machine, chance: f64) -> Option<Estimate> {
-        Estimate::of(self.recent.iter(), machine, chance)
+    fn new_phase(&mut self) -> PhaseId {
+        if self.phases.len() == PHASES {
+            let oldest = self.phases.iter().min_by_key(|(_, phase)| phase.last);
+            if let Some(oldest) = oldest.map(|(id, _)| *id) {
+                self.phases.remove(&oldest);
+            }
+        }
+        self.windows
+    }
+
+    /// Which code an instruction belongs to: the one whose windows had most of theirs in its line; `None` where no
+    /// window has been there.
+    pub fn at(&self, instruction: u64) -> Option<PhaseId> {
+        let line = instruction / 64;
+        let known = self
+            .phases
+            .iter()
+            .map(|(id, phase)| (*id, phase.part(line)));
+        let (id, part) = known.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+        (part > 0.0).then_some(id)
+    }
+
+    /// The code of the last window.
+    pub fn last(&self) -> Option<PhaseId> {
+        let last = self.phases.iter().max_by_key(|(_, phase)| phase.last)?;
+        Some(*last.0)
+    }
+
+    /// What a nanosecond of CPU time in that code (in the last one, where it is forgotten) asks for;
+    /// `None` before the first window. `chance` is that of a line new to a window not to be in the last level
+    /// cache.
+    pub fn estimate(&self, phase: PhaseId, machine: &Machine, chance: f64) -> Option<Estimate> {
+        let known = self.phases.get(&phase);
+        let phase = known.or_else(|| self.phases.get(&self.last()?))?;
+        Estimate::of(phase.recent.iter(), machine, chance)
     }
 }
 
@@ -212,14 +369,15 @@ mod tests {
             ],
             blocks: vec![block; 10],
             idle: 0,
+            code: vec![(7, 2560)],
         }
     }
 
     /// A pointer chase: 85 steps in a block.
     fn chase(chance: f64) -> Estimate {
         let mut estimator = Estimator::default();
-        estimator.add(window(85));
-        estimator.estimate(&MACHINE, chance).unwrap()
+        let phase = estimator.add(window(85)).unwrap();
+        estimator.estimate(phase, &MACHINE, chance).unwrap()
     }
 
     fn answer(latency_ns: f64) -> [Answer; 2] {
@@ -308,8 +466,105 @@ mod tests {
     #[test]
     fn without_a_window_there_is_no_estimate() {
         let mut estimator = Estimator::default();
-        assert_eq!(estimator.estimate(&MACHINE, 1.0), None);
-        estimator.add(WindowUse::default());
-        assert_eq!(estimator.estimate(&MACHINE, 1.0), None);
+        assert_eq!(estimator.estimate(0, &MACHINE, 1.0), None);
+        assert_eq!(estimator.add(WindowUse::default()), None);
+        assert_eq!(estimator.estimate(0, &MACHINE, 1.0), None);
+    }
+
+    fn at(code: &[(u64, u32)]) -> WindowUse {
+        WindowUse {
+            code: code.to_vec(),
+            ..window(10)
+        }
+    }
+
+    #[test]
+    fn windows_that_have_half_of_their_code_in_common_are_of_one_phase() {
+        let mut estimator = Estimator::default();
+        let first = estimator.add(at(&[(1, 500), (2, 500)]));
+        assert_eq!(estimator.add(at(&[(1, 900), (3, 100)])), first);
+        let other = estimator.add(at(&[(3, 600), (4, 400)]));
+        assert_ne!(other, first);
+        assert_eq!(estimator.add(at(&[(1, 700), (9, 300)])), first);
+        assert_eq!(estimator.last(), first);
+        assert_eq!(estimator.add(at(&[(4, 10), (3, 15)])), other);
+        assert_eq!(estimator.last(), other);
+        // Many others: those that were not seen for longest are forgotten.
+        for code in 100..100 + PHASES as u64 - 1 {
+            estimator.add(at(&[(code, 1)]));
+        }
+        assert_eq!(estimator.phases.len(), PHASES);
+        assert_eq!(estimator.add(at(&[(3, 600), (4, 400)])), other);
+        assert_ne!(estimator.add(at(&[(1, 500), (2, 500)])), first);
+    }
+
+    /// A program that chases, then computes for as long, then chases again: each part has its own price, whatever
+    /// came before, and what changes between two windows is shared by both.
+    #[test]
+    fn cpu_time_has_the_price_of_the_window_that_is_nearest() {
+        let mut estimator = Estimator::default();
+        let computing = WindowUse {
+            instructions: 1000,
+            idle: 1000,
+            pools: vec![PoolUse::default(); 2],
+            code: vec![(1, 1000)],
+            ..WindowUse::default()
+        };
+        let chasing = WindowUse {
+            code: vec![(2, 2560)],
+            ..window(85)
+        };
+        let mut waiting = Waiting::default();
+        let mut by_phase: BTreeMap<PhaseId, f64> = BTreeMap::new();
+        let mut delay = 0.0;
+        // A window each 100 ns of CPU time, looked at in parts of 10 ns.
+        for part in 0..9 {
+            let seen = match part / 3 {
+                1 => &computing,
+                _ => &chasing,
+            };
+            let phase = estimator.add(seen.clone()).unwrap();
+            let mut due = vec![waiting.seen(phase)];
+            due.extend((0..10).filter_map(|_| waiting.pass(10.0)));
+            due.extend((part == 8).then(|| waiting.end(None).unwrap()));
+            for (phase, ns) in due {
+                let estimate = estimator.estimate(phase, &MACHINE, 1.0).unwrap();
+                delay += ns * estimate.delay(&answer(290.0), &MACHINE);
+                *by_phase.entry(phase).or_default() += ns;
+            }
+        }
+        assert_eq!(waiting.ns(), 0.0);
+        // Three windows each; the last one has also what follows it.
+        let found: Vec<f64> = by_phase.into_values().collect();
+        assert_eq!(found, [600.0, 300.0]);
+        assert!((delay - 600.0 * 200.0 / 90.0).abs() < 1e-9, "{delay}");
+    }
+
+    #[test]
+    fn an_instruction_belongs_to_the_code_that_has_most_of_its_own_there() {
+        let mut estimator = Estimator::default();
+        assert_eq!(estimator.at(64), None);
+        let one = estimator.add(at(&[(1, 900), (2, 100)]));
+        let other = estimator.add(at(&[(2, 300), (3, 700)]));
+        assert_eq!(estimator.at(64), one);
+        assert_eq!(estimator.at(2 * 64 + 63), other);
+        assert_eq!(estimator.at(3 * 64), other);
+        assert_eq!(estimator.at(4 * 64), None);
+    }
+
+    #[test]
+    fn what_no_window_was_seen_of_waits_for_one() {
+        let mut waiting = Waiting::default();
+        assert_eq!(waiting.pass(30.0), None);
+        assert_eq!(waiting.end(None), None);
+        assert_eq!(waiting.ns(), 30.0);
+        assert_eq!(waiting.end(Some(4)), Some((4, 30.0)));
+        waiting.pass(5.0);
+        assert_eq!(waiting.seen(2), (2, 5.0));
+        // Seen in other code, of which the window comes later: half of what lies between is known.
+        assert_eq!(waiting.pass(6.0), Some((2, 3.0)));
+        waiting.elsewhere();
+        assert_eq!(waiting.pass(10.0), None);
+        assert_eq!(waiting.seen(5), (5, 13.0));
     }
 }

@@ -319,7 +319,7 @@ fn report(
     mut notes: Vec<String>,
     outcome: Outcome,
 ) -> AttachReport {
-    let ledger = outcome.ledger;
+    let accounts = outcome.accounts;
     if outcome.unpriced_ns > 0.0 {
         notes.push(format!(
             "{:.3} s of CPU time were charged nothing: no window was seen of the processes that used \
@@ -333,7 +333,7 @@ fn report(
                 .to_owned(),
         );
     }
-    if ledger.asked_ns == 0 {
+    if accounts.asked_ns == 0 {
         notes.push(why_nothing(&outcome));
     }
     notes.push(
@@ -341,7 +341,7 @@ fn report(
             .to_owned(),
     );
     let real_s = outcome.real.as_secs_f64();
-    let asked = ledger.asked_ns as f64;
+    let asked = accounts.asked_ns as f64;
     AttachReport {
         mode: "attach".to_owned(),
         tier: Tier {
@@ -356,12 +356,12 @@ fn report(
         end: outcome.end,
         real_s,
         cpu_s: outcome.cpu_ns as f64 / 1e9,
-        delay_error_percent: match ledger.asked_ns {
+        delay_error_percent: match accounts.asked_ns {
             0 => 0.0,
-            _ => 100.0 * (ledger.charged_ns as f64 / asked - 1.0),
+            _ => 100.0 * (accounts.charged_ns as f64 / asked - 1.0),
         },
         undelayed_s: (real_s - outcome.longest_hold_ns as f64 / 1e9).max(0.0),
-        delay: ledger,
+        delay: accounts,
         windows: outcome.windows,
         window_instructions: outcome.window_instructions,
         window_s: outcome.window_time.as_secs_f64(),

@@ -107,6 +107,8 @@ pub struct Stat {
     pub system: u64,
     /// R, S, D, T, t, Z or X.
     pub state: char,
+    /// The processor that it ran on last.
+    pub processor: usize,
 }
 
 /// Reads it.
@@ -126,6 +128,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         user: number(11)?,
         system: number(12)?,
         began: number(19)?,
+        processor: number(36)? as usize,
     })
 }
 
@@ -178,14 +181,16 @@ garbage
 
     #[test]
     fn a_name_cannot_hide_the_fields_behind_it() {
-        let text = "7 (a) b) R) R 1 7 7 0 -1 0 0 0 0 0 31 5 0 0 20 0 1 0 4711 0 0";
+        let text = "7 (a) b) R) R 1 7 7 0 -1 0 0 0 0 0 31 5 0 0 20 0 1 0 4711 0 0 0 0 0 0 0 0 0 0 0 0 \
+                    0 0 0 17 3 0 0";
         assert_eq!(
             parse_stat(text),
             Some(Stat {
                 began: 4711,
                 user: 31,
                 system: 5,
-                state: 'R'
+                state: 'R',
+                processor: 3
             })
         );
         assert_eq!(parse_stat("7 (x"), None);

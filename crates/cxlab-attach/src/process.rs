@@ -1,13 +1,14 @@
 //! What is known of a followed process: where its memory lies, what it asks of it, how much of it
 //! it uses.
 
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::calibrate::Latency;
-use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, chance};
+use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, chance};
 use crate::maps;
-use crate::model::Overlap;
+use crate::model::{Overlap, WindowUse};
 use crate::placement::{Layout, Placement};
 use crate::sys::Tid;
 
@@ -18,8 +19,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: usize = 2;
 /// Part of the time that looking may take.
 const LOOK_COST: u32 = 50;
-/// Mappings are as old as this at most when a window begins.
-const MAPS_AGE: Duration = Duration::from_millis(20);
+/// Time between two looks at the mappings, where these are few.
+const MAPS_AGE: Duration = Duration::from_millis(5);
 
 /// What a run is told of the machine, or measured of it.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +36,9 @@ pub(crate) struct Process {
     pub(crate) pid: Tid,
     pub(crate) layout: Layout,
     placement: Placement,
-    pub(crate) estimator: Estimator,
-    pub(crate) estimate: Option<Estimate>,
+    estimator: Estimator,
+    /// What follows from windows and working sets as they are now, by phase.
+    estimates: BTreeMap<PhaseId, Estimate>,
     /// CPU time in user space, as a part of all.
     pub(crate) user_share: f64,
     ticks: (u64, u64),
@@ -44,7 +46,7 @@ pub(crate) struct Process {
     used: VecDeque<u64>,
     llc_bytes: u64,
     huge_share: f64,
-    maps_read: Option<Instant>,
+    next_maps: Instant,
     next_look: Instant,
     look: Duration,
     /// Whether a time has passed between two looks, so that what is used is known.
@@ -60,13 +62,13 @@ impl Process {
             layout: Layout::new(placement),
             placement,
             estimator: Estimator::default(),
-            estimate: None,
+            estimates: BTreeMap::new(),
             user_share: 1.0,
             ticks: (0, 0),
             used: VecDeque::new(),
             llc_bytes: 0,
             huge_share: 0.0,
-            maps_read: None,
+            next_maps: Instant::now(),
             next_look: Instant::now(),
             look: FIRST_LOOK,
             looked: false,
@@ -89,16 +91,16 @@ impl Process {
         }
     }
 
-    /// Mappings young enough for a window.
+    /// Mappings young enough for a window, and for each new one to get its place in the order of mapping.
     pub(crate) fn refresh_maps(&mut self) {
-        let young = self.maps_read.is_some_and(|at| at.elapsed() < MAPS_AGE);
-        if young {
+        let began = Instant::now();
+        if began < self.next_maps {
             return;
         }
         if let Ok(regions) = maps::regions(self.pid) {
             self.layout.update(&regions);
-            self.maps_read = Some(Instant::now());
         }
+        self.next_maps = Instant::now() + MAPS_AGE.max(began.elapsed() * LOOK_COST);
     }
 
     /// How much of its memory it uses, where that is due. Where the kernel does not mark touched
@@ -128,20 +130,42 @@ impl Process {
                 self.ticks = (stat.user, stat.system);
             }
         }
-        self.price(facts);
+        self.estimates.clear();
         self.next_look = Instant::now() + self.look.max(began.elapsed() * LOOK_COST);
         self.looked = true;
         self.look = LOOK.min(self.look * 2);
     }
 
-    /// What follows from the windows and working sets seen.
-    pub(crate) fn price(&mut self, facts: &Facts) {
+    /// A further window, and of which code it was.
+    pub(crate) fn add(&mut self, window: WindowUse) -> Option<PhaseId> {
+        let phase = self.estimator.add(window)?;
+        self.estimates.remove(&phase);
+        Some(phase)
+    }
+
+    /// Which code an instruction belongs to.
+    pub(crate) fn at(&self, instruction: u64) -> Option<PhaseId> {
+        self.estimator.at(instruction)
+    }
+
+    /// The code of the last window.
+    pub(crate) fn last_phase(&self) -> Option<PhaseId> {
+        self.estimator.last()
+    }
+
+    /// What CPU time in that code asks for; `None` while nothing is known of what the program uses.
+    pub(crate) fn estimate(&mut self, phase: PhaseId, facts: &Facts) -> Option<&Estimate> {
         if !self.looked {
-            // The program has hardly begun: what it will use is not there yet.
-            return;
+            return None;
         }
-        let machine = self.machine(facts);
-        self.estimate = self.estimator.estimate(&machine, self.chance());
+        let (machine, chance) = (self.machine(facts), self.chance());
+        match self.estimates.entry(phase) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) => {
+                let new = self.estimator.estimate(phase, &machine, chance)?;
+                Some(free.insert(new))
+            }
+        }
     }
 
     /// Whether the kernel was asked to mark touched pages and refused.

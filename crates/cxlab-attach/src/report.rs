@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::Ledger;
+use crate::ledger::Accounts;
 use crate::model::Overlap;
 
 /// How misses were found, and how good that is.
@@ -64,8 +64,9 @@ pub struct AttachReport {
     pub real_s: f64,
     /// CPU time of all threads, without what windows took.
     pub cpu_s: f64,
-    /// Delay asked for and charged, all threads.
-    pub delay: Ledger,
+    /// Delay asked for and charged, all threads; held, and taken by attaching itself, which counts as charged as
+    /// far as delay was asked for.
+    pub delay: Accounts,
     /// `charged / asked - 1`, in per cent; 0 where nothing was asked for.
     pub delay_error_percent: f64,
     /// Real time without the time that the program was held: what it takes here, with our cost.

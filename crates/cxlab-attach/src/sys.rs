@@ -251,6 +251,20 @@ pub fn run_first() -> bool {
     }
 }
 
+/// Runs this thread on that processor alone, or, with `None`, on all that it may run on. A refusal changes
+/// nothing.
+pub fn stay_on(processor: Option<usize>) {
+    // SAFETY: a set of plain bits is valid when zero; `CPU_SET` takes numbers below the size of the set, and
+    // the kernel takes those of the set that it has.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let all = 0..libc::CPU_SETSIZE as usize;
+        all.filter(|number| processor.is_none_or(|one| one == *number))
+            .for_each(|number| libc::CPU_SET(number, &mut set));
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
 /// The process that started this one.
 pub fn parent() -> Tid {
     // SAFETY: takes nothing and always succeeds.

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::estimate::demand;
+use crate::estimate::{PhaseId, Waiting, demand};
 use crate::fabric::{Answer, Demand, Fabric};
-use crate::ledger::Ledger;
+use crate::ledger::{Accounts, Ledger};
 use crate::maps;
-use crate::model::Window;
+use crate::model::{BEFORE, Window};
 use crate::placement::{Place, Placement};
 use crate::process::{Facts, Process};
 use crate::report::{End, PoolReport};
@@ -23,6 +23,9 @@ use crate::window::{self, After};
 const EPOCH: Duration = Duration::from_millis(10);
 /// A thread is held when it owes so much: short holds cost more than they charge.
 const LEAST_HOLD_NS: u64 = 5_000_000;
+/// And when it has used so much CPU time since the last hold: it runs more slowly behind one (what it had in
+/// the nearest caches is gone, and its processor slept), which would be taken for waits of its own.
+const LEAST_RUN_NS: u64 = 20_000_000;
 /// A program that is held nearly always is taken to run at least this part of the time.
 const MOST_HELD: f64 = 1000.0;
 /// Time between two questions to the fabric.
@@ -38,7 +41,7 @@ const WORTH: f64 = 0.3;
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Running,
-    /// It was asked to stop, to be held or for a window.
+    /// It was asked to stop, for a look at where it is, to be held, or for a window.
     Asked {
         window: bool,
     },
@@ -57,11 +60,22 @@ struct Thread {
     state: State,
     /// CPU time that is accounted for.
     cpu_ns: u64,
-    /// User CPU time that has no price yet: no window was seen.
-    unpriced_ns: f64,
-    /// In this epoch.
+    /// User CPU time that has no price yet.
+    waiting: Waiting,
+    /// Whether it was last seen in code that no window has been in.
+    elsewhere: bool,
+    /// CPU time in this epoch.
     ran_ns: u64,
+    /// CPU time since its last window, and since its last hold.
+    since_ns: u64,
+    unheld_ns: u64,
     ledger: Ledger,
+}
+
+impl Thread {
+    fn must_be_held(&self) -> bool {
+        self.ledger.debt_ns() >= LEAST_HOLD_NS && self.unheld_ns >= LEAST_RUN_NS
+    }
 }
 
 /// What a pool was used for.
@@ -78,7 +92,7 @@ pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) real: Duration,
     pub(crate) cpu_ns: u64,
-    pub(crate) ledger: Ledger,
+    pub(crate) accounts: Accounts,
     /// The longest that one thread was held.
     pub(crate) longest_hold_ns: u64,
     pub(crate) processes: u64,
@@ -143,7 +157,7 @@ impl<'a> Tracer<'a> {
                 end: End::Detached,
                 real: Duration::ZERO,
                 cpu_ns: 0,
-                ledger: Ledger::default(),
+                accounts: Accounts::default(),
                 longest_hold_ns: 0,
                 processes: 0,
                 threads: 0,
@@ -173,8 +187,11 @@ impl<'a> Tracer<'a> {
                 pid,
                 state: State::Running,
                 cpu_ns: maps::cpu_ns(tid).unwrap_or(0),
-                unpriced_ns: 0.0,
+                waiting: Waiting::default(),
+                elsewhere: true,
                 ran_ns: 0,
+                since_ns: 0,
+                unheld_ns: 0,
                 ledger: Ledger::default(),
             },
         );
@@ -230,7 +247,7 @@ impl<'a> Tracer<'a> {
             if let State::Held { since, until, then } = thread.state
                 && Instant::now() >= until
             {
-                thread.ledger.charge(since.elapsed().as_nanos() as u64);
+                thread.ledger.hold(since.elapsed().as_nanos() as u64);
                 thread.state = State::Running;
                 let _ = sys::resume(*tid, then);
             }
@@ -241,7 +258,7 @@ impl<'a> Tracer<'a> {
     fn let_go(&mut self) {
         for (tid, thread) in &mut self.threads {
             if let State::Held { since, then, .. } = thread.state {
-                thread.ledger.charge(since.elapsed().as_nanos() as u64);
+                thread.ledger.hold(since.elapsed().as_nanos() as u64);
                 thread.state = State::Running;
                 let _ = sys::resume(*tid, then);
             }
@@ -286,12 +303,39 @@ impl<'a> Tracer<'a> {
             return;
         };
         let asked = std::mem::replace(&mut thread.state, State::Running);
+        if plain && matches!(asked, State::Asked { .. }) {
+            self.look(tid);
+        }
         if asked == (State::Asked { window: true }) && plain {
             self.window(tid, since);
             return;
         }
-        let hold = matches!(asked, State::Asked { .. });
+        let owes = self
+            .threads
+            .get(&tid)
+            .map_or(0, |thread| thread.ledger.debt_ns());
+        let hold = matches!(asked, State::Asked { .. }) && owes >= LEAST_HOLD_NS;
         self.hold_or_resume(tid, since, Resume::Continue(signal), hold);
+    }
+
+    /// Looks where a stopped thread is, and prices what waits for that. Where no window has been yet, one is
+    /// taken soon.
+    fn look(&mut self, tid: Tid) {
+        self.account(tid);
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let process = self.processes.get(&thread.pid);
+        let at = sys::registers(tid).ok().map(|registers| registers.rip);
+        let phase = process.zip(at).and_then(|(process, at)| process.at(at));
+        thread.elsewhere = phase.is_none();
+        match phase {
+            Some(phase) => {
+                let (phase, user_ns) = thread.waiting.seen(phase);
+                self.price(tid, phase, user_ns);
+            }
+            None => thread.waiting.elsewhere(),
+        }
     }
 
     /// Lets a thread go on that was stepped, and holds it, if it owes anything, only when it has
@@ -300,10 +344,8 @@ impl<'a> Tracer<'a> {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
-        // What the window took is a part of what is owed.
-        let took = since.elapsed().as_nanos() as u64;
-        thread.ledger.charge(took.min(thread.ledger.debt_ns()));
-        if thread.ledger.debt_ns() >= LEAST_HOLD_NS && sys::interrupt(tid).is_ok() {
+        thread.ledger.take(since.elapsed().as_nanos() as u64);
+        if thread.must_be_held() && sys::interrupt(tid).is_ok() {
             thread.state = State::Asked { window: false };
         }
         let _ = sys::resume(tid, Resume::Continue(0));
@@ -317,15 +359,16 @@ impl<'a> Tracer<'a> {
         let debt = thread.ledger.debt_ns();
         if !hold || debt == 0 {
             let _ = sys::resume(tid, then);
+            thread.ledger.take(since.elapsed().as_nanos() as u64);
             return;
         }
         let until = since + Duration::from_nanos(debt);
+        thread.unheld_ns = 0;
         thread.state = State::Held { since, until, then };
     }
 
     /// A window of a thread that stands still since then; afterwards it goes on.
     fn window(&mut self, tid: Tid, since: Instant) {
-        self.account(tid);
         let pid = self.threads.get(&tid).map(|thread| thread.pid);
         let Some(process) = pid.and_then(|pid| self.processes.get_mut(&pid)) else {
             let _ = sys::resume(tid, Resume::Continue(0));
@@ -338,20 +381,28 @@ impl<'a> Tracer<'a> {
             Some(Place::Cxl(offset)) => Some(fabric.pool_of(offset)),
             Some(Place::Local) | None => Some(0),
         };
-        let window = Window::new(self.pools.len(), self.facts.overlap);
+        let window = Window::new(self.pools.len(), self.facts.overlap).after(BEFORE);
         let (used, after) = window::run(tid, window, &mut find);
         self.sum.windows += 1;
         self.sum.window_instructions += used.instructions;
         self.sum.window_time += since.elapsed();
-        process.estimator.add(used);
-        process.price(&self.facts);
+        let phase = process.add(used);
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time is not the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
+            if let Some(phase) = phase {
+                let (phase, user_ns) = thread.waiting.seen(phase);
+                self.price(tid, phase, user_ns);
+            }
         }
         match after {
             After::Stopped => self.leave_window(tid, since),
-            After::News(status) => self.news(tid, status),
+            After::News(status) => {
+                if let Some(thread) = self.threads.get_mut(&tid) {
+                    thread.ledger.take(since.elapsed().as_nanos() as u64);
+                }
+                self.news(tid, status);
+            }
             After::Gone => {}
         }
     }
@@ -363,6 +414,7 @@ impl<'a> Tracer<'a> {
         {
             self.threads.remove(&(former as Tid));
         }
+        self.end_waiting(tid);
         if let Some(process) = self.processes.get_mut(&tid) {
             process.exec();
         }
@@ -370,8 +422,10 @@ impl<'a> Tracer<'a> {
 
     /// A thread is about to end: it pays what it owes first.
     fn settle(&mut self, tid: Tid) {
+        let since = Instant::now();
         self.account(tid);
-        self.hold_or_resume(tid, Instant::now(), Resume::Continue(0), true);
+        self.end_waiting(tid);
+        self.hold_or_resume(tid, since, Resume::Continue(0), true);
     }
 
     fn gone(&mut self, tid: Tid, status: Status) {
@@ -395,11 +449,11 @@ impl<'a> Tracer<'a> {
         let mut ledger = thread.ledger;
         if let State::Held { since, .. } = thread.state {
             // Killed while it stood still.
-            ledger.charge(since.elapsed().as_nanos() as u64);
+            ledger.hold(since.elapsed().as_nanos() as u64);
         }
-        self.sum.ledger.add(&ledger);
-        self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.charged_ns);
-        self.sum.unpriced_ns += thread.unpriced_ns;
+        self.sum.accounts.add(&ledger);
+        self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.held_ns);
+        self.sum.unpriced_ns += thread.waiting.unseen_ns();
     }
 
     /// Prices the CPU time that a thread has used since the last time.
@@ -411,31 +465,55 @@ impl<'a> Tracer<'a> {
         let ran = now.saturating_sub(thread.cpu_ns);
         thread.cpu_ns = now;
         thread.ran_ns += ran;
+        thread.since_ns += ran;
+        thread.unheld_ns += ran;
         self.sum.cpu_ns += ran;
-        let Some(process) = self.processes.get(&thread.pid) else {
+        let share = self.processes.get(&thread.pid).map(|one| one.user_share);
+        let due = thread.waiting.pass(ran as f64 * share.unwrap_or(1.0));
+        if let Some((phase, user_ns)) = due {
+            self.price(tid, phase, user_ns);
+        }
+    }
+
+    /// No further window of this code will come: what of a thread's time waits for one is priced without.
+    fn end_waiting(&mut self, tid: Tid) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
-        thread.unpriced_ns += ran as f64 * process.user_share;
-        let Some(estimate) = &process.estimate else {
+        let process = self.processes.get(&thread.pid);
+        let last = process.and_then(Process::last_phase);
+        if let Some((phase, user_ns)) = thread.waiting.end(last) {
+            self.price(tid, phase, user_ns);
+        }
+    }
+
+    /// Asks a thread for what so much of its CPU time in that code costs.
+    fn price(&mut self, tid: Tid, phase: PhaseId, user_ns: f64) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
-        let rates = &estimate.rates;
-        let user = std::mem::take(&mut thread.unpriced_ns);
+        let Some(process) = self.processes.get_mut(&thread.pid) else {
+            return;
+        };
         let machine = process.machine(&self.facts);
-        thread
-            .ledger
-            .ask(user * estimate.delay(&self.answers, &machine));
-        for (pool, rate) in rates.iter().enumerate() {
+        let Some(estimate) = process.estimate(phase, &self.facts) else {
+            self.sum.unpriced_ns += user_ns;
+            return;
+        };
+        let delay = user_ns * estimate.delay(&self.answers, &machine);
+        thread.ledger.ask(delay);
+        for (pool, rate) in estimate.rates.iter().enumerate() {
             let latency = match pool {
                 0 => machine.local_ns,
                 _ => self.answers[pool].latency_ns,
             };
             let sum = &mut self.pools[pool];
-            sum.waits += user * rate.waits;
-            sum.lines += user * (rate.reads + rate.writes);
-            sum.waited_ns += user * rate.waits * latency;
+            sum.waits += user_ns * rate.waits;
+            sum.lines += user_ns * (rate.reads + rate.writes);
+            sum.waited_ns += user_ns * rate.waits * latency;
         }
-        for (asked, more) in self.asked.iter_mut().zip(demand(rates, user, 1.0)) {
+        let more = demand(&estimate.rates, user_ns, 1.0);
+        for (asked, more) in self.asked.iter_mut().zip(more) {
             asked.reads_per_ns += more.reads_per_ns;
             asked.writes_per_ns += more.writes_per_ns;
         }
@@ -451,6 +529,7 @@ impl<'a> Tracer<'a> {
         }
         for process in self.processes.values_mut() {
             process.look(&self.facts);
+            process.refresh_maps();
             self.sum.largest_chance = self.sum.largest_chance.max(process.chance());
             // Of one that has just ended nothing is known.
             self.sum.unmarked |= process.is_unmarked() && maps::threads(process.pid).is_ok();
@@ -462,9 +541,10 @@ impl<'a> Tracer<'a> {
             self.choose_window();
         }
         for (tid, thread) in &mut self.threads {
-            thread.ran_ns = 0;
+            let ran = std::mem::take(&mut thread.ran_ns) as f64 / EPOCH.as_nanos() as f64;
+            let owes = thread.must_be_held();
             if thread.state == State::Running
-                && thread.ledger.debt_ns() >= LEAST_HOLD_NS
+                && (owes || ran >= WORTH)
                 && sys::interrupt(*tid).is_ok()
             {
                 thread.state = State::Asked { window: false };
@@ -472,17 +552,20 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Stops the thread that ran most, for a window.
+    /// Stops a thread for a window: of those that run, one that is where no window has been, or else the one
+    /// that has run for longest since its last one.
     fn choose_window(&mut self) {
         let running = self.threads.iter_mut();
         let worth = running.filter(|(_, thread)| {
             let part = thread.ran_ns as f64 / EPOCH.as_nanos() as f64;
             thread.state == State::Running && part >= WORTH
         });
-        if let Some((tid, thread)) = worth.max_by_key(|(_, thread)| thread.ran_ns)
+        if let Some((tid, thread)) =
+            worth.max_by_key(|(_, thread)| (thread.elsewhere, thread.since_ns))
             && sys::interrupt(*tid).is_ok()
         {
             thread.state = State::Asked { window: true };
+            thread.since_ns = 0;
         }
     }
 
@@ -497,7 +580,7 @@ impl<'a> Tracer<'a> {
         let held: BTreeMap<Tid, u64> = self
             .threads
             .iter()
-            .map(|(tid, thread)| (*tid, thread.ledger.charged_ns))
+            .map(|(tid, thread)| (*tid, thread.ledger.held_ns))
             .collect();
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::decode::{Analyst, LONGEST, Next};
+use crate::maps;
 use crate::model::{Step, Window, WindowUse};
 use crate::placement::PAGE;
 use crate::sys::{self, Registers, Resume, Status, Tid};
@@ -79,6 +80,8 @@ pub(crate) fn run(
     if sys::registers(tid).is_ok_and(inside) {
         return (window.finish(), after);
     }
+    // Turns are taken at each step: on one processor, without waking another.
+    sys::stay_on(maps::stat(tid).ok().map(|stat| stat.processor));
     for number in 0..INSTRUCTIONS {
         if number % 16 == 0 && began.elapsed() > TIME {
             break;
@@ -96,6 +99,7 @@ pub(crate) fn run(
         }
         window.step(&step, find);
     }
+    sys::stay_on(None);
     (window.finish(), after)
 }
 

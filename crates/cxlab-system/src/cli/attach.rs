@@ -375,10 +375,13 @@ mod linux {
             report.window_s
         ));
         text.push_str(&format!(
-            "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %)\n\n",
+            "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %): held {:.6} s, and {:.6} s were taken by \
+             attaching itself\n\n",
             delay.asked_ns as f64 / 1e9,
             delay.charged_ns as f64 / 1e9,
-            report.delay_error_percent
+            report.delay_error_percent,
+            delay.held_ns as f64 / 1e9,
+            delay.taken_ns as f64 / 1e9
         ));
         let mut rows = vec![cells([
             "pool",

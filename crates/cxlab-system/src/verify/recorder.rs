@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use cxlab_attach::estimate::Estimate;
-use cxlab_attach::model::{REGISTERS, Step, Window, WindowUse};
+use cxlab_attach::model::{BEFORE, REGISTERS, Step, Window, WindowUse};
 use cxlab_attach::placement::{Layout, PAGE, Place, Placement, Region};
 use cxlab_engine::units::LineAddr;
 use cxlab_workload::OpKind;
@@ -65,6 +65,8 @@ pub(super) struct Recorder<'a> {
     windows: Vec<WindowUse>,
     /// The same instructions, as far as a sample of them would be seen.
     sample: Window,
+    /// The first instruction of the part at hand.
+    part: u64,
     parts: Vec<Part>,
     /// Time of the program until now, by the model; and at the next look.
     clock_ns: f64,
@@ -125,7 +127,8 @@ impl<'a> Recorder<'a> {
             front: 0.0,
             recorded: Recorded::default(),
             windows: Vec::new(),
-            sample: Window::new(pools, assumed.overlap),
+            sample: Window::new(pools, assumed.overlap).after(BEFORE),
+            part: 0,
             parts: Vec::new(),
             clock_ns: 0.0,
             next_look: FIRST_LOOK_NS,
@@ -216,6 +219,9 @@ impl<'a> Recorder<'a> {
     }
 
     fn step(&mut self, step: &Step) {
+        if self.position.is_multiple_of(TOLD) {
+            self.part = step.code;
+        }
         self.position += 1;
         self.recorded.instructions += 1;
         self.front += self.assumed.base_ns();
@@ -357,7 +363,7 @@ impl<'a> Recorder<'a> {
     fn end_window(&mut self) {
         let next = Window::exact(self.pools, self.assumed.overlap);
         let ended = std::mem::replace(&mut self.window, next).finish();
-        let next = Window::new(self.pools, self.assumed.overlap);
+        let next = Window::new(self.pools, self.assumed.overlap).after(BEFORE);
         let sample = std::mem::replace(&mut self.sample, next).finish();
         let machine = self.assumed.machine();
         let own = Estimate::of([&ended].into_iter(), &machine, 1.0);
@@ -371,6 +377,7 @@ impl<'a> Recorder<'a> {
         });
         self.windows.push(ended);
         self.parts.push(Part {
+            code: self.part,
             sample,
             time_ns,
             looked,

@@ -2,9 +2,10 @@
 //! of some instructions, a look at how many pages were touched, and CPU time between them. The
 //! program's own time takes the place of the clock; nothing else is known of the rest.
 
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
-use cxlab_attach::estimate::{Estimate, Estimator, chance};
+use cxlab_attach::estimate::{Estimate, Estimator, PhaseId, Waiting, chance};
 use cxlab_attach::fabric::{Answer, Fabric};
 use cxlab_attach::model::WindowUse;
 
@@ -24,9 +25,14 @@ pub(super) const FIRST_LOOK_NS: f64 = 10e6;
 pub(super) const LOOK_NS: f64 = 100e6;
 const LOOKS: usize = 2;
 
+/// Time between two looks at where the program is.
+const SEEN_NS: f64 = 10e6;
+
 /// What could be seen in a part of an execution.
 #[derive(Default, Debug)]
 pub(super) struct Part {
+    /// Its first instruction.
+    pub(super) code: u64,
     /// Its first instructions, as a window has them.
     pub(super) sample: WindowUse,
     /// Its CPU time.
@@ -35,44 +41,90 @@ pub(super) struct Part {
     pub(super) looked: Option<u64>,
 }
 
-/// What is asked for.
-pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) -> ModelSide {
-    let machine = assumed.machine();
-    let mut side = ModelSide::default();
-    let mut estimator = Estimator::default();
-    let mut priced: Option<(Estimate, Vec<Answer>)> = None;
-    let mut used = VecDeque::new();
-    let (mut clock, mut next) = (0.0, 0.0);
-    let (mut windows, mut unpriced) = (0, 0.0);
-    for part in parts {
-        let mut news = false;
-        if let Some(bytes) = part.looked {
-            if used.len() == LOOKS {
-                used.pop_front();
-            }
-            used.push_back(bytes);
-            news = true;
+/// What the model knows at a time, and what it has asked for.
+struct Sampled<'a> {
+    assumed: &'a Assumed,
+    fabric: &'a mut dyn Fabric,
+    estimator: Estimator,
+    /// Bytes of the pages that were touched lately.
+    used: VecDeque<u64>,
+    /// What follows from windows and working sets as they are, by phase.
+    prices: BTreeMap<PhaseId, (Estimate, Vec<Answer>)>,
+    side: ModelSide,
+}
+
+impl Sampled<'_> {
+    /// Somebody looked at the pages.
+    fn look(&mut self, bytes: u64) {
+        if self.used.len() == LOOKS {
+            self.used.pop_front();
         }
-        if clock >= next {
-            estimator.add(part.sample);
-            windows += 1;
-            next = clock + if windows < FIRST { FIRST_NS } else { LATER_NS };
-            news = true;
+        self.used.push_back(bytes);
+        self.prices.clear();
+    }
+
+    /// So much CPU time has the price of that code.
+    fn price(&mut self, phase: PhaseId, cpu_ns: f64) {
+        let machine = self.assumed.machine();
+        if let Entry::Vacant(free) = self.prices.entry(phase) {
+            let working_set = self.used.iter().max().copied().unwrap_or(0);
+            let chance = chance(working_set, self.assumed.llc_bytes);
+            let Some(estimate) = self.estimator.estimate(phase, &machine, chance) else {
+                return;
+            };
+            let answers = settled(&estimate, &machine, self.assumed, self.fabric);
+            free.insert((estimate, answers));
         }
-        if news && !used.is_empty() {
-            let working_set = used.iter().max().copied().unwrap_or(0);
-            let estimate = estimator.estimate(&machine, chance(working_set, assumed.llc_bytes));
-            priced = estimate.map(|estimate| {
-                let answers = settled(&estimate, &machine, assumed, fabric);
-                (estimate, answers)
-            });
-        }
-        clock += part.time_ns;
-        unpriced += part.time_ns;
-        if let Some((estimate, answers)) = &priced {
-            add(&mut side, estimate, unpriced, answers, &machine);
-            unpriced = 0.0;
+        if let Some((estimate, answers)) = self.prices.get(&phase) {
+            add(&mut self.side, estimate, cpu_ns, answers, &machine);
         }
     }
-    side
+}
+
+/// What is asked for.
+pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) -> ModelSide {
+    let mut model = Sampled {
+        assumed,
+        fabric,
+        estimator: Estimator::default(),
+        used: VecDeque::new(),
+        prices: BTreeMap::new(),
+        side: ModelSide::default(),
+    };
+    let mut waiting = Waiting::default();
+    let (mut clock, mut next, mut windows) = (0.0, 0.0, 0);
+    let mut next_seen = 0.0;
+    for part in parts {
+        if let Some(bytes) = part.looked {
+            model.look(bytes);
+        }
+        // There are no windows before something is known of what the program uses.
+        if clock >= next && !model.used.is_empty() {
+            windows += 1;
+            next = clock + if windows < FIRST { FIRST_NS } else { LATER_NS };
+            if let Some(phase) = model.estimator.add(part.sample) {
+                model.prices.remove(&phase);
+                let (phase, cpu_ns) = waiting.seen(phase);
+                model.price(phase, cpu_ns);
+            }
+        }
+        if clock >= next_seen {
+            next_seen = clock + SEEN_NS;
+            match model.estimator.at(part.code) {
+                Some(phase) => {
+                    let (phase, cpu_ns) = waiting.seen(phase);
+                    model.price(phase, cpu_ns);
+                }
+                None => waiting.elsewhere(),
+            }
+        }
+        clock += part.time_ns;
+        if let Some((phase, cpu_ns)) = waiting.pass(part.time_ns) {
+            model.price(phase, cpu_ns);
+        }
+    }
+    if let Some((phase, cpu_ns)) = waiting.end(None) {
+        model.price(phase, cpu_ns);
+    }
+    model.side
 }

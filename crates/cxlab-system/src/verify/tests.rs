@@ -63,6 +63,7 @@ fn load(address: u64, reads: &[u8], writes: &[u8]) -> Step {
         addresses: reads.to_vec(),
         reads: reads.to_vec(),
         writes: writes.to_vec(),
+        code: 0,
     }
 }
 
@@ -281,6 +282,46 @@ fn the_model_agrees_with_the_engine_on_programs_in_between() {
     }
     let script = Box::new(mixed(300_000));
     hold("one chain through both", &plan, LOCAL_HALF, 20.0, script);
+}
+
+/// The same instructions, somewhere else.
+fn at_code(
+    code: u64,
+    script: impl FnOnce(&mut dyn FnMut(Step)),
+) -> impl FnOnce(&mut dyn FnMut(Step)) {
+    move |tell| script(&mut |step| tell(Step { code, ..step }))
+}
+
+/// A program that does one thing after the other: each part's delay is that of its own windows. A chain in local
+/// memory costs nothing, one in CXL memory doubles, and a window of one says nothing of the other.
+#[test]
+fn a_program_that_changes_what_it_does_is_charged_for_each_part_of_it() {
+    let script = |tell: &mut dyn FnMut(Step)| {
+        at_code(0x1000, two(1_500_000, 1, 0))(tell);
+        at_code(0x2000, two(1_500_000, 0, 1))(tell);
+        at_code(0x1000, two(1_500_000, 1, 0))(tell);
+        at_code(0x2000, two(500_000, 0, 1))(tell);
+    };
+    let name = "chains in turn";
+    hold_both(name, &plan(DIRECT), LOCAL_HALF, 10.0, Box::new(script));
+    // Lines that are written in order first, with computing between, as the making of an array.
+    let script = |tell: &mut dyn FnMut(Step)| {
+        at_code(0x1000, |tell: &mut dyn FnMut(Step)| {
+            for at in 0..4 * LINES {
+                tell(Step {
+                    touches: vec![Touch {
+                        address: DATA + at % LINES * 64,
+                        write: true,
+                    }],
+                    ..Step::default()
+                });
+                compute(100, tell);
+            }
+        })(tell);
+        at_code(0x2000, two(250_000, 1, 3))(tell);
+    };
+    let name = "stores, then two chains";
+    hold_both(name, &plan(DIRECT), LOCAL_HALF, 20.0, Box::new(script));
 }
 
 /// All local: nothing is asked for, by anybody.

@@ -14,14 +14,14 @@ pub struct UnderQemu<'a>(pub &'a [OsString]);
 
 impl Execution for UnderQemu<'_> {
     fn run(self, listener: &mut dyn Listener) -> Result<String, VerifyError> {
-        let mut codes: Vec<Uses> = Vec::new();
+        let mut codes: Vec<(u64, Uses)> = Vec::new();
         let mut step = Step::default();
         let mut executes = false;
         let mut refused = None;
         let followed = follow(self.0, &mut |event| {
             match event {
                 Event::Code(code) => {
-                    codes.push(uses(code.address, code.bytes()));
+                    codes.push((code.address, uses(code.address, code.bytes())));
                 }
                 Event::Executed(number) => {
                     if executes && !listener.instruction(&step) {
@@ -33,7 +33,8 @@ impl Execution for UnderQemu<'_> {
                         return false;
                     }
                     executes = true;
-                    let own = &codes[number as usize];
+                    let (address, own) = &codes[number as usize];
+                    step.code = *address;
                     step.touches.clear();
                     step.addresses.clone_from(&own.addresses);
                     step.reads.clone_from(&own.reads);
