@@ -1,27 +1,24 @@
 //! Programs to attach to: each prints what its own clock says, as `name value unit`.
 //!
 //! `load chase MiB STEPS`, `load two MiB STEPS A B` (A steps in a first array for B in a second),
-//! `load stream MiB PASSES`, `load random MiB READS`, `load spin MILLISECONDS [THREADS]`,
-//! `load children N MILLISECONDS`, `load forever MiB`.
+//! `load stream MiB PASSES`, `load write MiB PASSES`, `load random MiB READS`, `load heap MiB PASSES KiB`
+//! (blocks of that size are allocated, written and freed), `load zeroed MiB PASSES KiB` (the same with memory
+//! that is asked for as zeroes), `load spin MILLISECONDS [THREADS]`, `load children N MILLISECONDS`, `load
+//! forever MiB`. Sizes of arrays that are chased through are powers of two.
 
 use std::hint::black_box;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A cycle through all lines of so many bytes, in random order (Sattolo's shuffle).
+/// A cycle through all lines of so many bytes, a power of two: x -> 1664525 x + 1013904223 (Numerical Recipes)
+/// visits every line, and keeps none near the one before.
 fn cycle(bytes: usize) -> Vec<u64> {
     let lines = bytes / 64;
-    let mut order: Vec<u32> = (0..lines as u32).collect();
-    let mut state = 88_172_645_463_325_252u64;
-    for at in (1..lines).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        order.swap(at, (state % at as u64) as usize);
-    }
+    assert!(lines.is_power_of_two(), "the size must be a power of two");
     let mut words = vec![0u64; lines * 8];
-    for at in 0..lines {
-        words[order[at] as usize * 8] = u64::from(order[(at + 1) % lines]) * 8;
+    for line in 0..lines {
+        let next = line.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % lines;
+        words[line * 8] = next as u64 * 8;
     }
     words
 }
@@ -68,6 +65,9 @@ fn main() {
             let (first, second) = (cycle(mib(2)), cycle(mib(2)));
             let (steps, a, b) = (number(3), number(4), number(5));
             println!("pid {}", std::process::id());
+            for (name, array) in [("first", &first), ("second", &second)] {
+                println!("{name} {} {}", array.as_ptr().addr(), array.len() * 8);
+            }
             let began = Instant::now();
             let (mut x, mut y) = (0, 0);
             for _ in 0..steps / (a + b) {
@@ -80,12 +80,13 @@ fn main() {
         Some("random") => {
             let (lines, reads) = (cycle(mib(2)), number(3));
             let began = Instant::now();
+            let last = lines.len() / 8 - 1;
             let (mut state, mut sum) = (1u64, 0u64);
             for _ in 0..reads {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1);
-                sum = sum.wrapping_add(lines[(state >> 33) as usize % (lines.len() / 8) * 8]);
+                sum = sum.wrapping_add(lines[((state >> 30) as usize & last) * 8]);
             }
             black_box(sum);
             println!("read {:.2} ns", per_step(began, reads));
@@ -102,6 +103,34 @@ fn main() {
             }
             let bytes = values.len() * 8 * number(3);
             println!("line {:.2} ns", per_step(began, bytes / 64));
+        }
+        Some("write") => {
+            let mut values = vec![0u64; mib(2) / 8];
+            let began = Instant::now();
+            for pass in 0..number(3) as u64 {
+                black_box(&mut values).fill(pass);
+            }
+            let bytes = values.len() * 8 * number(3);
+            println!("line {:.2} ns", per_step(began, bytes / 64));
+        }
+        Some(kind @ ("heap" | "zeroed")) => {
+            let (size, passes) = (number(4) << 10, number(3));
+            let began = Instant::now();
+            for pass in 0..passes {
+                let blocks: Vec<Vec<u8>> = (0..mib(2) / size)
+                    .map(|_| {
+                        let mut block = match kind {
+                            "heap" => Vec::with_capacity(size),
+                            _ => vec![0; size],
+                        };
+                        block.clear();
+                        block.resize(size, pass as u8);
+                        block
+                    })
+                    .collect();
+                black_box(&blocks);
+            }
+            println!("line {:.2} ns", per_step(began, mib(2) / 64 * passes));
         }
         Some("spin") => {
             let time = Duration::from_millis(number(2) as u64);
@@ -129,6 +158,8 @@ fn main() {
                 at = black_box(chase(&lines, at, 1_000_000));
             }
         }
-        _ => panic!("which program? chase, two, random, stream, spin, children, forever"),
+        _ => panic!(
+            "which program? chase, two, random, stream, write, heap, zeroed, spin, children, forever"
+        ),
     }
 }

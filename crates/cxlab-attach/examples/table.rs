@@ -1,11 +1,12 @@
 //! Prints the tables of `docs/attach.md` as measured here: `make attach-table` on an idle machine, in
-//! under five minutes.
+//! some minutes.
 //!
 //! `table CXLAB SCENARIO` runs that program on that scenario (one host, one device; `scenarios/direct.toml`)
 //! with the programs of `load.rs`, which must lie beside it, and with real ones where they are installed.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -63,6 +64,14 @@ fn said(printed: &str, word: &str) -> Option<f64> {
 impl Bench {
     /// `cxlab attach` with these options on a command; the report is in its folder.
     fn attach(&self, options: &[&str], command: &[String]) -> Ran {
+        let behind: Vec<String> = std::iter::once("--".to_owned())
+            .chain(command.iter().cloned())
+            .collect();
+        self.attach_to(options, &behind)
+    }
+
+    /// The same with all that follows the options.
+    fn attach_to(&self, options: &[&str], behind: &[String]) -> Ran {
         let mut attach = Command::new(&self.cxlab);
         attach
             .arg("attach")
@@ -71,8 +80,7 @@ impl Bench {
             .arg(self.folder.join("out"))
             .arg("--quiet")
             .args(options)
-            .arg("--")
-            .args(command);
+            .args(behind);
         run(&mut attach)
     }
 
@@ -168,9 +176,13 @@ fn slowdowns(bench: &Bench) {
     println!("| program | alone, s | attached, s | slowdown |\n|---|---|---|---|");
     let mut all = Vec::new();
     let own = [
-        ("pointer chase, 64 MiB", "chase 64 4000000"),
-        ("random reads, 64 MiB", "random 64 30000000"),
-        ("stream, 64 MiB", "stream 64 100"),
+        ("pointer chase, 64 MiB", "chase 64 10000000"),
+        ("random reads, 64 MiB", "random 64 60000000"),
+        ("mmap and read, 64 MiB", "stream 64 200"),
+        ("mmap and write, 64 MiB", "write 64 100"),
+        ("malloc by sbrk and write, 64 KiB", "heap 64 30 64"),
+        ("malloc by mmap and write, 1 MiB", "heap 64 30 1024"),
+        ("calloc and write, 64 KiB", "zeroed 64 30 64"),
         ("computing only", "spin 500"),
     ];
     let own = own.map(|(name, words)| (name, "", bench.load(words)));
@@ -202,12 +214,13 @@ fn slowdowns(bench: &Bench) {
 
 /// A chase whose memory is so much farther away: its own clock, and the books.
 fn added(bench: &Bench) {
-    println!("### A pointer chase over 64 MiB, 2,000,000 steps\n");
+    println!("### A pointer chase over 256 MiB, 10,000,000 steps\n");
     println!(
-        "| added, ns | step longer by, ns (own clock) | delay asked, s | charged, s | charged over asked |"
+        "| added, ns | step longer by, ns (own clock) | against alone + added | asked, s | held, s | taken by \
+         attaching, s | charged over asked |"
     );
-    println!("|---|---|---|---|---|");
-    let command = bench.load("chase 64 2000000");
+    println!("|---|---|---|---|---|---|---|");
+    let command = bench.load("chase 256 10000000");
     let steps = (0..RUNS).map(|_| said(&plain(&command).printed, "step ").unwrap_or(f64::NAN));
     let alone = median(steps.collect());
     let local = format!("--local-latency={} ps", (bench.unloaded_ns * 1e3).round());
@@ -216,39 +229,123 @@ fn added(bench: &Bench) {
             "devices[0].memory={{ kind = \"fixed\", latency = \"{} ns\" }}",
             MEDIUM_NS + added
         );
-        let (mut steps, mut asked, mut charged) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rows: Vec<[f64; 5]> = Vec::new();
         for _ in 0..RUNS {
             let ran = bench.attach(&["--set", &memory, &local], &command);
             let report = bench.report();
-            steps.push(said(&ran.printed, "step ").unwrap_or(f64::NAN) - alone);
-            asked.push(number(&report, "/delay/asked_ns") / 1e9);
-            charged.push(number(&report, "/delay/charged_ns") / 1e9);
+            let seconds = |name| number(&report, &format!("/delay/{name}_ns")) / 1e9;
+            let step = said(&ran.printed, "step ").unwrap_or(f64::NAN);
+            let charged = seconds("charged");
+            rows.push([
+                step,
+                seconds("asked"),
+                seconds("held"),
+                seconds("taken"),
+                charged,
+            ]);
         }
-        let (step, asked, charged) = (median(steps), median(asked), median(charged));
+        let of = |at: usize| median(rows.iter().map(|row| row[at]).collect());
+        let (step, asked) = (of(0), of(1));
         println!(
-            "| {added} | {step:.0} | {asked:.4} | {charged:.4} | {:.4} |",
-            if asked > 0.0 { charged / asked } else { 1.0 }
+            "| {added} | {:.0} | {:+.1} % | {asked:.4} | {:.4} | {:.4} | {} |",
+            step - alone,
+            100.0 * (step / (alone + added as f64) - 1.0),
+            of(2),
+            of(3),
+            match asked > 0.0 {
+                true => format!("{:.4}", of(4) / asked),
+                false => "nothing asked".to_owned(),
+            }
         );
     }
     println!("\nAlone a step takes {alone:.1} ns.\n");
 }
 
-/// Two chases in two pools.
+/// A program with two arrays that has made them, and where they lie.
+struct Two {
+    child: Child,
+    /// Bytes of the second.
+    second: u64,
+    /// Its mappings that hold memory, in order.
+    mapped: Vec<(u64, u64)>,
+}
+
+impl Two {
+    fn start(command: &[String]) -> Two {
+        let mut child = Command::new(&command[0])
+            .args(&command[1..])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let mut next = || {
+            let line = lines.next().and_then(Result::ok).unwrap_or_default();
+            let words = line
+                .split(' ')
+                .skip(1)
+                .map(|word| word.parse().unwrap_or(0));
+            words.collect::<Vec<u64>>()
+        };
+        let [_pid, first, second] = [next(), next(), next()];
+        assert!(
+            second[0] < first[0],
+            "Linux maps from the top down: {first:?} {second:?}"
+        );
+        let second = second[1];
+        let path = format!("/proc/{}/maps", child.id());
+        let maps = std::fs::read_to_string(&path).unwrap_or_default();
+        let mapped = maps.lines().filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let (start, end) = words.next()?.split_once('-')?;
+            let readable = words.next()?.starts_with('r');
+            let kernels = line.ends_with("[vdso]") || line.contains("[vvar");
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            (readable && !kernels).then_some((number(start)?, number(end)?))
+        });
+        let mapped = mapped.collect();
+        // What it prints later is not read: the pipe has room for it.
+        std::mem::forget(lines);
+        Two {
+            child,
+            second,
+            mapped,
+        }
+    }
+
+    /// Where the second array alone is CXL memory, and the program's end: it was only looked at.
+    fn all_but_second(mut self) -> String {
+        let local = self.local();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        local
+    }
+
+    /// Where the second array alone is CXL memory: it was mapped last.
+    fn local(&self) -> String {
+        let all: u64 = self.mapped.iter().map(|(start, end)| end - start).sum();
+        format!("local-first:{}", all - self.second)
+    }
+}
+
+/// Two chases in two pools, of which one is the host's own: attached to behind the making of the arrays, and
+/// from the beginning.
 fn shares(bench: &Bench) {
-    println!("### Which pool: A steps in one for B in the other\n");
-    println!("| A : B | true share | found |\n|---|---|---|");
+    println!("### Which pool: A steps in one array for B in the other\n");
+    println!(
+        "| A : B | true share | found, by --pid | found, from the beginning |\n|---|---|---|---|"
+    );
     for (a, b) in [(1, 9), (1, 3), (1, 1), (3, 1), (9, 1)] {
-        let command = bench.load(&format!("two 48 20000000 {a} {b}"));
-        // The first array lies in the host's own memory.
-        let options = [
-            "--placement",
-            "local-first:56MiB",
-            "--local-latency",
-            "1 ms",
-        ];
+        let command = bench.load(&format!("two 64 20000000 {a} {b}"));
+        let local = Two::start(&command).all_but_second();
+        let options = ["--local-latency", "1 ms", "--placement", &local];
+        let mut two = Two::start(&command);
+        let pid = two.child.id().to_string();
+        bench.attach_to(&[&options[..], &["--pid", &pid]].concat(), &[]);
+        let _ = two.child.wait();
+        let by_pid = number(&bench.report(), "/pools/0/share");
         bench.attach(&options, &command);
         println!(
-            "| {a} : {b} | {:.2} | {:.3} |",
+            "| {a} : {b} | {:.2} | {by_pid:.3} | {:.3} |",
             f64::from(a) / f64::from(a + b),
             number(&bench.report(), "/pools/0/share")
         );
@@ -260,13 +357,14 @@ fn shares(bench: &Bench) {
 fn verified(bench: &Bench) {
     println!("### Delay against the event engine on the exact execution\n");
     println!(
-        "| fabric | program | engine, s | model, every miss known | model, in samples | this run |"
+        "| fabric | program | local, s | delay, s | model, every miss known | model, in samples | this run |"
     );
-    println!("|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     let custom = |switches: &str, links: &str| {
         format!("fabric.topology={{ kind = \"custom\", switches = {switches}, links = {links} }}")
     };
     let fabrics = [
+        ("local", "fabric.topology={ kind = \"direct\" }".to_owned()),
         ("direct", "fabric.topology={ kind = \"direct\" }".to_owned()),
         (
             "switched",
@@ -280,28 +378,37 @@ fn verified(bench: &Bench) {
             ),
         ),
     ];
+    let programs = [
+        ("pointer chase", "chase 128 4000000", "cxl"),
+        ("random reads", "random 128 16000000", "cxl"),
+        ("stream", "stream 128 8", "cxl"),
+        ("two pools, 1 : 3", "two 64 4000000 1 3", "half"),
+    ];
     for (name, topology) in fabrics {
-        for (program, words, placement) in [
-            ("pointer chase", "chase 64 2000000", "cxl"),
-            ("random reads", "random 64 8000000", "cxl"),
-            ("stream", "stream 64 10", "cxl"),
-            (
-                "two pools, 1 : 3",
-                "two 32 2000000 1 3",
-                "local-first:40MiB",
-            ),
-        ] {
-            let options = ["--verify", "--set", &topology, "--placement", placement];
-            bench.attach(&options, &bench.load(words));
+        for (program, words, placement) in programs {
+            let command = bench.load(words);
+            let placement = match (name, placement) {
+                ("local", _) => "local-first:1TiB".to_owned(),
+                // All but the second array is the host's own.
+                (_, "half") => Two::start(&command).all_but_second(),
+                (_, all) => all.to_owned(),
+            };
+            let options = ["--verify", "--set", &topology, "--placement", &placement];
+            bench.attach(&options, &command);
             let report = bench.report();
             let engine = number(&report, "/verified/engine/delay_ns");
             let asked = number(&report, "/delay/asked_ns");
+            let error = |delay: f64| match engine.abs() < 1.0 {
+                true => format!("{:.4} s", delay / 1e9),
+                false => format!("{:+.1} %", 100.0 * (delay / engine - 1.0)),
+            };
             println!(
-                "| {name} | {program} | {:.4} | {:+.1} % | {:+.1} % | {:+.1} % |",
+                "| {name} | {program} | {:.4} | {:.4} | {} | {} | {} |",
+                number(&report, "/verified/engine/local_ns") / 1e9,
                 engine / 1e9,
-                number(&report, "/verified/exact/error_percent"),
-                number(&report, "/verified/sampled/error_percent"),
-                100.0 * (asked / engine - 1.0)
+                error(number(&report, "/verified/exact/delay_ns")),
+                error(number(&report, "/verified/sampled/delay_ns")),
+                error(asked)
             );
         }
     }

@@ -40,7 +40,7 @@ fn chase(large: bool) -> Option<f64> {
     let mut block = Block::new(BYTES, large)?;
     let words = block.words();
     make_walk(words);
-    time_chases(words, 1)
+    time_chases(words, 1, ROUNDS)
 }
 
 /// A walk of full period through all lines: x -> 5 x + c modulo a power of two, which keeps no line
@@ -54,15 +54,15 @@ fn make_walk(words: &mut [u64]) {
 }
 
 /// The time of one step of so many walks at once, in nanoseconds; the median of the rounds.
-fn time_chases(words: &[u64], walks: usize) -> Option<f64> {
+fn time_chases(words: &[u64], walks: usize, most: usize) -> Option<f64> {
     let lines = words.len() / 8;
     // Apart from one another in every bit of the address, so that no set or bank is met by all.
     let mut at: Vec<usize> = (0..walks)
         .map(|walk| (walk.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % lines * 8)
         .collect();
     let steps = STEPS / walks;
-    let mut rounds = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
+    let mut rounds = Vec::with_capacity(most);
+    for _ in 0..most {
         let began = Instant::now();
         for _ in 0..steps {
             for at in &mut at {
@@ -77,10 +77,10 @@ fn time_chases(words: &[u64], walks: usize) -> Option<f64> {
 }
 
 /// The time of one line of a stream, in nanoseconds; the median of the rounds.
-fn time_stream(words: &[u64]) -> f64 {
+fn time_stream(words: &[u64], most: usize) -> f64 {
     let mut sum = 0u64;
     let mut rounds = Vec::new();
-    for part in words.chunks_exact(STEPS * 8).take(ROUNDS) {
+    for part in words.chunks_exact(STEPS * 8).take(most) {
         let began = Instant::now();
         for line in part.chunks_exact(8) {
             sum = sum.wrapping_add(line[0]);
@@ -108,9 +108,85 @@ pub fn overlap(latency: &Latency) -> Option<Overlap> {
     make_walk(words);
     let mut steps = Vec::new();
     for walks in WALKS {
-        steps.push((walks, time_chases(words, walks)?));
+        steps.push((walks, time_chases(words, walks, ROUNDS)?));
     }
-    Some(overlap_of(latency.large_ns, &steps, time_stream(words)))
+    Some(overlap_of(
+        latency.large_ns,
+        &steps,
+        time_stream(words, ROUNDS),
+    ))
+}
+
+/// Sizes that lines are timed in: from what the second cache holds to more than most last ones.
+const SIZES: [usize; 4] = [4 << 20, 16 << 20, 64 << 20, 256 << 20];
+/// Rounds for each of them.
+const SIZE_ROUNDS: usize = 21;
+
+/// What lines take when a program uses so much memory, in nanoseconds: where they are in caches here, and
+/// how long finding their pages takes, is in it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lines {
+    /// Bytes that it uses.
+    pub bytes: usize,
+    /// A line, one after the other.
+    pub alone_ns: f64,
+    /// A line without order, as many at once as gain anything.
+    pub apart_ns: f64,
+    /// A line of a stream.
+    pub stream_ns: f64,
+}
+
+/// What lines take by how much memory is used, in pages of one size.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Curve(pub Vec<Lines>);
+
+impl Curve {
+    /// Measures it; `None` where there is no memory for it.
+    pub fn measure(large: bool) -> Option<Curve> {
+        let mut all = Block::new(SIZES[SIZES.len() - 1], large)?;
+        let of = |bytes: usize| {
+            let words = &mut all.words()[..bytes / 8];
+            make_walk(words);
+            let mut apart_ns = f64::INFINITY;
+            for walks in WALKS {
+                apart_ns = apart_ns.min(time_chases(words, walks, SIZE_ROUNDS)? / walks as f64);
+            }
+            Some(Lines {
+                bytes,
+                alone_ns: time_chases(words, 1, SIZE_ROUNDS)?,
+                apart_ns,
+                stream_ns: time_stream(words, SIZE_ROUNDS),
+            })
+        };
+        SIZES
+            .into_iter()
+            .map(of)
+            .collect::<Option<Vec<_>>>()
+            .map(Curve)
+    }
+
+    /// What lines take when so many bytes are used: between two sizes, by the logarithm.
+    pub fn at(&self, bytes: u64) -> Lines {
+        let size = (bytes as usize).clamp(self.0[0].bytes, self.0[self.0.len() - 1].bytes);
+        let behind = self.0.partition_point(|point| point.bytes < size).max(1);
+        let (one, other) = (self.0[behind - 1], self.0[behind]);
+        let log = |bytes: usize| (bytes as f64).log2();
+        let part = (log(size) - log(one.bytes)) / (log(other.bytes) - log(one.bytes));
+        one.between(&other, part, size)
+    }
+}
+
+impl Lines {
+    /// So far on the way from here to other lines.
+    pub fn between(&self, other: &Lines, part: f64, bytes: usize) -> Lines {
+        let mixed = |one: f64, other: f64| one + (other - one) * part;
+        Lines {
+            bytes,
+            alone_ns: mixed(self.alone_ns, other.alone_ns),
+            apart_ns: mixed(self.apart_ns, other.apart_ns),
+            stream_ns: mixed(self.stream_ns, other.stream_ns),
+        }
+    }
 }
 
 /// From the times of a miss alone, of a step of several walks at once, and of a line of a stream.
@@ -236,6 +312,45 @@ mod tests {
             "{found:?}"
         );
         assert!(found.misses.is_finite() && found.stream.is_finite());
+    }
+
+    #[test]
+    fn lines_take_what_was_measured_and_between_two_sizes_what_lies_between() {
+        let point = |bytes: usize, ns: f64| Lines {
+            bytes,
+            alone_ns: ns,
+            apart_ns: ns / 10.0,
+            stream_ns: ns / 20.0,
+        };
+        let curve = Curve(vec![
+            point(4 << 20, 10.0),
+            point(16 << 20, 30.0),
+            point(64 << 20, 100.0),
+        ]);
+        for (bytes, ns) in [
+            (0, 10.0),
+            (4 << 20, 10.0),
+            (8 << 20, 20.0),
+            (16 << 20, 30.0),
+            (32 << 20, 65.0),
+            (64 << 20, 100.0),
+            (1 << 40, 100.0),
+        ] {
+            let found = curve.at(bytes);
+            assert!((found.alone_ns - ns).abs() < 1e-9, "{bytes}: {found:?}");
+            assert!((found.stream_ns - ns / 20.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn lines_of_this_machine_take_some_time() {
+        for lines in Curve::measure(true).unwrap().0 {
+            assert!(
+                lines.alone_ns > 0.0 && lines.alone_ns.is_finite(),
+                "{lines:?}"
+            );
+            assert!(lines.apart_ns > 0.0 && lines.stream_ns > 0.0, "{lines:?}");
+        }
     }
 
     #[test]

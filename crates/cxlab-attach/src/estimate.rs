@@ -2,8 +2,8 @@
 //!
 //! A program's recent windows say, block by block, how many latencies it waits for and how many
 //! lines it moves. Time in place of an instruction count: a block takes the time of its computing,
-//! or of its waits at the latency of this machine's memory, whichever is longer; so a nanosecond of
-//! CPU time holds as many blocks as fit. With a pool that is farther away each wait for it takes as
+//! or of its lines on this machine, as measured for as much memory as the program uses, whichever is longer;
+//! so a nanosecond of CPU time holds as many blocks as fit. With a pool that is farther away each wait for it takes as
 //! much longer, and the block with it, as far as computing does not hide that.
 //!
 //! Of what a program is doing at a time, the instruction that it is at says enough, once a window has been
@@ -18,15 +18,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::fabric::{Answer, Demand};
-use crate::model::{BlockUse, WindowUse};
+use crate::model::{BlockUse, Here, WindowUse};
 
 /// What of this machine the estimate needs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Machine {
     /// Latency of this machine's own memory, in nanoseconds: what a pool's is compared with.
     pub local_ns: f64,
-    /// How long a program waits for a miss here, in nanoseconds: with finding its page.
+    /// How long a program waits for a miss, in nanoseconds, when its memory is not farther away.
     pub wait_ns: f64,
+    /// What its lines take here, with finding their pages, and with what the caches here have of them: so
+    /// many of them are in a time. `None` where they take what the model says.
+    pub here: Option<Here>,
     /// Time of an instruction that waits for no memory, in nanoseconds.
     pub base_ns: f64,
 }
@@ -157,7 +160,7 @@ pub struct Rate {
     pub writes: f64,
 }
 
-/// A block as this machine has it.
+/// A block as the model's machine has it, with this one's latency.
 #[derive(Clone, PartialEq, Debug)]
 struct Share {
     block: BlockUse,
@@ -198,7 +201,9 @@ impl Estimate {
                 let all = block.waits(chance);
                 let computing_ns = f64::from(block.instructions) * machine.base_ns;
                 let time_ns = computing_ns.max(all * machine.wait_ns);
-                time += time_ns;
+                let here = machine.here.as_ref();
+                let here_ns = here.map(|here| computing_ns.max(block.wait_here(here)));
+                time += here_ns.unwrap_or(time_ns);
                 for (rate, part) in rates.iter_mut().zip(&block.parts) {
                     rate.waits += part * all;
                 }
@@ -345,6 +350,7 @@ mod tests {
     const MACHINE: Machine = Machine {
         local_ns: 90.0,
         wait_ns: 90.0,
+        here: None,
         base_ns: 0.25,
     };
 
@@ -354,6 +360,7 @@ mod tests {
             instructions: 256,
             nodes: (0..chain).map(|at| Node::Miss(1, at)).collect(),
             fetched: vec![0.0, f64::from(chain) / 12.0],
+            apart: f64::from(chain) / 12.0,
             loads: vec![0, chain],
             parts: vec![0.0, 1.0],
         };
@@ -405,6 +412,7 @@ mod tests {
         let machine = Machine {
             local_ns: 30.0,
             wait_ns: 30.0,
+            here: None,
             base_ns: 0.25,
         };
         let of = |machine: &Machine, latency_ns| {
@@ -454,6 +462,52 @@ mod tests {
         assert_eq!(chase(0.0).time_ns(), 640.0);
         assert!((chase(0.5).rates[1].waits * 90.0 - 1.0).abs() < 1e-12);
         assert_eq!(chase(0.5).time_ns() * 2.0, chase(1.0).time_ns());
+    }
+
+    /// Where pages are looked for one at a time, misses without order take as long as a chain: the same CPU time
+    /// holds fewer of them, and each is as much longer as before.
+    #[test]
+    fn cpu_time_holds_as_many_misses_as_this_machine_makes() {
+        let apart = |apart_ns| {
+            let mut seen = window(24);
+            for block in &mut seen.blocks {
+                block.nodes = vec![Node::Miss(1, 0); 24];
+            }
+            let machine = Machine {
+                here: Some(Here {
+                    miss_ns: 90.0,
+                    apart_ns,
+                    stream_ns: 90.0,
+                }),
+                ..MACHINE
+            };
+            let estimate = Estimate::of([seen].iter(), &machine, 1.0).unwrap();
+            let delay = estimate.delay(&answer(290.0), &machine);
+            (estimate.time_ns(), delay * estimate.time_ns())
+        };
+        let (time, delay) = apart(90.0);
+        let (longer, same) = apart(1080.0);
+        assert!((time - 10.0 * 180.0).abs() < 1e-9 && (longer - 12.0 * time).abs() < 1e-6);
+        assert!((delay - 10.0 * 400.0).abs() < 1e-6 && (delay - same).abs() < 1e-6);
+    }
+
+    /// A cache here that holds all of it, where the model's holds a fourth: steps take a tenth of the time, so
+    /// there are ten times as many, and three of four miss.
+    #[test]
+    fn a_cache_that_is_larger_here_hides_nothing() {
+        let machine = Machine {
+            here: Some(Here {
+                miss_ns: 9.0,
+                apart_ns: 9.0,
+                stream_ns: 9.0,
+            }),
+            ..MACHINE
+        };
+        let estimate = Estimate::of([window(85)].iter(), &machine, 0.75).unwrap();
+        let steps = 1.0 / 9.0;
+        assert!((estimate.rates[1].waits - 0.75 * steps).abs() < 1e-12);
+        let delay = estimate.delay(&answer(290.0), &machine);
+        assert!((delay - 0.75 * steps * 200.0).abs() < 1e-9, "{delay}");
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub struct BlockUse {
     pub nodes: Vec<Node>,
     /// By pool: misses through the fill buffers, in latencies.
     pub fetched: Vec<f64>,
+    /// Of all pools: those of them that were not prefetched.
+    pub apart: f64,
     /// By pool: loads that miss and were not prefetched.
     pub loads: Vec<u32>,
     /// By pool: its part of the waits.
@@ -117,6 +119,22 @@ impl BlockUse {
     /// the longest chain, or for all through the buffers. Of both that part is left; and one load
     /// that misses is a wait.
     pub fn wait(&self, latency: &[f64], chance: f64) -> f64 {
+        let chain = self.chain(latency);
+        let fetched = self.fetched.iter().zip(latency);
+        let fetched: f64 = fetched.map(|(lines, latency)| lines * latency).sum();
+        self.longest(chain, fetched, latency, chance)
+    }
+
+    /// How long it waits on a machine where a line takes so long, whether it is in a cache there or not.
+    pub fn wait_here(&self, here: &Here) -> f64 {
+        let latency = vec![here.miss_ns; self.fetched.len()];
+        let all: f64 = self.fetched.iter().sum();
+        let fetched = self.apart * here.apart_ns + (all - self.apart) * here.stream_ns;
+        self.longest(self.chain(&latency), fetched, &latency, 1.0)
+    }
+
+    /// The longest chain of misses.
+    fn chain(&self, latency: &[f64]) -> f64 {
         let mut there = Vec::with_capacity(self.nodes.len() + 1);
         there.push(0.0f64);
         let mut chain = 0.0f64;
@@ -128,8 +146,11 @@ impl BlockUse {
             chain = chain.max(at);
             there.push(at);
         }
-        let fetched = self.fetched.iter().zip(latency);
-        let fetched: f64 = fetched.map(|(lines, latency)| lines * latency).sum();
+        chain
+    }
+
+    /// Of a chain and of what goes through the buffers the part that misses; and one that does.
+    fn longest(&self, chain: f64, fetched: f64, latency: &[f64], chance: f64) -> f64 {
         let loads: u32 = self.loads.iter().sum();
         let one = match loads {
             0 => 0.0,
@@ -149,6 +170,17 @@ impl BlockUse {
     pub fn waits(&self, chance: f64) -> f64 {
         self.wait(&vec![1.0; self.fetched.len()], chance)
     }
+}
+
+/// What a line of a program's memory takes on a machine, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Here {
+    /// Alone.
+    pub miss_ns: f64,
+    /// As many as the model has under way at once, without order.
+    pub apart_ns: f64,
+    /// As many as the model has under way at once, of a stream.
+    pub stream_ns: f64,
 }
 
 /// What a window asks for.
@@ -345,6 +377,7 @@ impl Window {
         };
         self.block.begun = true;
         self.block.result.fetched[pool] += 1.0 / at_once;
+        self.block.result.apart += if prefetched { 0.0 } else { 1.0 / at_once };
         self.block.by_pool[pool] += if prefetched { 1.0 / at_once } else { 1.0 };
         let node = match touch.write || prefetched {
             true => base,
@@ -522,6 +555,7 @@ mod tests {
             instructions: 256,
             nodes: nodes.to_vec(),
             fetched: vec![fetched],
+            apart: fetched,
             loads: vec![8],
             parts: vec![1.0],
         };
@@ -532,6 +566,19 @@ mod tests {
         assert_eq!(block(&apart, 8.0 / 12.0).waits(0.5), 1.0 - 0.5f64.powi(8));
         assert_eq!(block(&apart, 2.0).waits(1.0), 2.0);
         assert_eq!(block(&chain, 2.0).waits(0.0), 0.0);
+        // Here a chain takes what it takes, and so many at once twice as long.
+        let here = |apart_ns, stream_ns| Here {
+            miss_ns: 90.0,
+            apart_ns,
+            stream_ns,
+        };
+        assert_eq!(block(&chain, 2.0).wait_here(&here(180.0, 90.0)), 720.0);
+        assert_eq!(block(&apart, 2.0).wait_here(&here(180.0, 90.0)), 360.0);
+        let streamed = BlockUse {
+            apart: 0.5,
+            ..block(&apart, 2.0)
+        };
+        assert_eq!(streamed.wait_here(&here(180.0, 100.0)), 240.0);
     }
 
     /// Three steps through one pool for one through the other: whichever takes longer is waited for.

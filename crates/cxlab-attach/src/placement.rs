@@ -2,7 +2,9 @@
 //! memory at what offset.
 //!
 //! A mapping gets its place when it is first seen, all of it at once, touched or not; it keeps it
-//! until it is unmapped. Left out: migration, first touch by page.
+//! until it is unmapped. Those that are first seen together are taken to have been made in the order in which
+//! Linux gives addresses: upwards for program and heap, and then downwards from the top, where it puts
+//! what a program maps. Left out: migration, first touch by page.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,6 +12,10 @@ use std::str::FromStr;
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
+
+/// Mappings from here on are made from the top down (x86-64 Linux: programs and their heaps begin in the middle
+/// third of 47 bits, and `mmap_base` lies below the stack, both moved by some TiB at random).
+const DOWNWARDS: u64 = 0x6800_0000_0000;
 
 /// The policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,7 +172,8 @@ impl Layout {
             .map(|(start, extent)| extent.end - start)
             .sum();
         self.extents = kept;
-        for (start, end) in gaps {
+        let (up, down): (Vec<_>, Vec<_>) = gaps.into_iter().partition(|gap| gap.0 < DOWNWARDS);
+        for (start, end) in up.into_iter().chain(down.into_iter().rev()) {
             self.add(start, end);
         }
     }
@@ -179,12 +186,18 @@ impl Layout {
             Placement::Above(_) => self.add_local(start, end),
             Placement::LocalFirst(most) => {
                 let room = most.saturating_sub(self.local_used) / PAGE * PAGE;
-                let split = start + room.min(size);
-                if split > start {
-                    self.add_local(start, split);
+                let local = match start < DOWNWARDS {
+                    true => (start, start + room.min(size)),
+                    false => (end - room.min(size), end),
+                };
+                let (before, behind) = ((start, local.0), (local.1, end));
+                if local.1 > local.0 {
+                    self.add_local(local.0, local.1);
                 }
-                if end > split {
-                    self.add_cxl(split, end);
+                for (start, end) in [before, behind] {
+                    if end > start {
+                        self.add_cxl(start, end);
+                    }
                 }
             }
             Placement::Interleave(..) => {
@@ -299,6 +312,34 @@ mod tests {
         assert_eq!(place(&layout, 12), Some(Place::Local));
         assert_eq!(place(&layout, 15), Some(Place::Cxl(PAGE)));
         assert_eq!(place(&layout, 22), Some(Place::Local));
+    }
+
+    /// Two arrays that lie side by side, as if they were one: the upper one was made first.
+    #[test]
+    fn what_a_program_maps_is_placed_from_the_top_down() {
+        let top = DOWNWARDS / PAGE;
+        let mut layout = Layout::new(Placement::LocalFirst(14 * PAGE));
+        layout.update(&[
+            region(10, 12),
+            region(top, top + 20),
+            region(top + 30, top + 32),
+        ]);
+        for page in [10, 11, top + 10, top + 19, top + 30, top + 31] {
+            assert_eq!(place(&layout, page), Some(Place::Local), "{page}");
+        }
+        assert_eq!(place(&layout, top), Some(Place::Cxl(0)));
+        assert_eq!(place(&layout, top + 9), Some(Place::Cxl(9 * PAGE)));
+        // What comes below later comes later.
+        layout.update(&[region(10, 12), region(top, top + 20)]);
+        layout.update(&[
+            region(10, 12),
+            region(top, top + 20),
+            region(top + 25, top + 29),
+        ]);
+        let found: Vec<bool> = (25..29)
+            .map(|page| place(&layout, top + page) == Some(Place::Local))
+            .collect();
+        assert_eq!(found, [false, false, true, true]);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::calibrate::Latency;
+use crate::calibrate::Curve;
 use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, chance};
 use crate::maps;
-use crate::model::{Overlap, WindowUse};
+use crate::model::{Here, Overlap, WindowUse};
 use crate::placement::{Layout, Placement};
 use crate::sys::Tid;
 
@@ -23,10 +23,13 @@ const LOOK_COST: u32 = 50;
 const MAPS_AGE: Duration = Duration::from_millis(5);
 
 /// What a run is told of the machine, or measured of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    pub(crate) latency: Latency,
-    /// What a pool's latency is compared with.
+    /// What lines take here, in pages of 4 KiB and in large ones.
+    pub(crate) small: Curve,
+    pub(crate) large: Curve,
+    /// Latency of this machine's memory, and what a pool's is compared with.
+    pub(crate) memory_ns: f64,
     pub(crate) local_ns: f64,
     pub(crate) llc_bytes: u64,
     pub(crate) overlap: Overlap,
@@ -39,9 +42,6 @@ pub(crate) struct Process {
     estimator: Estimator,
     /// What follows from windows and working sets as they are now, by phase.
     estimates: BTreeMap<PhaseId, Estimate>,
-    /// CPU time in user space, as a part of all.
-    pub(crate) user_share: f64,
-    ticks: (u64, u64),
     /// Bytes used, as the last looks have them, and of how much cache.
     used: VecDeque<u64>,
     llc_bytes: u64,
@@ -63,8 +63,6 @@ impl Process {
             placement,
             estimator: Estimator::default(),
             estimates: BTreeMap::new(),
-            user_share: 1.0,
-            ticks: (0, 0),
             used: VecDeque::new(),
             llc_bytes: 0,
             huge_share: 0.0,
@@ -83,10 +81,17 @@ impl Process {
     }
 
     pub(crate) fn machine(&self, facts: &Facts) -> Machine {
-        let Latency { small_ns, large_ns } = facts.latency;
+        let bytes = self.working_set();
+        let (small, large) = (facts.small.at(bytes), facts.large.at(bytes));
+        let lines = small.between(&large, self.huge_share, small.bytes);
         Machine {
             local_ns: facts.local_ns,
-            wait_ns: small_ns + (large_ns - small_ns) * self.huge_share,
+            wait_ns: facts.memory_ns,
+            here: Some(Here {
+                miss_ns: lines.alone_ns,
+                apart_ns: lines.apart_ns * facts.overlap.misses,
+                stream_ns: lines.stream_ns * facts.overlap.stream,
+            }),
             base_ns: BASE_NS,
         }
     }
@@ -123,13 +128,6 @@ impl Process {
             self.huge_share = found.huge as f64 / found.resident.max(1) as f64;
         }
         self.marks = maps::clear_referenced(self.pid).is_ok();
-        if let Ok(stat) = maps::stat(self.pid) {
-            let (user, system) = (stat.user - self.ticks.0, stat.system - self.ticks.1);
-            if user + system >= 5 {
-                self.user_share = user as f64 / (user + system) as f64;
-                self.ticks = (stat.user, stat.system);
-            }
-        }
         self.estimates.clear();
         self.next_look = Instant::now() + self.look.max(began.elapsed() * LOOK_COST);
         self.looked = true;
@@ -175,7 +173,11 @@ impl Process {
 
     /// The chance that a line not touched lately is not in the last level cache.
     pub(crate) fn chance(&self) -> f64 {
-        let used = self.used.iter().max().copied().unwrap_or(0);
-        chance(used, self.llc_bytes)
+        chance(self.working_set(), self.llc_bytes)
+    }
+
+    /// Bytes used lately.
+    fn working_set(&self) -> u64 {
+        self.used.iter().max().copied().unwrap_or(0)
     }
 }

@@ -30,11 +30,14 @@ const LEAST_RUN_NS: u64 = 20_000_000;
 const MOST_HELD: f64 = 1000.0;
 /// Time between two questions to the fabric.
 const ASK: Duration = Duration::from_millis(100);
-/// Part of the real time that windows may take.
+/// Part of the real time that windows may take: while a thread is where none has been, and otherwise.
 const WINDOW_COST: u32 = 20;
+const KNOWN_COST: u32 = 40;
 /// Windows that are taken at the beginning for more, and how much more.
 const FIRST_WINDOWS: u64 = 8;
 const FIRST_COST: u32 = 4;
+/// Threads that are looked at in an epoch: all stand still until each was.
+const LOOKS: usize = 8;
 /// A thread is worth a window when it ran for this part of an epoch.
 const WORTH: f64 = 0.3;
 
@@ -58,8 +61,9 @@ enum State {
 struct Thread {
     pid: Tid,
     state: State,
-    /// CPU time that is accounted for.
+    /// CPU time that is accounted for, and that of it in user space.
     cpu_ns: u64,
+    user_ns: u64,
     /// User CPU time that has no price yet.
     waiting: Waiting,
     /// Whether it was last seen in code that no window has been in.
@@ -121,6 +125,8 @@ pub(crate) struct Tracer<'a> {
     /// Lines asked for since the last question, by pool.
     asked: Vec<Demand>,
     asked_at: Instant,
+    /// A thread that stands still for a window since then.
+    due: Option<(Tid, Instant)>,
     /// By thread: time held until the last question.
     held_before: BTreeMap<Tid, u64>,
     began: Instant,
@@ -150,6 +156,7 @@ impl<'a> Tracer<'a> {
             answers,
             asked: none,
             asked_at: now,
+            due: None,
             held_before: BTreeMap::new(),
             began: now,
             pools: vec![PoolSum::default(); pools],
@@ -187,6 +194,7 @@ impl<'a> Tracer<'a> {
                 pid,
                 state: State::Running,
                 cpu_ns: maps::cpu_ns(tid).unwrap_or(0),
+                user_ns: maps::user_ns(tid).unwrap_or(0),
                 waiting: Waiting::default(),
                 elsewhere: true,
                 ran_ns: 0,
@@ -211,6 +219,11 @@ impl<'a> Tracer<'a> {
                     }
                     Err(error) => return Err(error),
                 }
+            }
+            // Behind all that is quickly answered, because others stand still meanwhile.
+            if let Some((tid, since)) = self.due.take() {
+                self.window(tid, since);
+                continue;
             }
             if leave() {
                 self.let_go();
@@ -266,6 +279,8 @@ impl<'a> Tracer<'a> {
     }
 
     fn news(&mut self, tid: Tid, status: Status) {
+        // Killed while it stood still for a window.
+        self.due = self.due.filter(|(due, _)| *due != tid);
         if let Status::Exited(_) | Status::Killed(_) = status {
             self.gone(tid, status);
             return;
@@ -307,7 +322,7 @@ impl<'a> Tracer<'a> {
             self.look(tid);
         }
         if asked == (State::Asked { window: true }) && plain {
-            self.window(tid, since);
+            self.due = Some((tid, since));
             return;
         }
         let owes = self
@@ -390,6 +405,7 @@ impl<'a> Tracer<'a> {
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time is not the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
+            thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
             if let Some(phase) = phase {
                 let (phase, user_ns) = thread.waiting.seen(phase);
                 self.price(tid, phase, user_ns);
@@ -468,8 +484,9 @@ impl<'a> Tracer<'a> {
         thread.since_ns += ran;
         thread.unheld_ns += ran;
         self.sum.cpu_ns += ran;
-        let share = self.processes.get(&thread.pid).map(|one| one.user_share);
-        let due = thread.waiting.pass(ran as f64 * share.unwrap_or(1.0));
+        let user = maps::user_ns(tid).map_or(0, |now| now.saturating_sub(thread.user_ns));
+        thread.user_ns += user;
+        let due = thread.waiting.pass(user as f64);
         if let Some((phase, user_ns)) = due {
             self.price(tid, phase, user_ns);
         }
@@ -536,18 +553,37 @@ impl<'a> Tracer<'a> {
         }
         self.ask_fabric();
         let first = self.sum.windows < FIRST_WINDOWS;
-        let cost = if first { FIRST_COST } else { WINDOW_COST };
+        let elsewhere = self.threads.values().any(|thread| thread.elsewhere);
+        let cost = match (first, elsewhere) {
+            (true, _) => FIRST_COST,
+            (false, true) => WINDOW_COST,
+            (false, false) => KNOWN_COST,
+        };
         if self.began.elapsed() >= self.sum.window_time * cost {
             self.choose_window();
         }
+        self.choose_looks();
+    }
+
+    /// Stops threads that owe much, to be held; and of those that ran, the ones that were not looked at for
+    /// longest.
+    fn choose_looks(&mut self) {
+        let mut worth: Vec<(u64, Tid)> = Vec::new();
         for (tid, thread) in &mut self.threads {
             let ran = std::mem::take(&mut thread.ran_ns) as f64 / EPOCH.as_nanos() as f64;
-            let owes = thread.must_be_held();
-            if thread.state == State::Running
-                && (owes || ran >= WORTH)
-                && sys::interrupt(*tid).is_ok()
-            {
+            if thread.state != State::Running {
+                continue;
+            }
+            if thread.must_be_held() && sys::interrupt(*tid).is_ok() {
                 thread.state = State::Asked { window: false };
+            } else if ran >= WORTH {
+                worth.push((thread.waiting.ns() as u64, *tid));
+            }
+        }
+        worth.sort_unstable();
+        for (_, tid) in worth.into_iter().rev().take(LOOKS) {
+            if sys::interrupt(tid).is_ok() {
+                self.set(tid, State::Asked { window: false });
             }
         }
     }

@@ -157,6 +157,10 @@ fn memory_that_is_not_slower_adds_nothing_and_the_report_says_why() {
     };
     assert_eq!(number(&report, "/delay/asked_ns"), 0.0);
     assert_eq!(number(&report, "/delay/charged_ns"), 0.0);
+    assert_eq!(number(&report, "/delay/held_ns"), 0.0);
+    // What attaching took shows all the same.
+    let taken = number(&report, "/delay/taken_ns");
+    assert!(taken >= number(&report, "/window_s") * 1e9, "{report:#}");
     assert!(number(&report, "/windows") >= 1.0, "{report:#}");
     let notes = report["notes"].to_string();
     assert!(notes.contains("no delay was asked for"), "{notes}");
@@ -178,6 +182,13 @@ fn charged_is_asked_within_one_per_cent_and_more_latency_asks_for_more() {
             number(&report, "/delay/asked_ns"),
             number(&report, "/delay/charged_ns"),
         );
+        let (held, taken) = (
+            number(&report, "/delay/held_ns"),
+            number(&report, "/delay/taken_ns"),
+        );
+        // Held for what is not taken anyway, and for no more than what is asked.
+        assert!(charged >= asked * 0.999, "{report:#}");
+        assert!(held <= charged && charged <= held + taken, "{report:#}");
         let user = number(&report, "/cpu_s");
         assert!(asked / user > last, "{added}: {asked} after {last}");
         last = asked / user;

@@ -89,6 +89,7 @@ impl Assumed {
         Machine {
             local_ns: self.local_ns(),
             wait_ns: self.local_ns(),
+            here: None,
             base_ns: self.base_ns(),
         }
     }

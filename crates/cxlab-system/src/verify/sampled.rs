@@ -14,11 +14,12 @@ use super::{Assumed, ModelSide, add, settled};
 /// Instructions of a window (*assumed*: 10 ms of steps of 10 us, of which windows may take a
 /// twentieth of the time).
 pub(super) const SAMPLE: u64 = 1000;
-/// Time between windows: of the first eight, and of others (a fourth and a twentieth of the time at
-/// 10 ms each).
+/// Time between windows: of the first eight, and of others (a fourth and a twentieth of the time at 10 ms
+/// each), and of those where windows have been (a fortieth).
 const FIRST: u32 = 8;
 const FIRST_NS: f64 = 40e6;
 const LATER_NS: f64 = 200e6;
+const KNOWN_NS: f64 = 400e6;
 /// Time between two looks at the pages that were touched, at first and twice as long each time up to
 /// the last, and how many of them count: the largest does.
 pub(super) const FIRST_LOOK_NS: f64 = 10e6;
@@ -92,16 +93,22 @@ pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) 
         side: ModelSide::default(),
     };
     let mut waiting = Waiting::default();
-    let (mut clock, mut next, mut windows) = (0.0, 0.0, 0);
+    let (mut clock, mut last, mut windows) = (0.0, f64::NEG_INFINITY, 0);
+    let mut elsewhere = true;
     let mut next_seen = 0.0;
     for part in parts {
         if let Some(bytes) = part.looked {
             model.look(bytes);
         }
         // There are no windows before something is known of what the program uses.
-        if clock >= next && !model.used.is_empty() {
+        let between = match (windows < FIRST, elsewhere) {
+            (true, _) => FIRST_NS,
+            (false, true) => LATER_NS,
+            (false, false) => KNOWN_NS,
+        };
+        if clock >= last + between && !model.used.is_empty() {
             windows += 1;
-            next = clock + if windows < FIRST { FIRST_NS } else { LATER_NS };
+            last = clock;
             if let Some(phase) = model.estimator.add(part.sample) {
                 model.prices.remove(&phase);
                 let (phase, cpu_ns) = waiting.seen(phase);
@@ -110,7 +117,9 @@ pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) 
         }
         if clock >= next_seen {
             next_seen = clock + SEEN_NS;
-            match model.estimator.at(part.code) {
+            let phase = model.estimator.at(part.code);
+            elsewhere = phase.is_none();
+            match phase {
                 Some(phase) => {
                     let (phase, cpu_ns) = waiting.seen(phase);
                     model.price(phase, cpu_ns);
