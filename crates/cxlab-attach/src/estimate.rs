@@ -160,23 +160,38 @@ pub struct Rate {
     pub writes: f64,
 }
 
-/// A block as the model's machine has it, with this one's latency.
-#[derive(Clone, PartialEq, Debug)]
-struct Share {
-    block: BlockUse,
-    /// The longer of computing and waiting.
-    time_ns: f64,
-}
-
 /// What a nanosecond of CPU time asks for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Estimate {
     /// By pool.
     pub rates: Vec<Rate>,
     chance: f64,
-    blocks: Vec<Share>,
+    /// The blocks of each window, in order.
+    windows: Vec<Vec<BlockUse>>,
+    /// Time of them all on the model's machine, with this one's latency.
+    local_ns: f64,
     /// Blocks in a nanosecond: one over the time of all of them.
     per_ns: f64,
+}
+
+/// Time of blocks one after the other, when pools have these latencies.
+fn time_of(blocks: &[BlockUse], latency: &[f64], chance: f64, base_ns: f64) -> f64 {
+    let mut ahead_ns = 0.0;
+    let time = |block: &BlockUse| {
+        let computing_ns = f64::from(block.instructions) * base_ns;
+        block.time(latency, chance, computing_ns, &mut ahead_ns)
+    };
+    blocks.iter().map(time).sum()
+}
+
+/// The same where lines take what they take here.
+fn time_here(blocks: &[BlockUse], here: &Here, base_ns: f64) -> f64 {
+    let mut ahead_ns = 0.0;
+    let time = |block: &BlockUse| {
+        let computing_ns = f64::from(block.instructions) * base_ns;
+        block.time_here(here, computing_ns, &mut ahead_ns)
+    };
+    blocks.iter().map(time).sum()
 }
 
 impl Estimate {
@@ -189,7 +204,7 @@ impl Estimate {
     ) -> Option<Estimate> {
         let mut time = 0.0;
         let mut rates: Vec<Rate> = Vec::new();
-        let mut blocks = Vec::new();
+        let (mut local_ns, mut kept) = (0.0, Vec::new());
         for window in windows {
             rates.resize(rates.len().max(window.pools.len()), Rate::default());
             for (rate, pool) in rates.iter_mut().zip(&window.pools) {
@@ -197,19 +212,20 @@ impl Estimate {
                 rate.writes += chance * pool.writes;
             }
             time += window.idle as f64 * machine.base_ns;
+            let local = vec![machine.wait_ns; window.pools.len()];
+            let model_ns = time_of(&window.blocks, &local, chance, machine.base_ns);
+            local_ns += model_ns;
+            time += match &machine.here {
+                Some(here) => time_here(&window.blocks, here, machine.base_ns),
+                None => model_ns,
+            };
             for block in &window.blocks {
                 let all = block.waits(chance);
-                let computing_ns = f64::from(block.instructions) * machine.base_ns;
-                let time_ns = computing_ns.max(all * machine.wait_ns);
-                let here = machine.here.as_ref();
-                let here_ns = here.map(|here| computing_ns.max(block.wait_here(here)));
-                time += here_ns.unwrap_or(time_ns);
                 for (rate, part) in rates.iter_mut().zip(&block.parts) {
                     rate.waits += part * all;
                 }
-                let block = block.clone();
-                blocks.push(Share { block, time_ns });
             }
+            kept.push(window.blocks.clone());
         }
         if time <= 0.0 {
             return None;
@@ -223,7 +239,8 @@ impl Estimate {
         Some(Estimate {
             rates,
             chance,
-            blocks,
+            windows: kept,
+            local_ns,
             per_ns,
         })
     }
@@ -242,11 +259,12 @@ impl Estimate {
             _ => (answer.latency_ns - machine.local_ns).max(0.0),
         });
         let latency: Vec<f64> = added.map(|added| machine.wait_ns + added).collect();
-        let longer = |share: &Share| {
-            let wait = share.block.wait(&latency, self.chance);
-            (wait - share.time_ns).max(0.0)
-        };
-        let latency = self.blocks.iter().map(longer).sum::<f64>() * self.per_ns;
+        let base_ns = machine.base_ns;
+        let windows = self.windows.iter();
+        let placed: f64 = windows
+            .map(|blocks| time_of(blocks, &latency, self.chance, base_ns))
+            .sum();
+        let latency = (placed - self.local_ns).max(0.0) * self.per_ns;
         let stretch = self
             .rates
             .iter()
@@ -441,6 +459,46 @@ mod tests {
             let now = estimate.delay(&answer(f64::from(latency)), &MACHINE);
             assert!(now > last, "{latency}");
             last = now;
+        }
+    }
+
+    /// Chains, misses apart and streams in any order, in two pools: whatever hides what, more latency is never less
+    /// delay, and none is none.
+    #[test]
+    fn more_latency_is_never_less_delay_for_blocks_of_any_kind() {
+        let mut state = 1u64;
+        let mut next = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut seen = window(1);
+            for block in &mut seen.blocks {
+                let chain = next(4) as u32;
+                let (apart, streamed) = (next(40) as f64 / 12.0, next(80) as f64 / 16.0);
+                let far = next(5) as f64 / 4.0;
+                *block = BlockUse {
+                    instructions: 1 + next(256) as u32,
+                    nodes: (0..chain)
+                        .map(|at| Node::Miss(next(2) as u16, at))
+                        .collect(),
+                    fetched: vec![(apart + streamed) * (1.0 - far), (apart + streamed) * far],
+                    apart,
+                    loads: vec![0, chain],
+                    parts: vec![0.5, 0.5],
+                };
+            }
+            let chance = next(5) as f64 / 4.0;
+            let estimate = Estimate::of([seen].iter(), &MACHINE, chance).unwrap();
+            let mut last = estimate.delay(&answer(90.0), &MACHINE);
+            assert!(last.abs() < 1e-9, "{last}");
+            for latency in (91..2000).step_by(7) {
+                let now = estimate.delay(&answer(f64::from(latency)), &MACHINE);
+                assert!(now > last - 1e-9, "{latency}: {now} after {last}");
+                last = now;
+            }
         }
     }
 

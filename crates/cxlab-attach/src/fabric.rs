@@ -9,6 +9,17 @@ pub struct Demand {
     pub writes_per_ns: f64,
 }
 
+/// Lines under way at once of a program that reads so many: what it writes back is under way beside them, in
+/// buffers of its own.
+pub fn under_way(demand: &[Demand], reads: f64) -> f64 {
+    let sum = |of: fn(&Demand) -> f64| demand.iter().map(of).sum::<f64>();
+    let (read, written) = (sum(|one| one.reads_per_ns), sum(|one| one.writes_per_ns));
+    match read > 0.0 {
+        true => reads * (1.0 + written / read),
+        false => reads,
+    }
+}
+
 /// What a pool gives.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Answer {
@@ -29,4 +40,20 @@ pub trait Fabric {
     /// What the pools give at a demand, by pool, to a program that has at most so many lines
     /// under way at once. The demand of pool 0 is not looked at.
     fn answer(&mut self, demand: &[Demand], under_way: f64) -> Vec<Answer>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_back_takes_no_place_of_what_is_read() {
+        let demand = |reads_per_ns, writes_per_ns| Demand {
+            reads_per_ns,
+            writes_per_ns,
+        };
+        assert_eq!(under_way(&[demand(0.2, 0.0)], 16.0), 16.0);
+        assert_eq!(under_way(&[demand(0.1, 0.1), demand(0.1, 0.1)], 16.0), 32.0);
+        assert_eq!(under_way(&[demand(0.0, 0.0)], 16.0), 16.0);
+    }
 }

@@ -125,12 +125,30 @@ impl BlockUse {
         self.longest(chain, fetched, latency, chance)
     }
 
-    /// How long it waits on a machine where a line takes so long, whether it is in a cache there or not.
-    pub fn wait_here(&self, here: &Here) -> f64 {
+    /// How long it takes, when pools have these latencies, a line is a miss with this chance and its
+    /// instructions take so long to compute: for computing or for waiting, whichever is longer. Prefetched
+    /// lines come while the program does something else: those of a stream are under way when the block before
+    /// it waits or computes, up to a latency `ahead_ns` of their use, and what they are ahead behind it is left there.
+    pub fn time(&self, latency: &[f64], chance: f64, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
+        let lines: f64 = self.fetched.iter().sum();
+        let fetched = self.fetched.iter().zip(latency);
+        let fetched_ns: f64 = fetched.map(|(lines, latency)| lines * latency).sum();
+        let mean_ns = if lines > 0.0 { fetched_ns / lines } else { 0.0 };
+        let apart_ns = chance * self.apart * mean_ns;
+        let chain_ns = self.chain(latency);
+        let least_ns = computing_ns.max(self.longest(chain_ns, 0.0, latency, chance));
+        let buffers_ns = chance * fetched_ns;
+        overlapped(least_ns, apart_ns, buffers_ns, mean_ns, ahead_ns)
+    }
+
+    /// The same on a machine where a line takes so long, whether it is in a cache there or not.
+    pub fn time_here(&self, here: &Here, computing_ns: f64, ahead_ns: &mut f64) -> f64 {
         let latency = vec![here.miss_ns; self.fetched.len()];
-        let all: f64 = self.fetched.iter().sum();
-        let fetched = self.apart * here.apart_ns + (all - self.apart) * here.stream_ns;
-        self.longest(self.chain(&latency), fetched, &latency, 1.0)
+        let lines: f64 = self.fetched.iter().sum();
+        let apart_ns = self.apart * here.apart_ns;
+        let buffers_ns = apart_ns + (lines - self.apart).max(0.0) * here.stream_ns;
+        let least_ns = computing_ns.max(self.chain(&latency));
+        overlapped(least_ns, apart_ns, buffers_ns, here.miss_ns, ahead_ns)
     }
 
     /// The longest chain of misses.
@@ -170,6 +188,20 @@ impl BlockUse {
     pub fn waits(&self, chance: f64) -> f64 {
         self.wait(&vec![1.0; self.fetched.len()], chance)
     }
+}
+
+/// The time of a block that takes `least_ns` without its buffers, which need `apart_ns` for what was not
+/// prefetched and `buffers_ns` for all, of which the prefetched were so much ahead.
+fn overlapped(
+    least_ns: f64,
+    apart_ns: f64,
+    buffers_ns: f64,
+    latency_ns: f64,
+    ahead_ns: &mut f64,
+) -> f64 {
+    let time_ns = least_ns.max(apart_ns).max(buffers_ns - *ahead_ns);
+    *ahead_ns = (*ahead_ns + time_ns - buffers_ns).clamp(0.0, latency_ns);
+    time_ns
 }
 
 /// What a line of a program's memory takes on a machine, in nanoseconds.
@@ -291,6 +323,11 @@ impl Window {
             before: instructions,
             ..self
         }
+    }
+
+    /// What comes now is of the window.
+    pub fn begin(&mut self) {
+        self.before = 0;
     }
 
     /// An empty window whose misses are known: `find` says of each line that the block at hand has
@@ -497,6 +534,33 @@ mod tests {
         );
     }
 
+    /// Half a latency's worth of a stream's lines in each block. Behind one that waits for the first line of a page
+    /// they are there; behind one that computes as long as they take they stay ahead; alone they are waited for.
+    #[test]
+    fn a_stream_comes_while_the_block_before_it_waits() {
+        let streamed = BlockUse {
+            instructions: 1,
+            fetched: vec![0.5],
+            ..BlockUse::default()
+        };
+        let first = BlockUse {
+            nodes: vec![Node::Miss(0, 0)],
+            loads: vec![1],
+            ..streamed.clone()
+        };
+        let mut ahead = 0.0;
+        let times: Vec<f64> = [&first, &streamed, &streamed, &first, &streamed, &streamed]
+            .map(|block| block.time(&[100.0], 1.0, 10.0, &mut ahead))
+            .to_vec();
+        assert_eq!(times, [100.0, 10.0, 40.0, 100.0, 10.0, 40.0]);
+        // Computing for long enough hides all but the first; being ahead has a limit.
+        let mut ahead = 0.0;
+        let times: Vec<f64> = [60.0, 60.0, 1000.0, 1.0, 1.0, 1.0]
+            .map(|computing| streamed.time(&[100.0], 1.0, computing, &mut ahead))
+            .to_vec();
+        assert_eq!(times, [60.0, 60.0, 1000.0, 1.0, 1.0, 48.0]);
+    }
+
     #[test]
     fn what_lies_before_a_window_is_known_and_not_counted() {
         let steps: Vec<Step> = (0..2048).map(|at| load(at * 8, &[1], &[2])).collect();
@@ -572,13 +636,22 @@ mod tests {
             apart_ns,
             stream_ns,
         };
-        assert_eq!(block(&chain, 2.0).wait_here(&here(180.0, 90.0)), 720.0);
-        assert_eq!(block(&apart, 2.0).wait_here(&here(180.0, 90.0)), 360.0);
+        assert_eq!(
+            block(&chain, 2.0).time_here(&here(180.0, 90.0), 9.0, &mut 0.0),
+            720.0
+        );
+        assert_eq!(
+            block(&apart, 2.0).time_here(&here(180.0, 90.0), 9.0, &mut 0.0),
+            360.0
+        );
         let streamed = BlockUse {
             apart: 0.5,
             ..block(&apart, 2.0)
         };
-        assert_eq!(streamed.wait_here(&here(180.0, 100.0)), 240.0);
+        assert_eq!(
+            streamed.time_here(&here(180.0, 100.0), 9.0, &mut 0.0),
+            240.0
+        );
     }
 
     /// Three steps through one pool for one through the other: whichever takes longer is waited for.

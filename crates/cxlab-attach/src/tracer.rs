@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::estimate::{PhaseId, Waiting, demand};
-use crate::fabric::{Answer, Demand, Fabric};
+use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::ledger::{Accounts, Ledger};
 use crate::maps;
 use crate::model::{BEFORE, Window};
@@ -621,7 +621,8 @@ impl<'a> Tracer<'a> {
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
         let running = (real - longest.unwrap_or(0) as f64).max(real / MOST_HELD);
-        let lines = self.facts.overlap.stream * self.threads.len().max(1) as f64;
+        let reads = self.facts.overlap.stream * self.threads.len().max(1) as f64;
+        let lines = under_way(&self.asked, reads);
         let per = |asked: &Demand, time: f64| Demand {
             reads_per_ns: asked.reads_per_ns / time,
             writes_per_ns: asked.writes_per_ns / time,

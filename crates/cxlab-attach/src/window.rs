@@ -17,6 +17,8 @@ use crate::sys::{self, Registers, Resume, Status, Tid};
 const INSTRUCTIONS: u64 = 4096;
 /// Time of a window at most.
 const TIME: Duration = Duration::from_millis(10);
+/// Time at most of what only shows what was touched before.
+const BEFORE_TIME: Duration = Duration::from_micros(2500);
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
 
@@ -83,8 +85,14 @@ pub(crate) fn run(
     // Turns are taken at each step: on one processor, without waking another.
     sys::stay_on(maps::stat(tid).ok().map(|stat| stat.processor));
     for number in 0..INSTRUCTIONS {
-        if number % 16 == 0 && began.elapsed() > TIME {
-            break;
+        if number % 16 == 0 {
+            let passed = began.elapsed();
+            if passed > BEFORE_TIME {
+                window.begin();
+            }
+            if passed > TIME {
+                break;
+            }
         }
         let Ok(registers) = sys::registers(tid) else {
             after = After::Gone;

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cxlab_attach::estimate::{Estimate, Machine};
-use cxlab_attach::fabric::{Answer, Demand, Fabric};
+use cxlab_attach::fabric::{Answer, Demand, Fabric, under_way};
 use cxlab_attach::model::{Overlap, Step, WindowUse};
 use cxlab_attach::placement::Placement;
 use cxlab_engine::Monitor;
@@ -387,7 +387,7 @@ fn settled(
     let demand = |real_ns: f64| -> Vec<Demand> {
         cxlab_attach::estimate::demand(&estimate.rates, 1.0, real_ns)
     };
-    let lines = assumed.overlap.stream;
+    let lines = under_way(&demand(1.0), assumed.overlap.stream);
     let undelayed = fabric.answer(&demand(1.0), lines);
     let mut answers = undelayed.clone();
     for _ in 0..ROUNDS {
