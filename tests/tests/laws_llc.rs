@@ -11,11 +11,12 @@ use cxlab_tests::script::{Script, externals};
 use cxlab_workload::thread::{Bases, Place, Thread};
 
 /// Lines that each core loads or stores one after the other; each core begins when the one before it
-/// has long ended.
+/// has long ended, or all together.
 #[derive(Clone)]
 struct Chase {
     by_core: Vec<Vec<u64>>,
     stores: bool,
+    together: bool,
 }
 
 impl Script for Chase {
@@ -24,9 +25,10 @@ impl Script for Chase {
             return Vec::new();
         };
         let (lines, stores) = (self.by_core[core].clone(), self.stores);
+        let turn = if self.together { 0 } else { core as u32 };
         let base = bases.local;
         vec![Thread::new(move |t| async move {
-            t.compute(1_000_000 * core as u32).await;
+            t.compute(1_000_000 * turn).await;
             for line in lines {
                 match stores {
                     true => t.store(base + 64 * line, line).await,
@@ -86,6 +88,7 @@ fn loads(lines: Vec<u64>) -> Chase {
     Chase {
         by_core: vec![lines],
         stores: false,
+        together: false,
     }
 }
 
@@ -149,11 +152,32 @@ fn a_chase_fits_as_far_as_the_caches_hold_different_lines() {
 }
 
 #[test]
+fn as_many_lines_are_read_from_memory_at_once_as_the_cache_has_mshrs() {
+    // Five nanoseconds through the controller each way, and a read of the medium.
+    const READ: u64 = 2 * 5_000 + 46_000;
+    let miss = miss();
+    for (mshrs, at_once) in [("", 64), (", misses = 1", 1), (", misses = 3", 3)] {
+        let all = Chase {
+            by_core: (0..8).map(|core| vec![core]).collect(),
+            stores: false,
+            together: true,
+        };
+        // An inclusive cache of this size has no room for eight cores.
+        let llc = format!("{NON_INCLUSIVE}{mshrs}");
+        let (latencies, count) = simulate(&llc, all);
+        let expected: Vec<u64> = (0..8).map(|at| miss + at / at_once * READ).collect();
+        assert_eq!(latencies, expected, "{mshrs}");
+        assert_eq!(count("memory_reads"), 8);
+    }
+}
+
+#[test]
 fn only_what_no_cache_has_room_for_is_written_to_memory() {
     for (llc, room) in [(INCLUSIVE, LLC), (NON_INCLUSIVE, L2 + LLC)] {
         let stores = Chase {
             by_core: vec![(0..80).collect()],
             stores: true,
+            together: false,
         };
         let (_, count) = simulate(llc, stores);
         assert_eq!(count("memory_writes"), 80 - room, "{llc}");
@@ -200,6 +224,7 @@ fn a_line_that_only_other_cores_have_is_handed_over_by_one_of_them() {
     let by_cores = |cores| Chase {
         by_core: vec![vec![0]; cores],
         stores: false,
+        together: false,
     };
     let miss = miss();
     let (latencies, _) = simulate(INCLUSIVE, by_cores(2));

@@ -77,6 +77,18 @@ const CASES: &[Case] = &[
     ),
     (
         "misses = 8",
+        "misses = 8\nllc = { misses = 0 }",
+        "llc = ",
+        &["hosts[0].processor.llc.misses", "0", "1 to 4096"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nllc = { misses = 4097 }",
+        "llc = ",
+        &["hosts[0].processor.llc.misses", "4097", "4096"],
+    ),
+    (
+        "misses = 8",
         "misses = 8\nllc = { directory = { entries = 24 } }",
         "llc = ",
         &["hosts[0].processor.llc.directory", "beside its tags"],

@@ -166,7 +166,8 @@ impl Processor {
         let txn = self.txns[id as usize];
         let mut stages = txn.stages;
         stages.media += txn.media_ps;
-        stages.coherence += ctx.now().0 - txn.arrived - txn.media_ps;
+        stages.queue += txn.waited_ps;
+        stages.coherence += ctx.now().0 - txn.arrived - txn.waited_ps - txn.media_ps;
         stages.device += self.params.root_port_time.0 as u32;
         let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {

@@ -126,6 +126,8 @@ pub(super) struct Txn {
     pub(super) claimed: bool,
     /// When it reached the home agent.
     pub(super) arrived: u64,
+    /// How long it waited until its line was read; while it waits, since when.
+    pub(super) waited_ps: u64,
     /// How long memory took.
     pub(super) media_ps: u64,
     /// Constant ways to memory and back.
@@ -166,6 +168,7 @@ impl Txn {
             forwarded: false,
             claimed: false,
             arrived: 0,
+            waited_ps: 0,
             media_ps: 0,
             way_ps: 0,
             sent: NOT_SENT,

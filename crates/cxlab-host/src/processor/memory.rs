@@ -40,6 +40,30 @@ impl Processor {
         self.read_memory(ctx, id, 0);
     }
 
+    /// Reads the line of a transaction, which waits while as many are being read as may be.
+    pub(super) fn read_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        if let Some(most) = self.params.llc.misses
+            && self.open_reads >= most
+        {
+            self.txns[id as usize].waited_ps = ctx.now().0;
+            self.unread.push_back(id);
+            return;
+        }
+        self.open_reads += 1;
+        self.read_memory(ctx, id, 0);
+    }
+
+    /// A line has been read: the transaction that waits longest may.
+    fn read_next(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.open_reads -= 1;
+        if let Some(next) = self.unread.pop_front() {
+            let since = &mut self.txns[next as usize].waited_ps;
+            *since = ctx.now().0 - *since;
+            self.open_reads += 1;
+            self.read_memory(ctx, next, 0);
+        }
+    }
+
     /// Asks for a line of a transaction, after `delay_ps` in the home agent. A line of CXL memory
     /// that is being written is asked for when that is done: requests and writes travel in classes
     /// of their own and may pass one another.
@@ -172,6 +196,7 @@ impl Processor {
             return;
         }
         if what != What::Evict {
+            self.read_next(ctx);
             self.apply(ctx, id, Event::ReadDone);
             return;
         }

@@ -163,6 +163,9 @@ pub struct Processor {
     free_behind: Vec<u32>,
     /// Lines on their way to memory.
     open_writes: u32,
+    /// Lines that are being read from memory, and transactions that wait to.
+    open_reads: u32,
+    unread: VecDeque<u32>,
     /// Transactions that found every way of their set busy, or memory.
     stalled: VecDeque<u32>,
     returned: Vec<Returned>,
@@ -186,7 +189,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, open_writes, stalled, writing, held_reads, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, open_writes, open_reads, unread, stalled, writing, held_reads, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
@@ -266,6 +269,8 @@ impl Processor {
             behind: Vec::new(),
             free_behind: Vec::new(),
             open_writes: 0,
+            open_reads: 0,
+            unread: VecDeque::new(),
             stalled: VecDeque::new(),
             returned: Vec::new(),
             writing: Vec::new(),

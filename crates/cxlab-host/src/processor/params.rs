@@ -57,6 +57,12 @@ pub struct LlcParams {
     /// Time of an access at the home agent, hit or miss: directory and data. Default 20 ns
     /// (*assumed*).
     pub access_time: Picos,
+    /// Lines that the home agent reads from memory at once, for cores and devices together: the MSHRs of the
+    /// cache. Others wait there, in order of arrival. 1 to 4096. Default: no limit (*assumed*: a server's
+    /// agents hold more than its cores ask for).
+    #[schemars(range(min = 1, max = 4096))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u32>,
     /// Whether it includes the private caches. Default inclusive.
     pub inclusion: Inclusion,
     /// The directory of a non-inclusive cache; an inclusive one has it beside its tags.
@@ -69,6 +75,7 @@ impl Default for LlcParams {
             size: Bytes(96 << 20),
             ways: 12,
             access_time: Picos::from_nanos(20),
+            misses: None,
             inclusion: Inclusion::default(),
             directory: DirectoryParams::default(),
         }

@@ -197,7 +197,7 @@ impl Processor {
             }
             Action::ReadMemory | Action::ReadLlc => {
                 self.stats.memory_reads += 1;
-                self.read_memory(ctx, id, 0);
+                self.read_or_wait(ctx, id);
             }
             Action::WriteMemory => {
                 let waits = matches!(txn.state.phase, Phase::Writing(_));
@@ -400,7 +400,7 @@ impl Processor {
         let total = at.0 - begun;
         let coherence = match txn.ending {
             Ending::Failed(_) => 0,
-            _ => now - txn.arrived - txn.media_ps - txn.way_ps,
+            _ => now - txn.arrived - txn.waited_ps - txn.media_ps - txn.way_ps,
         };
         let mut stages = [0; STAGE_NAMES.len()];
         let parts = [

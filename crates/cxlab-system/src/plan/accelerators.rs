@@ -213,6 +213,9 @@ fn check_processor(path: &str, params: &ProcessorParams, problems: &mut Vec<Prob
     level(&mut check, "l1", &params.l1);
     level(&mut check, "l2", &params.l2);
     check.array("llc", params.llc.size, params.llc.ways);
+    if let Some(misses) = params.llc.misses {
+        check.count("llc.misses", misses, MOST_OUTSTANDING);
+    }
     for (field, time) in [
         ("llc.access_time", params.llc.access_time),
         ("mesh_time", params.mesh_time),
