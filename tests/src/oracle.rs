@@ -8,7 +8,7 @@ use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::plan::Plan;
-use cxlab_system::scenario::{EventParams, Sharing, UnbindOption};
+use cxlab_system::scenario::{EventParams, PortAction, Sharing, UnbindOption};
 use cxlab_system::system::{Notes, System};
 
 use crate::swarm::Draw;
@@ -98,6 +98,26 @@ impl Holdings {
             draw.line("unbound = [{ host = \"h0\", device = \"d0\" }]");
             self.unbound[0][0] = Some(0);
         }
+    }
+
+    /// A host is unbound from a device, whose link goes down with the next line, when that is so. Whether
+    /// the host was bound.
+    pub fn unbind_with_link(&mut self, draw: &mut Draw, device: usize, at_ps: u64) -> bool {
+        let mut hosts = self.unbound.iter_mut().enumerate();
+        let Some((host, unbound)) = hosts.find(|(_, unbound)| unbound[device].is_none()) else {
+            return false;
+        };
+        unbound[device] = Some(at_ps);
+        draw.line(format!(
+            "[[events]]\nat = \"{at_ps} ps\"\nkind = \"unbind\"\nhost = \"h{host}\"\ndevice = \"d{device}\"\n\
+             option = \"wait-for-link-down\""
+        ));
+        true
+    }
+
+    /// Whether there is a fabric manager.
+    pub fn is_managed(&self) -> bool {
+        self.manager.is_some()
     }
 
     /// At a time, a host that has its memory of a region loses it, or one that has not gets it, if it
@@ -309,6 +329,47 @@ fn held(plan: &Plan, region: usize, host: usize) -> Vec<Span> {
     spans.done()
 }
 
+/// When the link of a device is down at a time or behind it, by the events alone: the first such time.
+///
+/// # Panics
+/// If it never is.
+fn link_is_down(plan: &Plan, device: &str, from: u64) -> u64 {
+    let manager = plan.scenario.manager();
+    let mut changes = Vec::new();
+    for event in &plan.scenario.events {
+        match event {
+            EventParams::DeviceRemoved { at, device: one } if one == device => {
+                changes.push((at.0, true));
+            }
+            EventParams::LinkDown { at, link, .. } if link.contains(&device.to_owned()) => {
+                changes.push((at.0, true));
+            }
+            EventParams::LinkUp { at, link, .. } if link.contains(&device.to_owned()) => {
+                changes.push((at.0, false));
+            }
+            EventParams::PortControl {
+                at, link, action, ..
+            } if link.contains(&device.to_owned()) => {
+                let at = at.0 + manager.command_time.0;
+                if *action == PortAction::ResetPpb {
+                    changes.push((at, true));
+                    changes.push((at + manager.reset_time.0, false));
+                } else {
+                    changes.push((at, *action == PortAction::AssertPerst));
+                }
+            }
+            _ => {}
+        }
+    }
+    changes.sort_by_key(|(at, _)| *at);
+    let before = changes.iter().rfind(|(at, _)| *at <= from);
+    if before.is_some_and(|(_, down)| *down) {
+        return from;
+    }
+    let mut later = changes.iter().filter(|(at, down)| *at >= from && *down);
+    later.next().unwrap().0
+}
+
 /// The spans in which a host is bound to a device.
 fn bound(plan: &Plan, host: usize, device: usize) -> Vec<Span> {
     let manager = plan.scenario.manager();
@@ -327,10 +388,13 @@ fn bound(plan: &Plan, host: usize, device: usize) -> Vec<Span> {
                 device,
                 option,
                 ..
-            } if is(host, device) => {
-                let managed = *option == UnbindOption::ManagedHotRemove;
-                spans.end(at, if managed { manager.host_time.0 } else { 0 });
-            }
+            } if is(host, device) => match option {
+                UnbindOption::ManagedHotRemove => spans.end(at, manager.host_time.0),
+                UnbindOption::SurpriseHotRemove => spans.end(at, 0),
+                UnbindOption::WaitForLinkDown => {
+                    spans.end(link_is_down(plan, device, at), 0);
+                }
+            },
             _ => {}
         }
     }

@@ -415,6 +415,68 @@ fn what_is_given_up_is_scrubbed_before_it_is_granted_again() {
     }
 }
 
+/// A logical device has so many blocks of the pool on a device.
+fn allocation(at_ps: u64, host: usize, device: &str, blocks: usize) -> String {
+    let rest = format!(
+        "host = \"h{host}\"\ndevice = \"{device}\"\nregion = \"pool\"\ncapacity = \"{} MiB\"",
+        256 * blocks
+    );
+    event(at_ps, "set-ld-allocations", &rest)
+}
+
+#[test]
+fn a_logical_device_grows_and_shrinks_on_its_device() {
+    // Four blocks on each device. In force 1 us later; scrubbed 2 us after that.
+    let times = manager("command_time = \"1 us\"\nscrub_time = \"2 us\"");
+    let events = [
+        allocation(0, 0, "d1", 3),
+        allocation(US, 1, "d1", 2),
+        allocation(2 * US, 0, "d1", 1),
+        allocation(4 * US - 1, 1, "d1", 2),
+        allocation(4 * US, 1, "d1", 3),
+        allocation(5 * US, 2, "d0", 4),
+    ];
+    let text = format!("{BLOCKS}{times}{}", events.concat());
+    let plan = plan(&text, &["devices[0].logical_devices=3"]);
+    let rows = values(&plan, 1);
+    let (report, _) = cxlab_tests::rows(&plan, 1);
+    let answers = report.commands.iter().map(|one| {
+        assert_eq!(one.opcode, "5402h");
+        one.response.clone().unwrap()
+    });
+    let [yes, no] = ["success", "resources exhausted"];
+    assert_eq!(answers.collect::<Vec<_>>(), [yes, no, yes, no, yes, yes]);
+    let spans = plan.hosts.iter().map(|host| host.map.span().0 >> 20);
+    assert_eq!(
+        spans.collect::<Vec<_>>(),
+        [512 + 768, 512 + 768, 512 + 1024]
+    );
+    // The first host keeps the first block that it was granted, and loses the others at once.
+    let own = |host| of_host(&rows, host).filter(|row| row.hpa >= 512 << 20);
+    let lost = |row: &&RequestRow| row.hpa >= (512 + 256) << 20;
+    assert!(
+        own(0)
+            .filter(|row| !lost(row))
+            .all(|row| !row.denied || row.issued_ps < US)
+    );
+    let late = |row: &&RequestRow| row.issued_ps >= 3 * US;
+    assert!(own(0).filter(lost).filter(late).all(|row| row.denied));
+    assert!(own(0).filter(lost).any(|row| !row.denied));
+    assert!(
+        own(1)
+            .filter(|row| row.issued_ps >= 5 * US)
+            .all(|row| !row.denied)
+    );
+    // Nobody sees what another had.
+    for row in rows.iter().filter(|row| !row.write) {
+        assert!(
+            row.value == 0 || row.value >> 12 == row.requester + 1,
+            "{row:?}"
+        );
+    }
+    check_extents(&plan);
+}
+
 /// A pool of any size under demands at random, by a policy.
 fn pooled(seed: u64, policy: &str) -> String {
     let mut draw = Draw::new(seed, "pooled");
@@ -436,7 +498,7 @@ fn pooled(seed: u64, policy: &str) -> String {
         "{ kind = \"fixed\", latency = \"1 us\", queue = 4 }",
     ]);
     draw.line(format!(
-        "[[devices]]\nname = \"d\"\ncount = {devices}\nmemory = {medium}\n[[regions]]\nname = \"pool\"\n\
+        "[[devices]]\nname = \"d\"\ncount = {devices}\nlogical_devices = 16\nmemory = {medium}\n[[regions]]\nname = \"pool\"\n\
          sharing = \"pooled\"\ncapacity = \"{} MiB\"\n[[regions]]\nname = \"own\"\ncapacity = \"{} MiB\"",
         256 * blocks,
         256 * devices
@@ -449,7 +511,17 @@ fn pooled(seed: u64, policy: &str) -> String {
     let mut at = 0;
     for _ in 0..draw.between(1, 14) {
         at += [0, 300_000, 800_000][draw.below(3)] as u64;
-        let (host, needs) = (draw.below(hosts), draw.below(blocks + 1));
+        let host = draw.below(hosts);
+        if draw.one_in(3) {
+            let (device, needs) = (draw.below(devices), draw.below(blocks / devices + 1));
+            let device = match devices {
+                1 => "d".to_owned(),
+                _ => format!("d{device}"),
+            };
+            draw.line(allocation(at, host, &device, needs));
+            continue;
+        }
+        let needs = draw.below(blocks + 1);
         draw.line(demand(at, host, needs));
     }
     draw.text

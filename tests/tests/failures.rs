@@ -3,12 +3,13 @@
 //! right.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cxlab_engine::units::SimTime;
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{Failure, RequestRow};
 use cxlab_system::plan::{End, FailureChange, Plan};
+use cxlab_system::scenario::EventParams;
 use cxlab_system::system::{Notes, System};
 use cxlab_tests::oracle::{
     Holdings, check_presence, check_values, device_of, region_of, spans, values,
@@ -38,6 +39,13 @@ capacity = "4 GiB"
 completion_timeout = "40 us"
 reconfiguration_time = "5 us"
 "#;
+
+fn port(at: u64, action: &str, switch: &str, behind: &str) -> String {
+    format!(
+        "\n[[events]]\nat = \"{at} ps\"\nkind = \"port-control\"\naction = \"{action}\"\n\
+         link = [\"{switch}\", \"{behind}\"]\n"
+    )
+}
 
 /// Rows of a host's requests for a device.
 fn between(rows: &[RequestRow], host: u16, device: u16) -> Vec<&RequestRow> {
@@ -139,6 +147,79 @@ fn a_link_that_comes_back_carries_requests_again() {
         .run(1, SimTime::NEVER, &Monitor::default());
     assert_eq!(outcome.stop, Stop::Exhausted);
     check_drained(&plan, &mut system);
+}
+
+#[test]
+fn a_port_in_reset_has_no_link_and_a_reset_ends_by_itself() {
+    let times = "[fabric_manager]\ncommand_time = \"2 us\"\nreset_time = \"30 us\"\n";
+    let assert = port(10 * US, "assert-perst", "sw3", "d1");
+    let both = format!("{assert}{}", port(40 * US, "deassert-perst", "sw3", "d1"));
+    let reset = port(10 * US, "reset-ppb", "sw3", "d1");
+    let failed = link(12 * US, "link-down", "sw3", "d1") + &link(42 * US, "link-up", "sw3", "d1");
+    let run = |events: &str| {
+        let text = format!("{RING}{times}{events}").replace("requests = 4000", "requests = 20000");
+        rows(&plan(&text, &[]), 1)
+    };
+    let (report, found) = run(&both);
+    let own = || found.iter().filter(|row| row.device == 1);
+    let cut = |row: &&RequestRow| row.failure == Some(Failure::CutOff);
+    assert!(own().filter(cut).count() > 100);
+    assert!(
+        own()
+            .filter(cut)
+            .all(|row| (17 * US..47 * US).contains(&row.issued_ps))
+    );
+    let later = own().filter(|row| row.issued_ps > 47 * US);
+    assert!(later.clone().count() > 100 && later.clone().all(|row| row.failure.is_none()));
+    let commands: Vec<_> = report
+        .commands
+        .iter()
+        .map(|one| (one.opcode.as_str(), one.of.as_str()))
+        .collect();
+    assert_eq!(commands, [("5102h", "sw3, d1"); 2]);
+    // What the link does is all that happens: the same as a failure at the time at which it is in force.
+    assert_eq!(run(&reset).0.digest, report.digest);
+    assert_eq!(run(&failed).0.digest, report.digest);
+}
+
+#[test]
+fn a_host_that_is_unbound_with_the_link_is_denied_when_that_is_back() {
+    let regions = "[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n";
+    let times = "[fabric_manager]\ncommand_time = \"1 us\"\nreset_time = \"20 us\"\n";
+    let unbind = "\n[[events]]\nat = \"3 us\"\nkind = \"unbind\"\nhost = \"h0\"\ndevice = \"d1\"\n\
+                  option = \"wait-for-link-down\"\n";
+    let reset = port(9 * US, "reset-ppb", "sw3", "d1");
+    let text = format!("{RING}{regions}{times}{unbind}{reset}");
+    let text = text.replace("requests = 4000", "requests = 20000");
+    let (report, found) = rows(&plan(&text, &[]), 1);
+    let own = between(&found, 0, 1);
+    // It waits: what is taken before the link goes is served.
+    assert!(
+        own.iter()
+            .filter(|row| row.completed_ps < 10 * US)
+            .all(|row| !row.denied && row.failure.is_none())
+    );
+    assert!(
+        own.iter()
+            .filter(|row| (4 * US..9 * US).contains(&row.issued_ps))
+            .count()
+            > 50
+    );
+    let later: Vec<_> = own.iter().filter(|row| row.issued_ps > 35 * US).collect();
+    assert!(
+        later.len() > 100 && later.iter().all(|row| row.denied),
+        "{}",
+        later.len()
+    );
+    assert!(
+        between(&found, 1, 1).iter().all(|row| !row.denied),
+        "the other stays bound"
+    );
+    let unbinding = report.commands.first().unwrap();
+    assert_eq!(
+        (unbinding.opcode.as_str(), unbinding.done_ns),
+        ("5202h", Some(10e3))
+    );
 }
 
 #[test]
@@ -329,7 +410,8 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         .map(|link| [component(link.a), component(link.b)])
         .collect();
     let core = |link: usize| matches!(whole.links[link].a, End::Switch(..));
-    let mut down = BTreeSet::new();
+    // Links that are down, and whether by a command.
+    let mut down: BTreeMap<usize, bool> = BTreeMap::new();
     let mut dead = BTreeSet::new();
     let (mut at, mut fabrics, mut failed) = (0, 0, 0);
     for _ in 0..draw.between(1, 10) {
@@ -341,6 +423,8 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
         let number = draw.below(links.len());
         let [a, b] = &links[number];
         let alive = !dead.contains(a) && !dead.contains(b);
+        // Links lead from endpoints to switches, or join two.
+        let is_switched = matches!(whole.links[number].b, End::Switch(..));
         match draw.below(6) {
             0 if fabrics < 3 => {
                 let switch = draw.below(whole.graph.switches.len());
@@ -358,13 +442,24 @@ fn random(seed: u64, swarm: &str, slow: bool) -> String {
                 }
             }
             _ if !alive => {}
-            _ if down.remove(&number) => {
-                draw.line(link(at, "link-up", a, b));
+            _ if let Some(commanded) = down.remove(&number) => {
+                draw.line(match commanded {
+                    true => port(at, "deassert-perst", b, a),
+                    false => link(at, "link-up", a, b),
+                });
                 fabrics += usize::from(core(number));
             }
             _ if !core(number) || fabrics < 3 => {
-                draw.line(link(at, "link-down", a, b));
-                down.insert(number);
+                let commanded = is_switched && holdings.is_managed() && draw.one_in(2);
+                let device = a.strip_prefix('d').and_then(|number| number.parse().ok());
+                if commanded && let Some(device) = device {
+                    holdings.unbind_with_link(&mut draw, device, at);
+                }
+                draw.line(match commanded {
+                    true => port(at, "assert-perst", b, a),
+                    false => link(at, "link-down", a, b),
+                });
+                down.insert(number, commanded);
                 (fabrics, failed) = (fabrics + usize::from(core(number)), failed + 1);
             }
             _ => {}
@@ -401,7 +496,12 @@ fn check(seed: u64) -> Result<(), TestCaseError> {
         .events
         .iter()
         .filter(|event| event.is_failure());
-    let times: Vec<u64> = failing.map(|event| event.at().0).collect();
+    let command_time = plan.scenario.manager().command_time.0;
+    let in_force = |event: &EventParams| match event {
+        EventParams::PortControl { at, .. } => at.0 + command_time,
+        event => event.at().0,
+    };
+    let times: Vec<u64> = failing.map(in_force).collect();
     let settled = times.iter().max().unwrap() + failures.params.reconfiguration_time.0;
     let first = *times.iter().min().unwrap();
     for row in &found {

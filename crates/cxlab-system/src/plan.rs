@@ -150,7 +150,7 @@ pub enum Response {
     Success,
     /// The policy grants nothing.
     ResourcesExhausted,
-    /// None, because this device, which it is about, has been removed.
+    /// None, because this device or switch, which it is about, is gone.
     None(String),
 }
 

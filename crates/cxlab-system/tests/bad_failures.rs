@@ -93,6 +93,69 @@ const CASES: &[Case] = &[
         &["unknown key `region`", "events[0]"],
     ),
     (
+        "kind = \"link-down\"\nlink = [\"sw0\", \"sw1\"]",
+        "kind = \"port-control\"\naction = \"assert\"\nlink = [\"sw0\", \"sw1\"]",
+        "action = \"assert\"",
+        &[
+            "events[0].action",
+            "assert-perst",
+            "deassert-perst",
+            "reset-ppb",
+        ],
+    ),
+    (
+        "kind = \"link-down\"\nlink = [\"sw0\", \"sw1\"]",
+        "kind = \"port-control\"\naction = \"assert-perst\"\nlink = [\"host0\", \"sw0\"]",
+        "link = [\"host0\", \"sw0\"]",
+        &["events[0].link[0]", "`host0`, which is no switch"],
+    ),
+    (
+        "kind = \"link-down\"\nlink = [\"sw0\", \"sw1\"]",
+        "kind = \"port-control\"\naction = \"deassert-perst\"\nlink = [\"sw0\", \"sw1\"]",
+        "kind = \"port-control\"",
+        &[
+            "events[0].kind",
+            "`sw1`, which is not in reset",
+            "after \"assert-perst\"",
+        ],
+    ),
+    (
+        "kind = \"link-up\"\nlink = [\"sw1\", \"sw0\"]",
+        "kind = \"port-control\"\naction = \"reset-ppb\"\nlink = [\"sw1\", \"sw2\"]\n[[events]]\nat = \"25 us\"\n\
+         kind  = \"port-control\"\naction = \"assert-perst\"\nlink = [\"sw2\", \"sw1\"]",
+        "kind  = \"port-control\"",
+        &["events[2].kind", "`sw1`, which is in reset"],
+    ),
+    (
+        "[failures]",
+        "[fabric_manager]\nreset_time = \"0 ns\"\n[failures]",
+        "reset_time",
+        &["fabric_manager.reset_time", "0 ns", "1 ps to 1 h"],
+    ),
+    (
+        "[failures]",
+        "[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"1 us\"\nkind = \"unbind\"\n\
+         host = \"host0\"\ndevice = \"mem1\"\noption = \"wait-for-link-down\"\n[failures]",
+        "option",
+        &[
+            "events[0].option",
+            "the link of `mem1` is never down",
+            "port-control",
+        ],
+    ),
+    (
+        "[failures]",
+        "[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[events]]\nat = \"1 us\"\nkind = \"unbind\"\n\
+         host = \"host0\"\ndevice  = \"mem0\"\noption = \"wait-for-link-down\"\n[[events]]\nat = \"2 us\"\n\
+         kind  = \"unbind\"\nhost = \"host0\"\ndevice  = \"mem0\"\n[failures]",
+        "kind  = \"unbind\"",
+        &[
+            "events[1].kind",
+            "which waits for its link",
+            "ends at 40 us",
+        ],
+    ),
+    (
         "kind = \"link-up\"",
         "kind  = \"link-down\"",
         "kind  = \"link-down\"",

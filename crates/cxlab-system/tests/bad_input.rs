@@ -1198,6 +1198,34 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[(
             "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\ndevices = [\"mem0\"]\n[[events]]\nat = \"2 us\"\nkind = \"set-ld-allocations\"\nhost = \"host0\"\nregion = \"own\"\ndevice = \"mem0\"\ncapacity = \"256 MiB\"\n",
+        )],
+        "device = \"mem0\"",
+        &[
+            "events[0].device",
+            "no logical devices",
+            "`logical_devices`",
+        ],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\ndevices = [\"mem0\"]\n[[events]]\nat = \"2 us\"\nkind = \"set-ld-allocations\"\nhost = \"host0\"\nregion = \"pool\"\ndevice = \"mem1\"\ncapacity = \"256 MiB\"\n",
+        )],
+        "device = \"mem1\"",
+        &["events[0].device", "`mem1`", "a device of region `pool`"],
+    ),
+    one(
+        &[(
+            "threads = 1",
+            "threads = 1\n[[regions]]\nname = \"own\"\ncapacity = \"1 GiB\"\n[[regions]]\nname = \"pool\"\ncapacity = \"1 GiB\"\nsharing = \"pooled\"\ndevices = [\"mem0\"]\n[[events]]\nat = \"2 us\"\nkind = \"set-ld-allocations\"\nhost = \"host0\"\nregion = \"pol\"\ndevice = \"mem0\"\ncapacity = \"256 MiB\"\n",
+        )],
+        "region = \"pol\"",
+        &["events[0].region", "did you mean `pool`?"],
+    ),
+    one(
+        &[(
+            "threads = 1",
             "threads = 1\n[[events]]\nat = \"2 us\"\nkind = \"bind\"\nhost = \"host0\"\ndevice = \"mem0\"\n",
         )],
         "device =",

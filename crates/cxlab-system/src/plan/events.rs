@@ -28,6 +28,14 @@ fn check_times(scenario: &Scenario, problems: &mut Vec<Problem>) {
             let path = format!("fabric_manager.{field}");
             check_time(&path, time, LONGEST_WINDOW, problems);
         }
+        let reset = params.reset_time;
+        check_time("fabric_manager.reset_time", reset, LONGEST_WINDOW, problems);
+        if reset == Picos::ZERO {
+            problems.push(Problem::new(
+                "fabric_manager.reset_time",
+                format!("found {reset}; allowed: 1 ps to {LONGEST_WINDOW}"),
+            ));
+        }
     }
     let mut before = Picos::ZERO;
     for (number, event) in scenario.events.iter().enumerate() {

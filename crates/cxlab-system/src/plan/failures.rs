@@ -22,7 +22,7 @@ use super::endpoints::{Named, unknown};
 use super::events::keeps_lines;
 use super::links::{End, PlannedLink};
 use super::sharing::SharedPart;
-use crate::scenario::{EventParams, FailureParams, Scenario, Sharing};
+use crate::scenario::{EventParams, FailureParams, PortAction, Scenario, Sharing, UnbindOption};
 
 /// The shortest and the longest completion timeout.
 const TIMEOUTS: [Picos; 2] = [Picos(1_000_000), Picos(64_000_000_000_000)];
@@ -81,7 +81,7 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             problems.push(Problem::new(
                 "failures",
                 "found a table in a scenario in which nothing fails; allowed: with [[events]] of \
-                 kind \"link-down\", \"switch-down\" or \"device-removed\"",
+                 kind \"link-down\", \"port-control\", \"switch-down\" or \"device-removed\"",
             ));
         }
     }
@@ -189,6 +189,8 @@ pub(super) struct Fabric<'a> {
 struct Left {
     /// By planned link: whether it has failed by itself.
     down: Vec<bool>,
+    /// By planned link: whether the fabric manager holds what is behind it in reset.
+    reset: Vec<bool>,
     /// By component.
     dead: Vec<bool>,
 }
@@ -197,7 +199,7 @@ impl Left {
     fn is_usable(&self, fabric: &Fabric<'_>, link: usize) -> bool {
         let planned = &fabric.links[link];
         let dead = |end| self.dead[fabric.component(end)];
-        !self.down[link] && !dead(planned.a) && !dead(planned.b)
+        !self.down[link] && !self.reset[link] && !dead(planned.a) && !dead(planned.b)
     }
 }
 
@@ -207,6 +209,7 @@ impl Fabric<'_> {
         if !has_any(self.scenario) {
             return Ok(None);
         }
+        self.check_unbindings()?;
         let (hosts, devices) = (self.hosts(), self.devices());
         let components = hosts + devices + self.graph.switches.len();
         let params = self.scenario.failures.clone().unwrap_or_default();
@@ -221,21 +224,20 @@ impl Fabric<'_> {
         };
         let mut left = Left {
             down: vec![false; self.links.len()],
+            reset: vec![false; self.links.len()],
             dead: vec![false; components],
         };
         let mut known = BTreeMap::from([(vec![false; self.graph.links.len()], 0)]);
         let mut routes = 0;
         let mut cut_off = vec![vec![false; devices]; hosts];
         let edges = self.edges();
-        for (number, event) in self.scenario.events.iter().enumerate() {
-            if !event.is_failure() {
-                continue;
-            }
+        for (time, number, ends) in self.in_order() {
+            let event = &self.scenario.events[number];
             let path = format!("events[{number}]");
-            for (component, change) in self.happen(&mut left, &path, event)? {
-                all.timelines[component].push((event.at(), change));
+            for (component, change) in self.happen(&mut left, &path, event, ends)? {
+                all.timelines[component].push((time, change));
             }
-            let at = event.at() + all.params.reconfiguration_time;
+            let at = time + all.params.reconfiguration_time;
             let now = self.tables_of(&left, &mut known, &mut all, &path)?;
             if now != routes {
                 for timeline in &mut all.timelines[hosts + devices..] {
@@ -266,6 +268,28 @@ impl Fabric<'_> {
         Ok(Some(all))
     }
 
+    /// What fails, in the order in which it happens: commands to ports are in force later than they are
+    /// given, and a reset begins and ends. Times, numbers of events, and whether it ends.
+    fn in_order(&self) -> Vec<(Picos, usize, bool)> {
+        let manager = self.scenario.manager();
+        let mut all = Vec::new();
+        for (number, event) in self.scenario.events.iter().enumerate() {
+            match event {
+                EventParams::PortControl { at, action, .. } => {
+                    let at = *at + manager.command_time;
+                    all.push((at, number, *action == PortAction::DeassertPerst));
+                    if *action == PortAction::ResetPpb {
+                        all.push((at + manager.reset_time, number, true));
+                    }
+                }
+                event if event.is_failure() => all.push((event.at(), number, false)),
+                _ => {}
+            }
+        }
+        all.sort_by_key(|(at, number, _)| (*at, *number));
+        all
+    }
+
     fn hosts(&self) -> usize {
         self.named.names.requesters.len()
     }
@@ -290,12 +314,13 @@ impl Fabric<'_> {
         }
     }
 
-    /// Makes an event happen to what is left: what each component does about it.
+    /// Makes an event happen to what is left, or end: what each component does about it.
     fn happen(
         &self,
         left: &mut Left,
         path: &str,
         event: &EventParams,
+        ends: bool,
     ) -> Result<Vec<(usize, FailureChange)>, Problem> {
         let wrong = |found: String, allowed: &str| {
             let message = format!("found {found} at {}; allowed: {allowed}", event.at());
@@ -327,6 +352,30 @@ impl Fabric<'_> {
                 }
                 Ok(self.both(at, FailureChange::Up))
             }
+            EventParams::PortControl { link, number, .. } => {
+                let at = self.port(path, link, *number)?;
+                if left.reset[at] != ends {
+                    let (found, allowed) = match ends {
+                        false => ("is in reset", "of what is not in reset"),
+                        true => (
+                            "is not in reset",
+                            "\"deassert-perst\" after \"assert-perst\"",
+                        ),
+                    };
+                    return Err(wrong(
+                        format!("\"port-control\" of `{}`, which {found}", link[1]),
+                        allowed,
+                    ));
+                }
+                // What is down or gone anyway stays so.
+                let before = left.is_usable(self, at);
+                left.reset[at] = !ends;
+                Ok(match (before, left.is_usable(self, at)) {
+                    (true, false) => self.both(at, FailureChange::Down),
+                    (false, true) => self.both(at, FailureChange::Up),
+                    _ => Vec::new(),
+                })
+            }
             EventParams::SwitchDown { switch, .. } => {
                 let names = self.graph.switches.iter().map(|one| one.name.clone());
                 let names: Vec<String> = names.collect();
@@ -343,6 +392,7 @@ impl Fabric<'_> {
             | EventParams::Release { .. }
             | EventParams::Bind { .. }
             | EventParams::Unbind { .. }
+            | EventParams::SetLdAllocations { .. }
             | EventParams::SetQos { .. }
             | EventParams::Demand { .. }
             | EventParams::HostJoins { .. }
@@ -401,6 +451,57 @@ impl Fabric<'_> {
             (self.component(end), change(port))
         };
         vec![of(planned.a), of(planned.b)]
+    }
+
+    /// The link of a switch's port.
+    fn port(&self, path: &str, names: &[String; 2], number: u32) -> Result<usize, Problem> {
+        let at = self.link(path, names, number)?;
+        let is_switch =
+            |end: End| matches!(end, End::Switch(..)) && self.name(self.component(end)) == names[0];
+        let planned = &self.links[at];
+        match is_switch(planned.a) || is_switch(planned.b) {
+            true => Ok(at),
+            false => Err(Problem::new(
+                format!("{path}.link[0]"),
+                format!(
+                    "found `{}`, which is no switch; allowed: the switch whose port it is, and then what \
+                     is behind it",
+                    names[0]
+                ),
+            )),
+        }
+    }
+
+    /// Checks that devices which hosts are unbound from with their link have one, to a switch.
+    fn check_unbindings(&self) -> Result<(), Problem> {
+        for (number, event) in self.scenario.events.iter().enumerate() {
+            let EventParams::Unbind {
+                device,
+                option: UnbindOption::WaitForLinkDown,
+                ..
+            } = event
+            else {
+                continue;
+            };
+            let is_its = |end: End| self.name(self.component(end)) == device;
+            let own: Vec<&PlannedLink> = (self.links.iter())
+                .filter(|link| is_its(link.a) || is_its(link.b))
+                .collect();
+            let switched = |link: &&&PlannedLink| {
+                matches!(link.a, End::Switch(..)) || matches!(link.b, End::Switch(..))
+            };
+            if own.len() != 1 || own.iter().filter(switched).count() != 1 {
+                return Err(Problem::new(
+                    format!("events[{number}].option"),
+                    format!(
+                        "found \"wait-for-link-down\" of `{device}`, which has {} links; allowed: devices \
+                         with one link, to a switch",
+                        own.len()
+                    ),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The link of that number between two components.

@@ -59,6 +59,34 @@ pub enum EventParams {
         #[serde(default, skip_serializing_if = "UnbindOption::is_managed")]
         option: UnbindOption,
     },
+    /// A logical device of a multi-logical one has so much of a pooled region from now on, on this device
+    /// (Set LD Allocations, section 7.6.7.4.3). What is missing comes from blocks that nobody has, or
+    /// the device refuses; what is too much is taken at once, the last granted first.
+    SetLdAllocations {
+        /// When.
+        at: Picos,
+        /// The device, by name.
+        device: String,
+        /// The host that the logical device is bound to, by name.
+        host: String,
+        /// The region, by name.
+        region: String,
+        /// How much of it on this device: a multiple of 256 MiB.
+        capacity: Bytes,
+    },
+    /// The fabric manager resets what is behind a port of a switch, or ends that (Physical Port
+    /// Control, section 7.6.7.1.4). The port's link is down meanwhile.
+    PortControl {
+        /// When.
+        at: Picos,
+        /// The port, by its link: the switch that it is a port of, and what is behind it.
+        link: [String; 2],
+        /// Which one of several links between them, from 0 on. Default 0.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        number: u32,
+        /// What is done to it.
+        action: PortAction,
+    },
     /// A host's share of a device with `qos` changes (Set QoS Allocated BW and Set QoS BW Limit,
     /// sections 7.6.7.4.8 and 7.6.7.4.10).
     SetQos {
@@ -157,8 +185,30 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// What becomes of a host's requests that are under way when it is unbound (Unbind Option of Unbind
-/// vPPB; the specification has a third one, to wait until the port's link is down).
+/// What is done to a port (Port Opcode of Physical Port Control).
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortAction {
+    /// What is behind it is held in reset: its link goes down.
+    AssertPerst,
+    /// It is let go: the link is trained again.
+    DeassertPerst,
+    /// Both: the link is down for `fabric_manager.reset_time`.
+    ResetPpb,
+}
+
+impl PortAction {
+    fn name(self) -> &'static str {
+        match self {
+            PortAction::AssertPerst => "assert PERST",
+            PortAction::DeassertPerst => "deassert PERST",
+            PortAction::ResetPpb => "reset PPB",
+        }
+    }
+}
+
+/// When a host is unbound, and what becomes of its requests that are under way (Unbind Option of Unbind
+/// vPPB).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnbindOption {
@@ -167,6 +217,8 @@ pub enum UnbindOption {
     ManagedHotRemove,
     /// They are denied, but for those that the medium has accepted.
     SurpriseHotRemove,
+    /// The command waits until the device's link is down, which loses them.
+    WaitForLinkDown,
 }
 
 impl UnbindOption {
@@ -193,6 +245,8 @@ impl EventParams {
             | EventParams::Release { at, .. }
             | EventParams::Bind { at, .. }
             | EventParams::Unbind { at, .. }
+            | EventParams::SetLdAllocations { at, .. }
+            | EventParams::PortControl { at, .. }
             | EventParams::SetQos { at, .. }
             | EventParams::Demand { at, .. }
             | EventParams::HostJoins { at, .. }
@@ -226,11 +280,12 @@ impl EventParams {
         }
     }
 
-    /// Whether something fails, or comes back that has failed.
+    /// Whether something fails or is taken down, or comes back.
     pub fn is_failure(&self) -> bool {
         matches!(
             self,
-            EventParams::LinkDown { .. }
+            EventParams::PortControl { .. }
+                | EventParams::LinkDown { .. }
                 | EventParams::LinkUp { .. }
                 | EventParams::SwitchDown { .. }
                 | EventParams::DeviceRemoved { .. }
@@ -263,7 +318,23 @@ impl EventParams {
             } => match option {
                 UnbindOption::ManagedHotRemove => format!("unbind {host}, {device}"),
                 UnbindOption::SurpriseHotRemove => format!("unbind {host}, {device}, by surprise"),
+                UnbindOption::WaitForLinkDown => {
+                    format!("unbind {host}, {device}, when its link is down")
+                }
             },
+            EventParams::SetLdAllocations {
+                device,
+                host,
+                region,
+                capacity,
+                ..
+            } => format!("{host} has {capacity} of {region} on {device}"),
+            EventParams::PortControl {
+                link,
+                number,
+                action,
+                ..
+            } => format!("{} {}", action.name(), joined(link, *number)),
             EventParams::SetQos {
                 device,
                 host,
@@ -310,6 +381,10 @@ pub struct FabricManagerParams {
     /// From when capacity is taken from its last host until it is scrubbed and can be given to one
     /// again. 0 to 1 hour. Default 0 (*assumed*: its key is thrown away).
     pub scrub_time: Picos,
+    /// How long a link is down when its port is reset. 1 ps to 1 hour. Default 20 us (*assumed*, and short so
+    /// that runs may be: PCIe has a hot reset of 2 ms and training behind it).
+    #[serde(skip_serializing_if = "is_default_reset")]
+    pub reset_time: Picos,
     /// How blocks of pooled regions are granted. Default `{ kind = "on-demand" }`.
     #[serde(skip_serializing_if = "is_default_policy")]
     pub policy: GrantPolicyChoice,
@@ -324,10 +399,19 @@ impl Default for FabricManagerParams {
             command_time: Picos::from_nanos(10_000),
             host_time: Picos::from_nanos(20_000),
             scrub_time: Picos::ZERO,
+            reset_time: RESET_TIME,
             policy: GrantPolicyChoice::default(),
             unbound: Vec::new(),
         }
     }
+}
+
+/// The default of `reset_time`.
+const RESET_TIME: Picos = Picos::from_nanos(20_000);
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_default_reset(time: &Picos) -> bool {
+    *time == RESET_TIME
 }
 
 fn is_default_policy(policy: &GrantPolicyChoice) -> bool {

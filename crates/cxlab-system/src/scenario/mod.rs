@@ -13,7 +13,9 @@ use cxlab_link::LinkParams;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use events::{CapacityKind, EventParams, FabricManagerParams, FailureParams, UnbindOption};
+pub use events::{
+    CapacityKind, EventParams, FabricManagerParams, FailureParams, PortAction, UnbindOption,
+};
 
 pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
 

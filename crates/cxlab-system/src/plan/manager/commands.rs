@@ -7,13 +7,16 @@ use cxlab_protocol::PortId;
 use super::pools::Outcome;
 use super::{Account, Has, Step, wrong};
 use crate::plan::address::DECODER_UNIT;
+use crate::plan::endpoints::unknown;
 use crate::plan::{PlannedCommand, Problem, Response};
 use crate::scenario::Sharing;
 
 /// A command of the FM API: its name and opcode (CXL 3.1, section 7.6.7).
 pub(super) type Name = (&'static str, u16);
+pub(super) const PORT_CONTROL: Name = ("Physical Port Control", 0x5102);
 pub(super) const BIND: Name = ("Bind vPPB", 0x5201);
 pub(super) const UNBIND: Name = ("Unbind vPPB", 0x5202);
+pub(super) const SET_LD_ALLOCATIONS: Name = ("Set LD Allocations", 0x5402);
 pub(super) const SET_ALLOCATED: Name = ("Set QoS Allocated BW", 0x5407);
 pub(super) const SET_LIMIT: Name = ("Set QoS BW Limit", 0x5409);
 pub(super) const ADD: Name = ("Initiate Dynamic Capacity Add", 0x5604);
@@ -84,37 +87,11 @@ impl Account<'_> {
         capacity: Bytes,
     ) -> Result<(), Problem> {
         let (region, host) = place;
-        let names = (
-            &self.scenario.regions[region],
-            &self.named.names.requesters[host],
-        );
+        let most = self.scenario.regions[region].capacity;
+        self.check_blocks(path, at, "demand", place, capacity, most, "the region's")?;
         let Some(pool) = self.pools.get_mut(&region) else {
-            return Err(Problem::new(
-                format!("{path}.region"),
-                format!(
-                    "found `{}`, which is not pooled; allowed: regions with sharing = \"pooled\"",
-                    names.0.name
-                ),
-            ));
+            unreachable!("a region with blocks is pooled")
         };
-        if self.presence[host].leaves.is_some() {
-            return Err(wrong(
-                path,
-                at,
-                format!("\"demand\" of `{}`, which has left", names.1),
-                "\"demand\" of a host that is there",
-            ));
-        }
-        if capacity > names.0.capacity || !capacity.0.is_multiple_of(DECODER_UNIT) {
-            return Err(Problem::new(
-                format!("{path}.capacity"),
-                format!(
-                    "found {capacity}; allowed: multiples of {} up to the region's {}",
-                    Bytes(DECODER_UNIT),
-                    names.0.capacity
-                ),
-            ));
-        }
         let now = at + self.params.command_time;
         let needs = (capacity.0 / DECODER_UNIT) as u32;
         match pool.demand(now, host, needs, self.policy.as_ref()) {
@@ -133,6 +110,114 @@ impl Account<'_> {
                     command.response = Response::ResourcesExhausted;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A logical device has so much of a pooled region on its device from now on.
+    pub(super) fn allocate(
+        &mut self,
+        path: &str,
+        at: Picos,
+        place: (usize, usize),
+        device_name: &str,
+        capacity: Bytes,
+    ) -> Result<(), Problem> {
+        let (region, host) = place;
+        let path_of_device = format!("{path}.device");
+        let device = self.device(&path_of_device, device_name)?;
+        let devices = &self.members[region].1;
+        let Some(number) = devices.iter().position(|one| *one == device) else {
+            let all = &self.named.names.devices;
+            let known: Vec<String> = devices.iter().map(|one| all[*one].clone()).collect();
+            let name = &self.scenario.regions[region].name;
+            let what = format!("a device of region `{name}`");
+            return Err(unknown(path_of_device, device_name, &what, &known));
+        };
+        let group = &self.scenario.devices[self.named.device_group[device]];
+        if group.logical_devices.is_none() {
+            return Err(Problem::new(
+                path_of_device,
+                format!(
+                    "found `{device_name}`, which has no logical devices; allowed: devices with \
+                     `logical_devices`"
+                ),
+            ));
+        }
+        let most = self.scenario.regions[region].capacity.0 / devices.len().max(1) as u64;
+        let kind = "set-ld-allocations";
+        self.check_blocks(path, at, kind, place, capacity, Bytes(most), "its device's")?;
+        let Some(pool) = self.pools.get_mut(&region) else {
+            unreachable!("a region with blocks is pooled")
+        };
+        let now = at + self.params.command_time;
+        let wanted = (capacity.0 / DECODER_UNIT) as u32;
+        let outcome = pool.allocate(now, host, number as u32, wanted);
+        let (blocks, has) = match &outcome {
+            Outcome::Granted(blocks) => (&blocks[..], Has::Yes),
+            Outcome::Asked(blocks) => (&blocks[..], Has::No),
+            Outcome::Nothing | Outcome::Refused => (&[][..], Has::No),
+        };
+        for block in blocks {
+            let part = (region, *block);
+            self.step(now, Step::Hold { part, host, has });
+        }
+        let region = &self.scenario.regions[region].name;
+        let of = format!(
+            "{device_name}, {}, {capacity} of {region}",
+            self.named.names.requesters[host]
+        );
+        self.answer(at, SET_LD_ALLOCATIONS, of, &[device], Picos::ZERO);
+        if let Some(command) = self.commands.last_mut()
+            && matches!(outcome, Outcome::Refused)
+            && command.response == Response::Success
+        {
+            command.response = Response::ResourcesExhausted;
+        }
+        Ok(())
+    }
+
+    /// Checks what an event says of blocks of a pooled region for a host.
+    #[allow(clippy::too_many_arguments)]
+    fn check_blocks(
+        &self,
+        path: &str,
+        at: Picos,
+        kind: &str,
+        (region, host): (usize, usize),
+        capacity: Bytes,
+        most: Bytes,
+        whose: &str,
+    ) -> Result<(), Problem> {
+        let names = (
+            &self.scenario.regions[region].name,
+            &self.named.names.requesters[host],
+        );
+        if !self.pools.contains_key(&region) {
+            return Err(Problem::new(
+                format!("{path}.region"),
+                format!(
+                    "found `{}`, which is not pooled; allowed: regions with sharing = \"pooled\"",
+                    names.0
+                ),
+            ));
+        }
+        if self.presence[host].leaves.is_some() {
+            return Err(wrong(
+                path,
+                at,
+                format!("\"{kind}\" of `{}`, which has left", names.1),
+                &format!("\"{kind}\" of a host that is there"),
+            ));
+        }
+        if capacity > most || !capacity.0.is_multiple_of(DECODER_UNIT) {
+            return Err(Problem::new(
+                format!("{path}.capacity"),
+                format!(
+                    "found {capacity}; allowed: multiples of {} up to {whose} {most}",
+                    Bytes(DECODER_UNIT),
+                ),
+            ));
         }
         Ok(())
     }

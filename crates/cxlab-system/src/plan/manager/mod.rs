@@ -10,6 +10,7 @@
 mod commands;
 mod names;
 mod pools;
+mod ports;
 mod timelines;
 
 use std::collections::BTreeMap;
@@ -91,6 +92,8 @@ pub(super) struct Account<'a> {
     policy: Box<dyn GrantPolicy>,
     /// By device and host: what is allocated to it, and its limit, in 256ths.
     shares: BTreeMap<(usize, usize), (u16, Option<u16>)>,
+    /// By host and device: until when their unbinding waits for a link.
+    waits: BTreeMap<(usize, usize), Picos>,
     /// By device: when an event takes it out.
     removed: BTreeMap<usize, Picos>,
     /// The time of the last event.
@@ -158,6 +161,7 @@ impl<'a> Account<'a> {
             now: Holdings::default(),
             dirty: BTreeMap::new(),
             shares: BTreeMap::new(),
+            waits: BTreeMap::new(),
             removed: BTreeMap::new(),
             clock: Picos::ZERO,
             coming: BTreeMap::new(),
@@ -287,13 +291,28 @@ impl<'a> Account<'a> {
                         "\"unbind\" of a host that is bound",
                     ));
                 }
+                self.refuse_waiting(&path, at, place)?;
                 let more = match option {
                     UnbindOption::ManagedHotRemove => self.params.host_time,
                     UnbindOption::SurpriseHotRemove => Picos::ZERO,
+                    UnbindOption::WaitForLinkDown => {
+                        return self.unbind_with_link(&path, at, place);
+                    }
                 };
                 self.unbind(now, place, *option == UnbindOption::ManagedHotRemove);
                 self.answer_of_device(at, commands::UNBIND, place, more);
             }
+            EventParams::SetLdAllocations {
+                device,
+                host,
+                region,
+                capacity,
+                ..
+            } => {
+                let place = self.memory(&path, region, host)?;
+                self.allocate(&path, at, place, device, *capacity)?;
+            }
+            EventParams::PortControl { link, action, .. } => self.control_port(at, link, *action),
             EventParams::SetQos {
                 device,
                 host,

@@ -164,6 +164,44 @@ impl BlockPool {
         outcome
     }
 
+    /// From now on a host has so many blocks on one of the devices: what is granted, or what it loses.
+    pub(super) fn allocate(&mut self, at: Picos, host: usize, device: u32, wanted: u32) -> Outcome {
+        let Some(place) = self.place(host) else {
+            return Outcome::Refused;
+        };
+        let here = |block: &&Block| block.device == device;
+        let has = self.held[place].iter().filter(here).count();
+        let more = (wanted as usize).saturating_sub(has);
+        let free = self.pool.blocks();
+        let free = free.filter(|block| block.device == device && self.pool.is_free(*block));
+        let granted: Vec<Block> = free.take(more).collect();
+        if granted.len() < more {
+            return Outcome::Refused;
+        }
+        let mut lost = Vec::new();
+        while lost.len() + (wanted as usize) < has
+            && let Some(at) = self.held[place].iter().rposition(|block| here(&block))
+        {
+            lost.push(self.held[place].remove(at));
+        }
+        self.pool.grant(place, &granted);
+        self.pool.give_up(place, &lost);
+        for block in &granted {
+            if !self.ever[place].contains(block) {
+                self.ever[place].push(*block);
+            }
+        }
+        self.held[place].extend(&granted);
+        self.needs[place] = self.held[place].len() as u32;
+        self.sample(at);
+        let numbers = |blocks: &[Block]| blocks.iter().map(|block| self.number(*block)).collect();
+        match (granted.is_empty(), lost.is_empty()) {
+            (false, _) => Outcome::Granted(numbers(&granted)),
+            (true, false) => Outcome::Asked(numbers(&lost)),
+            (true, true) => Outcome::Nothing,
+        }
+    }
+
     /// A host leaves: what it is asked for.
     pub(super) fn leave(&mut self, at: Picos, host: usize) -> Vec<u32> {
         let Some(place) = self.place(host) else {
