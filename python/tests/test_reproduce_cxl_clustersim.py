@@ -45,7 +45,10 @@ def test_what_crosses_the_link_reaches_the_memory(settings):
 
 def test_pages_decide_which_memory_is_used(settings, monkeypatch):
     monkeypatch.setattr(fig6, "NODES", 2)
-    table = fig6.collect(settings).set_index("placement")
+    monkeypatch.setattr(fig6, "GEM5_LINES", 8)
+    both = fig6.collect(settings).set_index("placement")
+    table, fewer = (both[both.lines == lines] for lines in (fig6.LINES, 8))
+    assert (fewer.remote_gibps[REMOTE] < table.remote_gibps[REMOTE]).all()
     local, remote = table.local_gibps_per_node, table.remote_gibps / 2
     assert remote[LOCAL] == 0
     assert local[REMOTE] < 0.02 * remote[REMOTE]
@@ -55,7 +58,7 @@ def test_pages_decide_which_memory_is_used(settings, monkeypatch):
 def test_latency_takes_bandwidth(settings, monkeypatch):
     monkeypatch.setattr(fig7, "NODES", 1)
     monkeypatch.setattr(fig7, "LATENCIES", (0, 500))
-    monkeypatch.setattr(fig7, "MISSES", (8,))
+    monkeypatch.setattr(fig7, "WINDOWS", (fig7.LINES,))
     table = fig7.collect(settings)
     assert table.change_percent.iloc[0] == 0
     # A node by itself is held back by its window of lines, not by the pool.
@@ -66,6 +69,7 @@ def test_programs_whose_pages_lie_in_the_pool_are_slower_than_those_that_fit(set
     monkeypatch.setattr(fig10, "SHRINK", 32)
     # An eighth of the working sets: so are the memories, but for the least that a node can have.
     monkeypatch.setattr(fig10, "PREFERRED", 64)
+    monkeypatch.setattr(fig10, "CHANNELS", (1,))
     monkeypatch.setattr(fig10, "LATENCIES", (0,))
     monkeypatch.setattr(fig10, "DURATION", "100 us")
     table = fig10.collect(settings).set_index("program")

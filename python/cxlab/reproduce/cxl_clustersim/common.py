@@ -20,7 +20,9 @@ PLACEMENTS: dict[str, Value] = {
     REMOTE: {"kind": "bind", "nodes": [1]},
 }
 #: One way between a node and its link without added latency, ns: the scenario's.
-ROOT_PORT = 10.0
+ROOT_PORT = 1.0
+#: Lines that a node reads from memory at once: the scenario's, and the MSHRs of gem5's third cache.
+LINES, GEM5_LINES = 40, 20
 GIB = 2.0**30
 LINE = 64
 

@@ -31,12 +31,13 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """The paper's mean; its figure has no numbers in the text."""
+    """The paper's mean, as "served from" the blade may be read; its figure has no numbers."""
     mean = table.mean(numeric_only=True)
     text = "memory instructions on the shared graph, mean of six kernels, %"
     found = [Claim(text, 31.8, float(mean.on_graph_percent), 0.1)]
+    text = "memory instructions that waited for the blade, mean of six kernels, %"
+    found.append(Claim(text, 31.8, float(mean.from_blade_percent), 0.1))
     shown = {
-        "of them all, those that waited for the blade, %": mean.from_blade_percent,
         "of those that no cache answered, from the blade, %": mean.missed_from_blade_percent,
     }
     found += [Claim(text, "no number", float(value), None) for text, value in shown.items()]

@@ -4,18 +4,32 @@ import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure as Drawing
 
+from cxlab._scenario import Scenario
+from cxlab._types import Value
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.common import BLUE, ORANGE
 from cxlab.reproduce.cxl_clustersim import common
-from cxlab.reproduce.cxl_clustersim.common import INTERLEAVE, LOCAL, LOOPS, PLACEMENTS, REMOTE
+from cxlab.reproduce.cxl_clustersim.common import (
+    GEM5_LINES,
+    INTERLEAVE,
+    LINES,
+    LOCAL,
+    LOOPS,
+    PLACEMENTS,
+    REMOTE,
+)
 
 NODES = 8
 
 
 def collect(settings: Settings) -> pd.DataFrame:
-    """Bandwidth at the memories by placement and loop."""
-    cases = [
-        ({"placement": placement, "loop": loop}, common.scenario(NODES, placement, loop))
+    """Bandwidth at the memories by lines that a node reads at once, placement and loop."""
+    cases: list[tuple[dict[str, Value], Scenario]] = [
+        (
+            {"lines": lines, "placement": placement, "loop": loop},
+            common.scenario(NODES, placement, loop, {"hosts[0].processor.llc.misses": lines}),
+        )
+        for lines in (LINES, GEM5_LINES)
         for placement in PLACEMENTS
         for loop in LOOPS
     ]
@@ -25,13 +39,22 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Peaks over the loops."""
-    peak = table.groupby("placement")[["local_gibps_per_node", "remote_gibps"]].max()
+    peaks = table.groupby(["lines", "placement"])[["local_gibps_per_node", "remote_gibps"]].max()
+    found = []
+    for lines in (LINES, GEM5_LINES):
+        peak = peaks.loc[lines]
+        local, remote = peak.local_gibps_per_node, peak.remote_gibps
+        of = "" if lines == LINES else f", {lines} lines of a node"
+        found += [
+            Claim(f"{text}{of}", paper, float(here), 0.1)
+            for text, paper, here in (
+                ("local memory of a node, pages local, GiB/s", 11.4, local[LOCAL]),
+                ("local memory of a node, interleaved, GiB/s", 6.45, local[INTERLEAVE]),
+                ("the pool, interleaved, GiB/s in all", 46.04, remote[INTERLEAVE]),
+            )
+        ]
+    peak = peaks.loc[LINES]
     local, remote = peak.local_gibps_per_node, peak.remote_gibps
-    found = [
-        Claim("local memory of a node, pages local, GiB/s", 11.4, float(local[LOCAL]), 0.1),
-        Claim("local memory of a node, interleaved, GiB/s", 6.45, float(local[INTERLEAVE]), 0.1),
-        Claim("the pool, interleaved, GiB/s in all", 46.04, float(remote[INTERLEAVE]), 0.1),
-    ]
     found += [
         Claim("the pool, pages local, GiB/s", (0.0, 0.1), float(remote[LOCAL]), 0.0),
         Claim("local memory, pages in the pool, GiB/s", (0.0, 0.1), float(local[REMOTE]), 0.0),
@@ -42,6 +65,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 
 def draw(table: pd.DataFrame) -> Drawing:
     """A panel for each placement."""
+    table = table[table.lines == LINES]
     figure, panels = plt.subplots(1, 3, figsize=(10, 3.4), layout="constrained", sharey=True)
     for axes, placement in zip(panels, PLACEMENTS, strict=True):
         part = table[table.placement == placement]
