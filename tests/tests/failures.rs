@@ -151,11 +151,11 @@ fn a_link_that_comes_back_carries_requests_again() {
 
 #[test]
 fn a_port_in_reset_has_no_link_and_a_reset_ends_by_itself() {
-    let times = "[fabric_manager]\ncommand_time = \"2 us\"\nreset_time = \"30 us\"\n";
+    let times = "[fabric_manager]\ncommand_time = \"2 us\"\nreset_time = \"50 us\"\n";
     let assert = port(10 * US, "assert-perst", "sw3", "d1");
-    let both = format!("{assert}{}", port(40 * US, "deassert-perst", "sw3", "d1"));
+    let both = format!("{assert}{}", port(60 * US, "deassert-perst", "sw3", "d1"));
     let reset = port(10 * US, "reset-ppb", "sw3", "d1");
-    let failed = link(12 * US, "link-down", "sw3", "d1") + &link(42 * US, "link-up", "sw3", "d1");
+    let failed = link(12 * US, "link-down", "sw3", "d1") + &link(62 * US, "link-up", "sw3", "d1");
     let run = |events: &str| {
         let text = format!("{RING}{times}{events}").replace("requests = 4000", "requests = 20000");
         rows(&plan(&text, &[]), 1)
@@ -167,9 +167,9 @@ fn a_port_in_reset_has_no_link_and_a_reset_ends_by_itself() {
     assert!(
         own()
             .filter(cut)
-            .all(|row| (17 * US..47 * US).contains(&row.issued_ps))
+            .all(|row| (17 * US..67 * US).contains(&row.issued_ps))
     );
-    let later = own().filter(|row| row.issued_ps > 47 * US);
+    let later = own().filter(|row| row.issued_ps > 67 * US);
     assert!(later.clone().count() > 100 && later.clone().all(|row| row.failure.is_none()));
     let commands: Vec<_> = report
         .commands

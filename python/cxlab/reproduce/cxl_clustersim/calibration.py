@@ -60,7 +60,8 @@ def claims(table: pd.DataFrame) -> list[Claim]:
 def draw(table: pd.DataFrame) -> Drawing:
     """Bars."""
     figure, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
-    bars = axes.bar(table.mapping, table.bandwidth_gbps, color=BLUE, width=0.5)
+    names = [name.replace(", ", ",\n") for name in table.mapping]
+    bars = axes.bar(names, table.bandwidth_gbps, color=BLUE, width=0.5)
     axes.bar_label(bars, [f"{percent:.1f} %" for percent in table.percent_of_peak])
     axes.axhline(PEAK, color="black", linewidth=0.8, label="peak")
     axes.axhline(59.6, color="black", linewidth=0.8, linestyle=":", label="paper: 77.5 %")

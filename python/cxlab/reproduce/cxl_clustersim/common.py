@@ -19,7 +19,7 @@ PLACEMENTS: dict[str, Value] = {
     INTERLEAVE: {"kind": "interleave", "nodes": [0, 1]},
     REMOTE: {"kind": "bind", "nodes": [1]},
 }
-#: One way between a node and its link without added latency, ns: the scenario's.
+#: One way between a node and its link without added latency, ns: gem5's crossbar.
 ROOT_PORT = 1.0
 #: Lines that a node reads from memory at once: the scenario's, and the MSHRs of gem5's third cache.
 LINES, GEM5_LINES = 40, 20
@@ -35,6 +35,7 @@ def scenario(
         "hosts[0].count": nodes,
         "hosts[0].os.placement": PLACEMENTS[placement],
         "hosts[0].workload.loops": [loop],
+        "hosts[0].processor.root_port_time": f"{ROOT_PORT} ns",
         **(changes or {}),
     }
     return Scenario.from_file(DATA / "cluster.toml").update(values)
