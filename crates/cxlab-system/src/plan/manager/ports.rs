@@ -38,14 +38,11 @@ fn downs(scenario: &Scenario, device: &str) -> Vec<(Picos, Picos)> {
     changes.sort_by_key(|(at, _)| *at);
     let mut spans: Vec<(Picos, Picos)> = Vec::new();
     for (at, down) in changes {
-        match spans.last_mut() {
-            Some((_, until)) if *until == Picos(u64::MAX) => {
-                if !down {
-                    *until = at;
-                }
-            }
-            _ if down => spans.push((at, Picos(u64::MAX))),
-            _ => {}
+        match spans.pop_if(|(_, until)| *until == Picos(u64::MAX)) {
+            Some((from, _)) if !down => spans.push((from, at)),
+            Some(open) => spans.push(open),
+            None if down => spans.push((at, Picos(u64::MAX))),
+            None => {}
         }
     }
     spans
