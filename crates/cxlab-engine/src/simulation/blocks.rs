@@ -3,14 +3,15 @@
 use crate::component::Wire;
 use crate::partition::clusters;
 
-/// Wires of a block's components, and one for each of them: state goes with ports.
+/// Wires of a block's components, and one for each of them: state goes with ports. Twice and four times
+/// as many were as fast (`docs/performance.md`).
 const BLOCK: usize = 128;
 
 /// A part with less than this stays whole.
 const SMALL: usize = 2 * BLOCK;
 
-/// Events of a block in a window, from which on it pays to turn to it.
-const WORTH_TURNING: u64 = 8;
+/// Events of a block in a window, from which on it pays to turn to it; *assumed*.
+const WORTH_TURNING: u128 = 8;
 
 /// The components of a part, block by block.
 pub(super) struct Arrangement {
@@ -84,7 +85,8 @@ impl Arrangement {
     pub(super) fn pays(&self, events: u64, picoseconds: u64) -> bool {
         let blocks = self.blocks.len() as u128;
         let in_a_window = u128::from(events) * u128::from(self.span);
-        blocks > 1 && in_a_window > u128::from(picoseconds * WORTH_TURNING) * blocks
+        let enough = u128::from(picoseconds) * WORTH_TURNING * blocks;
+        blocks > 1 && in_a_window > enough
     }
 }
 
