@@ -50,8 +50,11 @@ impl Line {
         let mut monitor = Monitor {
             writer: self.ours,
             reader,
+            major: 0,
         };
-        monitor.read()?; // a greeting
+        let greeting = monitor.read()?;
+        let major = &greeting["QMP"]["version"]["qemu"]["major"];
+        monitor.major = major.as_u64().unwrap_or_default();
         monitor.ask("qmp_capabilities", json!({}))?;
         Ok(monitor)
     }
@@ -60,6 +63,8 @@ impl Line {
 pub(super) struct Monitor {
     writer: UnixStream,
     reader: BufReader<UnixStream>,
+    /// QEMU's version, before the point.
+    major: u64,
 }
 
 impl Monitor {
@@ -141,7 +146,13 @@ impl Monitor {
     /// Reads the devices' state from a file, and lets the guest go on.
     pub(super) fn restore(&mut self, state: &File) -> Result<(), SessionError> {
         self.leave_memory_out()?;
-        let uri = format!("fd:{}", state.as_raw_fd());
+        // Version 10 warns of the first, and 7.2 does not know the second. Not by the file's own name, for
+        // the snapshot may go meanwhile.
+        let number = state.as_raw_fd();
+        let uri = match self.major {
+            ..=7 => format!("fd:{number}"),
+            _ => format!("file:/proc/self/fd/{number}"),
+        };
         self.ask("migrate-incoming", json!({ "uri": uri }))?;
         self.until("query-status", |answer| match answer["status"].as_str() {
             Some("inmigrate") | None => None,
