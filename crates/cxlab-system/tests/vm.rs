@@ -83,20 +83,6 @@ fn a_guest_that_is_not_built_and_versions_that_were_never_tried_are_refused() {
         ])
     };
     refused(&run("7.2.22"), &["no guest in", "cxlab vm build"]);
-    let pmem = cxlab(&[
-        &"vm",
-        &"run",
-        &scenario,
-        &"--qemu",
-        &pretended(&folder, "10.0.2"),
-        &"--dir",
-        &dir,
-        &"--pmem",
-        &dir,
-        &"--",
-        &"stream",
-    ]);
-    refused(&pmem, &["--pmem: found QEMU 10.0", "allowed: QEMU 7.2"]);
     refused(
         &run("8.2.0"),
         &[

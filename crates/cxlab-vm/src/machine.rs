@@ -26,6 +26,8 @@ pub struct Machine {
     pub caches: Vec<Cache>,
     /// CXL memory, in the order of its addresses.
     pub windows: Vec<Window>,
+    /// Whether its devices must be persistent memory; otherwise they are volatile where QEMU has such.
+    pub persistent: bool,
 }
 
 /// A private cache.

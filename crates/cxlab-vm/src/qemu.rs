@@ -9,7 +9,8 @@ use crate::machine::Machine;
 pub enum Version {
     /// 7.2, of Debian 12: Type 3 devices are persistent memory.
     V7,
-    /// 10.0, of Debian 12's backports and of Debian 13: Type 3 devices are volatile memory too.
+    /// 10.0, of Debian 12's backports and of Debian 13: Type 3 devices are volatile or persistent
+    /// memory.
     V10,
 }
 
@@ -31,6 +32,11 @@ impl Version {
             Version::V7 => 4 << 30,
             Version::V10 => crate::machine::MOST_CXL,
         }
+    }
+
+    /// Whether the devices of a machine are volatile memory.
+    pub fn is_volatile(self, machine: &Machine) -> bool {
+        self == Version::V10 && !machine.persistent
     }
 
     /// Of its interface for plugins.
@@ -228,15 +234,18 @@ pub fn hardware(
                 "-object",
                 never_used(&format!("memory{serial}"), device.capacity, keep),
             );
-            let media = match version {
-                Version::V7 => {
-                    add(
-                        "-object",
-                        memory(&format!("label{serial}"), 1 << 20, Keep::Nothing),
-                    );
-                    format!("memdev=memory{serial},lsa=label{serial}")
-                }
-                Version::V10 => format!("volatile-memdev=memory{serial}"),
+            let media = if version.is_volatile(machine) {
+                format!("volatile-memdev=memory{serial}")
+            } else {
+                add(
+                    "-object",
+                    memory(&format!("label{serial}"), 1 << 20, Keep::Nothing),
+                );
+                let option = match version {
+                    Version::V7 => "memdev",
+                    Version::V10 => "persistent-memdev",
+                };
+                format!("{option}=memory{serial},lsa=label{serial}")
             };
             serial += 1;
             add(
@@ -370,6 +379,7 @@ mod tests {
                     devices: vec![device("a"), device("b")],
                 },
             ],
+            persistent: false,
         }
     }
 
@@ -396,6 +406,20 @@ mod tests {
         assert!(!text.contains("lsa="), "{text}");
         assert_eq!(text.matches("volatile-memdev=memory").count(), 3);
         assert!(text.contains("cxl-type3,bus=down1.1,volatile-memdev=memory2,id=device3,sn=3"));
+    }
+
+    #[test]
+    fn devices_of_version_10_are_persistent_where_the_machine_says_so() {
+        let persistent = Machine {
+            persistent: true,
+            ..machine()
+        };
+        let line = hardware(&persistent, Version::V10, Keep::Nothing, &[]).join(" ");
+        assert!(!line.contains("volatile-memdev="), "{line}");
+        let device = "cxl-type3,bus=down1.1,persistent-memdev=memory2,lsa=label2,id=device3,sn=3";
+        assert!(line.contains(device), "{line}");
+        let line = |machine| hardware(machine, Version::V7, Keep::Nothing, &[]);
+        assert_eq!(line(&persistent), line(&machine()), "7.2 has no other");
     }
 
     #[test]

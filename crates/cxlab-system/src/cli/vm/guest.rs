@@ -43,7 +43,7 @@ pub(super) fn processors(plan: &Plan, host: usize, cpus: u32) -> Processors {
 }
 
 /// What the guest is given.
-pub(super) fn machine(plan: &Plan, host: usize, cpus: u32) -> Result<Machine, Failure> {
+pub(super) fn machine(plan: &Plan, host: usize, args: &RunArgs) -> Result<Machine, Failure> {
     let core = core(plan, host);
     let group = &plan.scenario.hosts[plan.hosts[host].group];
     let own = group.own_memory().0 >> 20;
@@ -77,10 +77,11 @@ pub(super) fn machine(plan: &Plan, host: usize, cpus: u32) -> Result<Machine, Fa
     });
     let machine = Machine {
         memory_mib,
-        processors: cpus,
+        processors: args.cpus,
         instruction_ps: (core.cycle.0 / u64::from(core.width)).max(1),
         caches: caches.collect(),
         windows: windows.collect(),
+        persistent: args.pmem.is_some(),
     };
     let problems = machine.problems();
     if problems.is_empty() {
@@ -177,7 +178,7 @@ pub(super) fn boot_script(machine: &Machine, version: Version, args: &RunArgs) -
     let flag = |on: bool| u8::from(on);
     let mut text = format!(
         "VOLATILE={}\nDEVDAX={}\nPMEM={}\nmake_windows() {{\n",
-        flag(version == Version::V10),
+        flag(version.is_volatile(machine)),
         flag(args.devdax),
         flag(args.pmem.is_some())
     );

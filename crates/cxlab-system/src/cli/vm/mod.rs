@@ -74,7 +74,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     devdax: bool,
     /// Use CXL memory as storage whose contents stay in files of DIR: a file system at /pmem, mapped
-    /// directly, with CXLAB_PMEM its device (QEMU 7.2)
+    /// directly, with CXLAB_PMEM its device
     #[arg(long, value_name = "DIR", conflicts_with_all = ["devdax", "boot"])]
     pmem: Option<PathBuf>,
     /// Processors of the guest

@@ -8,7 +8,7 @@ use cxlab_vm::cpio::Archive;
 use cxlab_vm::machine::Machine;
 use cxlab_vm::memory::Memory;
 use cxlab_vm::model::Processors;
-use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, Version, arguments, hardware};
+use cxlab_vm::qemu::{Clock, Descriptors, Files, Keep, arguments, hardware};
 use cxlab_vm::session::{self, Job, Outcome, SessionError, Start, Together, write_initrd};
 use cxlab_vm::snapshot::{self, Making, Snapshot};
 use cxlab_vm::storage::{Storage, StorageError};
@@ -138,7 +138,7 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
     check_memory(plan, &chosen)?;
     let mut parts = Vec::new();
     for (guest, host) in chosen.iter().enumerate() {
-        let machine = machine(plan, *host, args.cpus)?;
+        let machine = machine(plan, *host, args)?;
         let bindings = bindings(&machine, &memories(plan, *host, args))?;
         let program = programs.iter().find(|(other, _)| other == host);
         let command = program.map_or(&args.command, |(_, words)| words);
@@ -154,11 +154,6 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
         });
     }
     let qemu = build::qemu_version(&args.common.qemu)?;
-    if args.pmem.is_some() && qemu.version != Version::V7 {
-        return Err(Failure::mistake(
-            "--pmem: found QEMU 10.0, in which devices are volatile memory; allowed: QEMU 7.2 (--qemu)",
-        ));
-    }
     let cache = folder(&args.common)?;
     let image = Image::open(&cache, qemu.version)?;
     let dir = args.out.clone().unwrap_or_else(|| {
