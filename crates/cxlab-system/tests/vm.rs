@@ -1,10 +1,13 @@
 //! `cxlab vm`: what it says when something is missing, and, where QEMU is installed and the guest
 //! can be built, a guest. Where not, the tests of guests say so in a line and end.
+//!
+//! `CXLAB_QEMU` names another QEMU than the installed one, `CXLAB_KERNEL` the package of another kernel.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used)] // helpers outside test functions unwrap too
 
 mod common;
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -49,7 +52,7 @@ fn without_qemu_the_message_says_how_to_get_it() {
     let folder = Folder::new("vm-qemu");
     let scenario = folder.file("s.toml", SCENARIO.as_bytes());
     for words in [vec!["build"], vec!["run"]] {
-        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"vm"];
+        let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"vm"];
         args.extend(words.iter().map(|word| word as &dyn AsRef<_>));
         args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
         if words[0] == "run" {
@@ -247,7 +250,7 @@ fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
             &["found 9 processors", "allowed: 1 to 8"],
         ),
     ] {
-        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"vm", &"run", scenario];
+        let mut args: Vec<&dyn AsRef<OsStr>> = vec![&"vm", &"run", scenario];
         args.extend([&"--qemu" as &dyn AsRef<_>, &"/nowhere/qemu"]);
         args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
         args.extend([&"--" as &dyn AsRef<_>, &"chase"]);
@@ -255,12 +258,33 @@ fn what_guests_cannot_be_asked_for_is_refused_before_anything_starts() {
     }
 }
 
+/// The QEMU that guests run in.
+fn qemu() -> OsString {
+    std::env::var_os("CXLAB_QEMU").unwrap_or_else(|| "qemu-system-x86_64".into())
+}
+
 /// The folder with a guest, built once; `None` after a line that says why there is none.
 fn guest() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vm-guest");
-        let output = cxlab(&[&"vm", &"build", &"--dir", &dir]);
+        // A QEMU that is named has a guest of its own, so that neither is built anew for the other.
+        let name = match std::env::var_os("CXLAB_QEMU") {
+            Some(_) => "vm-guest-named",
+            None => "vm-guest",
+        };
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let kernel = std::env::var_os("CXLAB_KERNEL");
+        let kernel = kernel.unwrap_or_else(|| "linux-image-cloud-amd64".into());
+        let output = cxlab(&[
+            &"vm",
+            &"build",
+            &"--dir",
+            &dir,
+            &"--qemu",
+            &qemu(),
+            &"--kernel",
+            &kernel,
+        ]);
         match output.code {
             Some(0) => Some(dir),
             // Something is missing on this machine.
@@ -277,14 +301,21 @@ fn guest() -> Option<&'static Path> {
     built.as_deref()
 }
 
-/// The report of programs that ran in a guest.
-fn run(folder: &Folder, scenario: &Path, program: &[&str], options: &[&str]) -> Option<Value> {
-    let dir = guest()?;
-    let out = folder.path("out");
-    let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![
+/// `cxlab vm run`, with programs in the guest that was built.
+fn attempt(
+    dir: &Path,
+    folder: &Folder,
+    scenario: &Path,
+    program: &[&str],
+    options: &[&str],
+) -> Output {
+    let (qemu, out) = (qemu(), folder.path("out"));
+    let mut args: Vec<&dyn AsRef<OsStr>> = vec![
         &"vm",
         &"run",
         &scenario,
+        &"--qemu",
+        &qemu,
         &"--timeout",
         &"280",
         &"--dir",
@@ -295,10 +326,20 @@ fn run(folder: &Folder, scenario: &Path, program: &[&str], options: &[&str]) -> 
     args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
     args.push(&"--");
     args.extend(program.iter().map(|word| word as &dyn AsRef<_>));
-    let output = cxlab(&args);
+    cxlab(&args)
+}
+
+/// What the last run wrote.
+fn written(folder: &Folder) -> Value {
+    let text = std::fs::read_to_string(folder.path("out").join("report.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The report of programs that ran in a guest.
+fn run(folder: &Folder, scenario: &Path, program: &[&str], options: &[&str]) -> Option<Value> {
+    let output = attempt(guest()?, folder, scenario, program, options);
     assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
-    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
-    Some(serde_json::from_str(&text).unwrap())
+    Some(written(folder))
 }
 
 /// The number after some words in the output of each run.
@@ -419,8 +460,10 @@ fn qemu_ends_with_its_time_and_with_cxlab_however_that_ends() {
         ("restored", &[], "run.cpio"),
     ] {
         let out = folder.path("out");
-        let mut args: Vec<&dyn AsRef<std::ffi::OsStr>> =
-            vec![&"vm", &"run", &scenario, &"--dir", &dir, &"--out", &out];
+        let qemu = qemu();
+        let mut args: Vec<&dyn AsRef<OsStr>> = vec![
+            &"vm", &"run", &scenario, &"--qemu", &qemu, &"--dir", &dir, &"--out", &out,
+        ];
         args.extend(options.iter().map(|word| word as &dyn AsRef<_>));
         let program = ["--", "chase", "8192", "2000000000"];
         if name == "restored" {
@@ -601,36 +644,16 @@ fn a_guest_that_sleeps_or_dies_stops_no_other() {
     // The second goes in the middle of its program.
     let die = folder.file("die", b"chase 64 1000\nsync\npoweroff -f\nsleep 100\n");
     let die = format!("{}:/in/die", die.display());
-    let out = folder.path("out");
-    let output = cxlab(&[
-        &"vm",
-        &"run",
-        &scenario,
-        &"--timeout",
-        &"280",
-        &"--dir",
-        &dir,
-        &"--out",
-        &out,
-        &"--memory",
-        &"pool",
-        &"--file",
-        &die,
-        &"--program",
-        &"node1=sh /in/die",
-        &"--",
-        &"chase",
-        &"2048",
-        &"20000",
-    ]);
+    let die = ["--file", &die, "--program", "node1=sh /in/die"];
+    let options = [&["--memory", "pool"], &die[..]].concat();
+    let output = attempt(dir, &folder, &scenario, &chase, &options);
     assert_eq!(output.code, Some(1), "{}{}", output.stdout, output.stderr);
     assert!(
         output.stderr.contains("`node1`: QEMU ended early"),
         "{}",
         output.stderr
     );
-    let text = std::fs::read_to_string(out.join("report.json")).unwrap();
-    let report: Value = serde_json::from_str(&text).unwrap();
+    let report = written(&folder);
     let [one, other] = &report["guests"].as_array().unwrap()[..] else {
         panic!("{report:#}")
     };
@@ -721,23 +744,9 @@ fn persistent_memory_keeps_its_files_from_run_to_run() {
     assert_eq!(report["runs"][0]["output"][0], wanted, "{report:#}");
     assert!(stored(&report)[0] >= 3_000_000, "{report:#}");
     // Another window's contents are not taken for this one's.
-    let output = cxlab(&[
-        &"vm",
-        &"run",
-        &scenario,
-        &"--set",
-        &"devices[0].capacity=\"512 MiB\"",
-        &"--dir",
-        &dir,
-        &"--memory",
-        &"near",
-        &"--pmem",
-        &pmem,
-        &"--",
-        &"sh",
-        &"-c",
-        &"true",
-    ]);
+    let larger = ["--set", "devices[0].capacity=\"512 MiB\""];
+    let options = [&options[..], &larger].concat();
+    let output = attempt(dir, &folder, &scenario, &["sh", "-c", "true"], &options);
     refused(
         &output,
         &[
