@@ -96,7 +96,7 @@ fn a_guest_that_is_not_built_and_versions_that_were_never_tried_are_refused() {
 }
 
 #[test]
-fn windows_that_are_too_large_for_the_version_are_refused_before_anything_starts() {
+fn windows_that_are_too_large_are_refused_before_anything_starts() {
     let Some(dir) = guest() else { return };
     let folder = Folder::new("vm-large");
     let scenario = folder.file("s.toml", SCENARIO.as_bytes());
@@ -437,6 +437,30 @@ fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
     let printf = ["/usr/bin/printf", "from this machine\\n"];
     let report = run(&folder, &scenario, &printf, &options).unwrap();
     assert_eq!(report["runs"][0]["output"][0], "from this machine");
+}
+
+/// A kernel may look for a region's place only at addresses above its size, and the first window's address is
+/// not much above 4 GiB by itself.
+#[test]
+#[ignore = "minutes: make test-all"]
+fn a_window_that_is_larger_than_the_address_at_which_windows_begin_becomes_memory() {
+    let folder = Folder::new("vm-8-gib");
+    let text = SCENARIO.replacen("capacity = \"256 MiB\"", "capacity = \"8 GiB\"", 1);
+    let scenario = folder.file("s.toml", text.as_bytes());
+    let total = [
+        "sh",
+        "-c",
+        "chase 2048 20000; cat /sys/devices/system/node/node1/meminfo",
+    ];
+    let Some(report) = run(&folder, &scenario, &total, &["--memory", "near"]) else {
+        return;
+    };
+    let seen = numbers(&report, "chase ")[0];
+    assert!((seen / (10.75 + 203.2) - 1.0).abs() < 0.04, "{seen}");
+    let kib = numbers(&report, "Node 1 MemTotal:")[0];
+    // Less what the kernel's alignment takes.
+    let [most, least] = [8.0 * 1024.0, 8.0 * 1024.0 - 128.0].map(|mib| mib * 1024.0);
+    assert!((least..=most).contains(&kib), "{report:#}");
 }
 
 /// Processes whose arguments name a file that the command made for QEMU alone.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Window};
 
 /// A version of QEMU that is known to work with the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,15 +22,6 @@ impl Version {
             ["7", "2", ..] => Some(Version::V7),
             ["10", "0", ..] => Some(Version::V10),
             _ => None,
-        }
-    }
-
-    /// Largest window that was seen to work, in bytes: on 7.2 the kernel finds no room for a region
-    /// of 8 GiB.
-    pub fn most_window(self) -> u64 {
-        match self {
-            Version::V7 => 4 << 30,
-            Version::V10 => crate::machine::MOST_CXL,
         }
     }
 
@@ -171,7 +162,7 @@ pub fn hardware(
     // With the guest told of a hypervisor, its kernel refuses to commit a region (no flush).
     add("-cpu", "max,hypervisor=off".to_owned());
     add("-smp", machine.processors.to_string());
-    add("-m", format!("{}M", machine.memory_mib));
+    add("-m", own_memory(machine, version));
     // A node of its own makes QEMU describe the nodes, and the kernel gives each window one.
     add("-object", memory("main", machine.memory_mib << 20, keep));
     add("-numa", "node,nodeid=0,memdev=main".to_owned());
@@ -257,6 +248,25 @@ pub fn hardware(
     line
 }
 
+/// The first address, in bytes, that QEMU gives to windows, or one below it.
+const WINDOWS_FROM: u64 = 4 << 30;
+
+/// How much memory is the guest's own, and in which room for addresses.
+///
+/// Linux 6.1 finds no place for a region at an address below its size (`gfr_continue` in kernel/resource.c
+/// takes the difference of the two for one that wrapped). Room for memory that is never plugged in lies below
+/// the windows, so that with room for as much as the largest all begin high enough.
+fn own_memory(machine: &Machine, version: Version) -> String {
+    let own = machine.memory_mib;
+    let largest = machine.windows.iter().map(Window::size).max().unwrap_or(0);
+    match version {
+        Version::V7 if largest > WINDOWS_FROM => {
+            format!("{own}M,slots=1,maxmem={}M", own + (largest >> 20))
+        }
+        Version::V7 | Version::V10 => format!("{own}M"),
+    }
+}
+
 /// Memory that is not taken before it is used.
 fn memory(id: &str, bytes: u64, keep: Keep<'_>) -> String {
     let (file, share) = match keep {
@@ -322,7 +332,7 @@ fn plugin(machine: &Machine, files: Files<'_>, clock: Clock) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Cache, Device, Window};
+    use crate::machine::{Cache, Device};
 
     fn files() -> Files<'static> {
         Files {
@@ -420,6 +430,20 @@ mod tests {
         assert!(line.contains(device), "{line}");
         let line = |machine| hardware(machine, Version::V7, Keep::Nothing, &[]);
         assert_eq!(line(&persistent), line(&machine()), "7.2 has no other");
+    }
+
+    #[test]
+    fn windows_of_7_2_begin_at_addresses_above_the_largest_ones_size() {
+        let own = |version, capacity| {
+            let mut machine = machine();
+            machine.windows[0].devices[0].capacity = capacity;
+            let line = hardware(&machine, version, Keep::Nothing, &[]);
+            let option = line.iter().position(|word| word == "-m").expect("-m");
+            line[option + 1].clone()
+        };
+        assert_eq!(own(Version::V7, 4 << 30), "1024M");
+        assert_eq!(own(Version::V7, 8 << 30), "1024M,slots=1,maxmem=9216M");
+        assert_eq!(own(Version::V10, 8 << 30), "1024M");
     }
 
     #[test]

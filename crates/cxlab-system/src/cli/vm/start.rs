@@ -180,9 +180,6 @@ fn run(args: &RunArgs) -> Result<(), Failure> {
 impl Ready<'_> {
     fn run(&self, parts: &mut [Part], memory: PlanMemory) -> Result<(), Failure> {
         let args = self.args;
-        for part in &*parts {
-            self.check_windows(&part.machine)?;
-        }
         let prepared = self.prepare(parts);
         let parts = &*parts;
         let together = prepared.and_then(|kept| self.guests(parts, &kept, memory));
@@ -278,20 +275,6 @@ impl Ready<'_> {
             Some(code) => Err(Failure::Program(u8::try_from(code).unwrap_or(1))),
             None => Ok(()),
         }
-    }
-
-    fn check_windows(&self, machine: &Machine) -> Result<(), Failure> {
-        let most = self.qemu.version.most_window();
-        let Some(window) = machine.windows.iter().find(|window| window.size() > most) else {
-            return Ok(());
-        };
-        Err(Failure::mistake(format!(
-            "`{}`: found {} GiB in one window; allowed with this QEMU: {} GiB (smaller, for \
-             instance with --set devices[0].capacity='\"4 GiB\"', or QEMU 10.0)",
-            window.name(),
-            window.size() >> 30,
-            most >> 30
-        )))
     }
 
     fn notes(&self, part: &Part, result: &Result<Outcome, SessionError>) -> Vec<String> {
