@@ -9,12 +9,11 @@ use super::routes::Router;
 use super::{network_of, pair, refuse};
 use crate::plan::{Plan, Problem};
 
-/// A plan whose first host is a program. Its other hosts run their workloads beside it.
+/// A plan whose first host is a program. Its other hosts run their workloads beside it. How many lines are under
+/// way at once is the program's machine's, and not `issue.outstanding` of the host, which is a generator's.
 pub struct PlanFabric<'a> {
     plan: &'a Plan,
     network: Network,
-    /// How the program's host is limited.
-    outstanding: f64,
     /// By pool: the device; the host's own memory has none.
     devices: Vec<Option<usize>>,
     /// By device: its pool.
@@ -33,12 +32,10 @@ impl<'a> PlanFabric<'a> {
         refuse(plan)?;
         let demand = demand::draw(plan, seed)?;
         let (mut network, media) = network_of(plan, &demand, seed)?;
-        let outstanding = f64::from(plan.scenario.hosts[plan.hosts[0].group].issue.outstanding);
         let router = Router::new(plan);
         let mut fabric = PlanFabric {
             plan,
             network: Network::default(),
-            outstanding,
             devices: vec![None],
             pool_of: vec![0; plan.devices.len()],
             flows: vec![None],
@@ -100,7 +97,7 @@ impl Fabric for PlanFabric<'_> {
             self.network.flows[*write].share = demand.writes_per_ns / 1e3 / wanted;
         }
         self.network.hosts[0] = Host {
-            outstanding: self.outstanding.min(under_way),
+            outstanding: under_way,
             interval_ps: 1.0 / wanted,
         };
         let solution = solve(&self.network);
