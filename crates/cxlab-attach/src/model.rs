@@ -5,7 +5,8 @@
 //! question, of [`crate::estimate`]). Misses overlap where they can: within a reorder buffer's worth of instructions,
 //! the program waits for the longest chain of misses whose addresses need each other's data (the
 //! registers say so), or for all of them through the line fill buffers, whichever is longer. A line
-//! behind its neighbour in a page is prefetched, and costs as much of a wait as the prefetcher does not hide.
+//! behind two neighbours in a row in its page is prefetched, and costs as much of a wait as the prefetcher does not hide. A store
+//! reads its line first and holds its place in the reorder buffer until that is there, as in the event engine's core.
 //! Computing overlaps with waiting, so a block takes the longer of the two. This is interval analysis (S. Eyerman et al., "A Mechanistic Performance Model for Superscalar
 //! Out-of-Order Processors", ACM TOCS 2009) on sampled windows.
 //!
@@ -45,6 +46,9 @@ impl Default for Overlap {
 /// without them each stream begins anew in each window, with a miss that is none.
 pub const BEFORE: u64 = 128;
 
+/// The block of what lies before a window.
+const OUTSIDE: u32 = u32::MAX;
+
 /// Lines of a page, which prefetchers do not leave: they see physical addresses.
 const PAGE_LINES: u64 = 64;
 
@@ -75,6 +79,33 @@ pub struct Step {
     pub writes: Vec<u8>,
 }
 
+impl Step {
+    /// A load, whose address is all that it reads registers for.
+    pub fn load(address: u64, reads: &[u8], writes: &[u8]) -> Step {
+        Step {
+            touches: vec![Touch {
+                address,
+                write: false,
+            }],
+            addresses: reads.to_vec(),
+            reads: reads.to_vec(),
+            writes: writes.to_vec(),
+            code: 0,
+        }
+    }
+
+    /// A store whose address and data are there already.
+    pub fn store(address: u64) -> Step {
+        Step {
+            touches: vec![Touch {
+                address,
+                write: true,
+            }],
+            ..Step::default()
+        }
+    }
+}
+
 /// What a window asks of one pool.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct PoolUse {
@@ -90,7 +121,7 @@ pub struct PoolUse {
 /// block begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Node {
-    /// A load that misses, from this pool, whose address is known after that node.
+    /// A load or store that misses, from this pool, whose address is known after that node.
     Miss(u16, u32),
     /// What needs two others.
     Both(u32, u32),
@@ -108,7 +139,7 @@ pub struct BlockUse {
     pub fetched: Vec<f64>,
     /// Of all pools: those of them that were not prefetched.
     pub apart: f64,
-    /// By pool: loads that miss and were not prefetched.
+    /// By pool: loads and stores that miss and were not prefetched.
     pub loads: Vec<u32>,
     /// By pool: its part of the waits.
     pub parts: Vec<f64>,
@@ -244,15 +275,20 @@ pub struct Window {
     before: u64,
     block: Block,
     number: u32,
+    /// The block at hand when something was taken last.
+    taken: u32,
 }
 
 #[derive(Clone, Copy)]
 struct Seen {
     block: u32,
     node: u32,
+    /// Whether it was stored to, so that it is written back some day.
+    stored: bool,
 }
 
-/// A reorder buffer's worth of instructions: it begins with a miss, for only then it fills.
+/// A reorder buffer's worth of instructions: it begins with a miss, for only then it fills. Prefetched lines before
+/// the first miss are a block of their own.
 struct Block {
     result: BlockUse,
     /// By register: after which node its value is there.
@@ -314,6 +350,7 @@ impl Window {
             before: 0,
             block: Block::new(pools),
             number: 0,
+            taken: 0,
         }
     }
 
@@ -343,12 +380,14 @@ impl Window {
     pub fn step(&mut self, step: &Step, find: &mut dyn FnMut(u64) -> Option<usize>) {
         if self.before > 0 {
             self.before -= 1;
-            let seen = Seen {
-                block: u32::MAX,
-                node: 0,
-            };
-            let lines = step.touches.iter().map(|touch| touch.address / 64);
-            self.lines.extend(lines.map(|line| (line, seen)));
+            for touch in &step.touches {
+                let seen = self.lines.entry(touch.address / 64).or_insert(Seen {
+                    block: OUTSIDE,
+                    node: 0,
+                    stored: false,
+                });
+                seen.stored |= touch.write;
+            }
             return;
         }
         self.result.instructions += 1;
@@ -389,24 +428,35 @@ impl Window {
         find: &mut dyn FnMut(u64) -> Option<usize>,
     ) -> u32 {
         let block = self.number;
+        if let Some(seen) = self.lines.get_mut(&line) {
+            let first = touch.write && !std::mem::replace(&mut seen.stored, touch.write);
+            // A line that was read before and is stored to now goes back, too.
+            if self.keeps
+                && first
+                && let Some(pool) = find(touch.address)
+            {
+                self.write_back(pool);
+            }
+        }
         match self.lines.get(&line) {
             Some(seen) if seen.block == block => return self.block.both(seen.node, base),
             Some(_) if self.keeps => return base,
             Some(_) | None => {}
         }
-        let Some(pool) = find(touch.address) else {
-            self.lines.insert(line, Seen { block, node: 0 });
+        let found = find(touch.address);
+        let prefetched = self.is_in_stream(line);
+        let Some(pool) = found else {
+            self.note(line, 0, touch.write);
             return base;
         };
-        let beside = [line.wrapping_sub(1), line.wrapping_add(1)];
-        let prefetched = beside
-            .iter()
-            .any(|other| other / PAGE_LINES == line / PAGE_LINES && self.lines.contains_key(other));
-        let one = &mut self.result.pools[pool];
-        // A written line is read first, and written back some day.
-        one.reads += 1.0;
-        if touch.write {
-            one.writes += 1.0;
+        if self.block.begun && !prefetched && self.block.result.nodes.is_empty() {
+            // Prefetched lines alone fill no reorder buffer, and nothing in such a block comes after anything.
+            self.end_block();
+        }
+        // A line that is stored to is read first. Where nothing is known of when it goes back, it does so at once.
+        self.result.pools[pool].reads += 1.0;
+        if touch.write && self.keeps {
+            self.write_back(pool);
         }
         let at_once = match prefetched {
             true => self.overlap.stream,
@@ -416,15 +466,45 @@ impl Window {
         self.block.result.fetched[pool] += 1.0 / at_once;
         self.block.result.apart += if prefetched { 0.0 } else { 1.0 / at_once };
         self.block.by_pool[pool] += if prefetched { 1.0 / at_once } else { 1.0 };
-        let node = match touch.write || prefetched {
+        // A store holds its place in the reorder buffer until its line is there, as a load does.
+        let node = match prefetched {
             true => base,
             false => {
                 self.block.result.loads[pool] += 1;
                 self.block.add(Node::Miss(pool as u16, base))
             }
         };
-        self.lines.insert(line, Seen { block, node });
+        self.note(line, node, touch.write);
         node
+    }
+
+    /// A line is touched in the block at hand.
+    fn note(&mut self, line: u64, node: u32, stored: bool) {
+        let seen = Seen {
+            block: self.number,
+            node,
+            stored,
+        };
+        self.lines.insert(line, seen);
+    }
+
+    /// Whether two neighbours in a row were touched, up or down, and a line of the same page lies behind them. Of
+    /// what lies before a window one is enough: what lies before that was not seen.
+    fn is_in_stream(&self, line: u64) -> bool {
+        [-1, 1].into_iter().any(|step| {
+            let far = |far: i64| {
+                let other = line.wrapping_add_signed(far);
+                let here = other / PAGE_LINES == line / PAGE_LINES;
+                self.lines.get(&other).filter(|_| here)
+            };
+            far(step).is_some_and(|seen| seen.block == OUTSIDE || far(2 * step).is_some())
+        })
+    }
+
+    /// A line goes back to its pool. Where misses are known, the last level cache says when; otherwise a line is
+    /// counted when it is stored to, for as many leave a cache as come into it.
+    pub fn write_back(&mut self, pool: usize) {
+        self.result.pools[pool].writes += 1.0;
     }
 
     fn end_block(&mut self) {
@@ -448,31 +528,31 @@ impl Window {
         self.result.blocks.push(result);
     }
 
+    /// What it asked for until now. It goes on: the block at hand belongs to what comes, and lines that were touched
+    /// since something was taken last are still known.
+    pub fn take(&mut self) -> WindowUse {
+        let fresh = WindowUse {
+            pools: vec![PoolUse::default(); self.result.pools.len()],
+            ..WindowUse::default()
+        };
+        let mut result = std::mem::replace(&mut self.result, fresh);
+        result.code = std::mem::take(&mut self.code).into_iter().collect();
+        result.code.sort_unstable();
+        let from = std::mem::replace(&mut self.taken, self.number);
+        self.lines.retain(|_, seen| seen.block >= from);
+        result
+    }
+
     /// What it asked for.
     pub fn finish(mut self) -> WindowUse {
         self.end_block();
-        self.result.code = self.code.into_iter().collect();
-        self.result.code.sort_unstable();
-        self.result
+        self.take()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn load(address: u64, reads: &[u8], writes: &[u8]) -> Step {
-        Step {
-            touches: vec![Touch {
-                address,
-                write: false,
-            }],
-            addresses: reads.to_vec(),
-            reads: reads.to_vec(),
-            writes: writes.to_vec(),
-            code: 0,
-        }
-    }
 
     fn run(steps: &[Step]) -> WindowUse {
         let mut window = Window::new(2, Overlap::default());
@@ -489,7 +569,9 @@ mod tests {
 
     #[test]
     fn a_chain_waits_for_every_miss() {
-        let steps: Vec<Step> = (0..1000).map(|at| load(far(at), &[1], &[1])).collect();
+        let steps: Vec<Step> = (0..1000)
+            .map(|at| Step::load(far(at), &[1], &[1]))
+            .collect();
         let found = run(&steps);
         assert_eq!(found.instructions, 1000);
         assert!((found.pools[0].waits - 1000.0).abs() < 1e-9, "{found:?}");
@@ -499,7 +581,9 @@ mod tests {
 
     #[test]
     fn independent_misses_wait_for_the_fill_buffers() {
-        let steps: Vec<Step> = (0..1024).map(|at| load(far(at), &[1], &[2])).collect();
+        let steps: Vec<Step> = (0..1024)
+            .map(|at| Step::load(far(at), &[1], &[2]))
+            .collect();
         let waits = run(&steps).pools[0].waits;
         assert!((waits - 1024.0 / 12.0).abs() < 1e-6, "{waits}");
     }
@@ -507,7 +591,7 @@ mod tests {
     #[test]
     fn a_stream_is_prefetched_and_a_line_misses_once() {
         // Eight loads a line.
-        let steps: Vec<Step> = (0..4096).map(|at| load(at * 8, &[1], &[2])).collect();
+        let steps: Vec<Step> = (0..4096).map(|at| Step::load(at * 8, &[1], &[2])).collect();
         let found = run(&steps).pools[0];
         assert!((found.reads - 512.0).abs() < 1e-9);
         // One for the first line; the rest as far as the prefetcher does not hide it.
@@ -521,7 +605,7 @@ mod tests {
     fn a_stream_misses_at_the_beginning_of_each_page() {
         let steps: Vec<Step> = (0..12_800)
             .map(|at| match at % 100 {
-                0 => load(at / 100 * 64, &[1], &[2]),
+                0 => Step::load(at / 100 * 64, &[1], &[2]),
                 _ => Step::default(),
             })
             .collect();
@@ -563,7 +647,7 @@ mod tests {
 
     #[test]
     fn what_lies_before_a_window_is_known_and_not_counted() {
-        let steps: Vec<Step> = (0..2048).map(|at| load(at * 8, &[1], &[2])).collect();
+        let steps: Vec<Step> = (0..2048).map(|at| Step::load(at * 8, &[1], &[2])).collect();
         let mut window = Window::new(1, Overlap::default()).after(BEFORE);
         steps
             .iter()
@@ -576,19 +660,85 @@ mod tests {
     }
 
     #[test]
-    fn stores_do_not_wait_but_their_lines_travel_twice() {
-        let steps: Vec<Step> = (0..256)
-            .map(|at| Step {
-                touches: vec![Touch {
-                    address: far(at),
-                    write: true,
-                }],
-                ..Step::default()
-            })
-            .collect();
+    fn stores_go_through_the_buffers_and_their_lines_travel_twice() {
+        let steps: Vec<Step> = (0..256).map(|at| Step::store(far(at))).collect();
         let found = run(&steps).pools[0];
         assert_eq!((found.reads, found.writes), (256.0, 256.0));
         assert!((found.waits - 256.0 / 12.0).abs() < 1e-6, "{found:?}");
+    }
+
+    /// A store each hundred instructions: three fit the buffer, and nothing behind them goes on before their lines are
+    /// there, as with loads.
+    #[test]
+    fn a_store_holds_its_place_until_its_line_is_there() {
+        let steps: Vec<Step> = (0..900)
+            .map(|at| match at % 100 {
+                50 => Step::store(far(at)),
+                _ => Step::default(),
+            })
+            .collect();
+        let found = run(&steps);
+        assert_eq!(found.blocks.len(), 3);
+        assert_eq!(found.pools[0].waits, 3.0);
+    }
+
+    #[test]
+    fn a_line_that_is_read_and_then_stored_to_goes_back_once() {
+        let twice = |at| [Step::load(far(at), &[1], &[2]), Step::store(far(at))];
+        let steps: Vec<Step> = (0..100).chain(0..100).flat_map(twice).collect();
+        let found = run(&steps).pools[0];
+        assert_eq!((found.reads, found.writes), (100.0, 100.0));
+        // What was stored to before a window begins was counted then.
+        let mut window = Window::new(1, Overlap::default()).after(200);
+        steps
+            .iter()
+            .for_each(|step| window.step(step, &mut |_| Some(0)));
+        let found = window.finish().pools[0];
+        assert_eq!((found.reads, found.writes), (0.0, 0.0));
+    }
+
+    #[test]
+    fn where_misses_are_known_the_cache_says_when_a_line_goes_back() {
+        let mut window = Window::exact(2, Overlap::default());
+        for at in 0..8 {
+            window.step(&Step::store(far(at)), &mut |_| Some(0));
+        }
+        window.write_back(1);
+        let found = window.finish();
+        assert_eq!((found.pools[0].reads, found.pools[0].writes), (8.0, 0.0));
+        assert_eq!((found.pools[1].reads, found.pools[1].writes), (0.0, 1.0));
+    }
+
+    /// A stream, of which something is taken now and then, is the same stream: lines are counted once, blocks are not cut,
+    /// and no line is a miss that is none.
+    #[test]
+    fn what_is_taken_of_a_window_cuts_nothing() {
+        let steps: Vec<Step> = (0..12_800)
+            .map(|at| match at % 100 {
+                0 => Step::load(at / 100 * 64, &[1], &[2]),
+                _ => Step::default(),
+            })
+            .collect();
+        let mut whole = Window::exact(1, Overlap::default());
+        let mut parts = Window::exact(1, Overlap::default());
+        let mut taken = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            whole.step(step, &mut |_| Some(0));
+            parts.step(step, &mut |_| Some(0));
+            if at % 700 == 699 {
+                taken.push(parts.take());
+            }
+        }
+        taken.push(parts.finish());
+        let whole = whole.finish();
+        assert!(taken.len() > 10);
+        let blocks: Vec<BlockUse> = taken.iter().flat_map(|part| part.blocks.clone()).collect();
+        assert_eq!(blocks, whole.blocks);
+        let sum = |of: fn(&WindowUse) -> u64| taken.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|part| part.instructions), whole.instructions);
+        assert_eq!(sum(|part| part.idle), whole.idle);
+        let reads: f64 = taken.iter().map(|part| part.pools[0].reads).sum();
+        assert_eq!((reads, whole.pools[0].reads), (128.0, 128.0));
     }
 
     #[test]
@@ -596,7 +746,7 @@ mod tests {
         let steps: Vec<Step> = (0..1000)
             .map(|at| {
                 let high = if at % 4 == 0 { 1 << 40 } else { 0 };
-                load(far(at) + high, &[1], &[1])
+                Step::load(far(at) + high, &[1], &[1])
             })
             .collect();
         let found = run(&steps);
@@ -607,7 +757,9 @@ mod tests {
 
     #[test]
     fn a_line_that_was_touched_is_not_waited_for_again() {
-        let steps: Vec<Step> = (0..1000).map(|at| load(far(at % 10), &[1], &[1])).collect();
+        let steps: Vec<Step> = (0..1000)
+            .map(|at| Step::load(far(at % 10), &[1], &[1]))
+            .collect();
         assert_eq!(run(&steps).pools[0].reads, 10.0);
     }
 
@@ -659,8 +811,8 @@ mod tests {
     fn chains_in_two_pools_take_the_time_of_the_slower() {
         let steps: Vec<Step> = (0..200)
             .map(|at| match at % 4 {
-                3 => load(far(at) + (1 << 40), &[2], &[2]),
-                _ => load(far(at), &[1], &[1]),
+                3 => Step::load(far(at) + (1 << 40), &[2], &[2]),
+                _ => Step::load(far(at), &[1], &[1]),
             })
             .collect();
         let found = run(&steps);
@@ -671,7 +823,7 @@ mod tests {
         assert_eq!(wait(400.0), 50.0 * 400.0);
         // One that needs both waits for the later.
         let mut steps = steps;
-        steps.push(load(far(1000), &[1, 2], &[3]));
+        steps.push(Step::load(far(1000), &[1, 2], &[3]));
         assert_eq!(
             run(&steps).blocks[0].wait(&[90.0, 400.0], 1.0),
             50.0 * 400.0 + 90.0
@@ -684,7 +836,7 @@ mod tests {
         let steps: Vec<Step> = (0..256)
             .map(|at| Step {
                 reads: vec![1, 9],
-                ..load(far(at), &[1], &[9])
+                ..Step::load(far(at), &[1], &[9])
             })
             .collect();
         assert!((run(&steps).pools[0].waits - 256.0 / 12.0).abs() < 1e-9);
@@ -695,7 +847,7 @@ mod tests {
     fn a_block_begins_with_a_miss() {
         let steps: Vec<Step> = (0..900)
             .map(|at| match at % 100 {
-                50 => load(far(at), &[1], &[2]),
+                50 => Step::load(far(at), &[1], &[2]),
                 _ => Step::default(),
             })
             .collect();
@@ -710,7 +862,7 @@ mod tests {
         let mut window = Window::exact(1, Overlap::default());
         let mut asked = 0;
         for at in 0..512 {
-            let step = load(far(at % 4), &[1], &[2]);
+            let step = Step::load(far(at % 4), &[1], &[2]);
             window.step(&step, &mut |address| {
                 asked += 1;
                 (address != far(3)).then_some(0)
@@ -725,7 +877,7 @@ mod tests {
     #[test]
     fn blocks_that_wait_for_nothing_are_counted_as_computing() {
         let steps: Vec<Step> = (0..300)
-            .map(|at| load(far(at.min(2)), &[1], &[2]))
+            .map(|at| Step::load(far(at.min(2)), &[1], &[2]))
             .chain((0..400).map(|_| Step::default()))
             .collect();
         let found = run(&steps);

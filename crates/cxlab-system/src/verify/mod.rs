@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use cxlab_attach::estimate::{Estimate, Machine};
 use cxlab_attach::fabric::{Answer, Demand, Fabric, under_way};
-use cxlab_attach::model::{Overlap, Step, WindowUse};
+use cxlab_attach::model::{Overlap, PoolUse, Step, WindowUse};
 use cxlab_attach::placement::Placement;
 use cxlab_engine::Monitor;
 use cxlab_engine::units::{Bytes, Picos};
@@ -352,13 +352,31 @@ fn exact(windows: &[WindowUse], assumed: &Assumed, fabric: &mut dyn Fabric) -> M
         if time < ASK_NS && at + 1 < windows.len() {
             continue;
         }
-        if let Some(estimate) = Estimate::of(windows[from..=at].iter(), &machine, 1.0) {
+        let part = joined(&windows[from..=at]);
+        if let Some(estimate) = Estimate::of([&part].into_iter(), &machine, 1.0) {
             let answers = settled(&estimate, &machine, assumed, fabric);
             add(&mut side, &estimate, estimate.time_ns(), &answers, &machine);
         }
         (from, time) = (at + 1, 0.0);
     }
     side
+}
+
+/// Windows that follow each other as one: a stream goes on from each to the next.
+fn joined(windows: &[WindowUse]) -> WindowUse {
+    let mut whole = WindowUse::default();
+    for window in windows {
+        whole.instructions += window.instructions;
+        whole.idle += window.idle;
+        whole.blocks.extend_from_slice(&window.blocks);
+        whole.pools.resize(window.pools.len(), PoolUse::default());
+        for (sum, pool) in whole.pools.iter_mut().zip(&window.pools) {
+            sum.waits += pool.waits;
+            sum.reads += pool.reads;
+            sum.writes += pool.writes;
+        }
+    }
+    whole
 }
 
 /// Adds what so much CPU time asks for.

@@ -48,6 +48,8 @@ pub(super) struct Recorder<'a> {
     layout: Layout,
     /// By page of the program: its number, while its place is the same.
     numbers: HashMap<u64, u32>,
+    /// By page of the program: its pool, when it was used last.
+    pool_of_page: HashMap<u64, usize>,
     /// By page of the program and its place.
     known: HashMap<(u64, Option<u64>), u32>,
     registers: [Maker; REGISTERS],
@@ -118,6 +120,7 @@ impl<'a> Recorder<'a> {
             regions: BTreeMap::new(),
             layout: Layout::new(placement),
             numbers: HashMap::new(),
+            pool_of_page: HashMap::new(),
             known: HashMap::new(),
             registers: [Maker::default(); REGISTERS],
             lines: HashMap::new(),
@@ -205,6 +208,8 @@ impl<'a> Recorder<'a> {
             self.touched.push(u32::MAX);
         }
         self.numbers.insert(page, number);
+        let pool = place.map_or(0, self.pool_of);
+        self.pool_of_page.insert(page, pool);
         self.touch(number);
         number
     }
@@ -303,12 +308,18 @@ impl<'a> Recorder<'a> {
             });
     }
 
-    /// Whether a line misses the last level cache.
+    /// Whether a line misses the last level cache. What was modified and has to make room goes back to its memory.
     fn ask_last(&mut self, line: u64, kind: OpKind) -> bool {
-        let mut misses = false;
-        self.last.access(LineAddr(line), kind, &mut |kind, _| {
-            misses |= kind == OpKind::Read;
-        });
+        let (mut misses, mut back) = (false, None);
+        self.last
+            .access(LineAddr(line), kind, &mut |kind, line| match kind {
+                OpKind::Read => misses = true,
+                OpKind::Write => back = Some(line.0),
+            });
+        if let Some(line) = back {
+            let pool = self.pool_of_page.get(&(line * 64 / PAGE));
+            self.window.write_back(pool.copied().unwrap_or(0));
+        }
         misses
     }
 
@@ -361,8 +372,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn end_window(&mut self) {
-        let next = Window::exact(self.pools, self.assumed.overlap);
-        let ended = std::mem::replace(&mut self.window, next).finish();
+        let ended = self.window.take();
         let next = Window::new(self.pools, self.assumed.overlap).after(BEFORE);
         let sample = std::mem::replace(&mut self.sample, next).finish();
         let machine = self.assumed.machine();
@@ -387,6 +397,8 @@ impl<'a> Recorder<'a> {
     /// What was heard.
     pub(super) fn finish(mut self) -> Heard {
         self.end_window();
+        // The block at hand.
+        self.windows.push(self.window.finish());
         Heard {
             recorded: self.recorded,
             windows: self.windows,
