@@ -353,13 +353,15 @@ fn shares(bench: &Bench) {
     println!();
 }
 
-/// This run, the model and the event engine.
+/// The event engine on the exact execution, and this run and the model beside it: errors of slowdown, of which the
+/// issue names bounds, and of delay.
 fn verified(bench: &Bench) {
-    println!("### Delay against the event engine on the exact execution\n");
+    println!("### Slowdown and delay against the event engine on the exact execution\n");
     println!(
-        "| fabric | program | local, s | delay, s | model, every miss known | model, in samples | this run |"
+        "| fabric | program | engine, delay, ms | engine, slowdown | every miss known: slowdown | delay | in samples: \
+         slowdown | delay | this run: slowdown, own time | slowdown, engine's time | delay |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
     let custom = |switches: &str, links: &str| {
         format!("fabric.topology={{ kind = \"custom\", switches = {switches}, links = {links} }}")
     };
@@ -378,14 +380,23 @@ fn verified(bench: &Bench) {
             ),
         ),
     ];
+    // With the bounds of the slowdown, in per cent.
     let programs = [
-        ("pointer chase", "chase 128 4000000", "cxl"),
-        ("random reads", "random 128 16000000", "cxl"),
-        ("stream", "stream 128 8", "cxl"),
-        ("two pools, 1 : 3", "two 64 4000000 1 3", "half"),
+        ("pointer chase", "chase 128 4000000", "cxl", 10.0),
+        ("random reads", "random 128 16000000", "cxl", 10.0),
+        ("stream", "stream 128 8", "cxl", 20.0),
+        ("two pools, 1 : 3", "two 64 4000000 1 3", "half", 20.0),
     ];
+    let own = "slowdown_error_percent";
+    let sides: [(&str, &[&str]); 3] = [
+        ("exact", &[own]),
+        ("sampled", &[own]),
+        ("run", &[own, "same_local_error_percent"]),
+    ];
+    let mut beyond: Vec<String> = Vec::new();
+    let mut notes: Vec<String> = Vec::new();
     for (name, topology) in fabrics {
-        for (program, words, placement) in programs {
+        for (program, words, placement, bound) in programs {
             let command = bench.load(words);
             let placement = match (name, placement) {
                 ("local", _) => "local-first:1TiB".to_owned(),
@@ -396,22 +407,36 @@ fn verified(bench: &Bench) {
             let options = ["--verify", "--set", &topology, "--placement", &placement];
             bench.attach(&options, &command);
             let report = bench.report();
-            let engine = number(&report, "/verified/engine/delay_ns");
-            let asked = number(&report, "/delay/asked_ns");
-            let error = |delay: f64| match engine.abs() < 1.0 {
-                true => format!("{:.4} s", delay / 1e9),
-                false => format!("{:+.1} %", 100.0 * (delay / engine - 1.0)),
-            };
-            println!(
-                "| {name} | {program} | {:.4} | {:.4} | {} | {} | {} |",
-                number(&report, "/verified/engine/local_ns") / 1e9,
-                engine / 1e9,
-                error(number(&report, "/verified/exact/delay_ns")),
-                error(number(&report, "/verified/sampled/delay_ns")),
-                error(asked)
+            let found =
+                |side: &str, what: &str| number(&report, &format!("/verified/{side}/{what}"));
+            let mut row = format!(
+                "| {name} | {program} | {:.3} | {:.4}",
+                found("engine", "delay_ns") / 1e6,
+                found("engine", "slowdown")
             );
+            for (side, slowdowns) in &sides {
+                for slowdown in *slowdowns {
+                    let error = found(side, slowdown);
+                    if error.is_nan() || error.abs() > bound {
+                        beyond.push(format!("{name}, {program}, {side}/{slowdown}: {error:+.1}"));
+                    }
+                    row += &format!(" | {error:+.1} %");
+                }
+                row += &format!(" | {:+.1} %", found(side, "error_percent"));
+            }
+            println!("{row} |");
+            let said = report.pointer("/verified/notes").and_then(Value::as_array);
+            let said = said.into_iter().flatten().filter_map(Value::as_str);
+            notes.extend(said.map(|note| format!("{name}, {program}: {note}")));
         }
     }
+    println!("\nSlowdowns beyond 10 % (chase, random reads) or 20 % (stream, two pools):");
+    match beyond.is_empty() {
+        true => println!("none."),
+        false => beyond.iter().for_each(|row| println!("- {row}")),
+    }
+    println!();
+    notes.iter().for_each(|note| println!("- {note}"));
     println!();
 }
 

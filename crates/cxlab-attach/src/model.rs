@@ -368,7 +368,7 @@ impl Window {
     }
 
     /// An empty window whose misses are known: `find` says of each line that the block at hand has
-    /// not touched yet whether it misses.
+    /// not touched yet whether it misses, and [`Window::write_back`] what goes back.
     pub fn exact(pools: usize, overlap: Overlap) -> Window {
         Window {
             keeps: false,

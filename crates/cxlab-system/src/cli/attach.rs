@@ -84,7 +84,9 @@ mod linux {
     use crate::output::prepare_dir;
     use crate::plan::Plan;
     use crate::table::{cells, nanos, table};
-    use crate::verify::{self, Assumed, UnderQemu, Verified, VerifyError, verify};
+    use crate::verify::{
+        self, Assumed, ModelSide, NativeRun, UnderQemu, Verified, VerifyError, verify,
+    };
 
     /// Attaches to a program and writes what was found.
     pub(in super::super) fn attach(args: AttachArgs) -> Result<(), Failure> {
@@ -138,7 +140,8 @@ mod linux {
                     overlap: report.overlap,
                 };
                 let found = verify(plan, options.placement, assumed, UnderQemu(&args.command));
-                Some(found.map_err(|error| verify_failure(error, &loaded))?)
+                let found = found.map_err(|error| verify_failure(error, &loaded))?;
+                Some(found.with_run(native(&report)))
             }
             false => None,
         };
@@ -148,7 +151,7 @@ mod linux {
             // The program may have used standard output; this is about it.
             let mut text = summary(plan, &pools, &report);
             if let Some(verified) = &verified {
-                text.push_str(&comparison(verified, &report));
+                text.push_str(&comparison(verified));
             }
             let written = dir.join("report.json");
             print(&format!("{text}\nwritten: {}\n", written.display()))?;
@@ -238,51 +241,71 @@ mod linux {
         }
     }
 
+    /// What the run is compared by.
+    fn native(report: &AttachReport) -> NativeRun {
+        let all = |value: fn(&PoolReport) -> f64| report.pools.iter().map(value).sum::<f64>();
+        NativeRun {
+            lines: all(|pool| pool.lines),
+            waits: all(|pool| pool.waits),
+            cpu_ns: report.cpu_s * 1e9,
+            delay_ns: report.delay.asked_ns as f64,
+        }
+    }
+
     /// The event engine, the model on the same execution, and this run side by side.
-    fn comparison(verified: &Verified, report: &AttachReport) -> String {
+    fn comparison(verified: &Verified) -> String {
         let seconds = |nanos: f64| format!("{:.6}", nanos / 1e9);
+        let percent = |error: f64| format!("{error:+.1} %");
         let engine = &verified.engine;
-        let lines = engine.misses + engine.prefetches;
-        let asked = report.delay.asked_ns as f64;
-        let error = |delay: f64| match engine.delay_ns.abs() < 1.0 {
-            true => "-".to_owned(),
-            false => format!("{:+.1} %", 100.0 * (delay / engine.delay_ns - 1.0)),
-        };
-        let own = |value: fn(&PoolReport) -> f64| report.pools.iter().map(value).sum::<f64>();
-        let mut rows = vec![cells(["delay by", "lines", "waits", "delay, s", "error"])];
+        let mut rows = vec![cells([
+            "delay by",
+            "lines",
+            "waits",
+            "local, s",
+            "delay, s",
+            "error",
+            "slowdown",
+            "error",
+            "same local",
+        ])];
         rows.push(vec![
             "event engine, exact execution".to_owned(),
-            lines.to_string(),
+            (engine.misses + engine.prefetches).to_string(),
             "-".to_owned(),
+            seconds(engine.local_ns),
             seconds(engine.delay_ns),
             "-".to_owned(),
+            format!("{:.4}", engine.slowdown),
+            "-".to_owned(),
+            "-".to_owned(),
         ]);
-        for (name, side) in [
-            ("model, every miss known", &verified.exact),
-            ("model, in samples", &verified.sampled),
-        ] {
-            rows.push(vec![
+        let row = |(name, side): (&str, &ModelSide)| {
+            vec![
                 name.to_owned(),
                 format!("{:.0}", side.lines),
                 format!("{:.0}", side.waits),
+                seconds(side.local_ns),
                 seconds(side.delay_ns),
-                error(side.delay_ns),
-            ]);
-        }
-        rows.push(vec![
-            "this run".to_owned(),
-            format!("{:.0}", own(|pool| pool.lines)),
-            format!("{:.0}", own(|pool| pool.waits)),
-            seconds(asked),
-            error(asked),
-        ]);
-        format!(
-            "\n  verified with {}: {} instructions, {:.6} s on the event engine with local memory\n\n{}",
+                side.error_percent.map_or("-".to_owned(), percent),
+                format!("{:.4}", side.slowdown),
+                percent(side.slowdown_error_percent),
+                percent(side.same_local_error_percent),
+            ]
+        };
+        rows.push(row(("model, every miss known", &verified.exact)));
+        rows.push(row(("model, in samples", &verified.sampled)));
+        rows.extend(verified.run.iter().map(|run| row(("this run", run))));
+        let mut text = format!(
+            "\n  verified with {}: {} instructions; each slowdown is over that row's own time with local \
+             memory; same local: its error where delay comes to the engine's time\n\n{}",
             verified.recorder,
             verified.instructions,
-            engine.local_ns / 1e9,
             table(&rows)
-        )
+        );
+        for note in &verified.notes {
+            text.push_str(&format!("  note: {note}\n"));
+        }
+        text
     }
 
     /// A folder that stays the same whatever the program does to its name: files are made anew in

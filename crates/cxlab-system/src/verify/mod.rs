@@ -108,22 +108,62 @@ pub struct EngineSide {
     pub placed_ns: f64,
     /// The difference.
     pub delay_ns: f64,
+    /// `placed_ns` over `local_ns`.
+    pub slowdown: f64,
 }
 
-/// What the model of `cxlab attach` says.
+/// What the model of `cxlab attach` says, or the attached run.
 #[derive(Clone, Copy, PartialEq, Default, Serialize, Deserialize, Debug)]
 pub struct ModelSide {
     /// Lines read.
     pub lines: f64,
     /// Latencies waited for.
     pub waits: f64,
-    /// CPU time, by the model.
-    pub cpu_ns: f64,
+    /// Time of the program with all memory local: by the model, or natively used.
+    pub local_ns: f64,
     /// Delay asked for.
     pub delay_ns: f64,
     /// `delay_ns` over the engine's, less 1, in per cent; 0 where both are less than a ten-thousandth of the
-    /// program's time.
-    pub error_percent: f64,
+    /// program's time, and none where only the engine's is.
+    pub error_percent: Option<f64>,
+    /// `local_ns` and `delay_ns` over `local_ns`: this side's answer, with nothing of the engine's in it.
+    pub slowdown: f64,
+    /// `slowdown` over the engine's, less 1, in per cent.
+    pub slowdown_error_percent: f64,
+    /// The same where this side's delay comes to the engine's time with local memory, and not to its own: what is left
+    /// of the error when the times without delay are alike.
+    pub same_local_error_percent: f64,
+}
+
+impl ModelSide {
+    /// What is compared with the engine.
+    fn compared(self, engine: &EngineSide) -> ModelSide {
+        // Less than this of the program's time is nothing.
+        let nothing = engine.local_ns * NOTHING;
+        let error_percent = match (engine.delay_ns.abs() < nothing, self.delay_ns < nothing) {
+            (true, true) => Some(0.0),
+            (true, false) => None,
+            (false, _) => Some(100.0 * (self.delay_ns / engine.delay_ns - 1.0)),
+        };
+        let over = |local_ns: f64| slowdown(local_ns, local_ns + self.delay_ns);
+        let error = |slowdown: f64| 100.0 * (slowdown / engine.slowdown - 1.0);
+        let own = over(self.local_ns);
+        ModelSide {
+            error_percent,
+            slowdown: own,
+            slowdown_error_percent: error(own),
+            same_local_error_percent: error(over(engine.local_ns)),
+            ..self
+        }
+    }
+}
+
+/// A program's time with its delay over its time without. A program of no time is not slower.
+fn slowdown(local_ns: f64, placed_ns: f64) -> f64 {
+    match local_ns > 0.0 {
+        true => placed_ns / local_ns,
+        false => 1.0,
+    }
 }
 
 /// What was found.
@@ -141,6 +181,54 @@ pub struct Verified {
     pub exact: ModelSide,
     /// The model, told of samples, as `cxlab attach` sees them.
     pub sampled: ModelSide,
+    /// The attached run.
+    pub run: Option<ModelSide>,
+    /// Why there is no delay, where somebody has none.
+    pub notes: Vec<String>,
+    /// Why there may be none.
+    #[serde(skip)]
+    why_nothing: String,
+}
+
+/// What an attached run measured and asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NativeRun {
+    /// Lines read or written.
+    pub lines: f64,
+    /// Latencies waited for.
+    pub waits: f64,
+    /// CPU time of the program, without what attaching took, in nanoseconds.
+    pub cpu_ns: f64,
+    /// Delay asked for, in nanoseconds.
+    pub delay_ns: f64,
+}
+
+impl Verified {
+    /// With the attached run of the same program beside it.
+    #[must_use]
+    pub fn with_run(self, run: NativeRun) -> Verified {
+        let side = ModelSide {
+            lines: run.lines,
+            waits: run.waits,
+            local_ns: run.cpu_ns,
+            delay_ns: run.delay_ns,
+            ..ModelSide::default()
+        };
+        let mut verified = Verified {
+            run: Some(side.compared(&self.engine)),
+            ..self
+        };
+        verified.explain("this run", run.delay_ns);
+        verified
+    }
+
+    /// No delay is said with its reason.
+    fn explain(&mut self, name: &str, delay_ns: f64) {
+        if delay_ns == 0.0 {
+            let note = format!("{name} has no delay: {}", self.why_nothing);
+            self.notes.push(note);
+        }
+    }
 }
 
 /// Why nothing was found.
@@ -211,26 +299,47 @@ pub fn verify(
         local_ns: local.time_ns,
         placed_ns: placed.time_ns,
         delay_ns: placed.time_ns - local.time_ns,
+        slowdown: slowdown(local.time_ns, placed.time_ns),
     };
-    let exact = exact(&heard.windows, &assumed, &mut fabric);
-    let sampled = sampled::ask(heard.parts, &assumed, &mut fabric);
-    // Less than this of the program's time is nothing.
-    let nothing = engine.local_ns * NOTHING;
-    let compared = |mut side: ModelSide| {
-        side.error_percent = match engine.delay_ns.abs().max(side.delay_ns) < nothing {
-            true => 0.0,
-            false => 100.0 * (side.delay_ns / engine.delay_ns - 1.0),
-        };
-        side
+    let exact = exact(&heard.windows, &assumed, &mut fabric).compared(&engine);
+    let sampled = sampled::ask(heard.parts, &assumed, &mut fabric).compared(&engine);
+    let nearest_ns = fabric.unloaded_ns().into_iter().skip(1);
+    let nearest_ns = nearest_ns.fold(f64::INFINITY, f64::min);
+    let why_nothing = if recorded.pages.iter().all(Option::is_none) {
+        format!(
+            "none of the program's {} pages lies in CXL memory ({placement})",
+            recorded.pages.len()
+        )
+    } else if heard.misses == 0 {
+        format!(
+            "no line misses a last level cache of {}",
+            assumed.last_level()
+        )
+    } else if nearest_ns <= assumed.local_ns() {
+        "the scenario's memory is not slower than this machine's".to_owned()
+    } else {
+        "it knows of no wait for CXL memory".to_owned()
     };
-    Ok(Verified {
+    let mut verified = Verified {
         recorder: ran_by,
         instructions: recorded.instructions,
         misses: heard.misses,
         engine,
-        exact: compared(exact),
-        sampled: compared(sampled),
-    })
+        exact,
+        sampled,
+        run: None,
+        notes: Vec::new(),
+        why_nothing,
+    };
+    let delays = [
+        ("the event engine", engine.delay_ns),
+        ("the model, every miss known,", exact.delay_ns),
+        ("the model, in samples,", sampled.delay_ns),
+    ];
+    delays
+        .iter()
+        .for_each(|(name, delay_ns)| verified.explain(name, *delay_ns));
+    Ok(verified)
 }
 
 /// What is not supported is said before the program runs.
@@ -355,7 +464,9 @@ fn exact(windows: &[WindowUse], assumed: &Assumed, fabric: &mut dyn Fabric) -> M
         let part = joined(&windows[from..=at]);
         if let Some(estimate) = Estimate::of([&part].into_iter(), &machine, 1.0) {
             let answers = settled(&estimate, &machine, assumed, fabric);
-            add(&mut side, &estimate, estimate.time_ns(), &answers, &machine);
+            let time_ns = estimate.time_ns();
+            side.local_ns += time_ns;
+            add(&mut side, &estimate, time_ns, &answers, &machine);
         }
         (from, time) = (at + 1, 0.0);
     }
@@ -387,7 +498,6 @@ fn add(
     answers: &[Answer],
     machine: &Machine,
 ) {
-    side.cpu_ns += cpu_ns;
     side.delay_ns += cpu_ns * estimate.delay(answers, machine);
     for rate in &estimate.rates {
         side.lines += cpu_ns * rate.reads;

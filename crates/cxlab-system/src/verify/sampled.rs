@@ -135,5 +135,7 @@ pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) 
     if let Some((phase, cpu_ns)) = waiting.end(None) {
         model.price(phase, cpu_ns);
     }
+    // All of its time, whether it has a price or not.
+    model.side.local_ns = clock;
     model.side
 }
