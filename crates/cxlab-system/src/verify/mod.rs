@@ -318,7 +318,7 @@ pub fn verify(
     } else if nearest_ns <= assumed.local_ns() {
         "the scenario's memory is not slower than this machine's".to_owned()
     } else {
-        "it knows of no wait for CXL memory".to_owned()
+        "it found no wait for CXL memory that computing does not hide".to_owned()
     };
     let mut verified = Verified {
         recorder: ran_by,
