@@ -208,7 +208,7 @@ pub fn tiers(checks: &[Check]) -> Vec<TierCheck> {
         },
         TierCheck {
             number: 3,
-            name: "no counters: exact windows and CPU time",
+            name: "no counters: exact windows, registers that count, and CPU time",
             usable: works("tracing"),
             why: format!(
                 "ptrace: {}; touched pages: {}",

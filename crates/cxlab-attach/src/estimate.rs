@@ -172,6 +172,8 @@ pub struct Estimate {
     local_ns: f64,
     /// Blocks in a nanosecond: one over the time of all of them.
     per_ns: f64,
+    /// Instructions of the windows.
+    instructions: f64,
 }
 
 /// Time of blocks one after the other, when pools have these latencies.
@@ -202,10 +204,11 @@ impl Estimate {
         machine: &Machine,
         chance: f64,
     ) -> Option<Estimate> {
-        let mut time = 0.0;
+        let (mut time, mut instructions) = (0.0, 0.0);
         let mut rates: Vec<Rate> = Vec::new();
         let (mut local_ns, mut kept) = (0.0, Vec::new());
         for window in windows {
+            instructions += window.instructions as f64;
             rates.resize(rates.len().max(window.pools.len()), Rate::default());
             for (rate, pool) in rates.iter_mut().zip(&window.pools) {
                 rate.reads += chance * pool.reads;
@@ -242,12 +245,19 @@ impl Estimate {
             windows: kept,
             local_ns,
             per_ns,
+            instructions,
         })
     }
 
     /// CPU time of the windows, in nanoseconds.
     pub fn time_ns(&self) -> f64 {
         1.0 / self.per_ns
+    }
+
+    /// CPU time that one of their instructions is taken for, in nanoseconds: where instructions are counted, so
+    /// much of it each.
+    pub fn instruction_ns(&self) -> f64 {
+        self.time_ns() / self.instructions.max(1.0)
     }
 
     /// Delay of a nanosecond of CPU time, in nanoseconds: each wait's added latency, less what
@@ -322,6 +332,11 @@ impl Estimator {
             .map(|(id, phase)| (*id, phase.part(line)));
         let (id, part) = known.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
         (part > 0.0).then_some(id)
+    }
+
+    /// Whether windows of that code are remembered.
+    pub fn knows(&self, phase: PhaseId) -> bool {
+        self.phases.contains_key(&phase)
     }
 
     /// The code of the last window.

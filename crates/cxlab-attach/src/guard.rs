@@ -364,7 +364,7 @@ fn report(
         mode: "attach".to_owned(),
         tier: Tier {
             number: 3,
-            name: "no counters: exact windows and CPU time".to_owned(),
+            name: "no counters: exact windows, registers that count, and CPU time".to_owned(),
             error_class: "an estimate: delays within a factor of two (docs/attach.md)".to_owned(),
             refused: doctor::refused(),
         },
@@ -374,6 +374,10 @@ fn report(
         end: outcome.end,
         real_s,
         cpu_s: outcome.cpu_ns as f64 / 1e9,
+        counted_s: outcome.told.counted_ns / 1e9,
+        paced_s: outcome.told.paced_ns / 1e9,
+        priced_s: outcome.told.priced_ns / 1e9,
+        slowed_s: outcome.slowed_ns / 1e9,
         delay_error_percent: match accounts.asked_ns {
             0 => 0.0,
             _ => 100.0 * (accounts.charged_ns as f64 / asked - 1.0),

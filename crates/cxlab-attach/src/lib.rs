@@ -2,9 +2,9 @@
 //!
 //! A program runs natively. Its threads are traced: now and then one is stepped over a few thousand
 //! instructions, every address of which is decoded ([`model`]); that says how long the program
-//! waits for memory, and for which ([`placement`]). From its CPU time, and from what the analytic
-//! form of the fabric says of latency and bandwidth ([`fabric`]), follows the delay that CXL memory
-//! would have added ([`estimate`]). The thread that used the time is held for that long, and the
+//! waits for memory, and for which ([`placement`]). From what its registers say of its progress ([`progress`]),
+//! or else from its CPU time, and from what the analytic form of the fabric says of latency and bandwidth
+//! ([`fabric`]), follows the delay that CXL memory would have added ([`estimate`]). The thread that used the time is held for that long, and the
 //! books are kept to the nanosecond ([`ledger`]).
 //!
 //! # Invariants
@@ -19,6 +19,7 @@ pub mod fabric;
 pub mod ledger;
 pub mod model;
 pub mod placement;
+pub mod progress;
 pub mod report;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

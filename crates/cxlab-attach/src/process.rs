@@ -10,14 +10,16 @@ use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, chance};
 use crate::maps;
 use crate::model::{Here, Overlap, WindowUse};
 use crate::placement::{Layout, Placement};
+use crate::progress::{Place, Progress, advances};
 use crate::sys::Tid;
 
-/// Time between two looks at the working set, at first and twice as long each time up to the last,
-/// and how many of them count: the largest does.
-const FIRST_LOOK: Duration = Duration::from_millis(10);
-const LOOK: Duration = Duration::from_millis(100);
+/// CPU time of the program between two looks at the working set, at first and twice as long each time up to the
+/// last, in nanoseconds, and how many of them count: the largest does. By a clock, one that is held nearly always
+/// would not get through its memory between two.
+const FIRST_LOOK: u64 = 10_000_000;
+const LOOK: u64 = 100_000_000;
 const LOOKS: usize = 2;
-/// Part of the time that looking may take.
+/// Part of the real time that looking may take.
 const LOOK_COST: u32 = 50;
 /// Time between two looks at the mappings, where these are few.
 const MAPS_AGE: Duration = Duration::from_millis(5);
@@ -42,13 +44,19 @@ pub(crate) struct Process {
     estimator: Estimator,
     /// What follows from windows and working sets as they are now, by phase.
     estimates: BTreeMap<PhaseId, Estimate>,
+    /// What counts instructions, by phase.
+    progress: BTreeMap<PhaseId, Progress>,
     /// Bytes used, as the last looks have them, and of how much cache.
     used: VecDeque<u64>,
     llc_bytes: u64,
     huge_share: f64,
     next_maps: Instant,
+    /// CPU time of its threads, in nanoseconds, and how much of it there must be for the next look, not before
+    /// that time.
+    ran_ns: u64,
+    next_look_ns: u64,
     next_look: Instant,
-    look: Duration,
+    look_ns: u64,
     /// Whether a time has passed between two looks, so that what is used is known.
     looked: bool,
     /// Whether marks of touched pages were cleared at the last look.
@@ -63,12 +71,15 @@ impl Process {
             placement,
             estimator: Estimator::default(),
             estimates: BTreeMap::new(),
+            progress: BTreeMap::new(),
             used: VecDeque::new(),
             llc_bytes: 0,
             huge_share: 0.0,
             next_maps: Instant::now(),
+            ran_ns: 0,
+            next_look_ns: 0,
             next_look: Instant::now(),
-            look: FIRST_LOOK,
+            look_ns: FIRST_LOOK,
             looked: false,
             marks: false,
         }
@@ -112,7 +123,7 @@ impl Process {
     /// pages, all resident ones count as used.
     pub(crate) fn look(&mut self, facts: &Facts) {
         let began = Instant::now();
-        if began < self.next_look {
+        if self.ran_ns < self.next_look_ns || began < self.next_look {
             return;
         }
         if let Ok(found) = maps::resident(self.pid) {
@@ -129,16 +140,31 @@ impl Process {
         }
         self.marks = maps::clear_referenced(self.pid).is_ok();
         self.estimates.clear();
-        self.next_look = Instant::now() + self.look.max(began.elapsed() * LOOK_COST);
+        self.next_look = Instant::now() + began.elapsed() * LOOK_COST;
+        self.next_look_ns = self.ran_ns + self.look_ns;
         self.looked = true;
-        self.look = LOOK.min(self.look * 2);
+        self.look_ns = LOOK.min(self.look_ns * 2);
     }
 
-    /// A further window, and of which code it was.
-    pub(crate) fn add(&mut self, window: WindowUse) -> Option<PhaseId> {
+    /// A thread of it has used so much CPU time, in nanoseconds.
+    pub(crate) fn ran(&mut self, ns: u64) {
+        self.ran_ns += ns;
+    }
+
+    /// A further window, with what it stepped over, and of which code it was.
+    pub(crate) fn add(&mut self, window: WindowUse, steps: &[Place]) -> Option<PhaseId> {
         let phase = self.estimator.add(window)?;
         self.estimates.remove(&phase);
+        let known = &self.estimator;
+        self.progress.retain(|phase, _| known.knows(*phase));
+        let progress = self.progress.entry(phase).or_default();
+        progress.add(advances(steps));
         Some(phase)
+    }
+
+    /// What counts in that code.
+    pub(crate) fn progress(&mut self, phase: PhaseId) -> Option<&mut Progress> {
+        self.progress.get_mut(&phase)
     }
 
     /// Which code an instruction belongs to.

@@ -64,6 +64,15 @@ pub struct AttachReport {
     pub real_s: f64,
     /// CPU time of all threads, without what windows took.
     pub cpu_s: f64,
+    /// CPU time of which registers told how many instructions it was; of which the pace did at which registers had
+    /// counted the same code; and, in user space, of which the model's own time for them did.
+    pub counted_s: f64,
+    /// By the pace.
+    pub paced_s: f64,
+    /// By the model's time.
+    pub priced_s: f64,
+    /// CPU time that counted code took longer behind holds than elsewhere: a part of what was taken by attaching.
+    pub slowed_s: f64,
     /// Delay asked for and charged, all threads; held, and taken by attaching itself, which counts as charged as
     /// far as delay was asked for.
     pub delay: Accounts,

@@ -15,6 +15,7 @@ use crate::maps;
 use crate::model::{BEFORE, Window};
 use crate::placement::{Place, Placement};
 use crate::process::{Facts, Process};
+use crate::progress;
 use crate::report::{End, PoolReport};
 use crate::sys::{self, Resume, Status, Tid};
 use crate::window::{self, After};
@@ -26,6 +27,8 @@ const LEAST_HOLD_NS: u64 = 5_000_000;
 /// And when it has used so much CPU time since the last hold: it runs more slowly behind one (what it had in
 /// the nearest caches is gone, and its processor slept), which would be taken for waits of its own.
 const LEAST_RUN_NS: u64 = 20_000_000;
+/// Time until a thread is looked at again, where the pace of its code is to be known.
+const STRETCH: Duration = Duration::from_millis(1);
 /// A program that is held nearly always is taken to run at least this part of the time.
 const MOST_HELD: f64 = 1000.0;
 /// Time between two questions to the fabric.
@@ -66,19 +69,88 @@ struct Thread {
     user_ns: u64,
     /// User CPU time that has no price yet.
     waiting: Waiting,
+    /// CPU time since the last look at where it is.
+    stretch: Stretch,
+    /// CPU time in that code that waits for its pace to be known.
+    undecided: Stretch,
+    /// Where it was then, and in which code.
+    seen: Option<(PhaseId, progress::Place)>,
+    /// When it is to be looked at again, before the next epoch.
+    again: Option<Instant>,
     /// Whether it was last seen in code that no window has been in.
     elsewhere: bool,
     /// CPU time in this epoch.
     ran_ns: u64,
+    /// CPU time of what it was asked for since the last question to the fabric.
+    computed_ns: u64,
     /// CPU time since its last window, and since its last hold.
     since_ns: u64,
     unheld_ns: u64,
+    /// What holds have slowed it down by and was not taken down yet, in nanoseconds.
+    slower_ns: f64,
     ledger: Ledger,
 }
 
+impl Stretch {
+    fn add(&mut self, other: Stretch) {
+        self.cpu_ns += other.cpu_ns;
+        self.user_ns += other.user_ns;
+        self.held |= other.held;
+    }
+}
+
 impl Thread {
+    /// It took so much longer because it had been held, or so much less. Over all of it that is taken from it.
+    fn slow_down(&mut self, longer_ns: f64) -> u64 {
+        self.slower_ns += longer_ns;
+        let taken = self.slower_ns.max(0.0) as u64;
+        self.slower_ns -= taken as f64;
+        self.ledger.take(taken);
+        taken
+    }
+
     fn must_be_held(&self) -> bool {
         self.ledger.debt_ns() >= LEAST_HOLD_NS && self.unheld_ns >= LEAST_RUN_NS
+    }
+}
+
+/// What lies between two looks at where a thread is.
+#[derive(Clone, Copy, Default)]
+struct Stretch {
+    /// CPU time, and that of it in user space, in nanoseconds.
+    cpu_ns: u64,
+    user_ns: u64,
+    /// Whether the thread was held in between.
+    held: bool,
+}
+
+/// By what the CPU time of threads was told to be how many instructions, in nanoseconds of it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told {
+    /// Registers, between two looks.
+    pub(crate) counted_ns: f64,
+    /// The pace at which registers counted the same code.
+    pub(crate) paced_ns: f64,
+    /// The time that the model says, of that in user space.
+    pub(crate) priced_ns: f64,
+}
+
+/// What of a thread's time in a piece of code is known.
+#[derive(Clone, Copy, PartialEq)]
+enum Used {
+    /// So many instructions in so much CPU time, in nanoseconds.
+    Counted { instructions: f64, cpu_ns: f64 },
+    /// So much CPU time.
+    Cpu(f64),
+    /// So much CPU time in user space, as far as ticks show it.
+    User(f64),
+}
+
+impl Used {
+    fn ns(self) -> f64 {
+        match self {
+            Used::Counted { cpu_ns: ns, .. } | Used::Cpu(ns) | Used::User(ns) => ns,
+        }
     }
 }
 
@@ -105,8 +177,11 @@ pub(crate) struct Outcome {
     pub(crate) window_instructions: u64,
     pub(crate) window_time: Duration,
     pub(crate) pools: Vec<PoolReport>,
-    /// User CPU time that never got a price.
+    /// User CPU time that never got a price, and what the other was priced by.
     pub(crate) unpriced_ns: f64,
+    pub(crate) told: Told,
+    /// CPU time that holds have slowed threads down by.
+    pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
     /// Whether the kernel refused to mark touched pages.
     pub(crate) unmarked: bool,
@@ -173,6 +248,8 @@ impl<'a> Tracer<'a> {
                 window_time: Duration::ZERO,
                 pools: Vec::new(),
                 unpriced_ns: 0.0,
+                told: Told::default(),
+                slowed_ns: 0.0,
                 largest_chance: 0.0,
                 unmarked: false,
             },
@@ -196,10 +273,16 @@ impl<'a> Tracer<'a> {
                 cpu_ns: maps::cpu_ns(tid).unwrap_or(0),
                 user_ns: maps::user_ns(tid).unwrap_or(0),
                 waiting: Waiting::default(),
+                stretch: Stretch::default(),
+                undecided: Stretch::default(),
+                seen: None,
+                again: None,
                 elsewhere: true,
                 ran_ns: 0,
+                computed_ns: 0,
                 since_ns: 0,
                 unheld_ns: 0,
+                slower_ns: 0.0,
                 ledger: Ledger::default(),
             },
         );
@@ -230,28 +313,42 @@ impl<'a> Tracer<'a> {
                 return Ok(self.finish());
             }
             self.release();
+            self.look_again();
             if Instant::now() >= next_epoch {
                 self.epoch();
                 next_epoch = Instant::now() + EPOCH;
             }
-            let next = self
-                .next_release()
-                .map_or(next_epoch, |at| at.min(next_epoch));
+            let next = self.next_due().map_or(next_epoch, |at| at.min(next_epoch));
             let timeout = next.saturating_duration_since(Instant::now());
             // What `leave` looks for is not taken here.
             let _ = sys::wait_signal(&[libc::SIGCHLD], timeout);
         }
     }
 
-    fn next_release(&self) -> Option<Instant> {
-        let held = self
+    /// When somebody must be let go on, or looked at.
+    fn next_due(&self) -> Option<Instant> {
+        let due = self
             .threads
             .values()
             .filter_map(|thread| match thread.state {
                 State::Held { until, .. } => Some(until),
+                State::Running => thread.again,
                 _ => None,
             });
-        held.min()
+        due.min()
+    }
+
+    /// Stops threads that are to be looked at behind a short stretch.
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        for (tid, thread) in &mut self.threads {
+            if thread.state == State::Running
+                && thread.again.take_if(|at| now >= *at).is_some()
+                && sys::interrupt(*tid).is_ok()
+            {
+                thread.state = State::Asked { window: false };
+            }
+        }
     }
 
     /// Lets go on whoever has stood still for long enough.
@@ -325,11 +422,9 @@ impl<'a> Tracer<'a> {
             self.due = Some((tid, since));
             return;
         }
-        let owes = self
-            .threads
-            .get(&tid)
-            .map_or(0, |thread| thread.ledger.debt_ns());
-        let hold = matches!(asked, State::Asked { .. }) && owes >= LEAST_HOLD_NS;
+        let thread = self.threads.get(&tid);
+        let owes = thread.is_some_and(Thread::must_be_held);
+        let hold = matches!(asked, State::Asked { .. }) && owes;
         self.hold_or_resume(tid, since, Resume::Continue(signal), hold);
     }
 
@@ -340,16 +435,105 @@ impl<'a> Tracer<'a> {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
-        let process = self.processes.get(&thread.pid);
-        let at = sys::registers(tid).ok().map(|registers| registers.rip);
-        let phase = process.zip(at).and_then(|(process, at)| process.at(at));
+        let process = self.processes.get_mut(&thread.pid);
+        let now = sys::registers(tid).ok().map(|all| window::place(&all));
+        let Some((process, now)) = process.zip(now) else {
+            return;
+        };
+        let phase = process.at(now.code);
+        let seen = phase.map(|phase| (phase, now));
+        let before = std::mem::replace(&mut thread.seen, seen);
         thread.elsewhere = phase.is_none();
-        match phase {
-            Some(phase) => {
-                let (phase, user_ns) = thread.waiting.seen(phase);
-                self.price(tid, phase, user_ns);
+        let stretch = std::mem::take(&mut thread.stretch);
+        let Some(phase) = phase else {
+            self.decide(tid);
+            self.pass(tid, stretch);
+            self.waits_elsewhere(tid);
+            return;
+        };
+        let before = before.filter(|(known, _)| *known == phase);
+        let cpu_ns = stretch.cpu_ns as f64;
+        let used = before.zip(process.progress(phase));
+        let mut longer_ns = 0.0;
+        let used = used.and_then(|((_, before), progress)| {
+            match progress.count(&before, &now, cpu_ns, !stretch.held) {
+                Some(instructions) => {
+                    if stretch.held {
+                        longer_ns = progress.longer_ns(instructions, cpu_ns);
+                    }
+                    Some(Used::Counted {
+                        instructions,
+                        cpu_ns,
+                    })
+                }
+                None => progress.pace().map(|_| Used::Cpu(cpu_ns)),
             }
-            None => thread.waiting.elsewhere(),
+        });
+        self.sum.slowed_ns += thread.slow_down(longer_ns) as f64;
+        let is_undecided = before.is_some()
+            && used.is_none()
+            && (process.progress(phase)).is_some_and(|progress| progress.is_undecided());
+        if is_undecided {
+            thread.undecided.add(stretch);
+        } else {
+            match used {
+                Some(used) => {
+                    let late = std::mem::take(&mut thread.undecided);
+                    thread.computed_ns += stretch.cpu_ns + late.cpu_ns;
+                    self.price(tid, phase, Used::Cpu(late.cpu_ns as f64));
+                    self.price(tid, phase, used);
+                }
+                None => {
+                    self.decide(tid);
+                    self.pass(tid, stretch);
+                }
+            }
+        }
+        self.waits_no_longer(tid, phase);
+        self.look_soon(tid, phase);
+    }
+
+    /// A short stretch follows where that code's pace can be known and is not.
+    fn look_soon(&mut self, tid: Tid, phase: PhaseId) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        let process = self.processes.get_mut(&thread.pid);
+        let progress = process.and_then(|process| process.progress(phase));
+        let wants = progress.is_some_and(progress::Progress::wants_stretch);
+        thread.again = (wants && !thread.must_be_held()).then(|| Instant::now() + STRETCH);
+    }
+
+    /// What waits for the pace of its code waits no longer.
+    fn decide(&mut self, tid: Tid) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            let late = std::mem::take(&mut thread.undecided);
+            self.pass(tid, late);
+        }
+    }
+
+    /// CPU time that was not counted: half of it has a price where the thread was seen before.
+    fn pass(&mut self, tid: Tid, stretch: Stretch) {
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
+        thread.computed_ns += stretch.cpu_ns;
+        if let Some((phase, user_ns)) = thread.waiting.pass(stretch.user_ns as f64) {
+            self.price(tid, phase, Used::User(user_ns));
+        }
+    }
+
+    fn waits_elsewhere(&mut self, tid: Tid) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.waiting.elsewhere();
+        }
+    }
+
+    /// The thread was seen in that code: what waits has its price.
+    fn waits_no_longer(&mut self, tid: Tid, phase: PhaseId) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            let (phase, user_ns) = thread.waiting.seen(phase);
+            self.price(tid, phase, Used::User(user_ns));
         }
     }
 
@@ -379,6 +563,8 @@ impl<'a> Tracer<'a> {
         }
         let until = since + Duration::from_nanos(debt);
         thread.unheld_ns = 0;
+        thread.stretch.held = true;
+        thread.again = None;
         thread.state = State::Held { since, until, then };
     }
 
@@ -397,18 +583,20 @@ impl<'a> Tracer<'a> {
             Some(Place::Local) | None => Some(0),
         };
         let window = Window::new(self.pools.len(), self.facts.overlap).after(BEFORE);
-        let (used, after) = window::run(tid, window, &mut find);
+        let window::Seen { used, steps, after } = window::run(tid, window, &mut find);
         self.sum.windows += 1;
         self.sum.window_instructions += used.instructions;
         self.sum.window_time += since.elapsed();
-        let phase = process.add(used);
+        let phase = process.add(used, &steps);
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time is not the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
             thread.user_ns = maps::user_ns(tid).unwrap_or(thread.user_ns);
+            let at = sys::registers(tid).ok().map(|all| window::place(&all));
+            thread.seen = phase.zip(at).filter(|_| after == After::Stopped);
             if let Some(phase) = phase {
-                let (phase, user_ns) = thread.waiting.seen(phase);
-                self.price(tid, phase, user_ns);
+                self.waits_no_longer(tid, phase);
+                self.look_soon(tid, phase);
             }
         }
         match after {
@@ -470,9 +658,13 @@ impl<'a> Tracer<'a> {
         self.sum.accounts.add(&ledger);
         self.sum.longest_hold_ns = self.sum.longest_hold_ns.max(ledger.held_ns);
         self.sum.unpriced_ns += thread.waiting.unseen_ns();
+        if thread.seen.is_none() {
+            let late = thread.undecided.user_ns + thread.stretch.user_ns;
+            self.sum.unpriced_ns += late as f64;
+        }
     }
 
-    /// Prices the CPU time that a thread has used since the last time.
+    /// Takes down the CPU time that a thread has used since the last time. It has a price at the next look.
     fn account(&mut self, tid: Tid) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
@@ -486,9 +678,10 @@ impl<'a> Tracer<'a> {
         self.sum.cpu_ns += ran;
         let user = maps::user_ns(tid).map_or(0, |now| now.saturating_sub(thread.user_ns));
         thread.user_ns += user;
-        let due = thread.waiting.pass(user as f64);
-        if let Some((phase, user_ns)) = due {
-            self.price(tid, phase, user_ns);
+        thread.stretch.cpu_ns += ran;
+        thread.stretch.user_ns += user;
+        if let Some(process) = self.processes.get_mut(&thread.pid) {
+            process.ran(ran);
         }
     }
 
@@ -497,15 +690,23 @@ impl<'a> Tracer<'a> {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
+        thread.seen = None;
+        let stretch = std::mem::take(&mut thread.stretch);
+        self.decide(tid);
+        self.pass(tid, stretch);
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return;
+        };
         let process = self.processes.get(&thread.pid);
         let last = process.and_then(Process::last_phase);
         if let Some((phase, user_ns)) = thread.waiting.end(last) {
-            self.price(tid, phase, user_ns);
+            self.price(tid, phase, Used::User(user_ns));
         }
     }
 
-    /// Asks a thread for what so much of its CPU time in that code costs.
-    fn price(&mut self, tid: Tid, phase: PhaseId, user_ns: f64) {
+    /// Asks a thread for what its time in that code costs: for that of its instructions, where their number or
+    /// pace is known.
+    fn price(&mut self, tid: Tid, phase: PhaseId, used: Used) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
@@ -513,9 +714,22 @@ impl<'a> Tracer<'a> {
             return;
         };
         let machine = process.machine(&self.facts);
+        let pace = process.progress(phase).and_then(|one| one.pace());
         let Some(estimate) = process.estimate(phase, &self.facts) else {
-            self.sum.unpriced_ns += user_ns;
+            self.sum.unpriced_ns += used.ns();
             return;
+        };
+        let told = &mut self.sum.told;
+        let (told, instructions) = match (used, pace) {
+            (Used::Counted { instructions, .. }, _) => (&mut told.counted_ns, Some(instructions)),
+            (_, Some(pace)) => (&mut told.paced_ns, Some(used.ns() * pace)),
+            (_, None) => (&mut told.priced_ns, None),
+        };
+        *told += used.ns();
+        // The model knows rates by CPU time: that which it would take so many instructions for.
+        let user_ns = match instructions {
+            Some(instructions) => instructions * estimate.instruction_ns(),
+            None => used.ns(),
         };
         let delay = user_ns * estimate.delay(&self.answers, &machine);
         thread.ledger.ask(delay);
@@ -570,14 +784,16 @@ impl<'a> Tracer<'a> {
     fn choose_looks(&mut self) {
         let mut worth: Vec<(u64, Tid)> = Vec::new();
         for (tid, thread) in &mut self.threads {
-            let ran = std::mem::take(&mut thread.ran_ns) as f64 / EPOCH.as_nanos() as f64;
+            thread.ran_ns = 0;
+            let ran = thread.stretch.cpu_ns as f64 / EPOCH.as_nanos() as f64;
             if thread.state != State::Running {
                 continue;
             }
             if thread.must_be_held() && sys::interrupt(*tid).is_ok() {
                 thread.state = State::Asked { window: false };
             } else if ran >= WORTH {
-                worth.push((thread.waiting.ns() as u64, *tid));
+                let waits_ns = thread.waiting.ns() as u64 + thread.stretch.cpu_ns;
+                worth.push((waits_ns, *tid));
             }
         }
         worth.sort_unstable();
@@ -620,7 +836,11 @@ impl<'a> Tracer<'a> {
             .collect();
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
+        // A hold that ends now began before the last question.
         let running = (real - longest.unwrap_or(0) as f64).max(real / MOST_HELD);
+        let computed = self.threads.values_mut();
+        let computed = computed.map(|thread| std::mem::take(&mut thread.computed_ns));
+        let running = running.max(computed.max().unwrap_or(0) as f64);
         let reads = self.facts.overlap.stream * self.threads.len().max(1) as f64;
         let lines = under_way(&self.asked, reads);
         let per = |asked: &Demand, time: f64| Demand {

@@ -11,6 +11,7 @@ use crate::decode::{Analyst, LONGEST, Next};
 use crate::maps;
 use crate::model::{Step, Window, WindowUse};
 use crate::placement::PAGE;
+use crate::progress::Place;
 use crate::sys::{self, Registers, Resume, Status, Tid};
 
 /// Instructions of a window at most.
@@ -67,12 +68,33 @@ impl Code {
     }
 }
 
+/// What a window saw.
+pub(crate) struct Seen {
+    /// What it asks of memory.
+    pub(crate) used: WindowUse,
+    /// Each instruction and the registers before it.
+    pub(crate) steps: Vec<Place>,
+    pub(crate) after: After,
+}
+
+/// Where a thread is.
+pub(crate) fn place(registers: &Registers) -> Place {
+    let all = registers;
+    let values = [
+        all.rax, all.rbx, all.rcx, all.rdx, all.rsi, all.rdi, all.rbp, all.r8, all.r9, all.r10,
+        all.r11, all.r12, all.r13, all.r14, all.r15,
+    ];
+    let code = all.rip;
+    Place { code, values }
+}
+
 /// Steps a stopped thread through a window. `find` gives the pool of an address.
 pub(crate) fn run(
     tid: Tid,
     mut window: Window,
     find: &mut dyn FnMut(u64) -> Option<usize>,
-) -> (WindowUse, After) {
+) -> Seen {
+    let mut steps = Vec::new();
     let mut analyst = Analyst::new();
     let (mut code, mut step) = (Code::default(), Step::default());
     let began = Instant::now();
@@ -80,7 +102,8 @@ pub(crate) fn run(
     // Stopped inside of the kernel, it would begin by going on there, for as long as that takes.
     let inside = |registers: Registers| registers.orig_rax as i64 >= 0;
     if sys::registers(tid).is_ok_and(inside) {
-        return (window.finish(), after);
+        let used = window.finish();
+        return Seen { used, steps, after };
     }
     // Turns are taken at each step: on one processor, without waking another.
     sys::stay_on(maps::stat(tid).ok().map(|stat| stat.processor));
@@ -106,9 +129,11 @@ pub(crate) fn run(
             break;
         }
         window.step(&step, find);
+        steps.push(place(&registers));
     }
     sys::stay_on(None);
-    (window.finish(), after)
+    let used = window.finish();
+    Seen { used, steps, after }
 }
 
 fn look(

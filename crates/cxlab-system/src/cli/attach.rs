@@ -398,6 +398,11 @@ mod linux {
             report.window_s
         ));
         text.push_str(&format!(
+            "  of the CPU time, registers counted the instructions of {:.3} s; {:.3} s were priced at the pace of \
+             those, and {:.3} s at the model's\n",
+            report.counted_s, report.paced_s, report.priced_s
+        ));
+        text.push_str(&format!(
             "  delay asked for {:.6} s, charged {:.6} s ({:+.2} %): held {:.6} s, and {:.6} s were taken by \
              attaching itself\n\n",
             delay.asked_ns as f64 / 1e9,
