@@ -101,6 +101,11 @@ impl Waiting {
         Some((phase, std::mem::take(&mut self.ns)))
     }
 
+    /// Whether it was last seen in known code.
+    pub fn is_known(&self) -> bool {
+        self.phase.is_some()
+    }
+
     /// CPU time that waits, in nanoseconds.
     pub fn ns(&self) -> f64 {
         self.ns

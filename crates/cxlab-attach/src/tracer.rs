@@ -27,8 +27,8 @@ const LEAST_HOLD_NS: u64 = 5_000_000;
 /// And when it has used so much CPU time since the last hold: it runs more slowly behind one (what it had in
 /// the nearest caches is gone, and its processor slept), which would be taken for waits of its own.
 const LEAST_RUN_NS: u64 = 20_000_000;
-/// Time until a thread is looked at again, where the pace of its code is to be known.
-const STRETCH: Duration = Duration::from_millis(1);
+/// CPU time behind a hold in which a thread is known to run more slowly.
+const BEHIND_NS: u64 = 12_000_000;
 /// A program that is held nearly always is taken to run at least this part of the time.
 const MOST_HELD: f64 = 1000.0;
 /// Time between two questions to the fabric.
@@ -36,8 +36,10 @@ const ASK: Duration = Duration::from_millis(100);
 /// Part of the real time that windows may take: while a thread is where none has been, and otherwise.
 const WINDOW_COST: u32 = 20;
 const KNOWN_COST: u32 = 40;
-/// Windows that are taken at the beginning for more, and how much more.
+/// Windows that are taken at the beginning for more, how many of them at least where none has been, and how much
+/// more.
 const FIRST_WINDOWS: u64 = 8;
+const FIRST_ELSEWHERE: u64 = 4;
 const FIRST_COST: u32 = 4;
 /// Threads that are looked at in an epoch: all stand still until each was.
 const LOOKS: usize = 8;
@@ -95,7 +97,6 @@ impl Stretch {
     fn add(&mut self, other: Stretch) {
         self.cpu_ns += other.cpu_ns;
         self.user_ns += other.user_ns;
-        self.held |= other.held;
     }
 }
 
@@ -109,6 +110,11 @@ impl Thread {
         taken
     }
 
+    /// No hold was shortly before.
+    fn is_plain(&self) -> bool {
+        self.ledger.held_ns == 0 || self.unheld_ns > BEHIND_NS
+    }
+
     fn must_be_held(&self) -> bool {
         self.ledger.debt_ns() >= LEAST_HOLD_NS && self.unheld_ns >= LEAST_RUN_NS
     }
@@ -120,8 +126,6 @@ struct Stretch {
     /// CPU time, and that of it in user space, in nanoseconds.
     cpu_ns: u64,
     user_ns: u64,
-    /// Whether the thread was held in between.
-    held: bool,
 }
 
 /// By what the CPU time of threads was told to be how many instructions, in nanoseconds of it.
@@ -144,12 +148,17 @@ enum Used {
     Cpu(f64),
     /// So much CPU time in user space, as far as ticks show it.
     User(f64),
+    /// The same, somewhere else where no window has been.
+    Elsewhere(f64),
 }
 
 impl Used {
     fn ns(self) -> f64 {
         match self {
-            Used::Counted { cpu_ns: ns, .. } | Used::Cpu(ns) | Used::User(ns) => ns,
+            Used::Counted { cpu_ns: ns, .. }
+            | Used::Cpu(ns)
+            | Used::User(ns)
+            | Used::Elsewhere(ns) => ns,
         }
     }
 }
@@ -445,6 +454,7 @@ impl<'a> Tracer<'a> {
         let before = std::mem::replace(&mut thread.seen, seen);
         thread.elsewhere = phase.is_none();
         let stretch = std::mem::take(&mut thread.stretch);
+        let plain = thread.is_plain();
         let Some(phase) = phase else {
             self.decide(tid);
             self.pass(tid, stretch);
@@ -456,9 +466,9 @@ impl<'a> Tracer<'a> {
         let used = before.zip(process.progress(phase));
         let mut longer_ns = 0.0;
         let used = used.and_then(|((_, before), progress)| {
-            match progress.count(&before, &now, cpu_ns, !stretch.held) {
+            match progress.count(&before, &now, cpu_ns, plain) {
                 Some(instructions) => {
-                    if stretch.held {
+                    if !plain {
                         longer_ns = progress.longer_ns(instructions, cpu_ns);
                     }
                     Some(Used::Counted {
@@ -479,7 +489,6 @@ impl<'a> Tracer<'a> {
             match used {
                 Some(used) => {
                     let late = std::mem::take(&mut thread.undecided);
-                    thread.computed_ns += stretch.cpu_ns + late.cpu_ns;
                     self.price(tid, phase, Used::Cpu(late.cpu_ns as f64));
                     self.price(tid, phase, used);
                 }
@@ -493,15 +502,16 @@ impl<'a> Tracer<'a> {
         self.look_soon(tid, phase);
     }
 
-    /// A short stretch follows where that code's pace can be known and is not.
+    /// It is looked at again before the next epoch, where what counts in that code needs it.
     fn look_soon(&mut self, tid: Tid, phase: PhaseId) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
         let process = self.processes.get_mut(&thread.pid);
         let progress = process.and_then(|process| process.progress(phase));
-        let wants = progress.is_some_and(progress::Progress::wants_stretch);
-        thread.again = (wants && !thread.must_be_held()).then(|| Instant::now() + STRETCH);
+        let again = progress.and_then(|progress| progress.again());
+        let again = again.filter(|_| !thread.must_be_held());
+        thread.again = again.map(|wait| Instant::now() + wait);
     }
 
     /// What waits for the pace of its code waits no longer.
@@ -517,7 +527,6 @@ impl<'a> Tracer<'a> {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
-        thread.computed_ns += stretch.cpu_ns;
         if let Some((phase, user_ns)) = thread.waiting.pass(stretch.user_ns as f64) {
             self.price(tid, phase, Used::User(user_ns));
         }
@@ -563,7 +572,6 @@ impl<'a> Tracer<'a> {
         }
         let until = since + Duration::from_nanos(debt);
         thread.unheld_ns = 0;
-        thread.stretch.held = true;
         thread.again = None;
         thread.state = State::Held { since, until, then };
     }
@@ -699,8 +707,13 @@ impl<'a> Tracer<'a> {
         };
         let process = self.processes.get(&thread.pid);
         let last = process.and_then(Process::last_phase);
+        let known = thread.waiting.is_known();
         if let Some((phase, user_ns)) = thread.waiting.end(last) {
-            self.price(tid, phase, Used::User(user_ns));
+            let used = match known {
+                true => Used::User(user_ns),
+                false => Used::Elsewhere(user_ns),
+            };
+            self.price(tid, phase, used);
         }
     }
 
@@ -722,10 +735,13 @@ impl<'a> Tracer<'a> {
         let told = &mut self.sum.told;
         let (told, instructions) = match (used, pace) {
             (Used::Counted { instructions, .. }, _) => (&mut told.counted_ns, Some(instructions)),
-            (_, Some(pace)) => (&mut told.paced_ns, Some(used.ns() * pace)),
-            (_, None) => (&mut told.priced_ns, None),
+            (Used::Cpu(_) | Used::User(_), Some(pace)) => {
+                (&mut told.paced_ns, Some(used.ns() * pace))
+            }
+            (_, _) => (&mut told.priced_ns, None),
         };
         *told += used.ns();
+        thread.computed_ns += used.ns() as u64;
         // The model knows rates by CPU time: that which it would take so many instructions for.
         let user_ns = match instructions {
             Some(instructions) => instructions * estimate.instruction_ns(),
@@ -766,8 +782,12 @@ impl<'a> Tracer<'a> {
             self.sum.unmarked |= process.is_unmarked() && maps::threads(process.pid).is_ok();
         }
         self.ask_fabric();
-        let first = self.sum.windows < FIRST_WINDOWS;
         let elsewhere = self.threads.values().any(|thread| thread.elsewhere);
+        let first = match elsewhere {
+            true => FIRST_WINDOWS,
+            false => FIRST_WINDOWS - FIRST_ELSEWHERE,
+        };
+        let first = self.sum.windows < first;
         let cost = match (first, elsewhere) {
             (true, _) => FIRST_COST,
             (false, true) => WINDOW_COST,
@@ -836,7 +856,8 @@ impl<'a> Tracer<'a> {
             .collect();
         let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
         let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
-        // A hold that ends now began before the last question.
+        // A hold that ends now may have begun before the last question, and time that has a price now may have
+        // passed before it.
         let running = (real - longest.unwrap_or(0) as f64).max(real / MOST_HELD);
         let computed = self.threads.values_mut();
         let computed = computed.map(|thread| std::mem::take(&mut thread.computed_ns));
@@ -852,7 +873,7 @@ impl<'a> Tracer<'a> {
             self.fabric.answer(&asked, lines)
         };
         let undelayed = at(running);
-        self.answers = at(real);
+        self.answers = at(real.max(running));
         for (answer, undelayed) in self.answers.iter_mut().zip(undelayed) {
             answer.stretch = undelayed.stretch;
         }

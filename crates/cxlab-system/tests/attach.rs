@@ -415,6 +415,108 @@ fn a_running_process_is_attached_to_and_let_go() {
     assert!(number(&report, "/delay/charged_ns") > 0.0, "{report:#}");
 }
 
+/// A program of a few instructions that no compiler has changed: it writes to each page of 64 MiB and then makes
+/// so many steps, each of which reads a line there, at random, and needs what the step before it has read.
+fn steps(folder: &Folder, steps: u32) -> PathBuf {
+    const BYTES: u64 = 64 << 20;
+    const CODE: u64 = 0x40_0000;
+    const DATA: u32 = 0x1000_0000;
+    let (pages, data) = (((BYTES / 4096) as u32).to_le_bytes(), DATA.to_le_bytes());
+    let code = [
+        &[0xb9][..],
+        &pages, // mov ecx, pages
+        &[0xbf],
+        &data,                              // mov edi, data
+        &[0xc6, 0x07, 1],                   // page: mov byte [rdi], 1
+        &[0x48, 0x81, 0xc7, 0, 0x10, 0, 0], // add rdi, 4096
+        &[0xff, 0xc9, 0x75, 0xf2],          // dec ecx; jnz page
+        &[0xbf],
+        &data, // mov edi, data
+        &[0xbd],
+        &steps.to_le_bytes(),                        // mov ebp, steps
+        &[0x31, 0xc0, 0x31, 0xdb],                   // xor eax, eax; xor ebx, ebx
+        &[0x48, 0x69, 0xdb, 0x0d, 0x66, 0x19, 0],    // step: imul rbx, rbx, 1664525
+        &[0x48, 0x81, 0xc3, 0x5f, 0xf3, 0x6e, 0x3c], // add rbx, 1013904223
+        &[0x48, 0x01, 0xc3],                         // add rbx, rax
+        &[0x48, 0x89, 0xda],                         // mov rdx, rbx
+        &[0x48, 0xc1, 0xea, 0x0d],                   // shr rdx, 13
+        &[0x81, 0xe2, 0xc0, 0xff, 0xff, 0x03],       // and edx, 64 MiB - 64
+        &[0x48, 0x8b, 0x04, 0x17],                   // mov rax, [rdi + rdx]
+        &[0xff, 0xcd, 0x75, 0xda],                   // dec ebp; jnz step
+        &[0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 5],   // exit(0)
+    ]
+    .concat();
+    let words = |words: &[u64]| {
+        words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let halves = |halves: &[u16]| {
+        halves
+            .iter()
+            .flat_map(|half| half.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let start = 64 + 2 * 56;
+    let file = start + code.len() as u64;
+    let (loaded, executable, writable) = (1, 5, 6);
+    let program = [
+        &b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0"[..],
+        &halves(&[2, 62, 1, 0]),
+        &words(&[CODE + start, 64, 0]),
+        &halves(&[0, 0, 64, 56, 2, 64, 0, 0]),
+        &words(&[executable << 32 | loaded, 0, CODE, CODE, file, file, 4096]),
+        &words(&[
+            writable << 32 | loaded,
+            0,
+            DATA.into(),
+            DATA.into(),
+            0,
+            BYTES,
+            4096,
+        ]),
+        &code,
+    ]
+    .concat();
+    let path = folder.file("steps", &program);
+    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&path, all).unwrap();
+    path
+}
+
+/// Ten million steps, of which 63 of 64 miss, on whatever machine, however busy: registers count them.
+#[test]
+fn what_is_executed_natively_is_counted_by_its_registers() {
+    const STEPS: u32 = 10_000_000;
+    let folder = Folder::new("attach-steps");
+    let program = steps(&folder, STEPS);
+    let output = finish(
+        attach(&folder, 50, &["--"])
+            .arg(program)
+            .stdin(Stdio::null()),
+    );
+    if refused(&output) {
+        return;
+    }
+    assert_eq!(output.code, Some(0), "{}{}", output.stdout, output.stderr);
+    let report = report(&folder);
+    let waits = f64::from(STEPS) * 63.0 / 64.0;
+    let found = number(&report, "/pools/1/waits");
+    assert!(
+        (found / waits - 1.0).abs() < 0.05,
+        "{found} of {waits}: {report:#}"
+    );
+    let asked = number(&report, "/delay/asked_ns");
+    assert!(
+        (asked / (waits * 50.0) - 1.0).abs() < 0.05,
+        "{asked}: {report:#}"
+    );
+    let told = number(&report, "/counted_s") + number(&report, "/paced_s");
+    assert!(told > 0.9 * number(&report, "/cpu_s"), "{report:#}");
+    assert!(number(&report, "/counted_s") > 0.5 * told, "{report:#}");
+}
+
 /// Links that the program lays where the report will be are not followed.
 #[test]
 fn a_program_cannot_lead_the_report_elsewhere() {
