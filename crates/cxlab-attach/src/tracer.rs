@@ -427,7 +427,8 @@ impl<'a> Tracer<'a> {
         if plain && matches!(asked, State::Asked { .. }) {
             self.look(tid);
         }
-        if asked == (State::Asked { window: true }) && plain {
+        // One at a time: another that was asked in an epoch before may only stop now.
+        if asked == (State::Asked { window: true }) && plain && self.due.is_none() {
             self.due = Some((tid, since));
             return;
         }
