@@ -42,8 +42,10 @@ const ALIKE: f64 = 2.0;
 const STEPS: f64 = 16.0;
 /// Instructions in a nanosecond at most: eight a cycle at 5 GHz (*assumed*).
 const MOST_PER_NS: f64 = 40.0;
-/// And at most so many times what the same code did lately (*assumed*): farther is a jump.
+/// And at most so many times what the same code did lately (*assumed*): farther is a jump, unless it is so for longer
+/// than so many stretches, for then the code is another or goes on faster.
 const JUMP: f64 = 8.0;
+const JUMPS: u32 = 2;
 /// CPU time of a stretch from which it says something.
 const LEAST_NS: f64 = 200e3;
 /// Time between looks where registers begin anew often; twice as long from level to level, up to the last, on which
@@ -232,6 +234,8 @@ struct Tally {
     level: u32,
     tries: u32,
     pause: u32,
+    /// Stretches in a row that went too far.
+    jumps: u32,
     /// Of all that was counted, and of what was behind no hold.
     pace: Pace,
     plain: Pace,
@@ -254,10 +258,8 @@ impl Tally {
             self.pause -= 1;
             return None;
         }
-        let most = self.pace.per_ns().map_or(MOST_PER_NS, |pace| JUMP * pace);
-        let right = |one: &Counted| {
-            one.instructions > 0.0 && one.instructions <= most.min(MOST_PER_NS) * cpu_ns
-        };
+        let right =
+            |one: &Counted| one.instructions > 0.0 && one.instructions <= MOST_PER_NS * cpu_ns;
         for one in counted {
             let ways = self.ways.entry(one.register).or_default();
             if ways.len() == REMEMBERED {
@@ -268,6 +270,7 @@ impl Tally {
         let known = |one: &&Counted| self.ways.get(&one.register).is_some_and(counts);
         let found = counted.iter().filter(|one| right(one)).filter(known);
         let least = found.map(|one| one.instructions).reduce(f64::min);
+        let least = least.filter(|instructions| !self.is_jump(*instructions, cpu_ns));
         if let Some(instructions) = least {
             self.pace.add(instructions, cpu_ns);
             if plain {
@@ -276,6 +279,19 @@ impl Tally {
         }
         self.change_level();
         least
+    }
+
+    /// Whether a stretch went too far for what was counted lately. Where that goes on, it was no jump, and what was
+    /// counted before says nothing any more.
+    fn is_jump(&mut self, instructions: f64, cpu_ns: f64) -> bool {
+        let pace = self.pace.per_ns();
+        let far = pace.is_some_and(|pace| instructions > JUMP * pace * cpu_ns);
+        self.jumps = if far { self.jumps + 1 } else { 0 };
+        if self.jumps > JUMPS {
+            (self.jumps, self.pace, self.plain) = (0, Pace::default(), Pace::default());
+            return false;
+        }
+        far
     }
 
     /// Looks more or less often, where the last ones say so.
@@ -691,6 +707,24 @@ mod tests {
         let (counted, of, all) = followed(&mut progress, run);
         assert!((counted / of - 1.0).abs() < 1e-4, "{counted} {of}");
         assert!(of > 0.8 * all && of < all, "{of} of {all}");
+    }
+
+    /// Two loops that are taken for one piece of code, of which the second goes on thirty times as fast: after two
+    /// stretches it is counted too.
+    #[test]
+    fn code_that_goes_on_much_faster_is_counted() {
+        let mut progress = known();
+        let seen = looked(10_019, |program| rows(program, 1, 400_000));
+        fed(&mut progress, &seen[..40], 1.0);
+        let (counted, of, all) = fed(&mut progress, &seen[40..140], 1.0 / 30.0 * 8.0);
+        assert!(of == all && (counted / of - 1.0).abs() < 1e-3);
+        let slow = seen[..40].windows(2);
+        slow.for_each(|pair| {
+            progress.count(&pair[0].1, &pair[1].1, 100.0 * 10_019.0 * EACH_NS, true);
+        });
+        let (counted, of, all) = fed(&mut progress, &seen[..40], 1.0);
+        assert!((counted / of - 1.0).abs() < 1e-3, "{counted} {of}");
+        assert_eq!((all - of).round(), 2.0 * 10_019.0);
     }
 
     /// Code that takes longer behind a hold: by how much is known from where there was none, to the turn of the loop
