@@ -430,6 +430,7 @@ fn steps(folder: &Folder, steps: u32) -> PathBuf {
         &[0xc6, 0x07, 1],                   // page: mov byte [rdi], 1
         &[0x48, 0x81, 0xc7, 0, 0x10, 0, 0], // add rdi, 4096
         &[0xff, 0xc9, 0x75, 0xf2],          // dec ecx; jnz page
+        &[0x90; 64],                        // the second loop has lines of code of its own
         &[0xbf],
         &data, // mov edi, data
         &[0xbd],
