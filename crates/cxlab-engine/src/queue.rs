@@ -57,6 +57,9 @@ pub struct Target {
 impl Target {
     const WAKE: u32 = 1 << 31;
 
+    /// The target of no event.
+    const NOBODY: Target = Target { to: 0, at: 0 };
+
     /// A port of the component of that number, below 2^31.
     #[inline]
     pub fn port(component: u32, port: u16) -> Target {

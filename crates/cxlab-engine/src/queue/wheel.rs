@@ -21,32 +21,35 @@ const NEVER: u64 = u64::MAX;
 /// needs no check.
 const SLOTS: usize = 1 << 15;
 
-/// A pending event: its place in its slot's list, and what it carries. That of a CXL system fills
-/// two cache lines, of which the first is enough for walking the list.
+/// A pending event's place in its slot's list. What it carries lies elsewhere, so that lists are short ways
+/// through memory.
 #[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Entry<T> {
+#[repr(C, align(32))]
+struct Entry {
     key: EventKey,
     target: Target,
     next: u32,
-    item: T,
 }
 
-impl<T: Default> Default for Entry<T> {
-    fn default() -> Self {
-        Entry {
-            key: EventKey { time: 0, order: 0 },
-            target: Target::port(0, 0),
-            next: NIL,
-            item: T::default(),
-        }
-    }
+impl Entry {
+    const NONE: Entry = Entry {
+        key: EventKey { time: 0, order: 0 },
+        target: Target::NOBODY,
+        next: NIL,
+    };
 }
+
+/// What an event carries. That of a CXL system lies in two cache lines.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(32))]
+struct Item<T>(T);
 
 /// The timing wheel: one, or one for each block of components, over one slab.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
-    entries: Vec<Entry<T>>,
+    entries: Vec<Entry>,
+    /// By the same places.
+    items: Vec<Item<T>>,
     free: u32,
     /// That of the block whose events are handled.
     wheel: Wheel,
@@ -102,7 +105,8 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// A wheel for the events of so many components.
     pub fn for_components(count: usize) -> Self {
         WheelQueue {
-            entries: vec![Entry::default()],
+            entries: vec![Entry::NONE],
+            items: vec![Item::default()],
             free: NIL,
             wheel: Wheel::for_components(count),
             block: 0,
@@ -135,7 +139,7 @@ impl<T: Copy + Default> WheelQueue<T> {
     pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
         let mut show = |place: u32| {
             let entry = &self.entries[place as usize];
-            show(entry.key, entry.target, &entry.item);
+            show(entry.key, entry.target, &self.items[place as usize].0);
             entry.next
         };
         for wheel in self.wheels() {
@@ -219,39 +223,36 @@ impl<T: Copy + Default> WheelQueue<T> {
         entry.key = key;
         entry.target = target;
         entry.next = after;
-        &mut entry.item
+        &mut self.items[at as usize].0
     }
 
     /// Makes a place for one more event than ever before.
     #[cold]
     fn grow(&mut self) {
         self.free = self.entries.len() as u32;
-        self.entries.push(Entry::default());
+        self.entries.push(Entry::NONE);
+        self.items.push(Item::default());
     }
 
     /// The event `ahead` places after the next one, if the active slot has it: for fetching ahead.
     #[inline(always)]
-    pub fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
+    pub(crate) fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
         let current = &self.wheel.current;
-        let place = current.len().checked_sub(1 + ahead)?;
-        let entry = &self.entries[current[place].1 as usize];
-        Some((entry.target, &entry.item))
+        let place = current[current.len().checked_sub(1 + ahead)?].1 as usize;
+        Some((self.entries[place].target, &self.items[place].0))
     }
 
-    /// Fetches ahead one more event of the slot behind the active one, and returns whom it is for:
-    /// walking its list at once would wait for each event in turn.
+    /// Asks in advance for one more event of the slot behind the active one: walking its list at once would
+    /// wait for each event in turn.
     #[inline(always)]
-    pub fn fetch_behind(&mut self) -> Option<Target> {
-        self.wheel.fetched = match self.wheel.fetched {
+    pub(crate) fn fetch_behind(&mut self) {
+        let at = match self.wheel.fetched {
             NIL => self.wheel.next_head(),
             at => self.entries[at as usize].next,
         };
-        if self.wheel.fetched == NIL {
-            return None;
-        }
-        let entry = &self.entries[self.wheel.fetched as usize];
-        prefetch(entry);
-        Some(entry.target)
+        self.wheel.fetched = at;
+        prefetch(&self.entries[at as usize]);
+        prefetch(&self.items[at as usize]);
     }
 }
 
@@ -342,9 +343,9 @@ impl Wheel {
     /// Removes the first event if it lies before `end` and is alone in its slot, in a small system
     /// also if there are two: most slots of a small system hold one event or two, which need no sorting.
     #[inline(always)]
-    fn pop_near<T>(
+    fn pop_near(
         &mut self,
-        entries: &mut [Entry<T>],
+        entries: &mut [Entry],
         free: &mut u32,
         end: u64,
     ) -> Option<Popped> {
@@ -385,7 +386,7 @@ impl Wheel {
     /// Makes the earliest non-empty slot the active one, unless all of it lies at `end` or later.
     /// Returns false in that case and when nothing is pending.
     #[inline(never)]
-    fn activate<T>(&mut self, entries: &[Entry<T>], end: u64) -> bool {
+    fn activate(&mut self, entries: &[Entry], end: u64) -> bool {
         debug_assert!(self.current.is_empty());
         let slot = self.next.min(self.overflow_slot);
         if slot == NEVER || slot << self.shift >= end {
@@ -457,7 +458,7 @@ impl Wheel {
     }
 
     /// The time of the first event, `u64::MAX` when there is none.
-    fn next_time<T>(&self, entries: &[Entry<T>]) -> u64 {
+    fn next_time(&self, entries: &[Entry]) -> u64 {
         if let Some((key, _)) = self.current.last() {
             return key.time;
         }
@@ -530,7 +531,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
 
     #[inline(always)]
     fn carried(&self, popped: Popped) -> &T {
-        &self.entries[popped.place as usize].item
+        &self.items[popped.place as usize].0
     }
 
     #[inline]

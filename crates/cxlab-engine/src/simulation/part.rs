@@ -15,16 +15,9 @@ pub(super) const LOOK_EVERY: u64 = 4096;
 /// more than it saves.
 const NEAR: usize = 64;
 
-/// How far away lies what events touch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Distance {
-    /// All of it lies near.
-    Near,
-    /// Components lie near, events do not: those of a block, which come from others.
-    Events,
-    /// Neither does.
-    Far,
-}
+/// How many events before its turn is asked for what an event carries, for its component, and for what the
+/// component will look at: a line from memory takes as long as two or three events.
+const AHEAD: [usize; 3] = [6, 3, 1];
 
 /// A component with what the engine keeps of it, which every event needs and which therefore lies
 /// before it, in the cache line that is fetched ahead.
@@ -82,43 +75,32 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Little of what an event touches is in the nearest cache, in a large system not even in the
-    /// next. What the next events will touch is asked for in the order in which each leads to the
-    /// next: the event, its component, and what the component will look at.
+    /// Little of what an event touches is in the nearest caches. What the next events will touch is asked
+    /// for in the order in which each leads to the next: the event, its component, and what the component
+    /// will look at. Nothing is looked at before it has had the time to come.
     #[inline(always)]
-    fn fetch_ahead(&mut self, distance: Distance) {
-        if distance == Distance::Near {
-            return;
-        }
+    fn fetch_ahead(&mut self) {
         let queue = &mut self.lane.queue;
-        let behind = queue.fetch_behind();
-        if distance == Distance::Events {
-            if let Some((_, carried)) = queue.upcoming(1) {
-                prefetch(carried);
-            }
-            return;
-        }
-        let Some((next, carried)) = queue.upcoming(0) else {
-            if let Some(target) = behind {
-                prefetch(&self.cells[target.component()].account);
-            }
-            return;
-        };
-        if !next.is_wake() {
-            let cell = &self.cells[next.component()];
-            cell.component.fetch(next.at as u16, carried);
-        }
-        if let Some((second, carried)) = queue.upcoming(1) {
-            prefetch(&self.cells[second.component()]);
+        queue.fetch_behind();
+        let [carried, component, touched] = AHEAD;
+        if let Some((_, carried)) = queue.upcoming(carried) {
             prefetch(carried);
+        }
+        if let Some((target, _)) = queue.upcoming(component) {
+            prefetch(&self.cells[target.component()]);
+        }
+        if let Some((target, carried)) = queue.upcoming(touched)
+            && !target.is_wake()
+        {
+            let cell = &self.cells[target.component()];
+            cell.component.fetch(target.at as u16, carried);
         }
     }
 
     /// Handles events before `end`, up to `limit`, with several blocks a window more; returns how many.
     pub(super) fn advance(&mut self, end: u64, limit: u64) -> u64 {
         let done = match self.lane.queue.blocks() {
-            1 if self.cells.len() <= NEAR => self.handle(end, limit, Distance::Near),
-            1 => self.handle(end, limit, Distance::Far),
+            1 => self.handle(end, limit, self.cells.len() > NEAR),
             _ => self.advance_blocks(end, limit),
         };
         self.events += done;
@@ -126,13 +108,15 @@ impl<C: Component> Part<C> {
     }
 
     /// The events of the block at hand, in their order.
-    fn handle(&mut self, end: u64, limit: u64, distance: Distance) -> u64 {
+    fn handle(&mut self, end: u64, limit: u64, fetches: bool) -> u64 {
         let mut done = 0;
         while done < limit {
             let Some(event) = self.lane.queue.pop_before(end) else {
                 break;
             };
-            self.fetch_ahead(distance);
+            if fetches {
+                self.fetch_ahead();
+            }
             self.last = event.key.time;
             self.dispatch(event);
             done += 1;
@@ -164,7 +148,7 @@ impl<C: Component> Part<C> {
                 // What comes in from other blocks comes in behind the window.
                 if self.next[block] < window {
                     self.lane.turn_to(block, earliest);
-                    done += self.handle(window, u64::MAX, Distance::Events);
+                    done += self.handle(window, u64::MAX, true);
                     last = last.max(self.last);
                 }
             }
