@@ -24,6 +24,13 @@ pub trait Component: Send {
     fn start(&mut self, ctx: &mut Ctx<'_, Self::Payload>);
     /// A payload arrives at one of its ports.
     fn receive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16, payload: &Self::Payload);
+    /// The same, for a component that looks at the payload where it lies ([`Ctx::received`]) and may
+    /// [pass it on](Ctx::pass_on) from there, so that it need not be copied.
+    #[inline(always)]
+    fn arrive(&mut self, ctx: &mut Ctx<'_, Self::Payload>, port: u16) {
+        let payload = *ctx.received();
+        self.receive(ctx, port, &payload);
+    }
     /// A wake-up that the component asked for.
     fn wake(&mut self, ctx: &mut Ctx<'_, Self::Payload>, token: u32);
     /// A payload will arrive soon: the component may [`prefetch`](crate::prefetch()) what it will
@@ -158,6 +165,21 @@ impl<P: Payload> Lane<P> {
         let to = self.blocks.partitions[usize::from(block)];
         self.outboxes[usize::from(to)].write(key, target)
     }
+
+    /// Makes an event of another block of one that is handled.
+    #[inline(never)]
+    fn pass_elsewhere(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
+        let own = usize::from(block.wrapping_sub(self.blocks.first));
+        if own < self.queue.blocks() {
+            return self.queue.pass_to(own, place, key, target);
+        }
+        let payload = *self.queue.carried(place);
+        self.queue.release(place);
+        let to = self.blocks.partitions[usize::from(block)];
+        let letter = self.outboxes[usize::from(to)].write(key, target);
+        *letter = payload;
+        letter
+    }
 }
 
 /// Per-component bookkeeping of the engine.
@@ -188,7 +210,12 @@ pub struct Ctx<'a, P: Payload> {
     pub(crate) account: &'a mut Account,
     pub(crate) routes: &'a [Route],
     pub(crate) lane: &'a mut Lane<P>,
+    /// Where the payload lies that has arrived; [`NOWHERE`] when there is none.
+    pub(crate) place: u32,
 }
+
+/// No payload has arrived, or it was passed on: the first place of a queue holds none.
+pub(crate) const NOWHERE: u32 = 0;
 
 impl<P: Payload> Ctx<'_, P> {
     /// The current time.
@@ -221,18 +248,58 @@ impl<P: Payload> Ctx<'_, P> {
     /// are our own mistakes.
     #[inline(always)]
     pub fn place(&mut self, port: u16, at: SimTime) -> &mut P {
+        let (block, key, target) = self.leave(port, at);
+        if block == self.lane.block {
+            self.lane.queue.push(key, target)
+        } else {
+            self.lane.place_elsewhere(block, key, target)
+        }
+    }
+
+    /// What has arrived, where it lies, until it is passed on. While a component starts or is woken,
+    /// and behind [`Ctx::pass_on`], it is the default.
+    #[inline(always)]
+    pub fn received(&self) -> &P {
+        self.lane.queue.carried(self.place)
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// Where nothing has arrived or it was passed on before.
+    #[inline]
+    pub fn received_mut(&mut self) -> &mut P {
+        assert!(self.place != NOWHERE, "nothing has arrived");
+        self.lane.queue.carried_mut(self.place)
+    }
+
+    /// Sends what has arrived on through `port`, to arrive at time `at`, and shows it, to be changed.
+    /// Within a thread it stays where it lies.
+    ///
+    /// # Panics
+    /// As [`Ctx::place`], and where nothing has arrived or it was passed on before.
+    #[inline(always)]
+    pub fn pass_on(&mut self, port: u16, at: SimTime) -> &mut P {
+        let place = std::mem::replace(&mut self.place, NOWHERE);
+        assert!(place != NOWHERE, "nothing to pass on");
+        let (block, key, target) = self.leave(port, at);
+        if block == self.lane.block {
+            self.lane.queue.pass_on(place, key, target)
+        } else {
+            self.lane.pass_elsewhere(block, place, key, target)
+        }
+    }
+
+    /// Where what is sent through a port goes: its block, its place in the order, and whom it is for.
+    #[inline(always)]
+    fn leave(&mut self, port: u16, at: SimTime) -> (u16, EventKey, Target) {
         let route = self.routes[port as usize];
         assert!(
             at.0 >= self.now.0 + route.min_latency,
             "sent faster than the wire's latency"
         );
-        let key = self.next_key(at);
         let target = Target::port(route.local, route.port);
-        if route.block == self.lane.block {
-            self.lane.queue.push(key, target)
-        } else {
-            self.lane.place_elsewhere(route.block, key, target)
-        }
+        (route.block, self.next_key(at), target)
     }
 
     /// Asks for [`Component::wake`] with `token` at time `at` (not before now).

@@ -91,14 +91,15 @@ impl Target {
     }
 }
 
-/// An event that has left the queue.
+/// An event that has left the order, and is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Popped {
     /// Its place in the order.
     pub key: EventKey,
     /// Whom it is for.
     pub target: Target,
-    /// Where the queue keeps what it carries, until the next push.
+    /// Where the queue keeps what it carries, until it is [released](EventQueue::release) or
+    /// [passed on](EventQueue::pass_on).
     pub place: u32,
 }
 
@@ -107,10 +108,15 @@ pub trait EventQueue<T: Copy + Default> {
     /// Adds an event, and shows the place for what it carries, which holds anything as yet. Its time
     /// must not lie before the last event popped.
     fn push(&mut self, key: EventKey, target: Target) -> &mut T;
-    /// Removes the first event in the order if its time lies before `end`.
+    /// Removes the first event from the order if its time lies before `end`. What it carries stays.
     fn pop_before(&mut self, end: u64) -> Option<Popped>;
-    /// What an event carries that was popped since the last push.
-    fn carried(&self, popped: Popped) -> &T;
+    /// What a popped event carries that lies at `place`.
+    fn carried(&self, place: u32) -> &T;
+    /// Forgets what a popped event carries.
+    fn release(&mut self, place: u32);
+    /// Makes another event of a popped one, which carries the same until the caller changes it: it
+    /// stays where it lies.
+    fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T;
     /// The time of the first event, `u64::MAX` when there is none.
     fn next_time(&self) -> u64;
     /// How many events are pending. Not quick.

@@ -20,7 +20,7 @@ use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
-use cxlab_protocol::Message;
+use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -227,15 +227,16 @@ impl Switch {
         }
     }
 
-    /// A parcel arrives from a link.
+    /// A parcel has arrived from a link.
     #[inline(always)]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+    pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         let output = &mut self.outputs[port as usize];
-        if output.link.receive(parcel) && output.waiting > 0 {
+        if output.link.receive(ctx.received()) && output.waiting > 0 {
             self.transmit_unless_closed(ctx, port as usize);
         }
-        if let Some(message) = &parcel.message {
-            self.route(ctx, port, message);
+        if let Some(message) = &ctx.received().message {
+            let head = Head::of(message);
+            self.route(ctx, port, head);
         }
     }
 
@@ -246,71 +247,64 @@ impl Switch {
         self.transmit(ctx, token as usize);
     }
 
-    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, message: &Message) {
+    fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head) {
         self.received += 1;
-        let output = self.choose(ctx.now(), message);
-        let mut vc = message.vc;
+        let output = self.choose(ctx.now(), head);
+        let mut vc = head.vc;
         if self.climbs {
             vc += u8::from(self.tables.vc_increment(self.index, input, output));
         }
-        self.forward(ctx, input, message, output, vc);
+        self.forward(ctx, input, head, output, vc);
     }
 
-    /// Sends a message that came through `input` out of `output` on that virtual channel, now or
+    /// Sends the message that came through `input` out of `output` on that virtual channel, now or
     /// later.
     #[inline(always)]
-    fn forward(
-        &mut self,
-        ctx: &mut Ctx<'_, Parcel>,
-        input: u16,
-        message: &Message,
-        output: u16,
-        vc: u8,
-    ) {
+    fn forward(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head, output: u16, vc: u8) {
         let out = &mut self.outputs[output as usize];
         if out.waiting == 0 {
             let note = crossed(self.switching_ps, 0);
-            match out.link.send(ctx, message, vc, ctx.now(), note) {
-                Ok(_) => {
+            match out.link.pass_on(ctx, head.channel, vc, note) {
+                Ok(()) => {
                     self.forwarded += 1;
-                    let buffer = Buffer::of(message.channel(), message.vc);
+                    let buffer = Buffer::of(head.channel, head.vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                     return;
                 }
                 Err(Blocked::Until(time)) => wake_output(ctx, out, output, time),
                 Err(Blocked::Credits) => {}
             }
-            self.enqueue(ctx.now(), input, output, vc, message);
-        } else if self.enqueue(ctx.now(), input, output, vc, message) {
+            self.enqueue(ctx, input, output, vc, head.channel);
+        } else if self.enqueue(ctx, input, output, vc, head.channel) {
             // What waited already was tried, so only the first of its class and virtual channel
             // can go past it.
             self.transmit_unless_closed(ctx, output as usize);
         }
     }
 
-    /// A parcel arrives from a link, in a fabric whose routing changes: `way` says by which output and
-    /// on which virtual channel its message goes on. Without a way it is lost; true then.
-    pub fn receive_routed(
+    /// A parcel has arrived from a link, in a fabric whose routing changes: `way` says by which output
+    /// and on which virtual channel its message goes on. Without a way it is lost; true then.
+    pub fn arrive_routed(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         port: u16,
-        parcel: &Parcel,
         way: Option<(u16, u8)>,
     ) -> bool {
         let output = &mut self.outputs[port as usize];
-        if output.link.receive(parcel) && output.waiting > 0 {
+        if output.link.receive(ctx.received()) && output.waiting > 0 {
             self.transmit_unless_closed(ctx, port as usize);
         }
-        let Some(message) = &parcel.message else {
+        let Some(message) = &ctx.received().message else {
             return false;
         };
+        let head = Head::of(message);
         self.received += 1;
         if let Some((output, vc)) = way {
-            self.forward(ctx, port, message, output, vc);
+            self.forward(ctx, port, head, output, vc);
             return false;
         }
         self.forwarded += 1;
-        let buffer = Buffer::of(message.channel(), message.vc);
+        let buffer = Buffer::of(head.channel, head.vc);
         self.outputs[port as usize].link.release(ctx, buffer);
         true
     }
@@ -363,8 +357,8 @@ impl Switch {
 
     /// The output for a message, among the routing's candidates.
     #[inline]
-    fn choose(&mut self, now: SimTime, message: &Message) -> u16 {
-        let destination = message.destination.0 as usize;
+    fn choose(&mut self, now: SimTime, head: Head) -> u16 {
+        let destination = head.destination.0 as usize;
         let only = self.only[destination];
         if only != CHOICE {
             return only;
@@ -373,41 +367,47 @@ impl Switch {
         self.tables.kind().pick(
             candidates,
             self.index,
-            message.source.0 as usize,
+            head.source.0 as usize,
             destination,
             || self.rng.next_u64(),
             |port| self.outputs[port as usize].congestion(now),
         )
     }
 
-    /// Puts a message into its queue; true when it is the first of its class and virtual channel
-    /// that waits for the output.
+    /// Puts the message that has arrived, of that class, into its queue; true when it is the first of its
+    /// class and virtual channel that waits for the output.
     fn enqueue(
         &mut self,
-        now: SimTime,
+        ctx: &Ctx<'_, Parcel>,
         input: u16,
         output: u16,
         vc: u8,
-        message: &Message,
+        channel: Channel,
     ) -> bool {
-        let waiting = Waiting {
-            message: *message,
-            arrived: now.0,
-            next: NIL,
+        let Some(message) = &ctx.received().message else {
+            return false;
         };
-        let at = if self.free == NIL {
-            self.slab.push(waiting);
-            (self.slab.len() - 1) as u32
+        let (arrived, next) = (ctx.now().0, NIL);
+        let at = self.free;
+        if at == NIL {
+            self.slab.push(Waiting {
+                message: *message,
+                arrived,
+                next,
+            });
         } else {
-            let at = self.free;
             let place = &mut self.slab[at as usize];
             self.free = place.next;
-            *place = waiting;
-            at
+            place.message = *message;
+            (place.arrived, place.next) = (arrived, next);
+        }
+        let at = match at {
+            NIL => (self.slab.len() - 1) as u32,
+            at => at,
         };
         let out = &mut self.outputs[output as usize];
         out.waiting += 1;
-        let buffer = Buffer::of(message.channel().queue(), vc);
+        let buffer = Buffer::of(channel.queue(), vc);
         let place = buffer.place(self.vcs);
         let number = &mut out.queue_of[input as usize * Buffer::places(self.vcs) + place];
         if *number == 0 {
@@ -495,6 +495,28 @@ impl Switch {
             }
         }
         wake_output(ctx, &mut self.outputs[output], output as u16, until);
+    }
+}
+
+/// What a switch needs to know of a message to send it on.
+#[derive(Clone, Copy)]
+struct Head {
+    source: PortId,
+    destination: PortId,
+    channel: Channel,
+    /// The virtual channel that it came on.
+    vc: u8,
+}
+
+impl Head {
+    #[inline(always)]
+    fn of(message: &Message) -> Head {
+        Head {
+            source: message.source,
+            destination: message.destination,
+            channel: message.channel(),
+            vc: message.vc,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ impl Component for Node {
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
             Node::Stub(stub) => stub.receive(ctx, port, parcel),
-            Node::Switch(switch) => switch.receive(ctx, port, parcel),
+            Node::Switch(switch) => switch.arrive(ctx, port),
         }
     }
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {

@@ -3,7 +3,7 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_protocol::{Channel, Message};
+use cxlab_protocol::{Channel, IoPacket, Message};
 
 use crate::credit::{Buffer, FlowControl};
 use crate::params::LinkParams;
@@ -27,6 +27,16 @@ pub struct PortConfig<'a> {
     pub seed: u64,
     /// A unique name of this direction, for error injection.
     pub name: &'a str,
+}
+
+/// A message's way over a link, in picoseconds.
+struct Way {
+    /// When it leaves.
+    start: SimTime,
+    arrival: SimTime,
+    /// Waiting, and serialization with propagation.
+    queue: u64,
+    link: u32,
 }
 
 /// One end of a link.
@@ -104,10 +114,61 @@ impl LinkPort {
         at: SimTime,
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
+        let way = self.book(channel, vc, at, || message.io_packet())?;
+        let credits = if at == ctx.now() {
+            self.flow.take()
+        } else {
+            Credits::NONE
+        };
+        let parcel = ctx.place(self.port, way.arrival);
+        parcel.credits = credits;
+        let sent = parcel.message.insert(*message);
+        self.complete(sent, vc, &way);
+        note(sent);
+        Ok(way.start)
+    }
+
+    /// The same for the message that has arrived and goes on now, in `channel`: it need not be
+    /// copied.
+    ///
+    /// # Errors
+    /// As [`LinkPort::send`].
+    #[inline(always)]
+    pub fn pass_on(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        channel: Channel,
+        vc: u8,
+        note: impl FnOnce(&mut Message),
+    ) -> Result<(), Blocked> {
+        let way = self.book(channel, vc, ctx.now(), || {
+            let message = ctx.received().message.as_ref();
+            message.map_or_else(IoPacket::default, Message::io_packet)
+        })?;
+        let credits = self.flow.take();
+        let parcel = ctx.pass_on(self.port, way.arrival);
+        parcel.credits = credits;
+        if let Some(sent) = &mut parcel.message {
+            self.complete(sent, vc, &way);
+            note(sent);
+        }
+        Ok(())
+    }
+
+    /// Takes a credit and a place on the wire for a message that can go at `at`. `packet` tells what it
+    /// is in CXL.io.
+    #[inline(always)]
+    fn book(
+        &mut self,
+        channel: Channel,
+        vc: u8,
+        at: SimTime,
+        packet: impl FnOnce() -> IoPacket,
+    ) -> Result<Way, Blocked> {
         let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
             return Err(Blocked::Credits);
         };
-        let departure = match self.transmitter.send(at, channel, || message.io_packet()) {
+        let departure = match self.transmitter.send(at, channel, packet) {
             Ok(departure) => departure,
             Err(time) => return Err(Blocked::Until(time)),
         };
@@ -119,20 +180,21 @@ impl LinkPort {
         } else {
             0
         };
-        let credits = if at == ctx.now() {
-            self.flow.take()
-        } else {
-            Credits::NONE
-        };
-        let parcel = ctx.place(self.port, arrival);
-        parcel.credits = credits;
-        let sent = parcel.message.insert(*message);
+        Ok(Way {
+            start: departure.start,
+            arrival,
+            queue: departure.start.0 - at.0 + held,
+            link: (departure.end.0 - departure.start.0) as u32 + self.propagation,
+        })
+    }
+
+    /// Notes its way in a message.
+    #[inline(always)]
+    fn complete(&self, sent: &mut Message, vc: u8, way: &Way) {
         sent.vc = vc;
-        sent.stages.queue += departure.start.0 - at.0 + held;
-        sent.stages.link += (departure.end.0 - departure.start.0) as u32 + self.propagation;
+        sent.stages.queue += way.queue;
+        sent.stages.link += way.link;
         sent.stages.port += self.ports;
-        note(sent);
-        Ok(departure.start)
     }
 
     /// "Snoop pushes GO": a snoop arrives no earlier than the responses that went before it (CXL 3.1,

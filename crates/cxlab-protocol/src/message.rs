@@ -115,7 +115,7 @@ impl CacheMeta {
 }
 
 /// What a packet of CXL.io takes on a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IoPacket {
     /// All its bytes, without flits (and in those of 68 bytes) and in flits of 256 bytes.
     pub bytes: [u64; 2],

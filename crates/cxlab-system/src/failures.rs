@@ -271,7 +271,7 @@ impl Failing {
             (Node::Switch(switch), Part::Switch(routes)) => {
                 let message = parcel.message.as_ref();
                 let way = message.and_then(|message| routes.way(port, message));
-                if switch.receive_routed(ctx, port, parcel, way) {
+                if switch.arrive_routed(ctx, port, way) {
                     self.lose(parcel);
                 }
             }

@@ -137,13 +137,20 @@ impl Component for Node {
     }
 
     #[inline(always)]
-    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+    fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
         // Most events are a switch's, and a branch is easier to predict than a jump to one of many places.
         if let Node::Switch(switch) = self {
-            return switch.receive(ctx, port, parcel);
+            return switch.arrive(ctx, port);
         }
+        let parcel = *ctx.received();
+        self.receive(ctx, port, &parcel);
+    }
+
+    #[inline(always)]
+    fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
-            Node::Switch(_) => {}
+            // It looks at the parcel where that lies.
+            Node::Switch(switch) => switch.arrive(ctx, port),
             Node::Host(host) => host.receive(ctx, port, parcel),
             Node::Device(device) => device.receive(ctx, port, parcel),
             Node::Coherent(device) => device.receive(ctx, port, parcel),

@@ -39,13 +39,23 @@ impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {
             return None;
         }
         let Reverse((key, place)) = self.heap.pop()?;
-        self.free.push(place);
         let target = self.items[place as usize].0;
         Some(Popped { key, target, place })
     }
 
-    fn carried(&self, popped: Popped) -> &T {
-        &self.items[popped.place as usize].1
+    fn carried(&self, place: u32) -> &T {
+        &self.items[place as usize].1
+    }
+
+    fn release(&mut self, place: u32) {
+        self.free.push(place);
+    }
+
+    fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
+        self.heap.push(Reverse((key, place)));
+        let item = &mut self.items[place as usize];
+        item.0 = target;
+        &mut item.1
     }
 
     fn next_time(&self) -> u64 {

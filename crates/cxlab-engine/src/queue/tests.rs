@@ -4,6 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// The first event before `end`, and what it carries, which is forgotten.
+fn popped<Q: EventQueue<u64>>(queue: &mut Q, end: u64) -> Option<(EventKey, Target, u64)> {
+    let event = queue.pop_before(end)?;
+    let carried = *queue.carried(event.place);
+    queue.release(event.place);
+    Some((event.key, event.target, carried))
+}
+
 proptest! {
     /// Pushes spread over every part of the queue (active slot, wheel, overflow) and pops
     /// bounded by arbitrary ends come out exactly as from the heap.
@@ -16,10 +24,7 @@ proptest! {
         let mut heap = HeapQueue::<u64>::default();
         let pop = |wheel: &mut WheelQueue<u64>, heap: &mut HeapQueue<u64>, end: u64| {
             wheel.fetch_behind();
-            let (a, b) = (wheel.pop_before(end), heap.pop_before(end));
-            let a = a.map(|one| (one.key, one.target, *wheel.carried(one)));
-            let b = b.map(|one| (one.key, one.target, *heap.carried(one)));
-            (a, b)
+            (popped(wheel, end), popped(heap, end))
         };
         let (mut now, mut order) = (0u64, 0u64);
         for (kind, value, source) in steps {
@@ -72,8 +77,9 @@ proptest! {
                 wheel.turn_to(block, now);
                 loop {
                     let (a, b) = (wheel.pop_before(end), heaps[block].pop_before(end));
-                    let a = a.map(|one| (one.key, one.target, *wheel.carried(one)));
-                    let b = b.map(|one| (one.key, one.target, *heaps[block].carried(one)));
+                    let [from, other] = [a, b].map(|one| one.map(|one| one.place));
+                    let a = a.map(|one| (one.key, one.target, *wheel.carried(one.place)));
+                    let b = b.map(|one| (one.key, one.target, *heaps[block].carried(one.place)));
                     prop_assert_eq!(a, b);
                     // Each event, and the turning itself, sends what arrives behind the window, or in it
                     // where it comes to the block at hand.
@@ -86,9 +92,25 @@ proptest! {
                         order += 1;
                         let key = EventKey { time: earliest + ahead, order };
                         let target = Target::port(order as u32, value as u16);
-                        *wheel.push_to(to, key, target) = order;
-                        *heaps[to].push(key, target) = order;
-                    } else if a.is_none() {
+                        match (from, other) {
+                            // It goes on with what it carries, changed.
+                            (Some(from), Some(other)) if kind == 1 => {
+                                *wheel.pass_to(to, from, key, target) += 1 << 32;
+                                let carried = *heaps[block].carried(other) + (1 << 32);
+                                heaps[block].release(other);
+                                *heaps[to].push(key, target) = carried;
+                                continue;
+                            }
+                            _ => {
+                                *wheel.push_to(to, key, target) = order;
+                                *heaps[to].push(key, target) = order;
+                            }
+                        }
+                    }
+                    if let (Some(from), Some(other)) = (from, other) {
+                        wheel.release(from);
+                        heaps[block].release(other);
+                    } else if pushes.len() == 0 {
                         break;
                     }
                 }

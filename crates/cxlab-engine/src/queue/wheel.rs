@@ -207,19 +207,41 @@ impl<T: Copy + Default> WheelQueue<T> {
         self.fill(at, key, target, after)
     }
 
-    /// The place that the next event gets.
+    /// Makes an event of a block of a popped one.
+    pub(crate) fn pass_to(
+        &mut self,
+        block: usize,
+        place: u32,
+        key: EventKey,
+        target: Target,
+    ) -> &mut T {
+        if block == self.block as usize {
+            return self.pass_on(place, key, target);
+        }
+        let after = self.others[block].insert(key, place);
+        self.fill(place, key, target, after)
+    }
+
+    /// What a popped event carries that lies at `place`, to be changed.
+    #[inline]
+    pub(crate) fn carried_mut(&mut self, place: u32) -> &mut T {
+        &mut self.items[place as usize].0
+    }
+
+    /// A place for an event.
     #[inline(always)]
     fn take_place(&mut self) -> u32 {
         if self.free == NIL {
             self.grow();
         }
-        self.free
+        let at = self.free;
+        self.free = self.entries[at as usize].next;
+        at
     }
 
     #[inline(always)]
     fn fill(&mut self, at: u32, key: EventKey, target: Target, after: u32) -> &mut T {
         let entry = &mut self.entries[at as usize];
-        self.free = entry.next;
         entry.key = key;
         entry.target = target;
         entry.next = after;
@@ -343,12 +365,7 @@ impl Wheel {
     /// Removes the first event if it lies before `end` and is alone in its slot, in a small system
     /// also if there are two: most slots of a small system hold one event or two, which need no sorting.
     #[inline(always)]
-    fn pop_near(
-        &mut self,
-        entries: &mut [Entry],
-        free: &mut u32,
-        end: u64,
-    ) -> Option<Popped> {
+    fn pop_near(&mut self, entries: &mut [Entry], end: u64) -> Option<Popped> {
         if self.next >= self.overflow_slot {
             return None;
         }
@@ -369,10 +386,7 @@ impl Wheel {
         if key.time >= end {
             return None;
         }
-        let entry = &mut entries[place as usize];
-        let target = entry.target;
-        entry.next = *free;
-        *free = place;
+        let target = entries[place as usize].target;
         if rest == NIL {
             self.turn();
         } else {
@@ -510,7 +524,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     fn pop_before(&mut self, end: u64) -> Option<Popped> {
         let wheel = &mut self.wheel;
         if wheel.current.is_empty() {
-            if let Some(popped) = wheel.pop_near(&mut self.entries, &mut self.free, end) {
+            if let Some(popped) = wheel.pop_near(&mut self.entries, end) {
                 return Some(popped);
             }
             if !wheel.activate(&self.entries, end) {
@@ -522,16 +536,25 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
             return None;
         }
         wheel.current.pop();
-        let entry = &mut self.entries[place as usize];
-        entry.next = self.free;
-        self.free = place;
-        let target = entry.target;
+        let target = self.entries[place as usize].target;
         Some(Popped { key, target, place })
     }
 
     #[inline(always)]
-    fn carried(&self, popped: Popped) -> &T {
-        &self.items[popped.place as usize].0
+    fn carried(&self, place: u32) -> &T {
+        &self.items[place as usize].0
+    }
+
+    #[inline(always)]
+    fn release(&mut self, place: u32) {
+        self.entries[place as usize].next = self.free;
+        self.free = place;
+    }
+
+    #[inline(always)]
+    fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
+        let after = self.wheel.insert(key, place);
+        self.fill(place, key, target, after)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Monitor;
-use crate::component::{Account, Component, Ctx, Lane, Payload, Route};
+use crate::component::{Account, Component, Ctx, Lane, NOWHERE, Payload, Route};
 use crate::prefetch::prefetch;
 use crate::queue::{EventQueue, Popped, WheelQueue};
 use crate::units::SimTime;
@@ -50,28 +50,34 @@ impl<C: Component> Part<C> {
                 account: &mut cell.account,
                 routes: &cell.routes,
                 lane: &mut self.lane,
+                place: NOWHERE,
             });
         }
     }
 
     #[inline(always)]
     fn dispatch(&mut self, event: Popped) {
-        let Popped { key, target, .. } = event;
+        let Popped { key, target, place } = event;
         let cell = &mut self.cells[target.component()];
         let ctx = &mut Ctx {
             now: SimTime(key.time),
             account: &mut cell.account,
             routes: &cell.routes,
             lane: &mut self.lane,
+            place,
         };
         if target.is_wake() {
+            ctx.lane.queue.release(place);
+            ctx.place = NOWHERE;
             ctx.account.absorb(key, u64::from(target.at) | 1 << 63);
             cell.component.wake(ctx, target.at);
         } else {
-            let payload = *ctx.lane.queue.carried(event);
-            let what = payload.fingerprint() ^ u64::from(target.at) << 48;
+            let what = ctx.received().fingerprint() ^ u64::from(target.at) << 48;
             ctx.account.absorb(key, what);
-            cell.component.receive(ctx, target.at as u16, &payload);
+            cell.component.arrive(ctx, target.at as u16);
+            if ctx.place != NOWHERE {
+                ctx.lane.queue.release(ctx.place);
+            }
         }
     }
 

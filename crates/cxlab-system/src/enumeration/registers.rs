@@ -73,7 +73,8 @@ impl VirtualSwitches {
             }
             None => {}
         }
-        node.receive(ctx, port, &parcel);
+        *ctx.received_mut() = parcel;
+        node.arrive(ctx, port);
         if let Some((message, step)) = answer {
             release(ctx, node, port, &message);
             if let Some(mut completion) = packet::completion(&message, step) {
