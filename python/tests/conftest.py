@@ -1,10 +1,14 @@
 import os
+import signal
 from pathlib import Path
 
 import matplotlib
 import pytest
 
 import cxlab
+
+# Begun in the background of a shell, a process ignores this, and tests of it would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 matplotlib.use("Agg")
 
