@@ -7,7 +7,7 @@
 //! A register of an inner loop may have begun anew between two looks. If that happens less often than there are
 //! looks, it shows: the register went the wrong way. If it happens more often, the register goes the wrong way about
 //! every second time. So a register counts where it went the right way in three of four of the last stretches, and
-//! looks come as much more often, down to 1 ms, as that needs ([`Tally`]). Of several that count, the one that
+//! looks come as much more often, down to 1 ms, as that needs (`Tally`). Of several that count, the one that
 //! went least far is taken: a pointer that jumps to another array goes too far. What cannot be counted is taken to be
 //! executed at the pace of what was counted around it, and where nothing can, CPU time stands for it.
 //!
