@@ -671,7 +671,9 @@ fn a_run_is_verified_against_the_event_engine() {
     // Each slowdown is over its own time, and the run's is what the run reports.
     let placed = number(&found, "/verified/engine/placed_ns");
     let slowdown = placed / number(&found, "/verified/engine/local_ns");
-    assert_eq!(number(&found, "/verified/engine/slowdown"), slowdown);
+    // A number read from JSON may be off in its last bit.
+    let engine = number(&found, "/verified/engine/slowdown");
+    assert!((engine / slowdown - 1.0).abs() < 1e-12, "{found:#}");
     let cpu_ns = number(&found, "/cpu_s") * 1e9;
     let own = 1.0 + number(&found, "/delay/asked_ns") / cpu_ns;
     let run = number(&found, "/verified/run/slowdown");
