@@ -18,10 +18,10 @@
 use std::collections::VecDeque;
 
 use cxlab_agent::SharedShare;
-use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Picos, SimTime};
+use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode};
@@ -252,6 +252,16 @@ impl MemoryDevice {
         self.await_change(ctx);
         // A request that waits for the medium may need it no more.
         self.admit_waiting(ctx);
+    }
+
+    /// A parcel will arrive soon.
+    #[inline]
+    pub fn fetch(&self, port: u16) {
+        if let Some(port) = self.ports.get(port as usize) {
+            prefetch_first::<{ size_of::<Port>() }, _>(port);
+        }
+        prefetch_first::<{ size_of::<Self>() }, _>(self);
+        prefetch(&*self.backend);
     }
 
     /// A parcel arrives from a link.

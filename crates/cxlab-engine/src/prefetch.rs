@@ -4,10 +4,16 @@
 /// How many bytes of a value are fetched at most.
 const REACH: usize = 256;
 
-/// Begins to fetch the start of a value into the caches; changes nothing else.
+/// Begins to fetch the start of a value, 256 bytes at most, into the caches; changes nothing else.
+#[inline(always)]
+pub fn prefetch<T: ?Sized>(value: &T) {
+    prefetch_first::<REACH, T>(value);
+}
+
+/// The same for so many bytes at most.
 #[inline(always)]
 #[allow(unsafe_code)]
-pub fn prefetch<T>(value: &T) {
+pub fn prefetch_first<const BYTES: usize, T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of every x86-64 processor, and a prefetch of any address, let alone
     // that of a live reference, neither faults nor reads or writes for the program.
@@ -15,7 +21,7 @@ pub fn prefetch<T>(value: &T) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = std::ptr::from_ref(value).cast::<i8>();
         let mut offset = 0;
-        while offset < size_of::<T>() && offset < REACH {
+        while offset < size_of_val(value) && offset < BYTES {
             _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset));
             offset += 64;
         }

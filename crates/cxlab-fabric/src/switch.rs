@@ -18,7 +18,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Ctx, prefetch};
+use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
 use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
@@ -218,12 +218,14 @@ impl Switch {
     /// A parcel will arrive soon.
     #[inline]
     pub fn fetch(&self, port: u16, parcel: &Parcel) {
-        prefetch(&self.outputs[port as usize]);
+        if let Some(input) = self.outputs.get(port as usize) {
+            prefetch(input);
+        }
         if let Some(message) = &parcel.message
             && let Some(output) = self.only.get(message.destination.0 as usize)
             && let Some(output) = self.outputs.get(*output as usize)
         {
-            prefetch(output);
+            prefetch_first::<{ size_of::<Output>() }, _>(output);
         }
     }
 

@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
+use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{OpKind, OpSource};
@@ -254,6 +254,20 @@ impl Requester {
             ctx.wake_at(ctx.now() + leaves, LEAVE);
         }
         self.issue(ctx);
+    }
+
+    /// A parcel will arrive soon.
+    #[inline]
+    pub fn fetch(&self, port: u16, parcel: &Parcel) {
+        if let Some(message) = &parcel.message
+            && let Some(slot) = self.slots.get(message.tag as usize)
+        {
+            prefetch(slot);
+        }
+        if let Some(link) = self.roots.ports.get(port as usize) {
+            prefetch_first::<{ size_of::<LinkPort>() }, _>(link);
+        }
+        prefetch_first::<{ size_of::<Self>() }, _>(self);
     }
 
     /// A parcel arrives from a link.

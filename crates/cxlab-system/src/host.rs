@@ -24,9 +24,9 @@ pub enum Agent {
     /// It runs a program.
     Core(Core),
     /// It runs threads on several cores.
-    Processor(Processor),
+    Processor(Box<Processor>),
     /// It is an accelerator, and runs threads on its elements.
-    Accelerator(Accelerator),
+    Accelerator(Box<Accelerator>),
 }
 
 /// A requester and its time series.
@@ -149,7 +149,7 @@ impl Host {
     pub(crate) fn fails(&self) -> Option<&dyn Fails> {
         match &self.agent {
             Agent::Plain(agent) => Some(agent),
-            Agent::Processor(agent) => Some(agent),
+            Agent::Processor(agent) => Some(&**agent),
             Agent::Caching(_) | Agent::Core(_) | Agent::Accelerator(_) => None,
         }
     }
@@ -158,7 +158,7 @@ impl Host {
     pub(crate) fn fails_mut(&mut self) -> Option<&mut dyn Fails> {
         match &mut self.agent {
             Agent::Plain(agent) => Some(agent),
-            Agent::Processor(agent) => Some(agent),
+            Agent::Processor(agent) => Some(&mut **agent),
             Agent::Caching(_) | Agent::Core(_) | Agent::Accelerator(_) => None,
         }
     }
@@ -217,6 +217,13 @@ impl Host {
 
     pub(crate) fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         of_agent!(&mut self.agent, agent => agent.start(ctx));
+    }
+
+    #[inline]
+    pub(crate) fn fetch(&self, port: u16, parcel: &Parcel) {
+        if let Agent::Plain(requester) = &self.agent {
+            requester.fetch(port, parcel);
+        }
     }
 
     #[inline(always)]

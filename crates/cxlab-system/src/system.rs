@@ -162,8 +162,11 @@ impl Component for Node {
 
     #[inline]
     fn fetch(&self, port: u16, parcel: &Parcel) {
-        if let Node::Switch(switch) = self {
-            switch.fetch(port, parcel);
+        match self {
+            Node::Switch(switch) => switch.fetch(port, parcel),
+            Node::Host(host) => host.fetch(port, parcel),
+            Node::Device(device) => device.fetch(port),
+            _ => {}
         }
     }
 
@@ -727,7 +730,7 @@ impl Builder<'_> {
             versions,
         });
         match made {
-            Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(processor)))),
+            Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(Box::new(processor))))),
             Err(ProcessorError::Os(error)) => Err(Problem::of_param(
                 &format!("hosts[{}].os", host.group),
                 error,
@@ -818,7 +821,7 @@ impl Builder<'_> {
             params,
         });
         match made {
-            Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(accelerator))),
+            Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(Box::new(accelerator)))),
             Err(error) => unreachable!("the plan checked the caches: {error:?}"),
         }
     }

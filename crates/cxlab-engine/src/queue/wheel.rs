@@ -39,6 +39,14 @@ impl Entry {
     };
 }
 
+/// An event of the active slot, with all that is known of it without looking at its place.
+#[derive(Clone, Copy)]
+struct Near {
+    key: EventKey,
+    target: Target,
+    place: u32,
+}
+
 /// What an event carries. That of a CXL system lies in two cache lines.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(32))]
@@ -75,7 +83,14 @@ struct Wheel {
     /// A bit for each word of those that has any.
     words: [u64; SLOTS / 4096],
     /// The events of the active slot, sorted so that the next one is last.
-    current: Vec<(EventKey, u32)>,
+    current: Vec<Near>,
+    /// How many of them, from the first on in memory, have not been asked for ahead, by what is asked for.
+    asked: [u32; 2],
+    /// Events that other blocks have sent, not yet in their slots: those lie in no cache until it is
+    /// this block's turn.
+    inbox: Vec<(EventKey, u32)>,
+    /// The time of the earliest of them.
+    inbox_first: u64,
     /// Absolute number of the active slot.
     slot: u64,
     /// Absolute number of the first occupied slot behind the active one.
@@ -143,7 +158,10 @@ impl<T: Copy + Default> WheelQueue<T> {
             entry.next
         };
         for wheel in self.wheels() {
-            for (_, place) in &wheel.current {
+            for near in &wheel.current {
+                show(near.place);
+            }
+            for (_, place) in &wheel.inbox {
                 show(*place);
             }
             for Reverse((_, place)) in &wheel.overflow {
@@ -194,6 +212,11 @@ impl<T: Copy + Default> WheelQueue<T> {
             wheel.slot = before;
             wheel.fetched = NIL;
         }
+        wheel.inbox_first = NEVER;
+        while let Some((key, place)) = self.wheel.inbox.pop() {
+            let target = self.entries[place as usize].target;
+            self.entries[place as usize].next = self.wheel.insert(key, target, place);
+        }
     }
 
     /// Adds an event of a block.
@@ -203,8 +226,8 @@ impl<T: Copy + Default> WheelQueue<T> {
             return self.push(key, target);
         }
         let at = self.take_place();
-        let after = self.others[block].insert(key, at);
-        self.fill(at, key, target, after)
+        self.others[block].receive(key, at);
+        self.fill(at, key, target, NIL)
     }
 
     /// Makes an event of a block of a popped one.
@@ -218,8 +241,8 @@ impl<T: Copy + Default> WheelQueue<T> {
         if block == self.block as usize {
             return self.pass_on(place, key, target);
         }
-        let after = self.others[block].insert(key, place);
-        self.fill(place, key, target, after)
+        self.others[block].receive(key, place);
+        self.fill(place, key, target, NIL)
     }
 
     /// What a popped event carries that lies at `place`, to be changed.
@@ -256,12 +279,19 @@ impl<T: Copy + Default> WheelQueue<T> {
         self.items.push(Item::default());
     }
 
-    /// The event `ahead` places after the next one, if the active slot has it: for fetching ahead.
+    /// One more of the next `ahead` events of the active slot, if not all have been asked for: whom it is
+    /// for and what it carries. `what` is asked for is 0 or 1.
     #[inline(always)]
-    pub(crate) fn upcoming(&self, ahead: usize) -> Option<(Target, &T)> {
-        let current = &self.wheel.current;
-        let place = current[current.len().checked_sub(1 + ahead)?].1 as usize;
-        Some((self.entries[place].target, &self.items[place].0))
+    pub(crate) fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, &T)> {
+        let wheel = &mut self.wheel;
+        let pending = wheel.current.len();
+        let left = (wheel.asked[what] as usize).min(pending);
+        if left <= pending.saturating_sub(ahead) {
+            return None;
+        }
+        wheel.asked[what] = left as u32 - 1;
+        let Near { target, place, .. } = wheel.current[left - 1];
+        Some((target, &self.items[place as usize].0))
     }
 
     /// Asks in advance for one more event of the slot behind the active one: walking its list at once would
@@ -296,6 +326,9 @@ impl Wheel {
             occupied: Box::new([0; SLOTS / 64]),
             words: [0; SLOTS / 4096],
             current: Vec::new(),
+            asked: [0; 2],
+            inbox: Vec::new(),
+            inbox_first: NEVER,
             slot: 0,
             next: NEVER,
             fetched: NIL,
@@ -411,21 +444,26 @@ impl Wheel {
             self.turn();
             while at != NIL {
                 let entry = &entries[at as usize];
-                self.current.push((entry.key, at));
+                self.current.push(Near {
+                    key: entry.key,
+                    target: entry.target,
+                    place: at,
+                });
                 at = entry.next;
             }
         }
         if self.overflow_slot == slot {
             self.slot = slot;
-            self.activate_overflow();
+            self.activate_overflow(entries);
         }
         sort_descending(&mut self.current);
+        self.asked = [self.current.len() as u32; 2];
         true
     }
 
     /// Moves the overflow's events of the active slot there.
     #[cold]
-    fn activate_overflow(&mut self) {
+    fn activate_overflow(&mut self, entries: &[Entry]) {
         self.overflow_slot = NEVER;
         while let Some(Reverse((key, _))) = self.overflow.peek() {
             let slot = key.time >> self.shift;
@@ -433,19 +471,21 @@ impl Wheel {
                 self.overflow_slot = slot;
                 break;
             }
-            if let Some(Reverse(entry)) = self.overflow.pop() {
-                self.current.push(entry);
+            if let Some(Reverse((key, place))) = self.overflow.pop() {
+                let target = entries[place as usize].target;
+                self.current.push(Near { key, target, place });
             }
         }
     }
 
     /// Puts an event where those go that lie in the active slot or beyond the horizon.
     #[inline(never)]
-    fn push_elsewhere(&mut self, key: EventKey, at: u32) {
+    fn push_elsewhere(&mut self, key: EventKey, target: Target, at: u32) {
         let slot = key.time >> self.shift;
         if slot <= self.slot {
-            let place = self.current.partition_point(|(other, _)| *other > key);
-            self.current.insert(place, (key, at));
+            let behind = self.current.partition_point(|other| other.key > key);
+            let place = at;
+            self.current.insert(behind, Near { key, target, place });
         } else {
             self.overflow.push(Reverse((key, at)));
             self.overflow_slot = self.overflow_slot.min(slot);
@@ -454,10 +494,10 @@ impl Wheel {
 
     /// Links an event into its slot; returns which one is behind it there.
     #[inline(always)]
-    fn insert(&mut self, key: EventKey, at: u32) -> u32 {
+    fn insert(&mut self, key: EventKey, target: Target, at: u32) -> u32 {
         let slot = key.time >> self.shift;
         if slot.wrapping_sub(self.slot + 1) >= self.mask as u64 {
-            self.push_elsewhere(key, at);
+            self.push_elsewhere(key, target, at);
             return NIL;
         }
         let index = self.index(slot);
@@ -471,13 +511,21 @@ impl Wheel {
         after
     }
 
+    /// Takes an event that another block has sent.
+    #[inline(always)]
+    fn receive(&mut self, key: EventKey, at: u32) {
+        self.inbox.push((key, at));
+        self.inbox_first = self.inbox_first.min(key.time);
+    }
+
     /// The time of the first event, `u64::MAX` when there is none.
     fn next_time(&self, entries: &[Entry]) -> u64 {
-        if let Some((key, _)) = self.current.last() {
-            return key.time;
+        if let Some(near) = self.current.last() {
+            return self.inbox_first.min(near.key.time);
         }
         let overflow = self.overflow.peek();
-        let mut first = overflow.map_or(NEVER, |Reverse((key, _))| key.time);
+        let overflow = overflow.map_or(NEVER, |Reverse((key, _))| key.time);
+        let mut first = overflow.min(self.inbox_first);
         let mut at = self.next_head();
         while at != NIL {
             let entry = &entries[at as usize];
@@ -490,21 +538,21 @@ impl Wheel {
 
 /// Sorts a slot's few events, the first in the order last.
 #[inline]
-fn sort_descending(events: &mut [(EventKey, u32)]) {
+fn sort_descending(events: &mut [Near]) {
     if let [one, other] = *events {
         // Which goes first cannot be predicted, so it is computed.
-        let later = usize::from(one.0 < other.0);
+        let later = usize::from(one.key < other.key);
         (events[later], events[1 - later]) = (one, other);
         return;
     }
     if events.len() > 16 {
-        events.sort_unstable_by_key(|(key, _)| Reverse(*key));
+        events.sort_unstable_by_key(|event| Reverse(event.key));
         return;
     }
     for end in 1..events.len() {
         let event = events[end];
         let mut at = end;
-        while at > 0 && events[at - 1].0 < event.0 {
+        while at > 0 && events[at - 1].key < event.key {
             events[at] = events[at - 1];
             at -= 1;
         }
@@ -516,7 +564,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     #[inline(always)]
     fn push(&mut self, key: EventKey, target: Target) -> &mut T {
         let at = self.take_place();
-        let after = self.wheel.insert(key, at);
+        let after = self.wheel.insert(key, target, at);
         self.fill(at, key, target, after)
     }
 
@@ -531,12 +579,11 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
                 return None;
             }
         }
-        let (key, place) = *wheel.current.last()?;
+        let Near { key, target, place } = *wheel.current.last()?;
         if key.time >= end {
             return None;
         }
         wheel.current.pop();
-        let target = self.entries[place as usize].target;
         Some(Popped { key, target, place })
     }
 
@@ -553,7 +600,7 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
 
     #[inline(always)]
     fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
-        let after = self.wheel.insert(key, place);
+        let after = self.wheel.insert(key, target, place);
         self.fill(place, key, target, after)
     }
 

@@ -15,9 +15,9 @@ pub(super) const LOOK_EVERY: u64 = 4096;
 /// more than it saves.
 const NEAR: usize = 64;
 
-/// How many events before its turn is asked for what an event carries, for its component, and for what the
-/// component will look at: a line from memory takes as long as two or three events.
-const AHEAD: [usize; 3] = [6, 3, 1];
+/// How many events before its turn is asked for an event's component with what the event carries, and for
+/// what the component will look at: a line from memory takes as long as two or three events.
+const AHEAD: [usize; 2] = [6, 2];
 
 /// A component with what the engine keeps of it, which every event needs and which therefore lies
 /// before it, in the cache line that is fetched ahead.
@@ -88,18 +88,15 @@ impl<C: Component> Part<C> {
     fn fetch_ahead(&mut self) {
         let queue = &mut self.lane.queue;
         queue.fetch_behind();
-        let [carried, component, touched] = AHEAD;
-        if let Some((_, carried)) = queue.upcoming(carried) {
+        while let Some((target, carried)) = queue.ask_ahead(0, AHEAD[0]) {
             prefetch(carried);
-        }
-        if let Some((target, _)) = queue.upcoming(component) {
             prefetch(&self.cells[target.component()]);
         }
-        if let Some((target, carried)) = queue.upcoming(touched)
-            && !target.is_wake()
-        {
-            let cell = &self.cells[target.component()];
-            cell.component.fetch(target.at as u16, carried);
+        while let Some((target, carried)) = queue.ask_ahead(1, AHEAD[1]) {
+            if !target.is_wake() {
+                let cell = &self.cells[target.component()];
+                cell.component.fetch(target.at as u16, carried);
+            }
         }
     }
 

@@ -115,7 +115,12 @@ pub(super) fn lay_out(
                     target,
                     first: *first,
                 };
-                lists[*device][host].push(decoder);
+                let list = &mut lists[*device][host];
+                if list.is_empty() {
+                    // Mostly it stays alone, and there are as many lists as hosts times devices.
+                    list.reserve_exact(1);
+                }
+                list.push(decoder);
                 region_decoders.extend(granted.get(at).map(|one| RegionDecoder {
                     region: one.region,
                     block: one.block,
