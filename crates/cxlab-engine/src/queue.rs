@@ -98,8 +98,8 @@ pub struct Popped {
     pub key: EventKey,
     /// Whom it is for.
     pub target: Target,
-    /// Where the queue keeps what it carries, until it is [released](EventQueue::release) or
-    /// [passed on](EventQueue::pass_on).
+    /// Where the queue keeps what it carries, until it is [released](EventQueue::release) or goes on as
+    /// another event.
     pub place: u32,
 }
 
@@ -114,9 +114,6 @@ pub trait EventQueue<T: Copy + Default> {
     fn carried(&self, place: u32) -> &T;
     /// Forgets what a popped event carries.
     fn release(&mut self, place: u32);
-    /// Makes another event of a popped one, which carries the same until the caller changes it: it
-    /// stays where it lies.
-    fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T;
     /// The time of the first event, `u64::MAX` when there is none.
     fn next_time(&self) -> u64;
     /// How many events are pending. Not quick.

@@ -51,13 +51,6 @@ impl<T: Copy + Default> EventQueue<T> for HeapQueue<T> {
         self.free.push(place);
     }
 
-    fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
-        self.heap.push(Reverse((key, place)));
-        let item = &mut self.items[place as usize];
-        item.0 = target;
-        &mut item.1
-    }
-
     fn next_time(&self) -> u64 {
         self.heap
             .peek()

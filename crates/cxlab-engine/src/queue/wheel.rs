@@ -230,7 +230,15 @@ impl<T: Copy + Default> WheelQueue<T> {
         self.fill(at, key, target, NIL)
     }
 
-    /// Makes an event of a block of a popped one.
+    /// Makes another event of a popped one, which carries the same until the caller changes it: it
+    /// stays where it lies.
+    #[inline(always)]
+    pub(crate) fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
+        let after = self.wheel.insert(key, target, place);
+        self.fill(place, key, target, after)
+    }
+
+    /// The same for a block.
     pub(crate) fn pass_to(
         &mut self,
         block: usize,
@@ -596,12 +604,6 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     fn release(&mut self, place: u32) {
         self.entries[place as usize].next = self.free;
         self.free = place;
-    }
-
-    #[inline(always)]
-    fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
-        let after = self.wheel.insert(key, target, place);
-        self.fill(place, key, target, after)
     }
 
     #[inline]
