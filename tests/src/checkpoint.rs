@@ -47,11 +47,23 @@ pub fn try_run(
     threads: usize,
     checkpoints: Checkpoints<'_>,
 ) -> Result<Report, RunError> {
-    let monitor = Monitor::default();
+    watched_run(plan, threads, checkpoints, &Monitor::default())
+}
+
+/// The same, seen through a monitor.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn watched_run(
+    plan: &Plan,
+    threads: usize,
+    checkpoints: Checkpoints<'_>,
+    monitor: &Monitor,
+) -> Result<Report, RunError> {
     let options = RunOptions {
         seed: plan.scenario.seed,
         threads,
-        monitor: &monitor,
+        monitor,
         rows: None,
     };
     run_with(plan, options, checkpoints).map(timeless)

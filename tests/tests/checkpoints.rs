@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
+use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Picos;
-use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Every};
+use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
 use cxlab_system::plan::Plan;
 use cxlab_system::run::RunError;
-use cxlab_tests::checkpoint::{check, go_on, run_saved, timeless};
+use cxlab_tests::checkpoint::{check, go_on, run_saved, timeless, watched_run};
 use cxlab_tests::{plan, root, shipped};
 
 /// Names of the shipped scenarios, in order.
@@ -230,6 +231,25 @@ fn each_kind_of_interval_writes_checkpoints_and_changes_nothing() {
         let report = go_on(&plan, 1, bytes.expect("a checkpoint")).unwrap();
         assert!(report == expected, "{every:?}");
     }
+}
+
+#[test]
+fn a_run_that_goes_on_tells_of_what_was_done_before() {
+    let plan = small("requests = 3000");
+    let (_, bytes) = run_saved(&plan, 1, Every::Requests(1000)).unwrap();
+    let [whole, rest] = [None, bytes].map(|bytes| {
+        let checkpoint = bytes.map(|bytes| Checkpoint::of("saved", bytes).unwrap());
+        let checkpoints = Checkpoints {
+            write: None,
+            restore: checkpoint,
+        };
+        let monitor = Monitor::default();
+        watched_run(&plan, 2, checkpoints, &monitor).unwrap();
+        (monitor.before(), monitor.work())
+    });
+    assert_eq!(whole.0, 0);
+    assert!(rest.0 >= 1000, "{rest:?}");
+    assert_eq!(rest.1, whole.1);
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub struct Monitor {
     interrupted: AtomicBool,
     events: AtomicU64,
     work: AtomicU64,
+    /// What was done before this run took it up.
+    before: AtomicU64,
     time: AtomicU64,
     windows: windows::Counted,
 }
@@ -86,9 +88,17 @@ impl Monitor {
     pub fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
-    /// Units of work (completed requests) so far.
+    /// Units of work (completed requests) so far, those before a restored state among them.
     pub fn work(&self) -> u64 {
-        self.work.load(Ordering::Relaxed)
+        self.before() + self.work.load(Ordering::Relaxed)
+    }
+    /// Those that were done before.
+    pub fn before(&self) -> u64 {
+        self.before.load(Ordering::Relaxed)
+    }
+    /// The run goes on from a state in which so much was done.
+    pub fn take_up(&self, work: u64) {
+        self.before.store(work, Ordering::Relaxed);
     }
     /// Simulated time reached.
     pub fn time(&self) -> SimTime {

@@ -383,6 +383,7 @@ impl<'p> Runner<'p, '_> {
             let place = checkpoint.restore(self.plan, self.options.seed, simulation);
             self.place = place.map_err(RunError::Checkpoint)?;
             self.now = self.place.now;
+            self.options.monitor.take_up(self.completed());
             self.check_windows(warmup, window)?;
         }
         if checkpoints.write.is_some() || self.ranked.is_some() {

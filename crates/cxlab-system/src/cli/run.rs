@@ -360,7 +360,14 @@ impl Progress {
         }
         let (stop, monitor) = (Arc::clone(&done), Arc::clone(monitor));
         let thread = std::thread::spawn(move || {
+            let mut before = 0;
             while !stop.load(Ordering::Relaxed) {
+                if monitor.before() > before {
+                    // What a checkpoint had done is no sign of how fast this run is.
+                    before = monitor.before();
+                    bar.set_position(before);
+                    bar.reset_eta();
+                }
                 bar.set_position(monitor.work());
                 bar.set_message(format!(
                     "({:.1} us simulated)",
