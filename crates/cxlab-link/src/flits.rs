@@ -17,6 +17,8 @@ struct Alone {
     placement: Placement,
     /// Flits until nothing of it is left.
     flits: u64,
+    /// A packer that was fresh before, with it alone.
+    packer: FlitPacker,
 }
 
 /// Sends one message through a packer of its own. `None` where the format has no slot for the
@@ -24,11 +26,16 @@ struct Alone {
 fn alone(format: FlitFormat, channel: Channel) -> Option<Alone> {
     let mut packer = FlitPacker::new(format);
     let placement = packer.place(channel)?;
+    let placed = packer;
     let mut flits = 0;
     while !packer.is_empty() {
         flits += u64::from(packer.close());
     }
-    packer.is_fresh().then_some(Alone { placement, flits })
+    packer.is_fresh().then_some(Alone {
+        placement,
+        flits,
+        packer: placed,
+    })
 }
 
 /// By format and class: what becomes of a message alone.
@@ -172,7 +179,7 @@ impl Flits {
         if self.alone.is_some() || errors.is_some() || !self.packer.is_fresh() {
             return None;
         }
-        let placement = self.alone_by_class[channel.index()]?.placement;
+        let placement = self.alone_by_class[channel.index()].as_ref()?.placement;
         self.alone = Some(channel);
         line.idle_until(now);
         self.start = line.free();
@@ -211,13 +218,13 @@ impl Flits {
         }
     }
 
-    /// Tells the packer of the message that was alone.
+    /// Tells the packer, which is fresh, of the message that was alone.
+    #[inline]
     fn tell(&mut self, alone: Channel) {
-        let placed = self.packer.place(alone);
-        debug_assert!(
-            placed.is_some(),
-            "an empty flit takes any message it can carry"
-        );
+        // No other is left alone.
+        if let Some(known) = &self.alone_by_class[alone.index()] {
+            self.packer.place_as(&known.packer);
+        }
     }
 
     /// Lets every flit begin whose time has come before `now`.
@@ -241,7 +248,7 @@ impl Flits {
     #[inline]
     fn finish_alone(&mut self, line: &mut Timeline, now: u64) {
         let Some(channel) = self.alone else { return };
-        let Some(known) = self.alone_by_class[channel.index()] else {
+        let Some(known) = &self.alone_by_class[channel.index()] else {
             return;
         };
         if self.start + line.elapsed((known.flits - 1) * self.flit_time) < now {
