@@ -40,6 +40,8 @@ class Plan:
         threads: int | None,
         progress: Callable[[int, int | None, float], object] | None,
         requests: bool,
+        checkpoint: tuple[str, str | None] | None = ...,
+        restore: str | None = ...,
     ) -> Run: ...
 
 class Memory:

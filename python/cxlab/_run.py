@@ -87,10 +87,22 @@ class Plan:
         threads: int | None = None,
         progress: Progress | bool | None = None,
         requests: bool = False,
+        checkpoint: PathLike | None = None,
+        checkpoint_every: str | None = None,
+        restore: PathLike | None = None,
     ) -> Result:
         """Runs it, as :func:`run` does."""
+        if checkpoint_every is not None and checkpoint is None:
+            raise ValueError("checkpoint_every: found without checkpoint, the file to write")
+        if requests and restore is not None:
+            raise ValueError(
+                "requests: found with restore, where the log would lack what completed before; "
+                "allowed: in a run from its beginning"
+            )
+        written = None if checkpoint is None else (os.fspath(checkpoint), checkpoint_every)
+        resumed = None if restore is None else os.fspath(restore)
         with _progress(progress, self._native.name) as tell:
-            done = self._native.run(seed, threads, tell, requests)
+            done = self._native.run(seed, threads, tell, requests, written, resumed)
         result = Result(done.report, table=done.table, svg=done.svg, columns=done.columns)
         if isinstance(done.stopped, KeyboardInterrupt):
             raise Interrupted(result) from None
@@ -119,6 +131,9 @@ def run(
     progress: Progress | bool | None = None,
     requests: bool = False,
     workloads: Mapping[str, Workload | Kernel] | None = None,
+    checkpoint: PathLike | None = None,
+    checkpoint_every: str | None = None,
+    restore: PathLike | None = None,
 ) -> Result:
     """Runs a scenario (or a scenario file) in this process.
 
@@ -135,16 +150,29 @@ def run(
         requests: whether to keep a row for each request: ``result.to_pandas("requests")``.
         workloads: functions that make operations, and kernels, by the name that the scenario's
             ``workload = { kind = "external", name = ... }`` gives.
+        checkpoint: a file to which the state of the run is written, to go on from.
+        checkpoint_every: how often: a simulated time (``"10 ms"``), requests
+            (``"100000 requests"``), a real time (``"30 s wall"``), or ``"warm-up"``;
+            ``"60 s wall"`` if None.
+        restore: the checkpoint to go on from; the result is that of the whole run.
 
     Raises:
         ScenarioError: the scenario has mistakes.
+        ValueError: the checkpoint is not one of this run, or ``checkpoint_every`` is no interval.
+        OSError: the checkpoint cannot be written.
         Interrupted: Ctrl-C.
 
     """
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_file(scenario)
     return plan(scenario, workloads=workloads).run(
-        seed=seed, threads=threads, progress=progress, requests=requests
+        seed=seed,
+        threads=threads,
+        progress=progress,
+        requests=requests,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        restore=restore,
     )
 
 

@@ -93,6 +93,35 @@ def test_the_request_log_is_that_of_the_parquet_file(pool, tmp_path):
     assert not list(tmp_path.glob("*partial*"))
 
 
+def test_a_run_goes_on_from_a_checkpoint_to_the_same_report(pool, tmp_path):
+    file = tmp_path / "pool.state"
+    whole = cxlab.run(pool, checkpoint=file, checkpoint_every="500 requests")
+    first = []
+    rest = cxlab.run(pool, restore=file, threads=2, progress=lambda done, *_: first.append(done))
+    assert timeless(rest.report) == timeless(whole.report)
+    assert timeless(whole.report) == timeless(cxlab.run(pool).report)
+    assert all(done >= 500 for done in first)
+
+
+def test_what_no_checkpoint_is_made_of_or_for_is_said_so(pool, tmp_path):
+    file = tmp_path / "pool.state"
+    cxlab.run(pool, checkpoint=file, checkpoint_every="warm-up")
+    for options, said in [
+        ({"restore": file, "seed": 2}, "restore: .*seed"),
+        ({"restore": tmp_path / "none"}, "restore: .*none"),
+        ({"restore": file, "requests": True}, "requests: found with restore"),
+        (
+            {"checkpoint": file, "checkpoint_every": "5 apples"},
+            "checkpoint_every: found `5 apples`",
+        ),
+        ({"checkpoint_every": "10 ms"}, "found without checkpoint"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            cxlab.run(pool, **options)
+    with pytest.raises(OSError, match="checkpoint: "):
+        cxlab.run(pool, checkpoint=file / "below", checkpoint_every="100 requests")
+
+
 def test_a_log_that_was_not_kept_is_said_so(pool):
     with pytest.raises(ValueError, match="requests=True"):
         cxlab.run(pool).to_pandas("requests")

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error::raise;
 use crate::kernel::OfferedKernel;
-use crate::run::{Run, run};
+use crate::run::{Run, Saving, run};
 use crate::source::{Failed, Offered};
 
 /// A resolved scenario.
@@ -92,7 +92,13 @@ impl Plan {
     }
 
     /// Runs the plan, with its own seed and threads where none are given. `progress` is called
-    /// with requests completed, requests expected (or None) and simulated nanoseconds.
+    /// with requests completed, requests expected (or None) and simulated nanoseconds. `checkpoint` is a
+    /// file and how often it is written.
+    #[pyo3(signature = (seed, threads, progress, requests, checkpoint=None, restore=None))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all that Python can say of a run"
+    )]
     fn run(
         &self,
         py: Python<'_>,
@@ -100,18 +106,22 @@ impl Plan {
         threads: Option<usize>,
         progress: Option<Py<PyAny>>,
         requests: bool,
+        checkpoint: Option<(PathBuf, Option<String>)>,
+        restore: Option<PathBuf>,
     ) -> PyResult<Run> {
         let scenario = &self.loaded.plan.scenario;
         let seed = seed.unwrap_or(scenario.seed);
         let threads = threads.unwrap_or(scenario.execution.threads as usize);
+        let saving = Saving::new(checkpoint, restore)?;
+        let options = (seed, threads);
         run(
             py,
             &self.loaded,
             &self.failed,
-            seed,
-            threads,
+            options,
             progress,
             requests,
+            &saving,
         )
     }
 }

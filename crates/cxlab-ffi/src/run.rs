@@ -1,16 +1,18 @@
 //! A run in process, with the interpreter released.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use cxlab_engine::Monitor;
+use cxlab_system::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
 use cxlab_system::load::Loaded;
 use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::{RequestColumns, Values};
-use cxlab_system::run::{RunError, RunOptions, expected_requests, run as run_plan};
+use cxlab_system::run::{RunError, RunOptions, expected_requests, run_with};
 use cxlab_system::table;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -35,15 +37,47 @@ pub(crate) struct Run {
     stopped: Option<PyErr>,
 }
 
+/// Which checkpoints a run writes, and which one it goes on from.
+pub(crate) struct Saving {
+    write: Option<(Every, PathBuf)>,
+    restore: Option<PathBuf>,
+}
+
+impl Saving {
+    /// As Python says it.
+    pub(crate) fn new(
+        checkpoint: Option<(PathBuf, Option<String>)>,
+        restore: Option<PathBuf>,
+    ) -> PyResult<Saving> {
+        let every = |text: Option<String>| match text {
+            Some(text) => text.parse(),
+            None => Ok(Every::default()),
+        };
+        let write = checkpoint.map(|(path, text)| Ok((every(text)?, path)));
+        let write = write
+            .transpose()
+            .map_err(|error: String| PyValueError::new_err(format!("checkpoint_every: {error}")))?;
+        Ok(Saving { write, restore })
+    }
+
+    fn checkpoints(&self) -> Result<Checkpoints<'_>, RunError> {
+        let restore = self.restore.as_deref().map(Checkpoint::read).transpose();
+        Ok(Checkpoints {
+            write: (self.write.as_ref()).map(|(every, path)| (*every, path.as_path())),
+            restore: restore.map_err(RunError::Checkpoint)?,
+        })
+    }
+}
+
 /// Runs on a thread of its own, while this one serves Python.
 pub(crate) fn run(
     py: Python<'_>,
     loaded: &Loaded,
     failed: &Failed,
-    seed: u64,
-    threads: usize,
+    (seed, threads): (u64, usize),
     progress: Option<Py<PyAny>>,
     requests: bool,
+    saving: &Saving,
 ) -> PyResult<Run> {
     let monitor = Monitor::default();
     let expected = expected_requests(&loaded.plan);
@@ -78,7 +112,7 @@ pub(crate) fn run(
                     monitor,
                     rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
                 };
-                run_plan(&loaded.plan, options)
+                run_with(&loaded.plan, options, saving.checkpoints()?)
             });
             while finished.recv_timeout(ASK_EVERY) == Err(RecvTimeoutError::Timeout) {
                 if stopped.is_none() {
@@ -97,6 +131,12 @@ pub(crate) fn run(
     match outcome {
         Ok(Ok(report)) => results(py, loaded, &report, columns, stopped),
         Ok(Err(RunError::Problems(problems))) => Err(raise(py, &loaded.mistakes(problems))),
+        Ok(Err(RunError::Checkpoint(error))) => Err(match error {
+            CheckpointError::Refused(why) => PyValueError::new_err(format!("restore: {why}")),
+            error @ CheckpointError::Unwritable(..) => {
+                PyOSError::new_err(format!("checkpoint: {error}"))
+            }
+        }),
         Ok(Err(error)) => Err(PyRuntimeError::new_err(error.to_string())),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);

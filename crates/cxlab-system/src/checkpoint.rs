@@ -37,6 +37,13 @@ pub enum Every {
 const EVERY: &str = "a simulated time (\"10 ms\"), requests (\"100000 requests\"), a real time (\"30 s wall\"), \
      or \"warm-up\"";
 
+impl Default for Every {
+    /// Each minute of real time.
+    fn default() -> Self {
+        Every::Wall(Duration::from_secs(60))
+    }
+}
+
 impl FromStr for Every {
     type Err = String;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::analytic;
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Every};
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints};
 use crate::output::{prepare_dir, write_whole};
 use crate::picture;
 use crate::report::Report;
@@ -27,9 +27,6 @@ use crate::load::Loaded;
 
 /// The request log's name.
 const REQUESTS: &str = "requests.parquet";
-/// How often checkpoints are written when nobody says.
-const EVERY: Every = Every::Wall(Duration::from_secs(60));
-
 /// Runs a scenario and writes what it measured.
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     let Some(mut ranks) = ranks::start()? else {
@@ -231,7 +228,7 @@ fn checkpoints(args: &RunArgs) -> Result<Checkpoints<'_>, Failure> {
     let restore = args.restore.as_deref().map(Checkpoint::read).transpose();
     Ok(Checkpoints {
         write: (args.checkpoint.as_deref())
-            .map(|path| (args.checkpoint_every.unwrap_or(EVERY), path)),
+            .map(|path| (args.checkpoint_every.unwrap_or_default(), path)),
         restore: restore.map_err(|error| Failure::mistake(format!("--restore {error}")))?,
     })
 }
