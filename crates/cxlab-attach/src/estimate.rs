@@ -61,7 +61,7 @@ pub struct Estimator {
     windows: u64,
 }
 
-/// CPU time of a thread that has no price yet. Between two looks at it, the first half has the price of the
+/// CPU time of a thread that has no price yet, where looks say nothing but in which code it is. Between two of them, the first half has the price of the
 /// code that the first one saw, and the second half that of the second, for which it waits.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Waiting {
@@ -171,10 +171,11 @@ pub struct Estimate {
     /// By pool.
     pub rates: Vec<Rate>,
     chance: f64,
-    /// The blocks of each window, in order.
-    windows: Vec<Vec<BlockUse>>,
-    /// Time of them all on the model's machine, with this one's latency.
+    /// The blocks of each window, in order, and the part of them that was seen.
+    windows: Vec<(f64, Vec<BlockUse>)>,
+    /// Time of them all on the model's machine, with this one's latency, and with what waits for nothing.
     local_ns: f64,
+    whole_ns: f64,
     /// Blocks in a nanosecond: one over the time of all of them.
     per_ns: f64,
     /// Instructions of the windows.
@@ -211,30 +212,34 @@ impl Estimate {
     ) -> Option<Estimate> {
         let (mut time, mut instructions) = (0.0, 0.0);
         let mut rates: Vec<Rate> = Vec::new();
-        let (mut local_ns, mut kept) = (0.0, Vec::new());
-        for window in windows {
-            instructions += window.instructions as f64;
+        let (mut local_ns, mut idle_ns, mut kept) = (0.0, 0.0, Vec::new());
+        for window in windows.filter(|window| window.instructions > 0) {
+            // Each counts for what was seen.
+            let part = window.seen as f64 / window.instructions as f64;
+            instructions += window.seen as f64;
             rates.resize(rates.len().max(window.pools.len()), Rate::default());
             for (rate, pool) in rates.iter_mut().zip(&window.pools) {
-                rate.reads += chance * pool.reads;
-                rate.writes += chance * pool.writes;
+                rate.reads += part * chance * pool.reads;
+                rate.writes += part * chance * pool.writes;
             }
-            time += window.idle as f64 * machine.base_ns;
+            idle_ns += part * window.idle as f64 * machine.base_ns;
             let local = vec![machine.wait_ns; window.pools.len()];
             let model_ns = time_of(&window.blocks, &local, chance, machine.base_ns);
-            local_ns += model_ns;
-            time += match &machine.here {
-                Some(here) => time_here(&window.blocks, here, machine.base_ns),
-                None => model_ns,
-            };
+            local_ns += part * model_ns;
+            time += part
+                * match &machine.here {
+                    Some(here) => time_here(&window.blocks, here, machine.base_ns),
+                    None => model_ns,
+                };
             for block in &window.blocks {
-                let all = block.waits(chance);
+                let all = part * block.waits(chance);
                 for (rate, part) in rates.iter_mut().zip(&block.parts) {
                     rate.waits += part * all;
                 }
             }
-            kept.push(window.blocks.clone());
+            kept.push((part, window.blocks.clone()));
         }
+        time += idle_ns;
         if time <= 0.0 {
             return None;
         }
@@ -249,6 +254,7 @@ impl Estimate {
             chance,
             windows: kept,
             local_ns,
+            whole_ns: local_ns + idle_ns,
             per_ns,
             instructions,
         })
@@ -265,6 +271,11 @@ impl Estimate {
         self.time_ns() / self.instructions.max(1.0)
     }
 
+    /// Time of a nanosecond of CPU time's instructions on the model's machine, all memory being local, in nanoseconds.
+    pub fn model_ns(&self) -> f64 {
+        self.whole_ns * self.per_ns
+    }
+
     /// Delay of a nanosecond of CPU time, in nanoseconds: each wait's added latency, less what
     /// computing hides; or, where that is more, what the fabric needs for the lines beyond the time
     /// that the program took for them. Pool 0 is this machine's own memory and adds nothing.
@@ -277,7 +288,7 @@ impl Estimate {
         let base_ns = machine.base_ns;
         let windows = self.windows.iter();
         let placed: f64 = windows
-            .map(|blocks| time_of(blocks, &latency, self.chance, base_ns))
+            .map(|(part, blocks)| part * time_of(blocks, &latency, self.chance, base_ns))
             .sum();
         let latency = (placed - self.local_ns).max(0.0) * self.per_ns;
         let stretch = self
@@ -404,6 +415,7 @@ mod tests {
         };
         WindowUse {
             instructions: 2560,
+            seen: 2560,
             pools: vec![
                 PoolUse::default(),
                 PoolUse {
@@ -637,6 +649,7 @@ mod tests {
         let mut estimator = Estimator::default();
         let computing = WindowUse {
             instructions: 1000,
+            seen: 1000,
             idle: 1000,
             pools: vec![PoolUse::default(); 2],
             code: vec![(1, 1000)],

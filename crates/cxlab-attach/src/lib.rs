@@ -1,8 +1,8 @@
 //! Unmodified programs under a scenario: `cxlab attach`.
 //!
-//! A program runs natively. Its threads are traced: now and then one is stepped over a few thousand
+//! A program runs natively. Its threads are traced: now and then one is stepped over some hundred
 //! instructions, every address of which is decoded ([`model`]); that says how long the program
-//! waits for memory, and for which ([`placement`]). From what its registers say of its progress ([`progress`]),
+//! waits for memory, and for which ([`placement`]), when it goes on in the same way ([`onward`]). From what its registers say of its progress ([`progress`]),
 //! or else from its CPU time, and from what the analytic form of the fabric says of latency and bandwidth
 //! ([`fabric`]), follows the delay that CXL memory would have added ([`estimate`]). The thread that used the time is held for that long, and the
 //! books are kept to the nanosecond ([`ledger`]).
@@ -18,9 +18,11 @@ pub mod estimate;
 pub mod fabric;
 pub mod ledger;
 pub mod model;
+pub mod onward;
 pub mod placement;
 pub mod progress;
 pub mod report;
+pub mod schedule;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod calibrate;

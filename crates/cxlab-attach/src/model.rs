@@ -251,6 +251,8 @@ pub struct Here {
 pub struct WindowUse {
     /// Instructions.
     pub instructions: u64,
+    /// Those that the program was seen to execute; the others were taken to follow ([`crate::onward`]).
+    pub seen: u64,
     /// By pool.
     pub pools: Vec<PoolUse>,
     /// Its blocks that wait for something; the instructions of the others.
@@ -362,9 +364,14 @@ impl Window {
         }
     }
 
-    /// What comes now is of the window.
-    pub fn begin(&mut self) {
-        self.before = 0;
+    /// Instructions that it looks ahead.
+    pub fn ahead(&self) -> u32 {
+        self.overlap.window
+    }
+
+    /// Whether the last block has ended.
+    pub fn is_between_blocks(&self) -> bool {
+        !self.block.begun
     }
 
     /// An empty window whose misses are known: `find` says of each line that the block at hand has
@@ -391,6 +398,7 @@ impl Window {
             return;
         }
         self.result.instructions += 1;
+        self.result.seen += 1;
         if self.keeps {
             *self.code.entry(step.code / 64).or_default() += 1;
         }

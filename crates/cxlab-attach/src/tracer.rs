@@ -12,11 +12,13 @@ use crate::estimate::{PhaseId, Waiting, demand};
 use crate::fabric::{Answer, Demand, Fabric, under_way};
 use crate::ledger::{Accounts, Ledger};
 use crate::maps;
-use crate::model::{BEFORE, Window};
+use crate::model::Window;
+use crate::onward;
 use crate::placement::{Place, Placement};
 use crate::process::{Facts, Process};
 use crate::progress;
 use crate::report::{End, PoolReport};
+use crate::schedule;
 use crate::sys::{self, Resume, Status, Tid};
 use crate::window::{self, After};
 
@@ -33,14 +35,6 @@ const BEHIND_NS: u64 = 12_000_000;
 const MOST_HELD: f64 = 1000.0;
 /// Time between two questions to the fabric.
 const ASK: Duration = Duration::from_millis(100);
-/// Part of the real time that windows may take: while a thread is where none has been, and otherwise.
-const WINDOW_COST: u32 = 20;
-const KNOWN_COST: u32 = 40;
-/// Windows that are taken at the beginning for more, how many of them at least where none has been, and how much
-/// more.
-const FIRST_WINDOWS: u64 = 8;
-const FIRST_ELSEWHERE: u64 = 4;
-const FIRST_COST: u32 = 4;
 /// Threads that are looked at in an epoch: all stand still until each was.
 const LOOKS: usize = 8;
 /// A thread is worth a window when it ran for this part of an epoch.
@@ -587,16 +581,24 @@ impl<'a> Tracer<'a> {
         process.look(&self.facts);
         process.refresh_maps();
         let (layout, fabric) = (&process.layout, &*self.fabric);
-        let mut find = |address| match layout.place(address) {
-            Some(Place::Cxl(offset)) => Some(fabric.pool_of(offset)),
-            Some(Place::Local) | None => Some(0),
+        let mut find = |address| {
+            layout.place(address).map(|place| match place {
+                Place::Cxl(offset) => fabric.pool_of(offset),
+                Place::Local => 0,
+            })
         };
-        let window = Window::new(self.pools.len(), self.facts.overlap).after(BEFORE);
-        let window::Seen { used, steps, after } = window::run(tid, window, &mut find);
+        let window::Seen {
+            steps,
+            places,
+            before,
+            after,
+        } = window::run(tid);
+        let window = Window::new(self.pools.len(), self.facts.overlap);
+        let used = onward::go_on(window, steps, before, &mut find);
         self.sum.windows += 1;
-        self.sum.window_instructions += used.instructions;
+        self.sum.window_instructions += used.seen;
         self.sum.window_time += since.elapsed();
-        let phase = process.add(used, &steps);
+        let phase = process.add(used, &places);
         if let Some(thread) = self.threads.get_mut(&tid) {
             // The window's own CPU time is not the program's.
             thread.cpu_ns = maps::cpu_ns(tid).unwrap_or(thread.cpu_ns);
@@ -784,16 +786,7 @@ impl<'a> Tracer<'a> {
         }
         self.ask_fabric();
         let elsewhere = self.threads.values().any(|thread| thread.elsewhere);
-        let first = match elsewhere {
-            true => FIRST_WINDOWS,
-            false => FIRST_WINDOWS - FIRST_ELSEWHERE,
-        };
-        let first = self.sum.windows < first;
-        let cost = match (first, elsewhere) {
-            (true, _) => FIRST_COST,
-            (false, true) => WINDOW_COST,
-            (false, false) => KNOWN_COST,
-        };
+        let cost = schedule::cost(self.sum.windows, elsewhere);
         if self.began.elapsed() >= self.sum.window_time * cost {
             self.choose_window();
         }

@@ -1,5 +1,5 @@
-//! Exact windows: a stopped thread is stepped over a few thousand instructions, each of which is
-//! decoded before it is executed.
+//! Exact windows: a stopped thread is stepped over some hundred instructions, each of which is
+//! decoded before it is executed. How that goes on is for [`crate::onward`] to say.
 //!
 //! A window ends before the program enters the kernel, when a signal arrives, after so many
 //! instructions, or after so much time, whichever is first.
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::decode::{Analyst, LONGEST, Next};
 use crate::maps;
-use crate::model::{Step, Window, WindowUse};
+use crate::model::{BEFORE, Step};
 use crate::placement::PAGE;
 use crate::progress::Place;
 use crate::sys::{self, Registers, Resume, Status, Tid};
@@ -70,10 +70,11 @@ impl Code {
 
 /// What a window saw.
 pub(crate) struct Seen {
-    /// What it asks of memory.
-    pub(crate) used: WindowUse,
-    /// Each instruction and the registers before it.
-    pub(crate) steps: Vec<Place>,
+    /// Each instruction, and the registers before it.
+    pub(crate) steps: Vec<Step>,
+    pub(crate) places: Vec<Place>,
+    /// How many of the first only show what was touched before.
+    pub(crate) before: usize,
     pub(crate) after: After,
 }
 
@@ -88,22 +89,25 @@ pub(crate) fn place(registers: &Registers) -> Place {
     Place { code, values }
 }
 
-/// Steps a stopped thread through a window. `find` gives the pool of an address.
-pub(crate) fn run(
-    tid: Tid,
-    mut window: Window,
-    find: &mut dyn FnMut(u64) -> Option<usize>,
-) -> Seen {
-    let mut steps = Vec::new();
+/// Whether a thread was stopped on its way out of the kernel.
+pub(crate) fn is_inside(registers: &Registers) -> bool {
+    registers.orig_rax as i64 >= 0
+}
+
+/// Steps a stopped thread through a window.
+pub(crate) fn run(tid: Tid) -> Seen {
+    let mut seen = Seen {
+        steps: Vec::new(),
+        places: Vec::new(),
+        before: BEFORE as usize,
+        after: After::Stopped,
+    };
     let mut analyst = Analyst::new();
     let (mut code, mut step) = (Code::default(), Step::default());
     let began = Instant::now();
-    let mut after = After::Stopped;
-    // Stopped inside of the kernel, it would begin by going on there, for as long as that takes.
-    let inside = |registers: Registers| registers.orig_rax as i64 >= 0;
-    if sys::registers(tid).is_ok_and(inside) {
-        let used = window.finish();
-        return Seen { used, steps, after };
+    // It would begin by going on there, for as long as that takes.
+    if sys::registers(tid).is_ok_and(|registers| is_inside(&registers)) {
+        return seen;
     }
     // Turns are taken at each step: on one processor, without waking another.
     sys::stay_on(maps::stat(tid).ok().map(|stat| stat.processor));
@@ -111,29 +115,28 @@ pub(crate) fn run(
         if number % 16 == 0 {
             let passed = began.elapsed();
             if passed > BEFORE_TIME {
-                window.begin();
+                seen.before = seen.before.min(seen.steps.len());
             }
             if passed > TIME {
                 break;
             }
         }
         let Ok(registers) = sys::registers(tid) else {
-            after = After::Gone;
+            seen.after = After::Gone;
             break;
         };
         if !look(tid, &registers, &mut code, &mut analyst, &mut step) {
             break;
         }
-        after = advance(tid);
-        if after != After::Stopped {
+        seen.after = advance(tid);
+        if seen.after != After::Stopped {
             break;
         }
-        window.step(&step, find);
-        steps.push(place(&registers));
+        seen.steps.push(step.clone());
+        seen.places.push(place(&registers));
     }
     sys::stay_on(None);
-    let used = window.finish();
-    Seen { used, steps, after }
+    seen
 }
 
 fn look(

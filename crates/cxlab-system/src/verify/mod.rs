@@ -478,6 +478,7 @@ fn joined(windows: &[WindowUse]) -> WindowUse {
     let mut whole = WindowUse::default();
     for window in windows {
         whole.instructions += window.instructions;
+        whole.seen += window.seen;
         whole.idle += window.idle;
         whole.blocks.extend_from_slice(&window.blocks);
         whole.pools.resize(window.pools.len(), PoolUse::default());

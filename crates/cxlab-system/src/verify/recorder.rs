@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use cxlab_attach::estimate::Estimate;
 use cxlab_attach::model::{BEFORE, REGISTERS, Step, Window, WindowUse};
+use cxlab_attach::onward::go_on;
 use cxlab_attach::placement::{Layout, PAGE, Place, Placement, Region};
 use cxlab_engine::units::LineAddr;
 use cxlab_workload::OpKind;
 use cxlab_workload::filter::{CacheFilter, Hierarchy, Level};
 
 use super::recorded::{Access, Recorded};
-use super::sampled::{FIRST_LOOK_NS, LOOK_NS, Part, SAMPLE};
+use super::sampled::{FIRST_LOOK_NS, LOOK_NS, Part, SAMPLE, SEEN_NS};
 use super::{Assumed, FIRST_CACHE, FIRST_WAYS, LLC_WAYS, Listener};
 
 /// Accesses that are kept at most: 16 bytes each.
@@ -65,8 +66,10 @@ pub(super) struct Recorder<'a> {
     recorded: Recorded,
     window: Window,
     windows: Vec<WindowUse>,
-    /// The same instructions, as far as a sample of them would be seen.
-    sample: Window,
+    /// Instructions that a window would see, where one could be; and when there is the next.
+    sample: Vec<Step>,
+    sampled: bool,
+    next_sample: f64,
     /// The first instruction of the part at hand.
     part: u64,
     parts: Vec<Part>,
@@ -130,7 +133,9 @@ impl<'a> Recorder<'a> {
             front: 0.0,
             recorded: Recorded::default(),
             windows: Vec::new(),
-            sample: Window::new(pools, assumed.overlap).after(BEFORE),
+            sample: Vec::new(),
+            sampled: true,
+            next_sample: SEEN_NS,
             part: 0,
             parts: Vec::new(),
             clock_ns: 0.0,
@@ -290,22 +295,27 @@ impl<'a> Recorder<'a> {
             let found = missed.iter().find(|(line, _)| *line == address / 64);
             found.map(|(_, pool)| *pool)
         });
-        if self.position % TOLD < SAMPLE {
-            self.see(step);
+        if self.sampled && (1..=SAMPLE).contains(&(self.position % TOLD)) {
+            self.sample.push(step.clone());
         }
         if self.position.is_multiple_of(TOLD) {
             self.end_window();
         }
     }
 
-    /// A sample has no caches: it only knows which pools lines are in.
-    fn see(&mut self, step: &Step) {
+    /// What a window says of what it saw. It has no caches: it only knows which pools lines are in.
+    fn seen(&mut self) -> Option<WindowUse> {
+        let steps = std::mem::take(&mut self.sample);
         let (layout, pool_of) = (&self.layout, self.pool_of);
-        self.sample
-            .step(step, &mut |address| match layout.place(address) {
-                Some(Place::Cxl(offset)) => Some(pool_of(offset)),
-                Some(Place::Local) | None => Some(0),
-            });
+        let mut find = |address| {
+            layout.place(address).map(|place| match place {
+                Place::Cxl(offset) => pool_of(offset),
+                Place::Local => 0,
+            })
+        };
+        let window = Window::new(self.pools, self.assumed.overlap);
+        let seen = !steps.is_empty();
+        seen.then(|| go_on(window, steps, BEFORE as usize, &mut find))
     }
 
     /// Whether a line misses the last level cache. What was modified and has to make room goes back to its memory.
@@ -373,12 +383,15 @@ impl<'a> Recorder<'a> {
 
     fn end_window(&mut self) {
         let ended = self.window.take();
-        let next = Window::new(self.pools, self.assumed.overlap).after(BEFORE);
-        let sample = std::mem::replace(&mut self.sample, next).finish();
+        let sample = self.seen();
         let machine = self.assumed.machine();
         let own = Estimate::of([&ended].into_iter(), &machine, 1.0);
         let time_ns = own.map_or(0.0, |own| own.time_ns());
         self.clock_ns += time_ns;
+        self.sampled = self.clock_ns >= self.next_sample;
+        if self.sampled {
+            self.next_sample = self.clock_ns + SEEN_NS;
+        }
         let looked = (self.clock_ns >= self.next_look).then(|| {
             self.look = LOOK_NS.min(2.0 * self.look);
             self.next_look = self.clock_ns + self.look;

@@ -8,34 +8,29 @@ use std::collections::{BTreeMap, VecDeque};
 use cxlab_attach::estimate::{Estimate, Estimator, PhaseId, Waiting, chance};
 use cxlab_attach::fabric::{Answer, Fabric};
 use cxlab_attach::model::WindowUse;
+use cxlab_attach::schedule;
 
 use super::{Assumed, ModelSide, add, settled};
 
-/// Instructions of a window (*assumed*: 10 ms of steps of 10 us, of which windows may take a
-/// twentieth of the time).
-pub(super) const SAMPLE: u64 = 1000;
-/// Time between windows: of the first eight, and of others (a fourth and a twentieth of the time at 10 ms
-/// each), and of those where windows have been (a fortieth).
-const FIRST: u32 = 8;
-const FIRST_NS: f64 = 40e6;
-const LATER_NS: f64 = 200e6;
-const KNOWN_NS: f64 = 400e6;
+/// Instructions that are stepped over in a window, and how long that takes (*assumed*: steps of 25 us).
+pub(super) const SAMPLE: u64 = 400;
+const WINDOW_NS: f64 = 10e6;
 /// Time between two looks at the pages that were touched, at first and twice as long each time up to
 /// the last, and how many of them count: the largest does.
 pub(super) const FIRST_LOOK_NS: f64 = 10e6;
 pub(super) const LOOK_NS: f64 = 100e6;
 const LOOKS: usize = 2;
 
-/// Time between two looks at where the program is.
-const SEEN_NS: f64 = 10e6;
+/// Time between two looks at where the program is. Windows are where one of them is.
+pub(super) const SEEN_NS: f64 = 10e6;
 
 /// What could be seen in a part of an execution.
 #[derive(Default, Debug)]
 pub(super) struct Part {
     /// Its first instruction.
     pub(super) code: u64,
-    /// Its first instructions, as a window has them.
-    pub(super) sample: WindowUse,
+    /// What a window at its beginning says, where there could be one.
+    pub(super) sample: Option<WindowUse>,
     /// Its CPU time.
     pub(super) time_ns: f64,
     /// Bytes of the pages that were touched lately, where somebody looked at its end.
@@ -101,15 +96,12 @@ pub(super) fn ask(parts: Vec<Part>, assumed: &Assumed, fabric: &mut dyn Fabric) 
             model.look(bytes);
         }
         // There are no windows before something is known of what the program uses.
-        let between = match (windows < FIRST, elsewhere) {
-            (true, _) => FIRST_NS,
-            (false, true) => LATER_NS,
-            (false, false) => KNOWN_NS,
-        };
-        if clock >= last + between && !model.used.is_empty() {
+        let between = WINDOW_NS * f64::from(schedule::cost(windows, elsewhere));
+        let due = clock >= last + between && !model.used.is_empty();
+        if let Some(sample) = part.sample.filter(|_| due) {
             windows += 1;
             last = clock;
-            if let Some(phase) = model.estimator.add(part.sample) {
+            if let Some(phase) = model.estimator.add(sample) {
                 model.prices.remove(&phase);
                 let (phase, cpu_ns) = waiting.seen(phase);
                 model.price(phase, cpu_ns);

@@ -1,0 +1,375 @@
+//! From the few hundred instructions that were stepped over to as many as the model needs.
+//!
+//! A step takes tens of microseconds, so a window may be shorter than a reorder buffer, and hold a fourth of a page
+//! of a stream. Taken as it is, misses that overlap would be cut apart (a block of 100 instructions waits as long for
+//! its few as a whole one for many), and whether the first line of a page is seen would be chance. So what a window
+//! saw is taken to go on in the same way: its instructions are repeated, and their addresses go on.
+//!
+//! Where nearly all of them are of a loop, whole rounds of it are repeated: from an instruction to the same one. An
+//! instruction whose addresses lie equally far apart goes on by as much. Others touch lines that are as new as those
+//! that they touched, in the same pools and as far from one another; those that were touched before the window are
+//! there still. Where there is no loop, all of it is repeated, in new lines.
+//!
+//! Left out: the end of a loop, and of an array. Windows begin anywhere, so the part of them that sees the end is
+//! the part of the time in which the program is there.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use crate::model::{Step, Touch, Window, WindowUse};
+
+/// Instructions that the model is told at least, and in reorder buffers (*assumed*: some tens of blocks, and of a
+/// stream some tens of pages in four windows).
+const INSTRUCTIONS: u64 = 1 << 14;
+const BLOCKS: u64 = 8;
+/// Part of a window's instructions that are of a loop, from which on it is one (*assumed*).
+const LOOP: f64 = 0.9;
+/// Distances of an instruction's addresses that say how it goes on, where they are longer than a page: so many, at least
+/// half of which are equal.
+const STRIDES: usize = 3;
+const PAGE: i64 = 4096;
+/// Programs use addresses below this; what lies above tells one repetition's lines from another's.
+const SPACE: u32 = 48;
+
+/// Where a touch of a repetition lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Onward {
+    /// So much farther each time.
+    By(u64),
+    /// In a line that nothing touched before.
+    Anew,
+}
+
+/// What instructions that follow each other ask of memory, of which the first `before` only show what was touched
+/// before. `find` gives the pool of an address; `None` where nothing lies there.
+pub fn go_on(
+    window: Window,
+    mut steps: Vec<Step>,
+    before: usize,
+    find: &mut dyn FnMut(u64) -> Option<usize>,
+) -> WindowUse {
+    let before = before.min(steps.len());
+    let seen = steps.len() - before;
+    if seen == 0 {
+        return window.finish();
+    }
+    let code = profile(&steps[before..]);
+    let (rounds, is_loop) = rounds(&steps[before..]);
+    let rounds = rounds.start + before..rounds.end + before;
+    let onward = onward(&steps, before, &rounds, is_loop);
+    let mut window = window.after(rounds.end as u64);
+    for step in &steps[..rounds.end] {
+        window.step(step, &mut |address| Some(find(address).unwrap_or(0)));
+    }
+    let ahead = u64::from(window.ahead());
+    let least = INSTRUCTIONS.max(BLOCKS * ahead);
+    let mut told = 0;
+    let own: Vec<Vec<Touch>> = steps.iter().map(|step| step.touches.clone()).collect();
+    'all: for again in 1.. {
+        for (at, onward) in rounds.clone().zip(&onward) {
+            let step = &mut steps[at];
+            for ((touch, own), onward) in step.touches.iter_mut().zip(&own[at]).zip(onward) {
+                touch.address = match onward {
+                    Onward::By(far) => own.address.wrapping_add(far.wrapping_mul(again)),
+                    Onward::Anew => own.address.wrapping_add(again << SPACE),
+                };
+            }
+            let mut pool = |address: u64| {
+                let there = find(address & ((1 << SPACE) - 1));
+                // Behind the end of an array: the pool of what it goes on from.
+                let own = || {
+                    let touches = steps[at].touches.iter().zip(&own[at]);
+                    let mut same = touches.filter(|(touch, _)| touch.address == address);
+                    same.next().and_then(|(_, own)| find(own.address))
+                };
+                Some(there.or_else(own).unwrap_or(0))
+            };
+            window.step(&steps[at], &mut pool);
+            told += 1;
+            let enough = told >= least && window.is_between_blocks();
+            if enough || told >= least + 2 * ahead {
+                break 'all;
+            }
+        }
+    }
+    WindowUse {
+        seen: seen as u64,
+        code,
+        ..window.finish()
+    }
+}
+
+/// Instructions by line of code.
+fn profile(steps: &[Step]) -> Vec<(u64, u32)> {
+    let mut code: BTreeMap<u64, u32> = BTreeMap::new();
+    for step in steps {
+        *code.entry(step.code / 64).or_default() += 1;
+    }
+    code.into_iter().collect()
+}
+
+/// Which instructions are repeated, and whether they are whole rounds of a loop: of those that lie between two visits
+/// to the same instruction, with half of the window between them at least, the one that was visited least often, for
+/// that is of the outermost loop.
+fn rounds(steps: &[Step]) -> (Range<usize>, bool) {
+    let mut visits: BTreeMap<u64, (usize, usize, u32)> = BTreeMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        let (_, last, count) = visits.entry(step.code).or_insert((at, at, 0));
+        (*last, *count) = (at, *count + 1);
+    }
+    let long = visits
+        .into_values()
+        .filter(|(first, last, _)| last > first && 2 * (last - first) >= steps.len());
+    let outermost =
+        long.min_by_key(|(first, last, count)| (*count, std::cmp::Reverse(last - first), *first));
+    let Some((first, last, _)) = outermost else {
+        return (0..steps.len(), false);
+    };
+    let inside: HashSet<u64> = steps[first..last].iter().map(|step| step.code).collect();
+    let of = steps.iter().filter(|step| inside.contains(&step.code));
+    match of.count() as f64 >= LOOP * steps.len() as f64 {
+        true => (first..last, true),
+        false => (0..steps.len(), false),
+    }
+}
+
+/// By instruction of the rounds and its touches: how they go on.
+fn onward(steps: &[Step], before: usize, rounds: &Range<usize>, is_loop: bool) -> Vec<Vec<Onward>> {
+    let known: HashSet<u64> = steps[..before]
+        .iter()
+        .flat_map(|step| &step.touches)
+        .map(|touch| touch.address / 64)
+        .collect();
+    let far = match is_loop {
+        true => distances(steps, rounds),
+        false => HashMap::new(),
+    };
+    let of = |step: &Step| {
+        let mut found: Vec<Onward> = Vec::with_capacity(step.touches.len());
+        for (at, touch) in step.touches.iter().enumerate() {
+            let line = touch.address / 64;
+            found.push(match far.get(&(step.code, at)) {
+                // The second line of one access goes where the first one does.
+                _ if is_second(step, at) => found[at - 1],
+                Some(far) => Onward::By(*far),
+                None if known.contains(&line) => Onward::By(0),
+                None => Onward::Anew,
+            });
+        }
+        found
+    };
+    steps[rounds.clone()].iter().map(of).collect()
+}
+
+/// Whether a touch is of the access before it, which goes on in the next line.
+fn is_second(step: &Step, at: usize) -> bool {
+    let address = step.touches[at].address;
+    at > 0 && address.is_multiple_of(64) && address / 64 == step.touches[at - 1].address / 64 + 1
+}
+
+/// By instruction and touch: how far it goes in the rounds, where its addresses lie equally far apart.
+fn distances(steps: &[Step], rounds: &Range<usize>) -> HashMap<(u64, usize), u64> {
+    let mut visits: BTreeMap<(u64, usize), Vec<(usize, u64)>> = BTreeMap::new();
+    for (number, step) in steps.iter().enumerate() {
+        for (at, touch) in step.touches.iter().enumerate() {
+            let of = visits.entry((step.code, at)).or_default();
+            of.push((number, touch.address));
+        }
+    }
+    let distance = |(name, visits): ((u64, usize), Vec<(usize, u64)>)| {
+        let stride = stride(&visits)?;
+        let inside = visits.iter().filter(|(at, _)| rounds.contains(at));
+        let mut inside = inside.map(|(_, address)| *address);
+        let first = inside.next()?;
+        let last = inside.next_back().unwrap_or(first);
+        Some((name, last.wrapping_sub(first).wrapping_add(stride)))
+    };
+    visits.into_iter().filter_map(distance).collect()
+}
+
+/// The distance that at least half of the addresses have to the ones before.
+fn stride(visits: &[(usize, u64)]) -> Option<u64> {
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for pair in visits.windows(2) {
+        *counts.entry(pair[1].1.wrapping_sub(pair[0].1)).or_default() += 1;
+    }
+    let (stride, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let all = visits.len() - 1;
+    let is_plain = all >= STRIDES || (-PAGE..=PAGE).contains(&(stride as i64));
+    (2 * count >= all && is_plain).then_some(stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Overlap;
+
+    /// The second half of each 2^40 bytes is pool 1.
+    fn pool(address: u64) -> Option<usize> {
+        Some(usize::from(address >> 39 & 1 == 1))
+    }
+
+    fn seen(steps: Vec<Step>, before: usize) -> WindowUse {
+        let window = Window::new(2, Overlap::default());
+        go_on(window, steps, before, &mut pool)
+    }
+
+    fn at(code: u64, step: Step) -> Step {
+        Step { code, ..step }
+    }
+
+    fn compute(code: u64) -> Step {
+        at(code, Step::default())
+    }
+
+    /// Numbers without order (SplitMix64).
+    fn number(state: u64) -> u64 {
+        let mut value = state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    fn loads(found: &WindowUse) -> f64 {
+        let loads = found.blocks.iter().flat_map(|block| &block.loads);
+        f64::from(loads.sum::<u32>())
+    }
+
+    /// Reads through memory, twice in each 32 bytes, 5 instructions each time round.
+    fn stream(rounds: u64) -> Vec<Step> {
+        let round = |round: u64| {
+            [
+                at(1, Step::load(round * 32, &[1], &[2])),
+                compute(2),
+                at(3, Step::load(round * 32 + 16, &[1], &[2])),
+                compute(4),
+                compute(5),
+            ]
+        };
+        (0..rounds).flat_map(round).collect()
+    }
+
+    /// Ten lines were seen, and none of them was the first or second of its page, which miss: still two of 64 do.
+    #[test]
+    fn a_stream_goes_on_from_page_to_page() {
+        let mut steps = stream(48);
+        steps.drain(..33);
+        let found = seen(steps, 100);
+        assert_eq!(found.seen, 48 * 5 - 33 - 100);
+        assert!(found.instructions >= INSTRUCTIONS);
+        let lines = found.pools[0].reads;
+        let instructions = found.instructions as f64;
+        assert!((lines * 10.0 / instructions - 1.0).abs() < 0.01, "{lines}");
+        assert!((loads(&found) - lines / 32.0).abs() <= 2.0, "{lines}");
+        // Seen as it is, chance says.
+        let mut window = Window::new(2, Overlap::default()).after(100);
+        for step in &stream(48)[33..] {
+            window.step(step, &mut pool);
+        }
+        assert_eq!(loads(&window.finish()), 0.0);
+    }
+
+    /// An instruction of a loop that lies at a line's end now and then touches two: both go on with the others.
+    #[test]
+    fn accesses_of_two_lines_go_on_together() {
+        let round = |round: u64| {
+            let address = round * 24 + 8;
+            let mut step = at(1, Step::load(address, &[1], &[2]));
+            if address % 64 > 64 - 16 {
+                step.touches.push(Touch {
+                    address: (address / 64 + 1) * 64,
+                    write: false,
+                });
+            }
+            [step, compute(2)]
+        };
+        let found = seen((0..60).flat_map(round).collect(), 40);
+        let lines = found.instructions as f64 / 2.0 * 24.0 / 64.0;
+        let reads = found.pools[0].reads;
+        assert!((reads / lines - 1.0).abs() < 0.01, "{reads} {lines}");
+    }
+
+    /// A window of a fourth of a reorder buffer: misses overlap as in a whole one.
+    #[test]
+    fn misses_without_order_fill_the_buffers_however_short_the_window() {
+        let round = |round: u64| {
+            let address = number(round) >> 20;
+            [
+                compute(1),
+                at(2, Step::load(address, &[1], &[2])),
+                compute(3),
+                compute(4),
+            ]
+        };
+        for rounds in [16, 100, 1000] {
+            let found = seen((0..rounds).flat_map(round).collect(), 8);
+            let reads: f64 = found.pools.iter().map(|pool| pool.reads).sum();
+            let waits: f64 = found.pools.iter().map(|pool| pool.waits).sum();
+            let per = found.instructions as f64 / reads;
+            assert!((per / 4.0 - 1.0).abs() < 0.02, "{rounds}: {per}");
+            assert!(
+                (reads / waits / 12.0 - 1.0).abs() < 0.02,
+                "{rounds}: {}",
+                reads / waits
+            );
+        }
+    }
+
+    /// One step of a chain in one pool for three of another in the other: whole rounds are repeated.
+    #[test]
+    fn each_step_of_a_chain_waits_in_its_pool() {
+        let round = |round: u64| {
+            let far = |step| number(4 * round + step) >> 26 << 1;
+            let load = |code, pool: u64, step, register: u8| {
+                let address = (far(step) & ((1 << 39) - 1)) | pool << 39;
+                at(code, Step::load(address, &[register], &[register]))
+            };
+            [
+                load(1, 0, 0, 1),
+                compute(2),
+                load(3, 1, 1, 2),
+                load(3, 1, 2, 2),
+                load(3, 1, 3, 2),
+            ]
+        };
+        let mut steps: Vec<Step> = (0..12).flat_map(round).collect();
+        steps.drain(..3);
+        let found = seen(steps, 10);
+        let [one, other] = [found.pools[0].reads, found.pools[1].reads];
+        assert!((other / one / 3.0 - 1.0).abs() < 0.01, "{one} {other}");
+        let waits = found.pools[0].waits + found.pools[1].waits;
+        // The three wait for each other, and hide the one.
+        assert!((waits / other - 1.0).abs() < 0.02, "{waits} {other}");
+    }
+
+    /// No loop is seen: what was touched before is there, and what was new is so again.
+    #[test]
+    fn code_without_a_loop_is_repeated_in_new_lines() {
+        let step = |code: u64, line: u64| at(code, Step::load(line * 4096, &[1], &[2]));
+        let mut steps: Vec<Step> = (0..40).map(|code| step(code, code % 8)).collect();
+        steps.extend((40..100).map(|code| match code % 3 {
+            0 => step(code, 100 + code),
+            _ => step(code, code % 8),
+        }));
+        let found = seen(steps, 40);
+        let per = found.instructions as f64 / found.pools[0].reads;
+        assert!((per - 3.0).abs() < 0.02, "{per}");
+        assert_eq!(found.code.iter().map(|(_, count)| count).sum::<u32>(), 60);
+    }
+
+    /// Behind the end of what is mapped an array's pool is still its own.
+    #[test]
+    fn a_stream_goes_on_in_its_pool_behind_the_end_of_its_memory() {
+        let window = Window::new(2, Overlap::default());
+        let mut find = |address: u64| (address < 48 * 32).then_some(1);
+        let found = go_on(window, stream(48), 64, &mut find);
+        assert_eq!(found.pools[0].reads, 0.0);
+        assert!(found.pools[1].reads > 1000.0);
+    }
+
+    #[test]
+    fn a_window_of_nothing_is_nothing() {
+        assert_eq!(seen(stream(4), 100), seen(Vec::new(), 0));
+        assert_eq!(seen(Vec::new(), 0).instructions, 0);
+    }
+}
