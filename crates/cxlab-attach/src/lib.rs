@@ -35,9 +35,13 @@ mod guard;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod maps;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod prices;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod process;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod sys;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod thread;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod tracer;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::calibrate::Curve;
 use crate::estimate::{BASE_NS, Estimate, Estimator, Machine, PhaseId, chance};
+use crate::fabric::Answer;
 use crate::maps;
 use crate::model::{Here, Overlap, WindowUse};
 use crate::placement::{Layout, Placement};
 use crate::progress::{Place, Progress, advances};
 use crate::sys::Tid;
+use crate::thread::Look;
 
 /// CPU time of the program between two looks at the working set, at first and twice as long each time up to the
 /// last, in nanoseconds, and how many of them count: the largest does. By a clock, one that is held nearly always
@@ -43,7 +45,7 @@ pub(crate) struct Process {
     placement: Placement,
     estimator: Estimator,
     /// What follows from windows and working sets as they are now, by phase.
-    estimates: BTreeMap<PhaseId, Estimate>,
+    estimates: BTreeMap<PhaseId, Known>,
     /// What counts instructions, by phase.
     progress: BTreeMap<PhaseId, Progress>,
     /// Bytes used, as the last looks have them, and of how much cache.
@@ -61,6 +63,25 @@ pub(crate) struct Process {
     looked: bool,
     /// Whether marks of touched pages were cleared at the last look.
     marks: bool,
+}
+
+/// What follows from windows and a working set.
+pub(crate) struct Known {
+    pub(crate) estimate: Estimate,
+    pub(crate) machine: Machine,
+    /// Delay of a nanosecond, by the answers with that number.
+    delay: Option<(u64, f64)>,
+}
+
+impl Known {
+    /// Delay of a nanosecond of CPU time, by the fabric's answers, which are told apart by a number.
+    pub(crate) fn delay(&mut self, answers: &[Answer], number: u64) -> f64 {
+        let known = self.delay.filter(|(known, _)| *known == number);
+        let (_, delay) =
+            known.unwrap_or_else(|| (number, self.estimate.delay(answers, &self.machine)));
+        self.delay = Some((number, delay));
+        delay
+    }
 }
 
 impl Process {
@@ -91,7 +112,7 @@ impl Process {
         *self = Process::new(pid, self.placement);
     }
 
-    pub(crate) fn machine(&self, facts: &Facts) -> Machine {
+    fn machine(&self, facts: &Facts) -> Machine {
         let bytes = self.working_set();
         let (small, large) = (facts.small.at(bytes), facts.large.at(bytes));
         let lines = small.between(&large, self.huge_share, small.bytes);
@@ -172,13 +193,18 @@ impl Process {
         self.estimator.at(instruction)
     }
 
+    /// Which code was looked at: a window may have been there since.
+    pub(crate) fn code_of(&self, look: &Look) -> Option<PhaseId> {
+        look.code.or_else(|| self.at(look.place.code))
+    }
+
     /// The code of the last window.
     pub(crate) fn last_phase(&self) -> Option<PhaseId> {
         self.estimator.last()
     }
 
     /// What CPU time in that code asks for; `None` while nothing is known of what the program uses.
-    pub(crate) fn estimate(&mut self, phase: PhaseId, facts: &Facts) -> Option<&Estimate> {
+    pub(crate) fn estimate(&mut self, phase: PhaseId, facts: &Facts) -> Option<&mut Known> {
         if !self.looked {
             return None;
         }
@@ -186,8 +212,12 @@ impl Process {
         match self.estimates.entry(phase) {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(free) => {
-                let new = self.estimator.estimate(phase, &machine, chance)?;
-                Some(free.insert(new))
+                let estimate = self.estimator.estimate(phase, &machine, chance)?;
+                Some(free.insert(Known {
+                    estimate,
+                    machine,
+                    delay: None,
+                }))
             }
         }
     }

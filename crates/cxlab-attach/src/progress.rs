@@ -207,6 +207,13 @@ struct Counted {
     instructions: f64,
 }
 
+impl Counted {
+    /// It went the right way, and not farther than any processor goes.
+    fn is_right(&self, cpu_ns: f64) -> bool {
+        self.instructions > 0.0 && self.instructions <= MOST_PER_NS * cpu_ns
+    }
+}
+
 /// Instructions and CPU time of what was counted lately.
 #[derive(Clone, Copy, Default, Debug)]
 struct Pace {
@@ -258,18 +265,14 @@ impl Tally {
             self.pause -= 1;
             return None;
         }
-        let right =
-            |one: &Counted| one.instructions > 0.0 && one.instructions <= MOST_PER_NS * cpu_ns;
         for one in counted {
             let ways = self.ways.entry(one.register).or_default();
             if ways.len() == REMEMBERED {
                 ways.pop_front();
             }
-            ways.push_back(right(one));
+            ways.push_back(one.is_right(cpu_ns));
         }
-        let known = |one: &&Counted| self.ways.get(&one.register).is_some_and(counts);
-        let found = counted.iter().filter(|one| right(one)).filter(known);
-        let least = found.map(|one| one.instructions).reduce(f64::min);
+        let least = self.least(counted, cpu_ns);
         let least = least.filter(|instructions| !self.is_jump(*instructions, cpu_ns));
         if let Some(instructions) = least {
             self.pace.add(instructions, cpu_ns);
@@ -281,17 +284,30 @@ impl Tally {
         least
     }
 
+    /// What the register says that counts and went least far.
+    fn least(&self, counted: &[Counted], cpu_ns: f64) -> Option<f64> {
+        let known = |one: &&Counted| self.ways.get(&one.register).is_some_and(counts);
+        let found = counted.iter().filter(|one| one.is_right(cpu_ns));
+        let found = found.filter(known).map(|one| one.instructions);
+        found.reduce(f64::min)
+    }
+
     /// Whether a stretch went too far for what was counted lately. Where that goes on, it was no jump, and what was
     /// counted before says nothing any more.
     fn is_jump(&mut self, instructions: f64, cpu_ns: f64) -> bool {
-        let pace = self.pace.per_ns();
-        let far = pace.is_some_and(|pace| instructions > JUMP * pace * cpu_ns);
+        let far = self.is_far(instructions, cpu_ns);
         self.jumps = if far { self.jumps + 1 } else { 0 };
         if self.jumps > JUMPS {
             (self.jumps, self.pace, self.plain) = (0, Pace::default(), Pace::default());
             return false;
         }
         far
+    }
+
+    /// Whether that is much more than was counted lately.
+    fn is_far(&self, instructions: f64, cpu_ns: f64) -> bool {
+        let pace = self.pace.per_ns();
+        pace.is_some_and(|pace| instructions > JUMP * pace * cpu_ns)
     }
 
     /// Looks more or less often, where the last ones say so.
@@ -367,6 +383,16 @@ impl Progress {
         }
         let counted = self.counted(from, to);
         self.tally.take(&counted, cpu_ns, plain)
+    }
+
+    /// The same for a stretch that passed before it was known what counts, or which code it was: nothing is learnt of it.
+    pub fn count_late(&self, from: &Place, to: &Place, cpu_ns: f64) -> Option<f64> {
+        if !self.may_count() {
+            return None;
+        }
+        let counted = self.counted(from, to);
+        let least = self.tally.least(&counted, cpu_ns);
+        least.filter(|instructions| !self.tally.is_far(*instructions, cpu_ns))
     }
 
     /// Instructions in a nanosecond of CPU time, as counted lately; `None` where they were not.

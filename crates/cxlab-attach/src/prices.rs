@@ -1,0 +1,467 @@
+//! What the CPU time of threads costs: each is asked for the delay of its instructions, and the fabric is told of
+//! their lines.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::estimate::{PhaseId, demand};
+use crate::fabric::{Answer, Demand, Fabric, under_way};
+use crate::process::{Facts, Process};
+use crate::report::PoolReport;
+use crate::sys::Tid;
+use crate::thread::{Look, Spent, Thread};
+
+/// Time between two questions to the fabric.
+const ASK: Duration = Duration::from_millis(100);
+/// A program that is held nearly always is taken to run at least this part of the time.
+const MOST_HELD: f64 = 1000.0;
+
+/// By what the CPU time of threads was told to be how many instructions, in nanoseconds of it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told {
+    /// Registers, between two looks.
+    pub(crate) counted_ns: f64,
+    /// The pace at which registers counted the same code.
+    pub(crate) paced_ns: f64,
+    /// The time that the model says, of that in user space.
+    pub(crate) priced_ns: f64,
+}
+
+/// What of a thread's time in a piece of code is known.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Used {
+    /// So many instructions in so much CPU time, in nanoseconds.
+    Counted { instructions: f64, cpu_ns: f64 },
+    /// So much CPU time.
+    Spent(Spent),
+    /// The same, somewhere else where no window has been.
+    Elsewhere(Spent),
+}
+
+/// What a pool was used for.
+#[derive(Clone, Copy, Default)]
+struct PoolSum {
+    waits: f64,
+    lines: f64,
+    /// Waits times their latency.
+    waited_ns: f64,
+}
+
+pub(crate) struct Prices<'a> {
+    pub(crate) fabric: &'a mut dyn Fabric,
+    pub(crate) facts: Facts,
+    answers: Vec<Answer>,
+    /// How many times the fabric has answered.
+    number: u64,
+    /// Lines asked for since the last question, by pool.
+    asked: Vec<Demand>,
+    asked_at: Instant,
+    /// By thread: time held until the last question.
+    held_before: BTreeMap<Tid, u64>,
+    pools: Vec<PoolSum>,
+    pub(crate) told: Told,
+    /// User CPU time that never got a price.
+    pub(crate) unpriced_ns: f64,
+}
+
+impl<'a> Prices<'a> {
+    pub(crate) fn new(fabric: &'a mut dyn Fabric, facts: Facts) -> Prices<'a> {
+        let pools = fabric.pools().len();
+        let none = vec![Demand::default(); pools];
+        let answers = fabric.answer(&none, facts.overlap.stream);
+        Prices {
+            fabric,
+            facts,
+            answers,
+            number: 0,
+            asked: none,
+            asked_at: Instant::now(),
+            held_before: BTreeMap::new(),
+            pools: vec![PoolSum::default(); pools],
+            told: Told::default(),
+            unpriced_ns: 0.0,
+        }
+    }
+
+    /// A thread was seen in known code: what passed before the open looks has its price, but while the pace of that code
+    /// will soon be known.
+    pub(crate) fn seen(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId) {
+        let progress = process.progress(phase);
+        let waits = progress.is_some_and(|progress| progress.is_undecided());
+        if !waits {
+            self.settle(thread, process, Some(phase));
+        }
+    }
+
+    /// No further look of this thread will come: what waits for one is priced without.
+    pub(crate) fn end(&mut self, thread: &mut Thread, process: &mut Process) {
+        self.settle(thread, process, None);
+        // What follows the last look: half of it is of the code that was seen there.
+        let rest = std::mem::take(&mut thread.stretch);
+        let last = thread.priced.take();
+        let of = last.and_then(|look| process.code_of(&look));
+        if let Some(phase) = of {
+            self.price(thread, process, phase, Used::Spent(rest.half()));
+        }
+        let left = match of {
+            Some(_) => rest.half(),
+            None => rest,
+        };
+        self.elsewhere(thread, process, left);
+    }
+
+    /// Time in code that no window has been in, and none will be: it has the price of the last one.
+    fn elsewhere(&mut self, thread: &mut Thread, process: &mut Process, spent: Spent) {
+        match process.last_phase() {
+            Some(phase) => self.price(thread, process, phase, Used::Elsewhere(spent)),
+            None => self.unpriced_ns += spent.user_ns,
+        }
+    }
+
+    /// Prices what passed before open looks. One in code that no window has been in counts for the known code that was
+    /// seen behind it, in the end for `last`.
+    fn settle(&mut self, thread: &mut Thread, process: &mut Process, last: Option<PhaseId>) {
+        let open = std::mem::take(&mut thread.open);
+        let code_of = |look: &Look| process.code_of(look);
+        let known: Vec<Option<PhaseId>> = open.iter().map(code_of).collect();
+        let mut behind = last;
+        let mut codes: Vec<Option<PhaseId>> = known
+            .iter()
+            .rev()
+            .map(|known| {
+                behind = known.or(behind);
+                behind
+            })
+            .collect();
+        codes.reverse();
+        let mut before = thread.priced.map(|look| (look.place, code_of(&look)));
+        for ((look, own), code) in open.iter().zip(known).zip(codes) {
+            let from = before.replace((look.place, own));
+            let from_code = from.map_or(code, |(_, from)| from.or(code));
+            if from_code == code {
+                let counted = look.counted.or_else(|| {
+                    // Both places are of that code.
+                    let (from, phase) =
+                        from.filter(|(_, known)| known.is_some() && *known == own)?;
+                    let progress = process.progress(phase?)?;
+                    progress.count_late(&from, &look.place, look.spent.cpu_ns)
+                });
+                let used = match counted {
+                    Some(instructions) => Used::Counted {
+                        instructions,
+                        cpu_ns: look.spent.cpu_ns,
+                    },
+                    None => Used::Spent(look.spent),
+                };
+                self.price_of(thread, process, code, used);
+            } else {
+                for code in [from_code, code] {
+                    self.price_of(thread, process, code, Used::Spent(look.spent.half()));
+                }
+            }
+        }
+        thread.priced = open.last().copied().or(thread.priced);
+    }
+
+    /// The price of time in code that may not be known.
+    fn price_of(
+        &mut self,
+        thread: &mut Thread,
+        process: &mut Process,
+        code: Option<PhaseId>,
+        used: Used,
+    ) {
+        match (code, used) {
+            (Some(phase), used) => self.price(thread, process, phase, used),
+            (None, Used::Spent(spent) | Used::Elsewhere(spent)) => {
+                self.elsewhere(thread, process, spent);
+            }
+            (None, Used::Counted { cpu_ns, .. }) => self.unpriced_ns += cpu_ns,
+        }
+    }
+
+    /// Asks a thread for what its time in that code costs: for that of its instructions, where their number or
+    /// pace is known.
+    fn price(&mut self, thread: &mut Thread, process: &mut Process, phase: PhaseId, used: Used) {
+        let pace = process.progress(phase).and_then(|one| one.pace());
+        let told = &mut self.told;
+        let (told, ns, instructions) = match (used, pace) {
+            (
+                Used::Counted {
+                    instructions,
+                    cpu_ns,
+                },
+                _,
+            ) => (&mut told.counted_ns, cpu_ns, Some(instructions)),
+            // What the kernel does for that code is in its pace.
+            (Used::Spent(spent), Some(pace)) => {
+                (&mut told.paced_ns, spent.cpu_ns, Some(spent.cpu_ns * pace))
+            }
+            (Used::Spent(spent) | Used::Elsewhere(spent), _) => {
+                (&mut told.priced_ns, spent.user_ns, None)
+            }
+        };
+        let Some(known) = process.estimate(phase, &self.facts) else {
+            self.unpriced_ns += ns;
+            return;
+        };
+        *told += ns;
+        thread.computed_ns += ns as u64;
+        let delay = known.delay(&self.answers, self.number);
+        let estimate = &known.estimate;
+        // The model knows rates by CPU time: that which it would take so many instructions for.
+        let user_ns = match instructions {
+            Some(instructions) => instructions * estimate.instruction_ns(),
+            None => ns,
+        };
+        thread.ledger.ask(user_ns * delay);
+        for (pool, rate) in estimate.rates.iter().enumerate() {
+            let latency = match pool {
+                0 => known.machine.local_ns,
+                _ => self.answers[pool].latency_ns,
+            };
+            let sum = &mut self.pools[pool];
+            sum.waits += user_ns * rate.waits;
+            sum.lines += user_ns * (rate.reads + rate.writes);
+            sum.waited_ns += user_ns * rate.waits * latency;
+        }
+        let more = demand(&estimate.rates, user_ns, 1.0);
+        for (asked, more) in self.asked.iter_mut().zip(more) {
+            asked.reads_per_ns += more.reads_per_ns;
+            asked.writes_per_ns += more.writes_per_ns;
+        }
+    }
+
+    /// Tells the fabric what was asked of it lately. Latencies are those at the load as it is; what
+    /// the fabric cannot carry is told of the time without holds, which would hide it.
+    pub(crate) fn ask_fabric(&mut self, threads: &mut BTreeMap<Tid, Thread>) {
+        let passed = self.asked_at.elapsed();
+        if passed < ASK {
+            return;
+        }
+        let real = passed.as_nanos() as f64;
+        let held: BTreeMap<Tid, u64> = threads
+            .iter()
+            .map(|(tid, thread)| (*tid, thread.ledger.held_ns))
+            .collect();
+        let before = |tid: &Tid| self.held_before.get(tid).copied().unwrap_or(0);
+        let longest = held.iter().map(|(tid, now)| now - before(tid)).max();
+        // A hold that ends now may have begun before the last question, and time that has a price now may have
+        // passed before it.
+        let running = (real - longest.unwrap_or(0) as f64).max(real / MOST_HELD);
+        let computed = threads.values_mut();
+        let computed = computed.map(|thread| std::mem::take(&mut thread.computed_ns));
+        let running = running.max(computed.max().unwrap_or(0) as f64);
+        let reads = self.facts.overlap.stream * threads.len().max(1) as f64;
+        let lines = under_way(&self.asked, reads);
+        let per = |asked: &Demand, time: f64| Demand {
+            reads_per_ns: asked.reads_per_ns / time,
+            writes_per_ns: asked.writes_per_ns / time,
+        };
+        let mut at = |time| {
+            let asked: Vec<Demand> = self.asked.iter().map(|asked| per(asked, time)).collect();
+            self.fabric.answer(&asked, lines)
+        };
+        let undelayed = at(running);
+        self.answers = at(real.max(running));
+        for (answer, undelayed) in self.answers.iter_mut().zip(undelayed) {
+            answer.stretch = undelayed.stretch;
+        }
+        self.number += 1;
+        self.held_before = held;
+        self.asked.fill(Demand::default());
+        self.asked_at = Instant::now();
+    }
+
+    /// What pools were used for.
+    pub(crate) fn pools(&self) -> Vec<PoolReport> {
+        let all: f64 = self.pools.iter().map(|pool| pool.lines).sum();
+        let pools = self.fabric.pools().into_iter().zip(&self.pools);
+        pools
+            .map(|(name, sum)| PoolReport {
+                name,
+                share: if all > 0.0 { sum.lines / all } else { 0.0 },
+                lines: sum.lines,
+                waits: sum.waits,
+                latency_ns: if sum.waits > 0.0 {
+                    sum.waited_ns / sum.waits
+                } else {
+                    0.0
+                },
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::{Curve, Lines};
+    use crate::model::{Overlap, WindowUse};
+    use crate::placement::Placement;
+    use crate::progress::{GENERAL, Place};
+    use crate::sys;
+
+    struct Two;
+
+    impl Fabric for Two {
+        fn pools(&self) -> Vec<String> {
+            ["local", "far"].map(str::to_owned).to_vec()
+        }
+
+        fn pool_of(&self, _offset: u64) -> usize {
+            1
+        }
+
+        fn answer(&mut self, _demand: &[Demand], _under_way: f64) -> Vec<Answer> {
+            let answer = |latency_ns| Answer {
+                latency_ns,
+                stretch: 1.0,
+            };
+            [90.0, 290.0].map(answer).to_vec()
+        }
+    }
+
+    fn facts() -> Facts {
+        let lines = |bytes| Lines {
+            bytes,
+            alone_ns: 90.0,
+            apart_ns: 9.0,
+            stream_ns: 5.0,
+        };
+        let curve = Curve(vec![lines(4 << 20), lines(256 << 20)]);
+        Facts {
+            small: curve.clone(),
+            large: curve,
+            memory_ns: 90.0,
+            local_ns: 90.0,
+            llc_bytes: 1,
+            overlap: Overlap::default(),
+        }
+    }
+
+    /// A loop of four instructions, whose counter is in the first register.
+    fn at(code: u64, executed: u64) -> Place {
+        let mut values = [0; GENERAL];
+        values[0] = executed / 4;
+        let code = code + executed % 4;
+        Place { code, values }
+    }
+
+    /// A window of such a loop, which waits for nothing.
+    fn window(process: &mut Process, code: u64) -> PhaseId {
+        let used = WindowUse {
+            instructions: 100,
+            seen: 100,
+            idle: 100,
+            code: vec![(code / 64, 100)],
+            ..WindowUse::default()
+        };
+        let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
+        process.add(used, &places).unwrap()
+    }
+
+    const ONE: u64 = 0x1000;
+    const OTHER: u64 = 0x2000;
+
+    struct Followed<'a> {
+        prices: Prices<'a>,
+        thread: Thread,
+        process: Process,
+    }
+
+    impl<'a> Followed<'a> {
+        fn new(fabric: &'a mut Two) -> Followed<'a> {
+            let own = sys::own();
+            let prices = Prices::new(fabric, facts());
+            let mut process = Process::new(own, Placement::Cxl);
+            process.look(&prices.facts);
+            Followed {
+                prices,
+                thread: Thread::new(own, own),
+                process,
+            }
+        }
+
+        /// It is looked at a millisecond of CPU time later.
+        fn look(&mut self, place: Place) {
+            let cpu_ns = 1e6;
+            self.thread.stretch.add(Spent {
+                cpu_ns,
+                user_ns: cpu_ns,
+            });
+            let phase = self.process.at(place.code);
+            let before = self.thread.last_look();
+            let before = before.filter(|look| self.process.code_of(look) == phase);
+            let progress = phase.and_then(|phase| self.process.progress(phase));
+            let counted = before.zip(progress);
+            let counted = counted
+                .and_then(|(before, progress)| progress.count(&before.place, &place, cpu_ns, true));
+            self.thread.looked(place, phase, counted);
+            if let Some(phase) = phase {
+                let (thread, process) = (&mut self.thread, &mut self.process);
+                self.prices.seen(thread, process, phase);
+            }
+        }
+
+        fn told_ms(&self) -> [f64; 3] {
+            let told = self.prices.told;
+            [told.counted_ns, told.paced_ns, told.priced_ns].map(|ns| ns / 1e6)
+        }
+    }
+
+    /// Five stretches before a window has been there, at another pace, and eight until it is known that its counter
+    /// counts: all of them are counted then, and only what was before the first look has the pace.
+    #[test]
+    fn what_passed_before_a_window_is_counted_behind_it() {
+        let mut fabric = Two;
+        let mut followed = Followed::new(&mut fabric);
+        let mut executed = 0;
+        for _ in 0..6 {
+            followed.look(at(ONE, executed));
+            executed += 400_000;
+        }
+        assert_eq!(followed.told_ms(), [0.0; 3]);
+        window(&mut followed.process, ONE);
+        for number in 0..8 {
+            assert_eq!(followed.told_ms(), [0.0; 3], "{number}");
+            executed += 1_600_000;
+            followed.look(at(ONE, executed));
+        }
+        let [counted, paced, priced] = followed.told_ms();
+        assert_eq!((counted, priced), (13.0, 0.0));
+        assert_eq!(paced, 1.0);
+        assert!(followed.thread.open.is_empty());
+    }
+
+    /// From one piece of code to another, by one that no window has been in: half of the first stretch is the first
+    /// one's, and the rest the other's.
+    #[test]
+    fn what_passed_between_two_pieces_of_code_is_shared() {
+        let mut fabric = Two;
+        let mut followed = Followed::new(&mut fabric);
+        // No window of them shows a register that counts: time is told by the model.
+        for code in [ONE, OTHER] {
+            let used = WindowUse {
+                instructions: 100,
+                seen: 100,
+                idle: 100,
+                code: vec![(code / 64, 100)],
+                ..WindowUse::default()
+            };
+            followed.process.add(used, &[]).unwrap();
+        }
+        followed.look(at(ONE, 0));
+        assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
+        followed.look(at(0x9000, 0));
+        assert_eq!(followed.told_ms(), [0.0, 0.0, 1.0]);
+        assert_eq!(followed.thread.waits_ns(), 1e6);
+        followed.look(at(OTHER, 0));
+        assert_eq!(followed.told_ms(), [0.0, 0.0, 3.0]);
+        followed.look(at(0x9000, 0));
+        let (thread, process) = (&mut followed.thread, &mut followed.process);
+        followed.prices.end(thread, process);
+        assert_eq!(followed.told_ms(), [0.0, 0.0, 4.0]);
+        assert_eq!(followed.prices.unpriced_ns, 0.0);
+    }
+}
