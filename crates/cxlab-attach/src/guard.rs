@@ -377,6 +377,7 @@ fn report(
         counted_s: outcome.told.counted_ns / 1e9,
         paced_s: outcome.told.paced_ns / 1e9,
         priced_s: outcome.told.priced_ns / 1e9,
+        modelled_s: outcome.modelled_ns / 1e9,
         slowed_s: outcome.slowed_ns / 1e9,
         delay_error_percent: match accounts.asked_ns {
             0 => 0.0,

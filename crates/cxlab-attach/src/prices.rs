@@ -60,6 +60,8 @@ pub(crate) struct Prices<'a> {
     held_before: BTreeMap<Tid, u64>,
     pools: Vec<PoolSum>,
     pub(crate) told: Told,
+    /// Time that the model says for what had a price, all memory being local.
+    pub(crate) modelled_ns: f64,
     /// User CPU time that never got a price.
     pub(crate) unpriced_ns: f64,
 }
@@ -79,6 +81,7 @@ impl<'a> Prices<'a> {
             held_before: BTreeMap::new(),
             pools: vec![PoolSum::default(); pools],
             told: Told::default(),
+            modelled_ns: 0.0,
             unpriced_ns: 0.0,
         }
     }
@@ -215,6 +218,7 @@ impl<'a> Prices<'a> {
             None => ns,
         };
         thread.ledger.ask(user_ns * delay);
+        self.modelled_ns += user_ns * estimate.model_ns();
         for (pool, rate) in estimate.rates.iter().enumerate() {
             let latency = match pool {
                 0 => known.machine.local_ns,
@@ -431,6 +435,10 @@ mod tests {
         let [counted, paced, priced] = followed.told_ms();
         assert_eq!((counted, priced), (13.0, 0.0));
         assert_eq!(paced, 1.0);
+        // 0.25 ns each, and a millisecond at the pace of those counted as they came.
+        let modelled = (executed as f64 + 1.65e6) * 0.25;
+        let found = followed.prices.modelled_ns;
+        assert!((found / modelled - 1.0).abs() < 0.01, "{found} {modelled}");
         assert!(followed.thread.open.is_empty());
     }
 

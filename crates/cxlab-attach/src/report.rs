@@ -71,6 +71,9 @@ pub struct AttachReport {
     pub paced_s: f64,
     /// By the model's time.
     pub priced_s: f64,
+    /// Time that the model says for what had a price, with all memory being this machine's own: what the delay is
+    /// compared with on the machine that the model describes (no tables of pages, no kernel, no neighbours).
+    pub modelled_s: f64,
     /// CPU time that counted code took longer behind holds than elsewhere: a part of what was taken by attaching.
     pub slowed_s: f64,
     /// Delay asked for and charged, all threads; held, and taken by attaching itself, which counts as charged as

@@ -47,6 +47,8 @@ pub(crate) struct Outcome {
     /// User CPU time that never got a price, and what the other was priced by.
     pub(crate) unpriced_ns: f64,
     pub(crate) told: Told,
+    /// Time that the model says for what had a price, all memory being local.
+    pub(crate) modelled_ns: f64,
     /// CPU time that holds have slowed threads down by.
     pub(crate) slowed_ns: f64,
     pub(crate) largest_chance: f64,
@@ -98,6 +100,7 @@ impl<'a> Tracer<'a> {
                 pools: Vec::new(),
                 unpriced_ns: 0.0,
                 told: Told::default(),
+                modelled_ns: 0.0,
                 slowed_ns: 0.0,
                 largest_chance: 0.0,
                 unmarked: false,
@@ -549,6 +552,7 @@ impl<'a> Tracer<'a> {
         }
         self.sum.pools = self.prices.pools();
         self.sum.told = self.prices.told;
+        self.sum.modelled_ns = self.prices.modelled_ns;
         self.sum.unpriced_ns = self.prices.unpriced_ns;
         self.sum.real = self.began.elapsed();
         self.sum.end = self.end.unwrap_or(End::Detached);

@@ -248,6 +248,7 @@ mod linux {
             lines: all(|pool| pool.lines),
             waits: all(|pool| pool.waits),
             cpu_ns: report.cpu_s * 1e9,
+            modelled_ns: report.modelled_s * 1e9,
             delay_ns: report.delay.asked_ns as f64,
         }
     }
@@ -294,7 +295,14 @@ mod linux {
         };
         rows.push(row(("model, every miss known", &verified.exact)));
         rows.push(row(("model, in samples", &verified.sampled)));
-        rows.extend(verified.run.iter().map(|run| row(("this run", run))));
+        let run = [
+            ("this run", &verified.run),
+            ("this run, model's time", &verified.run_modelled),
+        ];
+        let run = run
+            .iter()
+            .filter_map(|(name, side)| Some((*name, side.as_ref()?)));
+        rows.extend(run.map(row));
         let mut text = format!(
             "\n  verified with {}: {} instructions; each slowdown is over that row's own time with local \
              memory; same local: its error where delay comes to the engine's time\n\n{}",

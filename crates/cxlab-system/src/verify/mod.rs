@@ -181,8 +181,11 @@ pub struct Verified {
     pub exact: ModelSide,
     /// The model, told of samples, as `cxlab attach` sees them.
     pub sampled: ModelSide,
-    /// The attached run.
+    /// The attached run, over the CPU time that it used natively.
     pub run: Option<ModelSide>,
+    /// The same, over the time that the model says for what it priced: as on the engine's machine, there is no kernel
+    /// in it, and finding pages takes no time.
+    pub run_modelled: Option<ModelSide>,
     /// Why there is no delay, where somebody has none.
     pub notes: Vec<String>,
     /// Why there may be none.
@@ -199,6 +202,8 @@ pub struct NativeRun {
     pub waits: f64,
     /// CPU time of the program, without what attaching took, in nanoseconds.
     pub cpu_ns: f64,
+    /// Time that the model says for what had a price, with all memory local, in nanoseconds.
+    pub modelled_ns: f64,
     /// Delay asked for, in nanoseconds.
     pub delay_ns: f64,
 }
@@ -207,15 +212,19 @@ impl Verified {
     /// With the attached run of the same program beside it.
     #[must_use]
     pub fn with_run(self, run: NativeRun) -> Verified {
-        let side = ModelSide {
-            lines: run.lines,
-            waits: run.waits,
-            local_ns: run.cpu_ns,
-            delay_ns: run.delay_ns,
-            ..ModelSide::default()
+        let over = |local_ns: f64| {
+            let side = ModelSide {
+                lines: run.lines,
+                waits: run.waits,
+                local_ns,
+                delay_ns: run.delay_ns,
+                ..ModelSide::default()
+            };
+            Some(side.compared(&self.engine))
         };
         let mut verified = Verified {
-            run: Some(side.compared(&self.engine)),
+            run: over(run.cpu_ns),
+            run_modelled: over(run.modelled_ns),
             ..self
         };
         verified.explain("this run", run.delay_ns);
@@ -328,6 +337,7 @@ pub fn verify(
         exact,
         sampled,
         run: None,
+        run_modelled: None,
         notes: Vec::new(),
         why_nothing,
     };
