@@ -257,12 +257,15 @@ def _save(figure: Figure, table: pandas.DataFrame, out: Path) -> None:
 
 
 def _write_claims(path: Path, new: pandas.DataFrame) -> None:
-    """Writes the claims in order of figures, with those of figures that were not made now."""
+    """Writes the claims, with those of figures that were not made now; figures keep their order."""
     import pandas
 
     if path.is_file():
         old = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        order = {name: at for at, name in enumerate(old["figure"].unique())}
         kept = old[~old["figure"].isin(new["figure"].unique())]
         new = pandas.concat([kept, new.astype(str)])
-        new = new.sort_values("figure", kind="stable")
+        new = new.sort_values(
+            "figure", kind="stable", key=lambda names: names.map(order).fillna(len(order))
+        )
     _files.write_text(path, new.to_csv(index=False))
