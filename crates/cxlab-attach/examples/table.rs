@@ -216,38 +216,39 @@ fn slowdowns(bench: &Bench) {
 fn added(bench: &Bench) {
     println!("### A pointer chase over 256 MiB, 10,000,000 steps\n");
     println!(
-        "| added, ns | step longer by, ns (own clock) | against alone + added | asked, s | held, s | taken by \
-         attaching, s | charged over asked |"
+        "| added, ns | a step alone, ns | longer by (own clock) | against alone + added | asked, s | held, s | \
+         taken by attaching, s | charged over asked |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|");
     let command = bench.load("chase 256 10000000");
-    let steps = (0..RUNS).map(|_| said(&plain(&command).printed, "step ").unwrap_or(f64::NAN));
-    let alone = median(steps.collect());
+    let step = |ran: &Ran| said(&ran.printed, "step ").unwrap_or(f64::NAN);
     let local = format!("--local-latency={} ps", (bench.unloaded_ns * 1e3).round());
     for added in [0, 100, 200, 400, 2000] {
         let memory = format!(
             "devices[0].memory={{ kind = \"fixed\", latency = \"{} ns\" }}",
             MEDIUM_NS + added
         );
-        let mut rows: Vec<[f64; 5]> = Vec::new();
+        let mut rows: Vec<[f64; 6]> = Vec::new();
         for _ in 0..RUNS {
+            // In turn: how long a step takes by itself changes with the machine's neighbours.
+            let alone = step(&plain(&command));
             let ran = bench.attach(&["--set", &memory, &local], &command);
             let report = bench.report();
             let seconds = |name| number(&report, &format!("/delay/{name}_ns")) / 1e9;
-            let step = said(&ran.printed, "step ").unwrap_or(f64::NAN);
             let charged = seconds("charged");
             rows.push([
-                step,
+                step(&ran),
                 seconds("asked"),
                 seconds("held"),
                 seconds("taken"),
                 charged,
+                alone,
             ]);
         }
         let of = |at: usize| median(rows.iter().map(|row| row[at]).collect());
-        let (step, asked) = (of(0), of(1));
+        let (step, asked, alone) = (of(0), of(1), of(5));
         println!(
-            "| {added} | {:.0} | {:+.1} % | {asked:.4} | {:.4} | {:.4} | {} |",
+            "| {added} | {alone:.0} | {:.0} | {:+.1} % | {asked:.4} | {:.4} | {:.4} | {} |",
             step - alone,
             100.0 * (step / (alone + added as f64) - 1.0),
             of(2),
@@ -258,7 +259,7 @@ fn added(bench: &Bench) {
             }
         );
     }
-    println!("\nAlone a step takes {alone:.1} ns.\n");
+    println!();
 }
 
 /// A program with two arrays that has made them, and where they lie.
