@@ -233,8 +233,8 @@ impl Estimate {
                 };
             for block in &window.blocks {
                 let all = part * block.waits(chance);
-                for (rate, part) in rates.iter_mut().zip(&block.parts) {
-                    rate.waits += part * all;
+                for (rate, share) in rates.iter_mut().zip(&block.parts) {
+                    rate.waits += share * all;
                 }
             }
             kept.push((part, window.blocks.clone()));

@@ -352,17 +352,20 @@ mod tests {
         Place { code, values }
     }
 
-    /// A window of such a loop, which waits for nothing.
-    fn window(process: &mut Process, code: u64) -> PhaseId {
-        let used = WindowUse {
+    fn waiting_for_nothing(code: u64) -> WindowUse {
+        WindowUse {
             instructions: 100,
             seen: 100,
             idle: 100,
             code: vec![(code / 64, 100)],
             ..WindowUse::default()
-        };
+        }
+    }
+
+    /// A window of such a loop, which waits for nothing.
+    fn window(process: &mut Process, code: u64) -> PhaseId {
         let places: Vec<Place> = (0..100).map(|executed| at(code, executed)).collect();
-        process.add(used, &places).unwrap()
+        process.add(waiting_for_nothing(code), &places).unwrap()
     }
 
     const ONE: u64 = 0x1000;
@@ -450,13 +453,7 @@ mod tests {
         let mut followed = Followed::new(&mut fabric);
         // No window of them shows a register that counts: time is told by the model.
         for code in [ONE, OTHER] {
-            let used = WindowUse {
-                instructions: 100,
-                seen: 100,
-                idle: 100,
-                code: vec![(code / 64, 100)],
-                ..WindowUse::default()
-            };
+            let used = waiting_for_nothing(code);
             followed.process.add(used, &[]).unwrap();
         }
         followed.look(at(ONE, 0));

@@ -27,6 +27,7 @@ use crate::load::Loaded;
 
 /// The request log's name.
 const REQUESTS: &str = "requests.parquet";
+
 /// Runs a scenario and writes what it measured.
 pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
     let Some(mut ranks) = ranks::start()? else {
