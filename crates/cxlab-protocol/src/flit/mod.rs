@@ -14,8 +14,10 @@
 
 mod efficiency;
 mod format;
+mod open;
 mod packer;
 
 pub use efficiency::{DirectionEfficiency, Efficiency, efficiency};
 pub use format::FlitFormat;
+pub use open::OpenFlit;
 pub use packer::{FlitCounters, FlitPacker, Placement};

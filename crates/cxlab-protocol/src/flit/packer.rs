@@ -23,7 +23,7 @@ pub struct Placement {
 }
 
 /// What a packer has sent. Efficiency is `payload_bytes / (flits * FlitFormat::bytes)`.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, Debug)]
 pub struct FlitCounters {
     /// Flits transmitted, those without a header included.
     pub flits: u64,
@@ -53,7 +53,7 @@ pub struct FlitCounters {
 /// assert_eq!(packer.close(), 1);
 /// assert!(!packer.is_empty());
 /// ```
-#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub struct FlitPacker {
     counters: FlitCounters,
     /// Messages by class in each window of [`Rules::windows`].
@@ -124,6 +124,16 @@ impl FlitPacker {
         self.is_empty() && self.pending == 0 && self.windows[0] == 0
     }
 
+    /// The same open flit of a packer that has counted nothing.
+    pub(super) fn without_counters(&self) -> FlitPacker {
+        FlitPacker {
+            counters: FlitCounters::default(),
+            open_headers: 0,
+            open_data: 0,
+            ..*self
+        }
+    }
+
     /// Tries to place a message's header in the open flit and reserves its data slots, after
     /// those of earlier messages. `None` when the open flit has no slot for it; a class that the
     /// format does not carry ([`FlitFormat::carries`]) never finds one.
@@ -145,20 +155,6 @@ impl FlitPacker {
         } else {
             Some(in_flit(rules, 0, slot))
         }
-    }
-
-    /// Places what `other`, which was fresh before, has placed in its one open flit: the same, but sooner,
-    /// as to place it again. This packer must be [fresh](FlitPacker::is_fresh), and of the same format.
-    #[inline]
-    pub fn place_as(&mut self, other: &FlitPacker) {
-        debug_assert!(self.is_fresh() && self.format == other.format);
-        let before = self.counters;
-        *self = *other;
-        self.counters.flits += before.flits;
-        self.counters.header_slots += before.header_slots;
-        self.counters.data_slots += before.data_slots;
-        self.counters.payload_bytes += before.payload_bytes;
-        self.counters.messages += before.messages;
     }
 
     /// The open flit begins transmission. Returns how many flits are sent from it up to the next
@@ -355,31 +351,6 @@ mod tests {
         assert_eq!(packer.close(), 1);
         assert!(packer.is_empty());
         assert_eq!(packer.counters().data_slots, 8);
-    }
-
-    #[test]
-    fn what_another_has_placed_is_placed_as_if_it_were_placed_again() {
-        let classes = Channel::ALL.into_iter().filter(|one| !one.is_io());
-        for (format, class) in FlitFormat::ALL
-            .into_iter()
-            .flat_map(|format| classes.clone().map(move |class| (format, class)))
-        {
-            let mut other = FlitPacker::new(format);
-            if other.place(class).is_none() {
-                assert!(!format.carries(class));
-                continue;
-            }
-            // Both have sent something before, in full flits whose limits are over.
-            let mut one = FlitPacker::new(format);
-            while one.place(class).is_some() {}
-            while !one.is_fresh() {
-                one.close();
-            }
-            let mut same = one;
-            assert!(one.place(class).is_some());
-            same.place_as(&other);
-            assert_eq!(format!("{one:?}"), format!("{same:?}"));
-        }
     }
 
     #[test]

@@ -1,0 +1,295 @@
+//! The open flit of a link, by what it has come to.
+//!
+//! What is in an open flit comes down to few contents: requests and writes fill 256-byte flits in 1,046 ways
+//! that matter, their responses in 7,046. So what [`FlitPacker`] makes of each content and message is
+//! computed once in a program and kept in a table, and a link remembers a number instead of a packer.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::format::FlitFormat;
+use super::packer::{FlitPacker, Placement};
+use crate::opcode::Channel;
+
+/// Contents that a table has room for: all that links with CXL.mem without back-invalidation come to
+/// in 256-byte flits, twice. Traffic of more classes has more (100,000 to 300,000 with back-invalidation); what the table has no
+/// room for is packed by a packer.
+const ROOM: usize = 1 << 14;
+
+/// The number of a flit that a link packs itself. Nothing is known of it.
+const OWN: u32 = ROOM as u32 - 1;
+
+/// Things that can happen to a flit: a message of each class, and behind them, that it begins.
+const STEPS: usize = 16;
+const BEGINS: usize = Channel::COUNT;
+const _: () = assert!(BEGINS < STEPS);
+
+/// What became of a content: unknown (0), or these bits with the number of the content behind it.
+type Step = AtomicU32;
+const NUMBER: u32 = ROOM as u32 - 1;
+/// Nothing is in the flit.
+const EMPTY: u32 = 1 << 14;
+const KNOWN: u32 = 1 << 15;
+/// The message has a place in it.
+const PLACED: u32 = 1 << 16;
+/// The last byte lies in the second half.
+const SECOND_HALF: u32 = 1 << 17;
+/// From this bit on: [`Placement::last_flit`], or what [`FlitPacker::close`] returns.
+const FLITS: u32 = 18;
+
+/// The steps of one content: a cache line.
+#[repr(align(64))]
+struct Steps([Step; STEPS]);
+
+/// All contents of a format that are known, and how one leads to the other. It grows while a program runs.
+/// What it says does not depend on when it is asked, or by which thread; only the numbers do, and
+/// nobody sees them.
+struct Contents {
+    steps: Box<[Steps; ROOM]>,
+    known: Mutex<Known>,
+}
+
+/// The contents by their numbers, and the other way round. They have no counters.
+struct Known {
+    packers: Vec<FlitPacker>,
+    numbers: HashMap<FlitPacker, u32>,
+}
+
+/// By format.
+static CONTENTS: [LazyLock<Contents>; FlitFormat::ALL.len()] = [
+    LazyLock::new(|| Contents::new(FlitFormat::B68)),
+    LazyLock::new(|| Contents::new(FlitFormat::B256)),
+    LazyLock::new(|| Contents::new(FlitFormat::B256LatencyOptimized)),
+];
+
+impl Contents {
+    fn new(format: FlitFormat) -> Contents {
+        let nothing = || Steps(std::array::from_fn(|_| Step::new(0)));
+        let steps: Vec<Steps> = std::iter::repeat_with(nothing).take(ROOM).collect();
+        let Ok(steps) = steps.try_into() else {
+            unreachable!("it has that many")
+        };
+        let fresh = FlitPacker::new(format);
+        Contents {
+            steps,
+            known: Mutex::new(Known {
+                packers: vec![fresh],
+                numbers: HashMap::from([(fresh, 0)]),
+            }),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // What is in it is whole at any time.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// The number of a content, and whether nothing is in it. `None` where there is no room for one more.
+    fn number(&mut self, packer: &FlitPacker) -> Option<u32> {
+        let content = packer.without_counters();
+        let next = self.packers.len() as u32;
+        let number = match self.numbers.get(&content) {
+            Some(number) => *number,
+            None if next < OWN => {
+                self.packers.push(content);
+                self.numbers.insert(content, next);
+                next
+            }
+            None => return None,
+        };
+        Some(number | u32::from(packer.is_empty()) * EMPTY)
+    }
+}
+
+/// The open flit of a link: what a [`FlitPacker`] does, without counters and sooner.
+#[derive(Clone)]
+pub struct OpenFlit {
+    steps: &'static [Steps; ROOM],
+    /// The packer of a content that the table has no room for.
+    own: Option<Box<FlitPacker>>,
+    /// The content's number and [`EMPTY`].
+    content: u32,
+    format: FlitFormat,
+}
+
+impl OpenFlit {
+    /// Nothing has been sent.
+    pub fn new(format: FlitFormat) -> Self {
+        OpenFlit {
+            steps: &CONTENTS[format as usize].steps,
+            own: None,
+            content: EMPTY,
+            format,
+        }
+    }
+
+    /// What a packer has come to.
+    fn of(packer: FlitPacker) -> Self {
+        let mut flit = OpenFlit::new(packer.format());
+        let number = CONTENTS[flit.format as usize].known().number(&packer);
+        flit.come_to(number, packer);
+        flit
+    }
+
+    /// Nothing is in it: see [`FlitPacker::is_empty`].
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.content & EMPTY != 0
+    }
+
+    /// Places a message: see [`FlitPacker::place`].
+    #[inline]
+    pub fn place(&mut self, channel: Channel) -> Option<Placement> {
+        let step = self.step(channel.index());
+        if step & PLACED == 0 {
+            return None;
+        }
+        Some(Placement {
+            last_flit: step >> FLITS,
+            last_half: u8::from(step & SECOND_HALF != 0),
+        })
+    }
+
+    /// It begins transmission: see [`FlitPacker::close`].
+    #[inline]
+    pub fn close(&mut self) -> u32 {
+        self.step(BEGINS) >> FLITS
+    }
+
+    /// One step, and what became of it.
+    #[inline]
+    fn step(&mut self, what: usize) -> u32 {
+        let step = self.steps[(self.content & NUMBER) as usize].0[what].load(Ordering::Relaxed);
+        if step == 0 {
+            return self.step_by_packer(what);
+        }
+        self.content = step & (NUMBER | EMPTY);
+        step
+    }
+
+    /// A step that is not known: it is computed, and known from then on if there is room for it.
+    #[cold]
+    #[inline(never)]
+    fn step_by_packer(&mut self, what: usize) -> u32 {
+        let contents = &CONTENTS[self.format as usize];
+        let before = self.content & NUMBER;
+        let mut packer = match &self.own {
+            Some(own) => **own,
+            None => contents.known().packers[before as usize],
+        };
+        let mut step = KNOWN;
+        match Channel::ALL.get(what) {
+            Some(channel) => {
+                if let Some(placement) = packer.place(*channel) {
+                    let second = u32::from(placement.last_half > 0);
+                    step |= PLACED | second * SECOND_HALF | placement.last_flit << FLITS;
+                }
+            }
+            None => step |= packer.close() << FLITS,
+        }
+        // Who packs itself goes on so until nothing is left: to look at every step would take longer.
+        let number = match self.own.is_some() && !packer.is_fresh() {
+            true => None,
+            false => contents.known().number(&packer),
+        };
+        if let (Some(number), None) = (number, &self.own) {
+            contents.steps[before as usize].0[what].store(step | number, Ordering::Relaxed);
+        }
+        self.come_to(number, packer);
+        step
+    }
+
+    /// Takes on a content: that of the number, or the packer's own.
+    fn come_to(&mut self, number: Option<u32>, packer: FlitPacker) {
+        match (number, &mut self.own) {
+            (Some(_), own) => *own = None,
+            (None, Some(own)) => **own = packer,
+            (None, own) => *own = Some(Box::new(packer)),
+        }
+        self.content = number.unwrap_or(OWN | u32::from(packer.is_empty()) * EMPTY);
+    }
+
+    /// A packer with the same content.
+    fn packer(&self) -> FlitPacker {
+        match &self.own {
+            Some(own) => own.without_counters(),
+            None => {
+                let known = CONTENTS[self.format as usize].known();
+                known.packers[(self.content & NUMBER) as usize]
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for OpenFlit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.packer().fmt(out)
+    }
+}
+
+impl Serialize for OpenFlit {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.packer().serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for OpenFlit {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        FlitPacker::deserialize(from).map(OpenFlit::of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cxlab_engine::rng::StreamRng;
+    use cxlab_engine::state::{StateReader, StateWriter};
+
+    /// Random steps with messages of these classes; returns how often a packer of its own was needed.
+    fn walk(format: FlitFormat, classes: &[Channel], steps: u32) -> u32 {
+        let mut rng = StreamRng::new(7, "open flit");
+        let mut flit = OpenFlit::new(format);
+        let mut packer = FlitPacker::new(format);
+        let mut own = 0;
+        for step in 0..steps {
+            if !packer.is_empty() && rng.chance(0.15) {
+                assert_eq!(flit.close(), packer.close(), "{format:?} step {step}");
+            } else {
+                let class = classes[rng.below(classes.len() as u64) as usize];
+                let placed = (flit.place(class), packer.place(class));
+                assert_eq!(placed.0, placed.1, "{format:?} {class:?} step {step}");
+            }
+            assert_eq!(flit.is_empty(), packer.is_empty(), "{format:?} step {step}");
+            own += u32::from(flit.own.is_some());
+            if step % 1_000 == 0 {
+                let mut out = StateWriter::default();
+                out.value("flit", &flit);
+                let bytes = out.finish().expect("a flit can be saved");
+                let mut from = StateReader::open(&bytes).expect("and opened");
+                flit = from.value("flit").expect("and restored");
+                assert_eq!(flit.packer(), packer.without_counters());
+            }
+        }
+        own
+    }
+
+    #[test]
+    fn every_step_is_that_of_a_packer() {
+        use Channel::*;
+        for format in FlitFormat::ALL {
+            for classes in [[M2sReq, M2sRwd], [S2mNdr, S2mDrs]] {
+                let own = walk(format, &classes, 20_000);
+                assert_eq!(own, 0, "{format:?}: the table has room for all");
+            }
+        }
+        // Far more than it has room for.
+        let classes = [M2sReq, M2sRwd, M2sBirsp, H2dReq, H2dRsp, H2dData];
+        let own = walk(FlitFormat::B256LatencyOptimized, &classes, 200_000);
+        assert!((1_000..150_000).contains(&own), "{own} of 200,000 steps");
+    }
+}
