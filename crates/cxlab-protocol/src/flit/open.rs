@@ -102,8 +102,13 @@ impl Known {
             }
             None => return None,
         };
-        Some(number | u32::from(packer.is_empty()) * EMPTY)
+        Some(number | emptiness(packer))
     }
+}
+
+/// [`EMPTY`] for a packer of which that is so.
+fn emptiness(packer: &FlitPacker) -> u32 {
+    if packer.is_empty() { EMPTY } else { 0 }
 }
 
 /// The open flit of a link: what a [`FlitPacker`] does, without counters and sooner.
@@ -186,8 +191,10 @@ impl OpenFlit {
         match Channel::ALL.get(what) {
             Some(channel) => {
                 if let Some(placement) = packer.place(*channel) {
-                    let second = u32::from(placement.last_half > 0);
-                    step |= PLACED | second * SECOND_HALF | placement.last_flit << FLITS;
+                    step |= PLACED | (placement.last_flit << FLITS);
+                    if placement.last_half > 0 {
+                        step |= SECOND_HALF;
+                    }
                 }
             }
             None => step |= packer.close() << FLITS,
@@ -206,12 +213,13 @@ impl OpenFlit {
 
     /// Takes on a content: that of the number, or the packer's own.
     fn come_to(&mut self, number: Option<u32>, packer: FlitPacker) {
+        let content = number.unwrap_or(OWN | emptiness(&packer));
         match (number, &mut self.own) {
             (Some(_), own) => *own = None,
             (None, Some(own)) => **own = packer,
             (None, own) => *own = Some(Box::new(packer)),
         }
-        self.content = number.unwrap_or(OWN | u32::from(packer.is_empty()) * EMPTY);
+        self.content = content;
     }
 
     /// A packer with the same content.
