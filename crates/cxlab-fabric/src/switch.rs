@@ -19,7 +19,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
-use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
+use cxlab_link::{Blocked, Buffer, Credits, LinkPort, Lost, Parcel};
 use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -232,13 +232,20 @@ impl Switch {
     /// A parcel has arrived from a link.
     #[inline(always)]
     pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
-        let output = &mut self.outputs[port as usize];
-        if output.link.receive(ctx.received()) && output.waiting > 0 {
-            self.transmit_unless_closed(ctx, port as usize);
-        }
-        if let Some(message) = &ctx.received().message {
-            let head = Head::of(message);
+        let Parcel { credits, message } = ctx.received();
+        let (credits, head) = (*credits, message.as_ref().map(Head::of));
+        self.credit(ctx, port, credits);
+        if let Some(head) = head {
             self.route(ctx, port, head);
+        }
+    }
+
+    /// Credits have come back, on which something may have waited.
+    #[inline(always)]
+    fn credit(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, credits: Credits) {
+        let output = &mut self.outputs[port as usize];
+        if output.link.take_back(credits) && output.waiting > 0 {
+            self.transmit_unless_closed(ctx, port as usize);
         }
     }
 
@@ -292,14 +299,12 @@ impl Switch {
         port: u16,
         way: Option<(u16, u8)>,
     ) -> bool {
-        let output = &mut self.outputs[port as usize];
-        if output.link.receive(ctx.received()) && output.waiting > 0 {
-            self.transmit_unless_closed(ctx, port as usize);
-        }
-        let Some(message) = &ctx.received().message else {
+        let Parcel { credits, message } = ctx.received();
+        let (credits, head) = (*credits, message.as_ref().map(Head::of));
+        self.credit(ctx, port, credits);
+        let Some(head) = head else {
             return false;
         };
-        let head = Head::of(message);
         self.received += 1;
         if let Some((output, vc)) = way {
             self.forward(ctx, port, head, output, vc);

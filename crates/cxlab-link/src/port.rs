@@ -168,17 +168,20 @@ impl LinkPort {
         let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
             return Err(Blocked::Credits);
         };
-        let departure = match self.transmitter.send(at, channel, packet) {
+        let sent = match channel.is_mem() {
+            true => self.transmitter.send_mem(at, channel),
+            false => self.transmitter.send(at, channel, packet),
+        };
+        let departure = match sent {
             Ok(departure) => departure,
             Err(time) => return Err(Blocked::Until(time)),
         };
         buffer.spend();
         self.flow.count_sent();
         let mut arrival = SimTime(departure.end.0 + self.fixed);
-        let held = if channel.is_cache() {
-            self.in_order(channel, &mut arrival)
-        } else {
-            0
+        let held = match channel.is_mem() {
+            true => 0,
+            false => self.in_order(channel, &mut arrival),
         };
         Ok(Way {
             start: departure.start,
@@ -214,10 +217,16 @@ impl LinkPort {
     /// Books a parcel's credits. True when there were any.
     #[inline]
     pub fn receive(&mut self, parcel: &Parcel) -> bool {
-        if parcel.credits.is_empty() {
+        self.take_back(parcel.credits)
+    }
+
+    /// Books credits that have come back. True when there were any.
+    #[inline]
+    pub fn take_back(&mut self, credits: Credits) -> bool {
+        if credits.is_empty() {
             return false;
         }
-        for (buffer, count) in parcel.credits.entries {
+        for (buffer, count) in credits.entries {
             if count == 0 {
                 break;
             }

@@ -49,6 +49,28 @@ pub struct DirectionStats {
     pub retries: u64,
 }
 
+/// A departure, or that there is none: it "starts" never then, and ends when it can begin. Two numbers are handed
+/// back in registers, a result is not.
+struct Coded(Departure);
+
+impl Coded {
+    #[inline(always)]
+    fn of(departure: Result<Departure, SimTime>) -> Coded {
+        Coded(departure.unwrap_or_else(|until| Departure {
+            start: SimTime::NEVER,
+            end: until,
+        }))
+    }
+
+    #[inline(always)]
+    fn answer(self) -> Result<Departure, SimTime> {
+        match self.0.start {
+            SimTime::NEVER => Err(self.0.end),
+            _ => Ok(self.0),
+        }
+    }
+}
+
 /// The transmitting side of one direction of a link. What a packet link needs to send lies
 /// together, before what only flits need.
 #[derive(Clone, Debug)]
@@ -124,74 +146,65 @@ impl Transmitter {
             flit_error_rate: Default::default(),
             ..params.clone()
         };
-        match Transmitter::new(&faultless, 0, "").send_class(SimTime::ZERO, channel) {
+        let mut alone = Transmitter::new(&faultless, 0, "");
+        match alone.send_elaborate(SimTime::ZERO, channel).answer() {
             Ok(departure) => departure.end.0 - departure.start.0,
             Err(_) => unreachable!("nothing was sent before"),
         }
     }
 
-    /// Sends a message of class `channel`, if it can go at `now`. `packet` tells what a packet of
-    /// CXL.io takes.
+    /// Sends a message of CXL.mem, of class `channel`, if it can go at `now`.
     ///
     /// # Errors
     /// Until when it cannot; nothing has changed then.
     #[inline(always)]
+    pub(crate) fn send_mem(
+        &mut self,
+        now: SimTime,
+        channel: Channel,
+    ) -> Result<Departure, SimTime> {
+        if !self.plain {
+            return self.send_elaborate(now, channel).answer();
+        }
+        if self.line.is_full(now.0) {
+            return Err(SimTime(self.line.free()));
+        }
+        let class = usize::from(channel.carries_data());
+        let start = self.line.promise(now.0, self.time[class]);
+        self.sent[class] += 1;
+        Ok(Departure {
+            start: SimTime(start),
+            end: SimTime(self.line.free()),
+        })
+    }
+
+    /// Sends a message of any class; `packet` tells what it is in CXL.io.
+    ///
+    /// # Errors
+    /// Until when it cannot; nothing has changed then.
+    #[inline]
     pub(crate) fn send(
         &mut self,
         now: SimTime,
         channel: Channel,
         packet: impl FnOnce() -> IoPacket,
     ) -> Result<Departure, SimTime> {
-        let times = if self.plain && !channel.is_io() {
-            if self.line.is_full(now.0) {
-                return Err(SimTime(self.line.free()));
-            }
-            let class = usize::from(channel.carries_data());
-            let start = self.line.promise(now.0, self.time[class]);
-            self.sent[class] += 1;
-            Departure {
-                start: SimTime(start),
-                end: SimTime(self.line.free()),
-            }
-        } else {
-            self.send_otherwise(now, channel, channel.is_io().then(packet))
-        };
-        match times.start {
-            SimTime::NEVER => Err(times.end),
-            _ => Ok(times),
+        match channel.is_io() {
+            true => self.send_io(now, packet()),
+            false => self.send_elaborate(now, channel).answer(),
         }
     }
 
-    /// Sends what is not a packet of a link without errors; `packet` is there for CXL.io. A message
-    /// that cannot go "starts" never, and ends when it can: two numbers are handed back in registers,
-    /// a result is not.
-    #[inline(never)]
-    fn send_otherwise(
-        &mut self,
-        now: SimTime,
-        channel: Channel,
-        packet: Option<IoPacket>,
-    ) -> Departure {
-        let departure = match packet {
-            Some(packet) => self.send_io(now, packet),
-            None => self.send_class(now, channel),
-        };
-        departure.unwrap_or_else(|until| Departure {
-            start: SimTime::NEVER,
-            end: until,
-        })
-    }
-
     /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors.
-    fn send_class(&mut self, now: SimTime, channel: Channel) -> Result<Departure, SimTime> {
+    #[inline(never)]
+    fn send_elaborate(&mut self, now: SimTime, channel: Channel) -> Coded {
         let class = usize::from(channel.carries_data());
-        let departure = if let Some(flits) = &mut self.flits {
-            flits.send(&mut self.line, &mut self.errors, now.0, channel)?
-        } else {
-            self.send_packet_with_errors(now.0, class)?
+        let departure = match &mut self.flits {
+            Some(flits) => flits.send(&mut self.line, &mut self.errors, now.0, channel),
+            None => self.send_packet(now.0, class),
         };
-        self.sent[class] += 1;
-        Ok(departure)
+        self.sent[class] += u64::from(departure.is_ok());
+        Coded::of(departure)
     }
 
     /// Sends a packet of CXL.io. Flits of CXL.io are its own: what is
@@ -218,7 +231,7 @@ impl Transmitter {
         })
     }
 
-    fn send_packet_with_errors(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
+    fn send_packet(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
         if self.line.is_full(now) {
             return Err(SimTime(self.line.free()));
         }

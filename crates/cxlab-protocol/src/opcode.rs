@@ -94,6 +94,12 @@ impl Channel {
         )
     }
 
+    /// Whether it belongs to CXL.mem.
+    #[inline]
+    pub const fn is_mem(self) -> bool {
+        (self as u8) < Channel::D2hReq as u8
+    }
+
     /// Whether it belongs to CXL.cache.
     #[inline]
     pub const fn is_cache(self) -> bool {
