@@ -202,16 +202,16 @@ impl BufferState {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct FlowControl {
-    /// Which buffers have enough credits waiting to take a ride: those below [`MASKED`].
+    /// Which buffers have enough credits waiting to take a ride: those below [`MASKED`], and the others.
     mask: u64,
+    rest_mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
     /// The buffers of virtual channel 0, and those of the others: few links have any, and what
     /// is touched for every message should lie close together.
     first: [BufferState; ROW],
     more: Vec<[BufferState; ROW]>,
-    /// The rest, which only CXL.cache uses: the mask, and the buffers of each virtual channel.
-    rest_mask: u64,
+    /// The rest of each virtual channel, which only CXL.cache uses.
     rest: Vec<[BufferState; ROW]>,
 }
 

@@ -17,12 +17,12 @@ pub(crate) struct Flits {
     flit_time: u64,
     /// When the open flit begins, if anything is in it.
     start: u64,
-    bytes: u64,
-    /// Parts of a flit that the receiver can use separately.
-    halves: u64,
+    open: OpenFlit,
     /// Flits that have begun since measurement began.
     begun: u64,
-    open: OpenFlit,
+    /// Parts of a flit that the receiver can use separately.
+    halves: u64,
+    bytes: u64,
 }
 
 save_state!(Flits {

@@ -46,11 +46,12 @@ impl Credits {
 
 /// The payload of every event between components of a CXL system.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[repr(C)]
 pub struct Parcel {
-    /// The message, if this is not a credit return alone.
-    pub message: Option<Message>,
     /// Credits that ride along.
     pub credits: Credits,
+    /// The message, if this is not a credit return alone.
+    pub message: Option<Message>,
 }
 
 impl Payload for Parcel {

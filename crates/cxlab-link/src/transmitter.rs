@@ -71,22 +71,22 @@ impl Coded {
     }
 }
 
-/// The transmitting side of one direction of a link. What a packet link needs to send lies
-/// together, before what only flits need.
+/// The transmitting side of one direction of a link. What a packet link needs to send lies in one cache
+/// line, before what flits need.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Transmitter {
     line: Timeline,
-    errors: Option<Box<Errors>>,
     /// Packets without errors: the one case that is quick.
     plain: bool,
     /// Time of a packet without and with data, in 2^-16 ps.
     time: [u64; 2],
     /// Messages without and with data sent since measurement began.
     sent: [u64; 2],
+    errors: Option<Box<Errors>>,
+    flits: Option<Flits>,
     /// Bytes of a packet without and with data.
     bytes: [u64; 2],
-    flits: Option<Flits>,
     /// Packets of CXL.io.
     io: IoPackets,
 }

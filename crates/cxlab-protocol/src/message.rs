@@ -25,14 +25,10 @@ impl PortId {
 /// The narrow stages are sums of configured constants over at most a few hundred hops and stay
 /// far under 2^32 ps (4.29 ms); queueing and media can be longer and are wide.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[repr(C)]
 pub struct LatencyStages {
     /// Waiting for an output, credits or the open flit, in switches and link transmitters.
     pub queue: u64,
-    /// The medium: from acceptance by the memory backend to its data, waiting for banks included.
-    pub media: u64,
-    /// In the coherence agent of a device: waiting for the line, for an entry of the snoop filter
-    /// and for the answers to back-invalidation snoops.
-    pub coherence: u64,
     /// On the wires: serialization (flit or packet) and propagation, retries included.
     pub link: u32,
     /// Port delays (PHY and link layer of transmitter and receiver).
@@ -41,6 +37,11 @@ pub struct LatencyStages {
     pub switch: u32,
     /// The device's controller.
     pub device: u32,
+    /// The medium: from acceptance by the memory backend to its data, waiting for banks included.
+    pub media: u64,
+    /// In the coherence agent of a device: waiting for the line, for an entry of the snoop filter
+    /// and for the answers to back-invalidation snoops.
+    pub coherence: u64,
 }
 
 impl LatencyStages {
@@ -123,41 +124,43 @@ pub struct IoPacket {
     pub payload: u64,
 }
 
-/// A CXL.mem or CXL.cache message. 80 bytes: it is copied once or twice a hop.
+/// A CXL.mem or CXL.cache message. 80 bytes: it is copied once or twice a hop. What a switch looks at lies
+/// before what only the ends of its way look at.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[repr(C)]
 pub struct Message {
     /// The host physical address of the line.
     pub hpa: Hpa,
-    /// When the requester issued the transaction, in picoseconds: its age, for age arbitration.
-    pub issued_ps: u64,
-    /// Where the time of the transaction went so far.
-    pub stages: LatencyStages,
     /// The requester's own number of this transaction; the response carries it back.
     pub tag: u32,
     /// Edge port the message left from.
     pub source: PortId,
     /// Edge port it goes to.
     pub destination: PortId,
+    /// Links crossed so far in this direction of the transaction.
+    pub hops: u16,
+    /// A stand-in for the line's 64 bytes where a message carries them: whoever stores draws a new
+    /// one, so that a test can see which store a load returns. Without a checker it stays 0. In
+    /// CXL.io: the bytes that it carries or asks for, 0 to 4096.
+    pub data: u16,
     /// What it says.
     pub opcode: Opcode,
-    /// What it says about cached copies.
-    pub meta: MemMeta,
-    /// What it says besides, in CXL.cache.
-    pub cache: CacheMeta,
+    /// The virtual channel of its next or current link.
+    pub vc: u8,
     /// Lines that a back-invalidation snoop or its answer is about, from `hpa` on: 1, and 2 to 4 in
     /// a block; [`Message::DENIED`] in the answer to a request that a device has denied, and
     /// [`crate::DevLoad::lines`] in one by a device with QoS telemetry. In CXL.io 0 for a write that may pass earlier ones (relaxed ordering), and
     /// [`Message::REGISTER`] for what has to do with registers of enumeration. 1 in every
     /// other message.
     pub lines: u8,
-    /// A stand-in for the line's 64 bytes where a message carries them: whoever stores draws a new
-    /// one, so that a test can see which store a load returns. Without a checker it stays 0. In
-    /// CXL.io: the bytes that it carries or asks for, 0 to 4096.
-    pub data: u16,
-    /// The virtual channel of its next or current link.
-    pub vc: u8,
-    /// Links crossed so far in this direction of the transaction.
-    pub hops: u16,
+    /// What it says about cached copies.
+    pub meta: MemMeta,
+    /// What it says besides, in CXL.cache.
+    pub cache: CacheMeta,
+    /// Where the time of the transaction went so far.
+    pub stages: LatencyStages,
+    /// When the requester issued the transaction, in picoseconds: its age, for age arbitration.
+    pub issued_ps: u64,
 }
 
 impl Message {
