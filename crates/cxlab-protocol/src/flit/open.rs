@@ -22,6 +22,9 @@ const ROOM: usize = 1 << 14;
 /// The number of a flit that a link packs itself. Nothing is known of it.
 const OWN: u32 = ROOM as u32 - 1;
 
+/// The first content: nothing is in the flit, and nothing of the last one limits it.
+const FRESH: u32 = EMPTY;
+
 /// Things that can happen to a flit: a message of each class, and behind them, that it begins.
 const STEPS: usize = 16;
 const BEGINS: usize = Channel::COUNT;
@@ -106,6 +109,24 @@ impl Known {
     }
 }
 
+/// A packer takes a step; returns what became of it but for the content's number.
+fn taken(packer: &mut FlitPacker, what: usize) -> u32 {
+    let Some(channel) = Channel::ALL.get(what) else {
+        return KNOWN | packer.close() << FLITS;
+    };
+    match packer.place(*channel) {
+        None => KNOWN,
+        Some(placement) => {
+            let second = if placement.last_half > 0 {
+                SECOND_HALF
+            } else {
+                0
+            };
+            KNOWN | PLACED | second | placement.last_flit << FLITS
+        }
+    }
+}
+
 /// [`EMPTY`] for a packer of which that is so.
 fn emptiness(packer: &FlitPacker) -> u32 {
     if packer.is_empty() { EMPTY } else { 0 }
@@ -128,7 +149,7 @@ impl OpenFlit {
         OpenFlit {
             steps: &CONTENTS[format as usize].steps,
             own: None,
-            content: EMPTY,
+            content: FRESH,
             format,
         }
     }
@@ -181,31 +202,24 @@ impl OpenFlit {
     #[cold]
     #[inline(never)]
     fn step_by_packer(&mut self, what: usize) -> u32 {
-        let contents = &CONTENTS[self.format as usize];
-        let before = self.content & NUMBER;
-        let mut packer = match &self.own {
-            Some(own) => **own,
-            None => contents.known().packers[before as usize],
-        };
-        let mut step = KNOWN;
-        match Channel::ALL.get(what) {
-            Some(channel) => {
-                if let Some(placement) = packer.place(*channel) {
-                    step |= PLACED | (placement.last_flit << FLITS);
-                    if placement.last_half > 0 {
-                        step |= SECOND_HALF;
-                    }
-                }
+        if let Some(own) = &mut self.own {
+            let step = taken(own, what);
+            self.content = OWN | emptiness(own);
+            // Not before nothing is left of it: to look for each content would take longer.
+            if own.is_fresh() {
+                self.own = None;
+                self.content = FRESH;
             }
-            None => step |= packer.close() << FLITS,
+            return step;
         }
-        // Who packs itself goes on so until nothing is left: to look at every step would take longer.
-        let number = match self.own.is_some() && !packer.is_fresh() {
-            true => None,
-            false => contents.known().number(&packer),
-        };
-        if let (Some(number), None) = (number, &self.own) {
-            contents.steps[before as usize].0[what].store(step | number, Ordering::Relaxed);
+        let contents = &CONTENTS[self.format as usize];
+        let mut known = contents.known();
+        let before = (self.content & NUMBER) as usize;
+        let mut packer = known.packers[before];
+        let step = taken(&mut packer, what);
+        let number = known.number(&packer);
+        if let Some(number) = number {
+            contents.steps[before].0[what].store(step | number, Ordering::Relaxed);
         }
         self.come_to(number, packer);
         step
@@ -213,13 +227,11 @@ impl OpenFlit {
 
     /// Takes on a content: that of the number, or the packer's own.
     fn come_to(&mut self, number: Option<u32>, packer: FlitPacker) {
-        let content = number.unwrap_or(OWN | emptiness(&packer));
-        match (number, &mut self.own) {
-            (Some(_), own) => *own = None,
-            (None, Some(own)) => **own = packer,
-            (None, own) => *own = Some(Box::new(packer)),
-        }
-        self.content = content;
+        self.content = number.unwrap_or(OWN | emptiness(&packer));
+        self.own = match number {
+            Some(_) => None,
+            None => Some(Box::new(packer)),
+        };
     }
 
     /// A packer with the same content.
