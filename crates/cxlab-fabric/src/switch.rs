@@ -19,7 +19,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
-use cxlab_link::{Blocked, Buffer, Credits, LinkPort, Lost, Parcel};
+use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
 use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -232,21 +232,21 @@ impl Switch {
     /// A parcel has arrived from a link.
     #[inline(always)]
     pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
-        let Parcel { credits, message } = ctx.received();
-        let (credits, head) = (*credits, message.as_ref().map(Head::of));
-        self.credit(ctx, port, credits);
-        if let Some(head) = head {
+        if let Some(head) = self.accept(ctx, port) {
             self.route(ctx, port, head);
         }
     }
 
-    /// Credits have come back, on which something may have waited.
+    /// Takes a parcel's credits, on which something may have waited; returns what its message is.
     #[inline(always)]
-    fn credit(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, credits: Credits) {
+    fn accept(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) -> Option<Head> {
+        let Parcel { credits, message } = ctx.received();
+        let (credits, head) = (*credits, message.as_ref().map(Head::of));
         let output = &mut self.outputs[port as usize];
         if output.link.take_back(credits) && output.waiting > 0 {
             self.transmit_unless_closed(ctx, port as usize);
         }
+        head
     }
 
     /// An output's link has room again.
@@ -299,10 +299,7 @@ impl Switch {
         port: u16,
         way: Option<(u16, u8)>,
     ) -> bool {
-        let Parcel { credits, message } = ctx.received();
-        let (credits, head) = (*credits, message.as_ref().map(Head::of));
-        self.credit(ctx, port, credits);
-        let Some(head) = head else {
+        let Some(head) = self.accept(ctx, port) else {
             return false;
         };
         self.received += 1;

@@ -39,11 +39,11 @@ pub enum Node {
     /// A Type 3 device whose memory the hosts keep coherent.
     Device(MemoryDevice),
     /// A Type 3 device that keeps its memory coherent.
-    Coherent(Box<CoherentDevice>),
+    Coherent(CoherentDevice),
     /// A switch.
     Switch(Switch),
     /// A half-duplex bus.
-    Bus(Box<Bus>),
+    Bus(Bus),
     /// Any of these in a system in which something fails.
     Failing(Box<Failing>),
     /// Any of these while hosts enumerate, before the run proper.
@@ -51,10 +51,6 @@ pub enum Node {
 }
 
 impl Node {
-    fn of_agent(agent: Agent) -> Node {
-        Node::Host(Host::new(agent))
-    }
-
     /// The component itself, where it is wrapped because something fails.
     pub fn inside(&self) -> &Node {
         match self {
@@ -361,11 +357,11 @@ impl System {
                 let bus = &buses[number - hosts - devices - switches];
                 let ports: Result<[LinkPort; 2], _> = ports.try_into();
                 ports.ok().map(|ports| {
-                    Node::Bus(Box::new(Bus::new(BusConfig {
+                    Node::Bus(Bus::new(BusConfig {
                         ports,
                         turnaround_ps: bus.turnaround.0,
                         burst: bus.turnaround_burst,
-                    })))
+                    }))
                 })
             };
             match node {
@@ -583,7 +579,7 @@ impl Builder<'_> {
                     limit: group.requests,
                     log: self.notes.rows,
                 };
-                return Ok(Node::of_agent(Agent::Core(Core::new(core))));
+                return Ok(Node::Host(Host::new(Agent::Core(Core::new(core)))));
             }
             (Source::Lines(source), _) => source,
             (Source::Program(_), None) => unreachable!("programs are made for cores"),
@@ -625,7 +621,7 @@ impl Builder<'_> {
             }
             _ => Agent::Plain(Requester::new(requester)),
         };
-        Ok(Node::of_agent(agent))
+        Ok(Node::Host(Host::new(agent)))
     }
 
     /// A processor with its kernel's threads; the memory that they share is as the kernel prepares
@@ -735,7 +731,7 @@ impl Builder<'_> {
             versions,
         });
         match made {
-            Ok(processor) => Ok(Node::of_agent(Agent::Processor(Box::new(processor)))),
+            Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(Box::new(processor))))),
             Err(ProcessorError::Os(error)) => Err(Problem::of_param(
                 &format!("hosts[{}].os", host.group),
                 error,
@@ -826,7 +822,7 @@ impl Builder<'_> {
             params,
         });
         match made {
-            Ok(accelerator) => Node::of_agent(Agent::Accelerator(Box::new(accelerator))),
+            Ok(accelerator) => Node::Host(Host::new(Agent::Accelerator(Box::new(accelerator)))),
             Err(error) => unreachable!("the plan checked the caches: {error:?}"),
         }
     }
@@ -941,7 +937,7 @@ impl Builder<'_> {
             })
         });
         match made {
-            Ok(Ok(device)) => Node::Coherent(Box::new(device)),
+            Ok(Ok(device)) => Node::Coherent(device),
             Ok(Err(error)) => unreachable!("the plan checked the snoop filter: {error}"),
             Err(error) => unreachable!("the plan checked the victim policy: {error}"),
         }

@@ -266,6 +266,8 @@ impl<'de> Deserialize<'de> for OpenFlit {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use cxlab_engine::rng::StreamRng;
     use cxlab_engine::state::{StateReader, StateWriter};
@@ -296,6 +298,43 @@ mod tests {
             }
         }
         own
+    }
+
+    /// All contents that messages of these classes come to, each of whose steps is held against the packer's.
+    fn contents(format: FlitFormat, classes: &[Channel]) -> usize {
+        let mut found = vec![FlitPacker::new(format)];
+        let mut known: HashSet<FlitPacker> = found.iter().copied().collect();
+        let mut at = 0;
+        while let Some(content) = found.get(at).copied() {
+            at += 1;
+            let places = classes.iter().map(|class| Some(*class));
+            for step in places.chain((!content.is_empty()).then_some(None)) {
+                let (mut flit, mut packer) = (OpenFlit::of(content), content);
+                match step {
+                    Some(class) => assert_eq!(flit.place(class), packer.place(class)),
+                    None => assert_eq!(flit.close(), packer.close()),
+                }
+                let after = packer.without_counters();
+                assert_eq!((flit.packer(), flit.is_empty()), (after, after.is_empty()));
+                if known.insert(after) {
+                    found.push(after);
+                }
+            }
+        }
+        found.len()
+    }
+
+    #[test]
+    fn contents_are_as_few_as_is_said() {
+        use Channel::*;
+        for (format, requests, responses) in [
+            (FlitFormat::B68, 20, 33),
+            (FlitFormat::B256, 1_046, 7_046),
+            (FlitFormat::B256LatencyOptimized, 1_076, 6_031),
+        ] {
+            assert_eq!(contents(format, &[M2sReq, M2sRwd]), requests, "{format:?}");
+            assert_eq!(contents(format, &[S2mNdr, S2mDrs]), responses, "{format:?}");
+        }
     }
 
     #[test]
