@@ -44,6 +44,28 @@ pub trait Component: Send {
     fn event_cost(&self) -> u64 {
         1
     }
+    /// It will run on another thread, or its state will be saved: whoever [keeps](Ctx::keep) payloads
+    /// takes each of them with `take` into its own memory.
+    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Self::Payload) {
+        let _ = take;
+    }
+    /// It goes on, perhaps on another thread or from a restored state: what it took in may be kept again.
+    fn put_back(&mut self, keep: &mut dyn FnMut(Self::Payload) -> Kept) {
+        let _ = keep;
+    }
+}
+
+/// A payload that has arrived and stays where it lies ([`Ctx::keep`]) until its component sends it on or
+/// forgets it. The default is none.
+#[derive(PartialEq, Eq, Default, Debug)]
+pub struct Kept(pub(crate) u32);
+
+impl Kept {
+    /// Whether it is one.
+    #[inline]
+    pub fn is_some(&self) -> bool {
+        self.0 != NOWHERE
+    }
 }
 
 /// One direction of a wire as its sender sees it.
@@ -147,6 +169,18 @@ impl<P: Payload> Lane<P> {
         let block = self.blocks.of_local[target.component()];
         let block = usize::from(block - self.blocks.first);
         self.queue.push_to(block, key, target)
+    }
+
+    /// Takes what a component has kept.
+    pub(crate) fn take(&mut self, kept: Kept) -> P {
+        let payload = *self.queue.carried(kept.0);
+        self.queue.release(kept.0);
+        payload
+    }
+
+    /// Keeps what a component took in.
+    pub(crate) fn keep(&mut self, payload: P) -> Kept {
+        Kept(self.queue.hold(payload))
     }
 
     /// Turns to a block of which all events lie at `now` or later.
@@ -280,8 +314,44 @@ impl<P: Payload> Ctx<'_, P> {
     /// As [`Ctx::place`], and where nothing has arrived or it was passed on before.
     #[inline(always)]
     pub fn pass_on(&mut self, port: u16, at: SimTime) -> &mut P {
+        let arrived = self.keep();
+        self.send_kept(arrived, port, at)
+    }
+
+    /// Keeps what has arrived, for later.
+    ///
+    /// # Panics
+    /// Where nothing has arrived or it was passed on or kept before.
+    #[inline(always)]
+    pub fn keep(&mut self) -> Kept {
         let place = std::mem::replace(&mut self.place, NOWHERE);
-        assert!(place != NOWHERE, "nothing to pass on");
+        assert!(place != NOWHERE, "nothing to pass on or to keep");
+        Kept(place)
+    }
+
+    /// What was kept; the default for the default of [`Kept`].
+    #[inline(always)]
+    pub fn kept(&self, kept: &Kept) -> &P {
+        self.lane.queue.carried(kept.0)
+    }
+
+    /// Forgets what was kept.
+    ///
+    /// # Panics
+    /// For the default of [`Kept`].
+    pub fn forget(&mut self, kept: Kept) {
+        assert!(kept.is_some(), "nothing was kept");
+        self.lane.queue.release(kept.0);
+    }
+
+    /// Sends what was kept through `port`, as [`Ctx::pass_on`] does.
+    ///
+    /// # Panics
+    /// As [`Ctx::place`], and for the default of [`Kept`].
+    #[inline(always)]
+    pub fn send_kept(&mut self, kept: Kept, port: u16, at: SimTime) -> &mut P {
+        assert!(kept.is_some(), "nothing was kept");
+        let place = kept.0;
         let (block, key, target) = self.leave(port, at);
         if block == self.lane.block {
             self.lane.queue.pass_on(place, key, target)

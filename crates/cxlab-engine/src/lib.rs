@@ -21,7 +21,7 @@ mod simulation;
 pub mod state;
 pub mod units;
 
-pub use component::{Component, ComponentId, Ctx, Payload, Wire};
+pub use component::{Component, ComponentId, Ctx, Kept, Payload, Wire};
 pub use partition::{Partition, partition};
 pub use prefetch::{prefetch, prefetch_first};
 pub use simulation::{

@@ -385,7 +385,14 @@ impl<C: Component> Simulation<C> {
             return;
         }
         self.dense = dense;
+        self.parts.iter_mut().for_each(Part::take_in);
         let pending = pending(&self.parts);
+        let queues = self.parts.iter().map(|part| part.lane.queue.len());
+        assert_eq!(
+            queues.sum::<usize>(),
+            pending.len(),
+            "a component has not taken in what it kept"
+        );
         let parts = std::mem::take(&mut self.parts).into_iter();
         let cells = parts.flat_map(|part| part.cells);
         let mut cells: Vec<_> = cells.map(|cell| (cell.account, cell.component)).collect();
@@ -394,6 +401,7 @@ impl<C: Component> Simulation<C> {
         for (key, id, body) in pending {
             self.put_pending(key, id, body);
         }
+        self.parts.iter_mut().for_each(Part::put_back);
     }
 
     /// Makes the parts of a division.
@@ -483,13 +491,15 @@ where
     C::Payload: Serialize + DeserializeOwned,
 {
     /// Writes the state between two runs.
-    pub fn save(&self, out: &mut StateWriter) {
+    pub fn save(&mut self, out: &mut StateWriter) {
+        self.parts.iter_mut().for_each(Part::take_in);
         out.value("components", &(self.local_of.len() as u64));
         out.value("clock", &(self.started, self.events, self.end.0));
         for number in 0..self.local_of.len() {
             self.save_component(number, out);
         }
         save_pending(&self.parts, out);
+        self.parts.iter_mut().for_each(Part::put_back);
     }
 
     fn save_component(&self, number: usize, out: &mut StateWriter) {
@@ -519,6 +529,7 @@ where
         }
         self.sent = self.sequences();
         self.parts.iter_mut().for_each(Part::forget_pending);
+        self.parts.iter_mut().for_each(Part::put_back);
         self.restore_pending(from)
     }
 

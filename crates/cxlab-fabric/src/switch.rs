@@ -18,7 +18,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Ctx, prefetch, prefetch_first};
+use cxlab_engine::{Ctx, Kept, prefetch, prefetch_first};
 use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
 use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
@@ -81,12 +81,24 @@ pub struct SwitchConfig {
 const NIL: u32 = u32::MAX;
 const CHOICE: u16 = u16::MAX;
 
-/// A message as it arrived.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+/// A message that waits where it arrived.
+#[derive(Default, Serialize, Deserialize)]
 struct Waiting {
-    message: Message,
-    arrived: u64,
+    #[serde(skip)]
+    kept: Kept,
     next: u32,
+    arrived: u64,
+}
+
+impl Waiting {
+    /// What it is, as it arrived.
+    #[inline(always)]
+    fn message<'a>(&self, ctx: &'a Ctx<'_, Parcel>) -> &'a Message {
+        match &ctx.kept(&self.kept).message {
+            Some(message) => message,
+            None => unreachable!("what waits is a message"),
+        }
+    }
 }
 
 /// Messages from one input, of one class and virtual channel, to one output, oldest first.
@@ -146,6 +158,8 @@ pub struct Switch {
     outputs: Vec<Output>,
     slab: Vec<Waiting>,
     free: u32,
+    /// Messages that are not kept at the time, by their places in the slab.
+    inside: Vec<(u32, Message)>,
     rng: StreamRng,
     /// Messages received and forwarded, ever.
     received: u64,
@@ -153,7 +167,7 @@ pub struct Switch {
 }
 
 save_state!(Switch {
-    values: slab, free, received, forwarded;
+    values: slab, free, inside, received, forwarded;
     states: outputs, rng;
     built: index, switching_ps, arbitration, tables, only, climbs, vcs;
 });
@@ -192,6 +206,7 @@ impl Switch {
             outputs: outputs.collect(),
             slab: Vec::new(),
             free: NIL,
+            inside: Vec::new(),
             rng: config.rng,
             received: 0,
             forwarded: 0,
@@ -273,8 +288,8 @@ impl Switch {
         let out = &mut self.outputs[output as usize];
         if out.waiting == 0 {
             let note = crossed(self.switching_ps, 0);
-            match out.link.pass_on(ctx, head.channel, vc, note) {
-                Ok(()) => {
+            match out.link.pass_on(ctx, head.channel, vc, ctx.now(), note) {
+                Ok(_) => {
                     self.forwarded += 1;
                     let buffer = Buffer::of(head.channel, head.vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
@@ -328,9 +343,10 @@ impl Switch {
             queue.tail = NIL;
             while at != NIL {
                 let waiting = &mut self.slab[at as usize];
-                lost.count(&waiting.message);
-                let buffer = Buffer::of(waiting.message.channel(), waiting.message.vc);
-                freed.push((queue.input, buffer));
+                let message = waiting.message(ctx);
+                lost.count(message);
+                freed.push((queue.input, Buffer::of(message.channel(), message.vc)));
+                ctx.forget(std::mem::take(&mut waiting.kept));
                 let next = std::mem::replace(&mut waiting.next, self.free);
                 self.free = at;
                 at = next;
@@ -346,16 +362,39 @@ impl Switch {
     }
 
     /// Tells the buffer of each message inside that came through `input`.
-    pub fn buffered(&self, input: u16, mut each: impl FnMut(Buffer)) {
+    pub fn buffered(&self, ctx: &Ctx<'_, Parcel>, input: u16, mut each: impl FnMut(Buffer)) {
         for out in &self.outputs {
             for queue in out.queues.iter().filter(|queue| queue.input == input) {
                 let mut at = queue.head;
                 while at != NIL {
                     let waiting = &self.slab[at as usize];
-                    each(Buffer::of(waiting.message.channel(), waiting.message.vc));
+                    let message = waiting.message(ctx);
+                    each(Buffer::of(message.channel(), message.vc));
                     at = waiting.next;
                 }
             }
+        }
+    }
+
+    /// Takes in the messages that wait ([`cxlab_engine::Component::take_in`]).
+    pub fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
+        for (at, waiting) in self.slab.iter_mut().enumerate() {
+            if waiting.kept.is_some()
+                && let Some(message) = take(std::mem::take(&mut waiting.kept)).message
+            {
+                self.inside.push((at as u32, message));
+            }
+        }
+    }
+
+    /// Keeps them again.
+    pub fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
+        for (at, message) in self.inside.drain(..) {
+            let parcel = Parcel {
+                message: Some(message),
+                ..Parcel::default()
+            };
+            self.slab[at as usize].kept = keep(parcel);
         }
     }
 
@@ -382,32 +421,22 @@ impl Switch {
     /// class and virtual channel that waits for the output.
     fn enqueue(
         &mut self,
-        ctx: &Ctx<'_, Parcel>,
+        ctx: &mut Ctx<'_, Parcel>,
         input: u16,
         output: u16,
         vc: u8,
         channel: Channel,
     ) -> bool {
-        let Some(message) = &ctx.received().message else {
-            return false;
-        };
-        let (arrived, next) = (ctx.now().0, NIL);
-        let at = self.free;
-        if at == NIL {
-            self.slab.push(Waiting {
-                message: *message,
-                arrived,
-                next,
-            });
-        } else {
-            let place = &mut self.slab[at as usize];
-            self.free = place.next;
-            place.message = *message;
-            (place.arrived, place.next) = (arrived, next);
+        if self.free == NIL {
+            self.grow();
         }
-        let at = match at {
-            NIL => (self.slab.len() - 1) as u32,
-            at => at,
+        let at = self.free;
+        let place = &mut self.slab[at as usize];
+        self.free = place.next;
+        *place = Waiting {
+            kept: ctx.keep(),
+            next: NIL,
+            arrived: ctx.now().0,
         };
         let out = &mut self.outputs[output as usize];
         out.waiting += 1;
@@ -440,6 +469,16 @@ impl Switch {
         *waiting_for == 1
     }
 
+    /// Makes a place for one more message than ever before.
+    #[cold]
+    fn grow(&mut self) {
+        self.free = self.slab.len() as u32;
+        self.slab.push(Waiting {
+            next: NIL,
+            ..Waiting::default()
+        });
+    }
+
     /// Sends what waits for an output, unless its link takes nothing at all now.
     #[inline]
     fn transmit_unless_closed(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
@@ -464,31 +503,31 @@ impl Switch {
                 }
                 break;
             }
-            let Some(turn) = out.pick(self.arbitration, &self.slab, closed) else {
+            let Some(turn) = out.pick(self.arbitration, &self.slab, ctx, closed) else {
                 break;
             };
             let queue = &mut out.queues[turn.queue as usize];
             let head = queue.head;
-            let Waiting {
-                message,
-                arrived,
-                next,
-            } = &self.slab[head as usize];
-            let note = crossed(self.switching_ps, now.0 - arrived);
-            match out.link.send(ctx, message, queue.vc, now, note) {
-                Ok(_) => {
-                    queue.head = *next;
-                    let (input, buffer) = (queue.input, Buffer::of(message.channel(), message.vc));
+            let waiting = &mut self.slab[head as usize];
+            let message = waiting.message(ctx);
+            let (channel, vc) = (message.channel(), message.vc);
+            let note = crossed(self.switching_ps, now.0 - waiting.arrived);
+            let link = &mut out.link;
+            match link.send_kept(ctx, &mut waiting.kept, channel, queue.vc, note) {
+                Ok(()) => {
+                    let next = std::mem::replace(&mut waiting.next, self.free);
+                    self.free = head;
+                    queue.head = next;
+                    let input = queue.input;
                     out.waiting -= 1;
                     out.waiting_for[queue.place as usize] -= 1;
                     // The queue goes to the end of the turn, or away when it is empty.
                     out.remove_turn(turn);
-                    if *next != NIL {
+                    if next != NIL {
                         out.append_turn(turn.queue);
                     }
                     self.forwarded += 1;
-                    self.slab[head as usize].next = self.free;
-                    self.free = head;
+                    let buffer = Buffer::of(channel, vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                 }
                 Err(Blocked::Credits) => closed |= 1 << queue.buffer.0,
@@ -558,19 +597,31 @@ impl Output {
 
     /// The turn that goes next, among those whose class and virtual channel may go.
     #[inline]
-    fn pick(&self, arbitration: Arbitration, slab: &[Waiting], closed: u128) -> Option<Turn> {
+    fn pick(
+        &self,
+        arbitration: Arbitration,
+        slab: &[Waiting],
+        ctx: &Ctx<'_, Parcel>,
+        closed: u128,
+    ) -> Option<Turn> {
         if arbitration == Arbitration::RoundRobin && closed == 0 {
             return (self.first != NO_QUEUE).then_some(Turn {
                 queue: self.first,
                 before: NO_QUEUE,
             });
         }
-        self.search(arbitration, slab, closed)
+        self.search(arbitration, slab, ctx, closed)
     }
 
     /// The same by a search through all turns.
     #[inline(never)]
-    fn search(&self, arbitration: Arbitration, slab: &[Waiting], closed: u128) -> Option<Turn> {
+    fn search(
+        &self,
+        arbitration: Arbitration,
+        slab: &[Waiting],
+        ctx: &Ctx<'_, Parcel>,
+        closed: u128,
+    ) -> Option<Turn> {
         let mut before = NO_QUEUE;
         let mut at = self.first;
         let mut oldest = None;
@@ -581,7 +632,7 @@ impl Output {
                 if arbitration == Arbitration::RoundRobin {
                     return Some(turn);
                 }
-                let head = &slab[queue.head as usize].message;
+                let head = slab[queue.head as usize].message(ctx);
                 let age = (head.issued_ps, head.source, head.tag);
                 if oldest.is_none_or(|(other, _)| age < other) {
                     oldest = Some((age, turn));

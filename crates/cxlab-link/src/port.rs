@@ -1,8 +1,8 @@
 //! A port: one end of a link, transmitter and receiver together.
 
-use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::{Ctx, Kept};
 use cxlab_protocol::{Channel, IoPacket, Message};
 
 use crate::credit::{Buffer, FlowControl};
@@ -115,11 +115,7 @@ impl LinkPort {
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
         let way = self.book(channel, vc, at, || message.io_packet())?;
-        let credits = if at == ctx.now() {
-            self.flow.take()
-        } else {
-            Credits::NONE
-        };
+        let credits = self.riding(at == ctx.now());
         let parcel = ctx.place(self.port, way.arrival);
         parcel.credits = credits;
         let sent = parcel.message.insert(*message);
@@ -128,8 +124,7 @@ impl LinkPort {
         Ok(way.start)
     }
 
-    /// The same for the message that has arrived and goes on now, in `channel`: it need not be
-    /// copied.
+    /// The same for the message that has arrived and goes on, in `channel`: it need not be copied.
     ///
     /// # Errors
     /// As [`LinkPort::send`].
@@ -139,20 +134,66 @@ impl LinkPort {
         ctx: &mut Ctx<'_, Parcel>,
         channel: Channel,
         vc: u8,
+        at: SimTime,
         note: impl FnOnce(&mut Message),
-    ) -> Result<(), Blocked> {
-        let way = self.book(channel, vc, ctx.now(), || {
+    ) -> Result<SimTime, Blocked> {
+        let way = self.book(channel, vc, at, || {
             let message = ctx.received().message.as_ref();
             message.map_or_else(IoPacket::default, Message::io_packet)
         })?;
-        let credits = self.flow.take();
+        let credits = self.riding(at == ctx.now());
         let parcel = ctx.pass_on(self.port, way.arrival);
+        self.go_on(parcel, credits, vc, &way, note);
+        Ok(way.start)
+    }
+
+    /// The same for a message that was [kept](Ctx::keep) and goes on now. Nothing is kept then.
+    ///
+    /// # Errors
+    /// As [`LinkPort::send`].
+    #[inline(always)]
+    pub fn send_kept(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        kept: &mut Kept,
+        channel: Channel,
+        vc: u8,
+        note: impl FnOnce(&mut Message),
+    ) -> Result<(), Blocked> {
+        let way = self.book(channel, vc, ctx.now(), || {
+            let message = ctx.kept(kept).message.as_ref();
+            message.map_or_else(IoPacket::default, Message::io_packet)
+        })?;
+        let credits = self.riding(true);
+        let parcel = ctx.send_kept(std::mem::take(kept), self.port, way.arrival);
+        self.go_on(parcel, credits, vc, &way, note);
+        Ok(())
+    }
+
+    /// The credits that ride along with a message that goes now, or ahead of its time.
+    #[inline(always)]
+    fn riding(&mut self, now: bool) -> Credits {
+        match now {
+            true => self.flow.take(),
+            false => Credits::NONE,
+        }
+    }
+
+    /// Completes what goes on from where it lies.
+    #[inline(always)]
+    fn go_on(
+        &self,
+        parcel: &mut Parcel,
+        credits: Credits,
+        vc: u8,
+        way: &Way,
+        note: impl FnOnce(&mut Message),
+    ) {
         parcel.credits = credits;
         if let Some(sent) = &mut parcel.message {
-            self.complete(sent, vc, &way);
+            self.complete(sent, vc, way);
             note(sent);
         }
-        Ok(())
     }
 
     /// Takes a credit and a place on the wire for a message that can go at `at`. `packet` tells what it

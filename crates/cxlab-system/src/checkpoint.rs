@@ -253,7 +253,7 @@ pub(crate) fn save(
     plan: &Plan,
     seed: u64,
     place: &Place,
-    simulation: &Simulation<Node>,
+    simulation: &mut Simulation<Node>,
 ) -> Result<Vec<u8>, Vec<Refusal>> {
     let mut out = StateWriter::default();
     out.value("checkpoint", &Origin::of(plan, seed));
@@ -263,7 +263,7 @@ pub(crate) fn save(
 }
 
 /// What in a system cannot be saved, by component.
-pub(crate) fn refusals(simulation: &Simulation<Node>) -> Vec<Refusal> {
+pub(crate) fn refusals(simulation: &mut Simulation<Node>) -> Vec<Refusal> {
     let mut out = StateWriter::asking();
     simulation.save(&mut out);
     out.finish().err().unwrap_or_default()

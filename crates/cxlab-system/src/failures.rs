@@ -363,7 +363,7 @@ impl Failing {
         let mut occupied = [0u8; BUFFERS];
         let mut count = |buffer: Buffer| occupied[usize::from(buffer.0)] += 1;
         match &self.node {
-            Node::Switch(switch) => switch.buffered(port, &mut count),
+            Node::Switch(switch) => switch.buffered(ctx, port, &mut count),
             Node::Device(device) => device.buffered(port, &mut count),
             _ => {}
         }

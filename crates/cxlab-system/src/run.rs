@@ -388,7 +388,7 @@ impl<'p> Runner<'p, '_> {
         }
         if checkpoints.write.is_some() || self.ranked.is_some() {
             // Before a long run, not after it.
-            let refusals = checkpoint::refusals(&self.system.simulation);
+            let refusals = checkpoint::refusals(&mut self.system.simulation);
             if !refusals.is_empty() {
                 return Err(self.not_saved(&refusals));
             }
@@ -578,7 +578,7 @@ impl<'p> Runner<'p, '_> {
     /// The state of the run as bytes.
     fn saved(&mut self) -> Result<Vec<u8>, RunError> {
         self.place.now = self.now;
-        let simulation = &self.system.simulation;
+        let simulation = &mut self.system.simulation;
         let saved = checkpoint::save(self.plan, self.options.seed, &self.place, simulation);
         saved.map_err(|refusals| self.not_saved(&refusals))
     }

@@ -10,7 +10,7 @@ use cxlab_device::{
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Outcome, Simulation, Stop, Wire};
+use cxlab_engine::{Component, ComponentId, Ctx, Kept, Monitor, Outcome, Simulation, Stop, Wire};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
@@ -106,7 +106,7 @@ impl Node {
             Node::Switch(switch) => switch.port_mut(port),
             Node::Bus(bus) => &mut bus.ports_mut()[port as usize],
             Node::Failing(wrapped) => wrapped.node_mut().port_mut(port),
-            Node::Enumerating(wrapped) => wrapped.port_mut(port),
+            Node::Enumerating(wrapped) => wrapped.node_mut().port_mut(port),
         }
     }
 
@@ -177,6 +177,24 @@ impl Component for Node {
             Node::Switch(_) | Node::Bus(_) | Node::Failing(_) | Node::Enumerating(_) => 2,
             Node::Device(_) | Node::Coherent(_) => 8,
             Node::Host(host) => host.event_cost(),
+        }
+    }
+
+    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
+        match self {
+            Node::Switch(switch) => switch.take_in(take),
+            Node::Failing(wrapped) => wrapped.node_mut().take_in(take),
+            Node::Enumerating(wrapped) => wrapped.node_mut().take_in(take),
+            Node::Host(_) | Node::Device(_) | Node::Coherent(_) | Node::Bus(_) => {}
+        }
+    }
+
+    fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
+        match self {
+            Node::Switch(switch) => switch.put_back(keep),
+            Node::Failing(wrapped) => wrapped.node_mut().put_back(keep),
+            Node::Enumerating(wrapped) => wrapped.node_mut().put_back(keep),
+            Node::Host(_) | Node::Device(_) | Node::Coherent(_) | Node::Bus(_) => {}
         }
     }
 

@@ -259,6 +259,14 @@ impl<T: Copy + Default> WheelQueue<T> {
         &mut self.items[place as usize].0
     }
 
+    /// Keeps what is carried by no event, until its place is [released](EventQueue::release) or
+    /// [passed on](WheelQueue::pass_on).
+    pub(crate) fn hold(&mut self, carried: T) -> u32 {
+        let at = self.take_place();
+        self.items[at as usize].0 = carried;
+        at
+    }
+
     /// A place for an event.
     #[inline(always)]
     fn take_place(&mut self) -> u32 {

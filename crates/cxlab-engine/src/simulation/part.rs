@@ -171,8 +171,25 @@ impl<C: Component> Part<C> {
     /// Without the events that were pending.
     pub(super) fn forget_pending(&mut self) {
         if self.lane.queue.next_time() < u64::MAX {
+            self.take_in();
             self.lane.queue = WheelQueue::for_blocks(&self.lane.blocks.counts).at(self.last);
             self.lane.block = self.lane.blocks.first;
+            self.put_back();
+        }
+    }
+
+    /// Components take in what they have kept.
+    pub(super) fn take_in(&mut self) {
+        for cell in &mut self.cells {
+            cell.component.take_in(&mut |kept| self.lane.take(kept));
+        }
+    }
+
+    /// Components may keep again what they took in.
+    pub(super) fn put_back(&mut self) {
+        for cell in &mut self.cells {
+            let keep = &mut |payload| self.lane.keep(payload);
+            cell.component.put_back(keep);
         }
     }
 

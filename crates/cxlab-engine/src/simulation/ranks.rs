@@ -219,12 +219,14 @@ where
         Ok(self.digest())
     }
 
-    fn save_part(&self, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
+    fn save_part(&mut self, part: usize) -> Result<Vec<u8>, Vec<Refusal>> {
         let mut out = StateWriter::default();
+        self.parts[part].take_in();
         for number in self.division.members().swap_remove(part) {
             self.save_component(number, &mut out);
         }
         save_pending(&self.parts[part..=part], &mut out);
+        self.parts[part].put_back();
         out.finish()
     }
 
@@ -234,6 +236,7 @@ where
             self.restore_component(number, &mut from)?;
         }
         self.parts[part].forget_pending();
+        self.parts[part].put_back();
         self.restore_pending(&mut from)?;
         from.finish()
     }

@@ -1,7 +1,9 @@
 //! Small systems on one thread and on several.
 
+use std::collections::VecDeque;
+
 use super::*;
-use crate::component::{Ctx, Payload};
+use crate::component::{Ctx, Kept, Payload};
 use crate::rng::StreamRng;
 
 #[derive(Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
@@ -13,12 +15,20 @@ impl Payload for Ball {
     }
 }
 
-/// Throws every ball on through a random port after a random time, and wakes itself.
+/// Throws every ball on through a random port after a random time, and wakes itself. Some balls it keeps
+/// for a while, and some of these it then forgets for another.
 struct Juggler {
     rng: StreamRng,
     ports: u64,
     latency: u64,
     seen: Vec<(u64, u64)>,
+    kept: VecDeque<Kept>,
+    /// Those that it took in.
+    inside: Vec<Ball>,
+}
+
+impl Juggler {
+    const THROW: u32 = 99;
 }
 
 impl Component for Juggler {
@@ -30,21 +40,42 @@ impl Component for Juggler {
     }
     fn receive(&mut self, ctx: &mut Ctx<'_, Ball>, port: u16, ball: &Ball) {
         self.seen.push((ctx.now().0, ball.0 ^ u64::from(port)));
+        ctx.count_work(1);
+        if self.rng.below(3) == 0 {
+            self.kept.push_back(ctx.keep());
+            return ctx.wake_at(SimTime(ctx.now().0 + 130), Self::THROW);
+        }
         let at = SimTime(ctx.now().0 + self.latency + self.rng.below(3) * 100);
         let port = self.rng.below(self.ports) as u16;
         ctx.send(port, at, Ball(ball.0.wrapping_mul(31) + 1));
-        ctx.count_work(1);
     }
     fn wake(&mut self, ctx: &mut Ctx<'_, Ball>, token: u32) {
         let at = SimTime(ctx.now().0 + self.latency);
-        ctx.send(0, at, Ball(u64::from(token)));
+        if token != Self::THROW {
+            return ctx.send(0, at, Ball(u64::from(token)));
+        }
+        let kept = self.kept.pop_front().expect("it keeps one");
+        let port = self.rng.below(self.ports) as u16;
+        if self.rng.below(4) == 0 {
+            let ball = *ctx.kept(&kept);
+            ctx.forget(kept);
+            return ctx.send(port, at, Ball(ball.0 ^ 1));
+        }
+        let ball = ctx.send_kept(kept, port, at);
+        ball.0 = ball.0.wrapping_mul(37) + 5;
+    }
+    fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Ball) {
+        self.inside.extend(self.kept.drain(..).map(take));
+    }
+    fn put_back(&mut self, keep: &mut dyn FnMut(Ball) -> Kept) {
+        self.kept.extend(self.inside.drain(..).map(keep));
     }
 }
 
 crate::save_state!(Juggler {
-    values: seen;
+    values: seen, inside;
     states: rng;
-    built: ports, latency;
+    built: ports, latency, kept;
 });
 
 #[test]
@@ -138,6 +169,8 @@ fn jugglers(count: usize, latency: u64) -> Simulation<Juggler> {
             ports: 2,
             latency,
             seen: Vec::new(),
+            kept: VecDeque::new(),
+            inside: Vec::new(),
         })
         .collect();
     let wire = |to: usize, port: u16| Wire {
@@ -210,8 +243,8 @@ fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler
 #[test]
 fn blocks_change_nothing_but_the_order_in_memory() {
     const END: u64 = 200_000;
-    let (whole, expected) = crowd(1, false, &[END]);
-    let saved = |simulation: &Simulation<Juggler>| {
+    let (mut whole, expected) = crowd(1, false, &[END]);
+    let saved = |simulation: &mut Simulation<Juggler>| {
         let mut out = StateWriter::default();
         simulation.save(&mut out);
         out.finish().expect("nothing refused")
@@ -220,7 +253,7 @@ fn blocks_change_nothing_but_the_order_in_memory() {
         for pauses in [&[END][..], &[60_000, 60_001, 99_999, END]] {
             // A run on several threads is looked at between two of its pieces.
             let pauses: Vec<u64> = [30_000].iter().chain(pauses).copied().collect();
-            let (found, outcome) = crowd(threads, true, &pauses);
+            let (mut found, outcome) = crowd(threads, true, &pauses);
             assert_eq!(
                 (outcome.digest, outcome.events, outcome.end),
                 (expected.digest, expected.events, expected.end)
@@ -229,13 +262,13 @@ fn blocks_change_nothing_but_the_order_in_memory() {
                 of.components().map(|one| one.seen.clone()).collect()
             };
             assert_eq!(seen(&found), seen(&whole));
-            assert!(saved(&found) == saved(&whole), "the same state");
+            assert!(saved(&mut found) == saved(&mut whole), "the same state");
         }
     }
     // A state that was saved from blocks goes on as one that was not.
     let (mut from_blocks, _) = crowd(1, true, &[90_000]);
     let mut restored = jugglers(240, 700);
-    let bytes = saved(&from_blocks);
+    let bytes = saved(&mut from_blocks);
     let mut reader = StateReader::open(&bytes).expect("just written");
     restored.restore(&mut reader).expect("the same system");
     let monitor = Monitor::default();

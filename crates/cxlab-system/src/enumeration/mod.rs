@@ -18,7 +18,7 @@ mod tests;
 
 use cxlab_engine::units::Picos;
 use cxlab_engine::{Ctx, Simulation};
-use cxlab_link::{LinkPort, Parcel};
+use cxlab_link::Parcel;
 use cxlab_protocol::PortId;
 use cxlab_protocol::io::enumerate::{EnumerationLog, Phase};
 use cxlab_protocol::io::tree::{Function, HostBridge, Switch};
@@ -64,8 +64,9 @@ impl Enumerating {
         }
     }
 
-    pub(crate) fn port_mut(&mut self, port: u16) -> &mut LinkPort {
-        inside(&mut self.node).port_mut(port)
+    /// The component inside.
+    pub(crate) fn node_mut(&mut self) -> &mut Node {
+        inside(&mut self.node)
     }
 
     /// What has to be done yet.
