@@ -20,11 +20,11 @@ use std::collections::VecDeque;
 use cxlab_agent::SharedShare;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
-use cxlab_engine::units::{Dpa, Picos, SimTime};
+use cxlab_engine::units::{Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode};
+use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,54 @@ struct Request {
     port: u16,
     /// When it arrived, or when the medium accepted it.
     since: SimTime,
+}
+
+/// A request that the device is about to take.
+#[derive(Clone, Copy)]
+struct Incoming<'a> {
+    /// The message, where it is not the one that has just arrived: that one need not be copied.
+    waited: Option<&'a Message>,
+    hpa: Hpa,
+    source: PortId,
+    buffer: Buffer,
+    write: bool,
+    lines: u8,
+    port: u16,
+    /// When it arrived.
+    since: SimTime,
+}
+
+impl<'a> Incoming<'a> {
+    #[inline(always)]
+    fn of(message: &Message, port: u16, since: SimTime) -> Incoming<'a> {
+        let channel = message.channel();
+        Incoming {
+            waited: None,
+            hpa: message.hpa,
+            source: message.source,
+            buffer: Buffer::of(channel, message.vc),
+            write: channel == Channel::M2sRwd,
+            lines: message.lines,
+            port,
+            since,
+        }
+    }
+
+    /// One that waited.
+    fn waited(request: &'a Request) -> Incoming<'a> {
+        Incoming {
+            waited: Some(&request.message),
+            ..Incoming::of(&request.message, request.port, request.since)
+        }
+    }
+
+    /// All of it.
+    fn message(&self, ctx: &Ctx<'_, Parcel>) -> Message {
+        match self.waited.copied().or(ctx.received().message) {
+            Some(message) => message,
+            None => unreachable!("what is taken has arrived"),
+        }
+    }
 }
 
 /// A port, what waits to go out through it, and when the answers leave that have been sent ahead.
@@ -264,18 +312,21 @@ impl MemoryDevice {
         prefetch(&*self.backend);
     }
 
-    /// A parcel arrives from a link.
+    /// A parcel has arrived from a link.
     #[inline(always)]
-    pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
-        let credited = self.ports[port as usize].link.receive(parcel);
-        if let Some(message) = &parcel.message {
+    pub fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
+        let now = ctx.now();
+        let Parcel { credits, message } = ctx.received();
+        let (credits, message) = (*credits, message.as_ref());
+        let request = message.map(|message| Incoming::of(message, port, now));
+        let credited = self.ports[port as usize].link.take_back(credits);
+        if let Some(request) = request {
             self.stats.accepted += 1;
-            let now = ctx.now();
-            if self.waiting.is_empty() && self.admit(ctx, message, port, now) {
+            if self.waiting.is_empty() && self.admit(ctx, request) {
                 self.wake_medium(ctx);
             } else {
                 self.waiting.push_back(Request {
-                    message: *message,
+                    message: request.message(ctx),
                     port,
                     since: now,
                 });
@@ -307,7 +358,7 @@ impl MemoryDevice {
             self.free.push(completion.id);
             let now = ctx.now();
             let media = (now - request.since).0;
-            self.answer(ctx, &request.message, request.port, 0, media, now);
+            self.answer(ctx, Incoming::waited(&request), 0, media, now);
         }
         self.done = done;
         self.admit_waiting(ctx);
@@ -351,7 +402,7 @@ impl MemoryDevice {
     /// Moves requests from the receive buffers into the medium, as far as it accepts them.
     fn admit_waiting(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         while let Some(request) = self.waiting.front().copied() {
-            if !self.admit(ctx, &request.message, request.port, request.since) {
+            if !self.admit(ctx, Incoming::waited(&request)) {
                 break;
             }
             self.waiting.pop_front();
@@ -359,32 +410,26 @@ impl MemoryDevice {
         self.wake_medium(ctx);
     }
 
-    /// Moves a request into the medium, if that accepts it, that came through `port` at `since`.
+    /// Moves a request into the medium, if that accepts it.
     #[inline]
-    fn admit(
-        &mut self,
-        ctx: &mut Ctx<'_, Parcel>,
-        message: &Message,
-        port: u16,
-        since: SimTime,
-    ) -> bool {
+    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) -> bool {
         let now = ctx.now();
-        let write = message.channel() == Channel::M2sRwd;
+        let write = incoming.write;
         if !self.has_context(ctx) {
             return false;
         }
-        let waited = (now - since).0;
-        let decoded = self.decoders.decode(message.source, message.hpa);
-        let Some(dpa) = decoded.or_else(|| self.timeline.decode_leaving(message)) else {
-            self.deny(ctx, message, port, waited);
+        let waited = (now - incoming.since).0;
+        let decoded = self.decoders.decode(incoming.source, incoming.hpa);
+        let leaving = || self.timeline.decode_leaving(&incoming.message(ctx));
+        let Some(dpa) = decoded.or_else(leaving) else {
+            self.deny(ctx, incoming, waited);
             return true;
         };
         if !self.backend.can_accept(now, write) {
             return false;
         }
-        self.ports[port as usize]
-            .link
-            .release(ctx, Buffer::of(message.channel(), message.vc));
+        let link = &mut self.ports[incoming.port as usize].link;
+        link.release(ctx, incoming.buffer);
         if write {
             self.stats.writes += 1;
         } else {
@@ -403,8 +448,8 @@ impl MemoryDevice {
             write,
         };
         match self.backend.enqueue(now, request) {
-            Some(at) => self.answer(ctx, message, port, waited, (at - now).0, at),
-            None => self.remember(id, dpa, message, port, waited, now),
+            Some(at) => self.answer(ctx, incoming, waited, (at - now).0, at),
+            None => self.remember(ctx, id, dpa, incoming, waited),
         }
         true
     }
@@ -413,11 +458,11 @@ impl MemoryDevice {
     /// picoseconds.
     #[cold]
     #[inline(never)]
-    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message, port: u16, waited: u64) {
-        let link = &mut self.ports[port as usize].link;
-        link.release(ctx, Buffer::of(message.channel(), message.vc));
+    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>, waited: u64) {
+        let link = &mut self.ports[incoming.port as usize].link;
+        link.release(ctx, incoming.buffer);
         self.stats.denied_ever += 1;
-        let opcode = if message.channel() == Channel::M2sRwd {
+        let opcode = if incoming.write {
             self.stats.denied_writes += 1;
             Opcode::Cmp
         } else {
@@ -431,23 +476,22 @@ impl MemoryDevice {
             answer.stages.queue += waited;
         };
         let now = ctx.now();
-        self.respond(ctx, message, port, opcode.channel(), now, change);
+        self.respond(ctx, incoming, opcode.channel(), now, change);
     }
 
     /// Keeps a request until the medium is done with it.
     fn remember(
         &mut self,
+        ctx: &Ctx<'_, Parcel>,
         id: u32,
         dpa: Dpa,
-        message: &Message,
-        port: u16,
+        incoming: Incoming<'_>,
         waited: u64,
-        now: SimTime,
     ) {
         let mut request = Request {
-            message: *message,
-            port,
-            since: now,
+            message: incoming.message(ctx),
+            port: incoming.port,
+            since: ctx.now(),
         };
         request.message.stages.queue += waited;
         if let Some(values) = &mut self.values {
@@ -510,13 +554,12 @@ impl MemoryDevice {
     fn answer(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        request: &Message,
-        port: u16,
+        request: Incoming<'_>,
         waited: u64,
         media: u64,
         ready: SimTime,
     ) {
-        let opcode = if request.channel() == Channel::M2sRwd {
+        let opcode = if request.write {
             Opcode::Cmp
         } else {
             Opcode::MemData
@@ -532,7 +575,7 @@ impl MemoryDevice {
             answer.stages.queue += waited;
             answer.stages.media += media;
         };
-        self.respond(ctx, request, port, opcode.channel(), ready, change);
+        self.respond(ctx, request, opcode.channel(), ready, change);
     }
 
     /// Sends the response that `change` makes of a request, in this class.
@@ -540,8 +583,7 @@ impl MemoryDevice {
     fn respond(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        request: &Message,
-        port: u16,
+        request: Incoming<'_>,
         channel: Channel,
         ready: SimTime,
         change: impl Fn(&mut Message),
@@ -555,18 +597,18 @@ impl MemoryDevice {
             change(message);
         };
         let now = ctx.now();
-        let token = u32::from(port);
-        let port = &mut self.ports[port as usize];
-        let mut sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
+        let token = u32::from(request.port);
+        let port = &mut self.ports[request.port as usize];
+        let sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
         port.outbox.offer_answer(
             ctx,
             &mut port.link,
             token,
-            request,
+            request.waited,
             channel,
             ready,
             turn,
-            |leaves| sent(request, leaves),
+            sent,
         );
     }
 
@@ -575,7 +617,8 @@ impl MemoryDevice {
         let full = self.contexts == self.limit;
         let now = ctx.now();
         let port = &mut self.ports[number as usize];
-        let sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
+        let mut sent = sent(now, &mut port.leaving, &mut self.contexts, &mut self.stats);
+        let sent = move |_: &Message, leaves| sent(leaves);
         let token = u32::from(number);
         if woken {
             port.outbox.wake(ctx, &mut port.link, token, sent);
@@ -595,8 +638,8 @@ fn sent<'a>(
     leaving: &'a mut VecDeque<SimTime>,
     contexts: &'a mut u32,
     stats: &'a mut DeviceStats,
-) -> impl FnMut(&Message, SimTime) + 'a {
-    move |_, leaves| {
+) -> impl FnMut(SimTime) + 'a {
+    move |leaves| {
         stats.answered += 1;
         if leaves > now {
             leaving.push_back(leaves);

@@ -87,7 +87,7 @@ impl Component for Node {
     }
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
-            Node::Device(device) => device.receive(ctx, port, parcel),
+            Node::Device(device) => device.arrive(ctx, port),
             Node::Host(host) => {
                 let credited = host.link.receive(parcel);
                 if let Some(message) = parcel.message {

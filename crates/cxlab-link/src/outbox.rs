@@ -78,8 +78,9 @@ impl Outbox {
         }
     }
 
-    /// Sends the answer that `change` makes of a request, as [`Outbox::offer`] does. It is changed
-    /// where it lies in the end: a copy of what was just written would wait for the writes.
+    /// Sends the answer that `change` makes of a request, as [`Outbox::offer`] does: of what has arrived
+    /// where none is given. It is changed where it lies in the end: a copy of what was just written
+    /// would wait for the writes.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "as `offer`, and what changes")]
     pub fn offer_answer(
@@ -87,25 +88,31 @@ impl Outbox {
         ctx: &mut Ctx<'_, Parcel>,
         port: &mut LinkPort,
         token: u32,
-        request: &Message,
+        request: Option<&Message>,
         channel: Channel,
         ready: SimTime,
         change: impl Fn(&mut Message),
         mut sent: impl FnMut(SimTime),
     ) {
-        let answer = || {
-            let mut answer = *request;
+        let answer = |ctx: &Ctx<'_, Parcel>| {
+            let Some(mut answer) = request.copied().or(ctx.received().message) else {
+                unreachable!("what is answered has arrived");
+            };
             change(&mut answer);
             answer
         };
         if self.len > 0 {
-            self.keep(answer(), ready);
+            self.keep(answer(ctx), ready);
             self.pump_waiting(ctx, port, token, |_, leaves| sent(leaves));
             return;
         }
-        match port.send_as(ctx, request, channel, 0, ready, &change) {
+        let went = match request {
+            None => port.pass_on(ctx, channel, 0, ready, &change),
+            Some(request) => port.send_as(ctx, request, channel, 0, ready, &change),
+        };
+        match went {
             Ok(leaves) => sent(leaves),
-            Err(why) => self.keep_blocked(ctx, token, answer(), ready, why),
+            Err(why) => self.keep_blocked(ctx, token, answer(ctx), ready, why),
         }
     }
 

@@ -143,6 +143,9 @@ impl Component for Node {
         if let Node::Switch(switch) = self {
             return switch.arrive(ctx, port);
         }
+        if let Node::Device(device) = self {
+            return device.arrive(ctx, port);
+        }
         let parcel = *ctx.received();
         self.receive(ctx, port, &parcel);
     }
@@ -150,10 +153,10 @@ impl Component for Node {
     #[inline(always)]
     fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         match self {
-            // It looks at the parcel where that lies.
+            // These look at the parcel where it lies.
             Node::Switch(switch) => switch.arrive(ctx, port),
+            Node::Device(device) => device.arrive(ctx, port),
             Node::Host(host) => host.receive(ctx, port, parcel),
-            Node::Device(device) => device.receive(ctx, port, parcel),
             Node::Coherent(device) => device.receive(ctx, port, parcel),
             Node::Bus(bus) => bus.receive(ctx, port, parcel),
             Node::Failing(wrapped) => wrapped.receive(ctx, port, parcel),
