@@ -275,10 +275,9 @@ impl Failing {
                     self.lose(parcel);
                 }
             }
-            (Node::Host(host), _) => match (host.fails_mut(), &parcel.message) {
+            (Node::Host(host), _) => match (host.fails_at(ctx.now()), &parcel.message) {
                 (Some(plain), Some(message)) if plain.is_late(message) => {
                     plain.receive_late(ctx, port, parcel);
-                    host.observe(ctx.now());
                 }
                 _ => host.receive(ctx, port, parcel),
             },
@@ -297,7 +296,7 @@ impl Failing {
             (TIMELINE, ..) => self.change(ctx),
             (TIMEOUT, Node::Host(host), Part::Host(deadlines)) => {
                 let (timeout, now) = (deadlines.timeout, ctx.now());
-                let Some(plain) = host.fails_mut() else {
+                let Some(plain) = host.fails_at(now) else {
                     return;
                 };
                 plain.time_out(ctx, timeout);
@@ -306,13 +305,11 @@ impl Failing {
                     let next = plain.first_timeout(timeout);
                     ctx.wake_at(next.unwrap_or(now + timeout), TIMEOUT);
                 }
-                host.observe(now);
             }
             (ANSWER..BEYOND, Node::Host(host), Part::Host(_)) => {
-                if let Some(plain) = host.fails_mut() {
+                if let Some(plain) = host.fails_at(ctx.now()) {
                     plain.end_cut_off(ctx, token - ANSWER);
                 }
-                host.observe(ctx.now());
             }
             (_, node, _) => cxlab_engine::Component::wake(node, ctx, token),
         }
@@ -348,7 +345,7 @@ impl Failing {
                 }
                 FailureChange::CutOff(devices) => {
                     if let (Node::Host(host), Part::Host(deadlines)) = (&mut self.node, &self.part)
-                        && let Some(plain) = host.fails_mut()
+                        && let Some(plain) = host.fails_at(ctx.now())
                     {
                         plain.cut_off(&deadlines.ways, &devices);
                     }
@@ -400,7 +397,7 @@ impl Failing {
                 self.lost += match &mut self.node {
                     Node::Switch(switch) if switch.waiting(port) > 0 => switch.discard(ctx, port),
                     Node::Device(device) => device.discard(ctx, port),
-                    Node::Host(host) => match host.fails_mut() {
+                    Node::Host(host) => match host.fails_at(ctx.now()) {
                         Some(plain) => plain.discard(ctx, port),
                         None => Lost::default(),
                     },
@@ -409,7 +406,7 @@ impl Failing {
             }
         }
         if let (Node::Host(host), Part::Host(deadlines)) = (&mut self.node, &self.part)
-            && let Some(plain) = host.fails_mut()
+            && let Some(plain) = host.fails_at(ctx.now())
         {
             for tag in plain.take_cut_off() {
                 assert!(

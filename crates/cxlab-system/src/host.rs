@@ -79,8 +79,21 @@ impl Host {
         }
     }
 
-    pub(crate) fn series(&self) -> &Series {
-        &self.series
+    /// What it has completed over time.
+    pub(crate) fn series(&self) -> Series {
+        self.series.up_to(&self.completed())
+    }
+
+    /// What it has completed, in all.
+    fn completed(&self) -> Bin {
+        let stats = self.stats();
+        Bin {
+            reads: stats.reads,
+            writes: stats.writes,
+            denied_reads: stats.denied_reads,
+            denied_writes: stats.denied_writes,
+            latency_ps: stats.read_latency.sum_ps() + stats.write_latency.sum_ps(),
+        }
     }
 
     /// What was measured.
@@ -154,8 +167,9 @@ impl Host {
         }
     }
 
-    /// The same, to be changed.
-    pub(crate) fn fails_mut(&mut self) -> Option<&mut dyn Fails> {
+    /// The same, for what it does at `now`.
+    pub(crate) fn fails_at(&mut self, now: SimTime) -> Option<&mut dyn Fails> {
+        self.reach(now);
         match &mut self.agent {
             Agent::Plain(agent) => Some(agent),
             Agent::Processor(agent) => Some(&mut **agent),
@@ -228,27 +242,22 @@ impl Host {
 
     #[inline(always)]
     pub(crate) fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
+        self.reach(ctx.now());
         of_agent!(&mut self.agent, agent => agent.receive(ctx, port, parcel));
-        self.observe(ctx.now());
     }
 
     #[inline(always)]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
+        self.reach(ctx.now());
         of_agent!(&mut self.agent, agent => agent.wake(ctx, token));
-        self.observe(ctx.now());
     }
 
-    #[inline]
-    pub(crate) fn observe(&mut self, now: SimTime) {
-        let stats = of_agent!(&self.agent, agent => agent.stats());
-        let latency = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
-        let total = Bin {
-            reads: stats.reads,
-            writes: stats.writes,
-            denied_reads: stats.denied_reads,
-            denied_writes: stats.denied_writes,
-            latency_ps: latency,
-        };
-        self.series.tell(now, total);
+    /// It does nothing more before `now`.
+    #[inline(always)]
+    fn reach(&mut self, now: SimTime) {
+        if self.series.has_ended(now) {
+            let completed = self.completed();
+            self.series.reach(now, &completed);
+        }
     }
 }

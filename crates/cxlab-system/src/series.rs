@@ -34,9 +34,20 @@ impl Bin {
         self.denied_writes += other.denied_writes;
         self.latency_ps += other.latency_ps;
     }
+
+    /// What came to these totals since they were `before`.
+    fn since(&self, before: &Bin) -> Bin {
+        Bin {
+            reads: self.reads - before.reads,
+            writes: self.writes - before.writes,
+            denied_reads: self.denied_reads - before.denied_reads,
+            denied_writes: self.denied_writes - before.denied_writes,
+            latency_ps: self.latency_ps - before.latency_ps,
+        }
+    }
 }
 
-/// The series of one host.
+/// The series of one host. It is told the totals at the ends of bins alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     start: u64,
@@ -44,7 +55,7 @@ pub(crate) struct Series {
     bins: Vec<Bin>,
     /// Where the bin that is filled now ends.
     edge: u64,
-    /// The totals when it was last told.
+    /// The totals where it began.
     told: Bin,
 }
 
@@ -66,31 +77,34 @@ impl Series {
         }
     }
 
-    /// The totals at `now`, which never goes back.
+    /// Whether the bin that is filled now has ended at `now`: then the series is told the totals before
+    /// anything more is completed ([`Series::reach`]).
     #[inline]
-    pub(crate) fn tell(&mut self, now: SimTime, total: Bin) {
-        let told = self.told;
-        if total.reads + total.writes == told.reads + told.writes {
-            return;
-        }
-        if now.0 >= self.edge {
-            self.reach(now.0);
-        }
-        if let Some(bin) = self.bins.last_mut() {
-            bin.add(Bin {
-                reads: total.reads - told.reads,
-                writes: total.writes - told.writes,
-                denied_reads: total.denied_reads - told.denied_reads,
-                denied_writes: total.denied_writes - told.denied_writes,
-                latency_ps: total.latency_ps - told.latency_ps,
-            });
-        }
-        self.told = total;
+    pub(crate) fn has_ended(&self, now: SimTime) -> bool {
+        now.0 >= self.edge
     }
 
-    /// Makes the bin that `now` falls into the last one.
+    /// The series with what was completed since the last end of a bin, up to these totals.
+    pub(crate) fn up_to(&self, total: &Bin) -> Series {
+        let mut series = self.clone();
+        series.take(total);
+        series
+    }
+
+    /// What was completed up to these totals belongs to the last bin.
+    fn take(&mut self, total: &Bin) {
+        if let Some(bin) = self.bins.last_mut() {
+            bin.add(total.since(&self.told));
+        }
+        self.told = *total;
+    }
+
+    /// Makes the bin that `now` falls into the last one. The totals are those before anything is completed
+    /// at `now`, which never goes back.
     #[cold]
-    fn reach(&mut self, now: u64) {
+    pub(crate) fn reach(&mut self, now: SimTime, total: &Bin) {
+        self.take(total);
+        let now = now.0;
         while (now - self.start) / self.width >= BINS as u64 {
             self.double();
         }
@@ -140,8 +154,7 @@ impl Series {
     }
 
     /// Adds another host's series that begins at the same time.
-    fn merge(&mut self, other: &Series) {
-        let mut other = other.clone();
+    fn merge(&mut self, mut other: Series) {
         while self.width < other.width {
             self.double();
         }
@@ -178,9 +191,9 @@ pub struct TimeSeries {
 }
 
 /// The sum of all hosts' series, of a measurement that ends at `end`.
-pub(crate) fn sum<'a>(all: impl IntoIterator<Item = &'a Series>, end: SimTime) -> TimeSeries {
+pub(crate) fn sum(all: impl IntoIterator<Item = Series>, end: SimTime) -> TimeSeries {
     let mut all = all.into_iter();
-    let Some(mut sum) = all.next().cloned() else {
+    let Some(mut sum) = all.next() else {
         return TimeSeries::default();
     };
     all.for_each(|series| sum.merge(series));
@@ -205,22 +218,23 @@ mod tests {
 
     /// The sum of series of a measurement of so many nanoseconds.
     fn sum_of(all: &[&Series], nanos: u64) -> TimeSeries {
-        sum(all.iter().copied(), SimTime(7_000 + nanos * 1_000))
+        let all = all.iter().map(|series| (*series).clone());
+        sum(all, SimTime(7_000 + nanos * 1_000))
     }
 
     /// Tells a series of one read of 5 ns at each of these nanoseconds after its start at 7 ns.
     fn told(nanos: impl IntoIterator<Item = u64>) -> Series {
         let mut series = Series::new(SimTime(7_000));
-        for (at, nano) in nanos.into_iter().enumerate() {
-            let count = at as u64 + 1;
-            let total = Bin {
-                reads: count,
-                latency_ps: u128::from(count) * 5_000,
-                ..Bin::default()
-            };
-            series.tell(SimTime(7_000 + nano * 1_000), total);
+        let mut total = Bin::default();
+        for nano in nanos {
+            let now = SimTime(7_000 + nano * 1_000);
+            if series.has_ended(now) {
+                series.reach(now, &total);
+            }
+            total.reads += 1;
+            total.latency_ps += 5_000;
         }
-        series
+        series.up_to(&total)
     }
 
     #[test]
