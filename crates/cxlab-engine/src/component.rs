@@ -1,5 +1,6 @@
 //! Components, their ports and wiring, and what a component may do while it handles an event.
 
+use crate::prefetch::prefetch_to_write;
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::rng::mix;
 use crate::units::{Picos, SimTime};
@@ -123,15 +124,21 @@ impl<P> Default for Outbox<P> {
 }
 
 impl<P: Payload> Outbox<P> {
-    /// One more letter, and the place for what it carries.
-    fn write(&mut self, key: EventKey, target: Target) -> &mut P {
+    /// How many letters before its turn the memory of one is taken from whoever has read what it held.
+    const AHEAD: usize = 8;
+
+    /// One more letter, and what it carries, to be changed.
+    fn write(&mut self, key: EventKey, target: Target, payload: P) -> &mut P {
         self.earliest = self.earliest.min(key.time);
         let at = self.letters.len();
         self.letters.push(Letter {
             key,
             target,
-            payload: P::default(),
+            payload,
         });
+        if let Some(ahead) = self.letters.spare_capacity_mut().get(Self::AHEAD) {
+            prefetch_to_write(ahead);
+        }
         &mut self.letters[at].payload
     }
 }
@@ -197,7 +204,7 @@ impl<P: Payload> Lane<P> {
             return self.queue.push_to(own, key, target);
         }
         let to = self.blocks.partitions[usize::from(block)];
-        self.outboxes[usize::from(to)].write(key, target)
+        self.outboxes[usize::from(to)].write(key, target, P::default())
     }
 
     /// Makes an event of another block of one that is handled.
@@ -210,9 +217,7 @@ impl<P: Payload> Lane<P> {
         let payload = *self.queue.carried(place);
         self.queue.release(place);
         let to = self.blocks.partitions[usize::from(block)];
-        let letter = self.outboxes[usize::from(to)].write(key, target);
-        *letter = payload;
-        letter
+        self.outboxes[usize::from(to)].write(key, target, payload)
     }
 }
 
