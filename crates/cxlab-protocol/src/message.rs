@@ -124,7 +124,7 @@ pub struct IoPacket {
     pub payload: u64,
 }
 
-/// A CXL.mem or CXL.cache message. 80 bytes: it is copied once or twice a hop. What a switch looks at lies
+/// A CXL.mem or CXL.cache message. 80 bytes, which stay where they lie from hop to hop. What a switch looks at lies
 /// before what only the ends of its way look at.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(C)]
