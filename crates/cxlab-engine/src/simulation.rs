@@ -529,7 +529,6 @@ where
         }
         self.sent = self.sequences();
         self.parts.iter_mut().for_each(Part::forget_pending);
-        self.parts.iter_mut().for_each(Part::put_back);
         self.restore_pending(from)
     }
 

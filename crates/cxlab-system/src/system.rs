@@ -59,6 +59,15 @@ impl Node {
         }
     }
 
+    /// The component itself, however it is wrapped.
+    fn innermost_mut(&mut self) -> &mut Node {
+        match self {
+            Node::Failing(wrapped) => wrapped.node_mut().innermost_mut(),
+            Node::Enumerating(wrapped) => wrapped.node_mut().innermost_mut(),
+            other => other,
+        }
+    }
+
     /// The host or accelerator, if it is one.
     pub fn host(&self) -> Option<&Host> {
         match self.inside() {
@@ -184,20 +193,14 @@ impl Component for Node {
     }
 
     fn take_in(&mut self, take: &mut dyn FnMut(Kept) -> Parcel) {
-        match self {
-            Node::Switch(switch) => switch.take_in(take),
-            Node::Failing(wrapped) => wrapped.node_mut().take_in(take),
-            Node::Enumerating(wrapped) => wrapped.node_mut().take_in(take),
-            Node::Host(_) | Node::Device(_) | Node::Coherent(_) | Node::Bus(_) => {}
+        if let Node::Switch(switch) = self.innermost_mut() {
+            switch.take_in(take);
         }
     }
 
     fn put_back(&mut self, keep: &mut dyn FnMut(Parcel) -> Kept) {
-        match self {
-            Node::Switch(switch) => switch.put_back(keep),
-            Node::Failing(wrapped) => wrapped.node_mut().put_back(keep),
-            Node::Enumerating(wrapped) => wrapped.node_mut().put_back(keep),
-            Node::Host(_) | Node::Device(_) | Node::Coherent(_) | Node::Bus(_) => {}
+        if let Node::Switch(switch) = self.innermost_mut() {
+            switch.put_back(keep);
         }
     }
 

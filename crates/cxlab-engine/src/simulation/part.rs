@@ -168,14 +168,14 @@ impl<C: Component> Part<C> {
         monitor.time.fetch_max(self.last, Ordering::Relaxed);
     }
 
-    /// Without the events that were pending.
+    /// Without the events that were pending. What components kept or took in, they keep.
     pub(super) fn forget_pending(&mut self) {
         if self.lane.queue.next_time() < u64::MAX {
             self.take_in();
             self.lane.queue = WheelQueue::for_blocks(&self.lane.blocks.counts).at(self.last);
             self.lane.block = self.lane.blocks.first;
-            self.put_back();
         }
+        self.put_back();
     }
 
     /// Components take in what they have kept.

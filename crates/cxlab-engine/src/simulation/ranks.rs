@@ -236,7 +236,6 @@ where
             self.restore_component(number, &mut from)?;
         }
         self.parts[part].forget_pending();
-        self.parts[part].put_back();
         self.restore_pending(&mut from)?;
         from.finish()
     }
