@@ -12,6 +12,8 @@
 //! # What is left out
 //! Crossbar limits inside the switch: every output can take one message from any input at once.
 
+mod local;
+
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
@@ -24,6 +26,7 @@ use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::local::LocalRouting;
 use crate::routing::RoutingTables;
 
 /// Who goes first at an output.
@@ -79,7 +82,6 @@ pub struct SwitchConfig {
 }
 
 const NIL: u32 = u32::MAX;
-const CHOICE: u16 = u16::MAX;
 
 /// A message that waits where it arrived.
 #[derive(Default, Serialize, Deserialize)]
@@ -145,14 +147,9 @@ save_state!(Output {
 
 /// The switch component.
 pub struct Switch {
-    index: usize,
     switching_ps: u32,
     arbitration: Arbitration,
-    tables: Arc<RoutingTables>,
-    /// By destination: the only output, or [`CHOICE`] where there are several.
-    only: Vec<u16>,
-    /// Whether messages change their virtual channel at all.
-    climbs: bool,
+    routing: LocalRouting,
     /// Virtual channels of a link.
     vcs: u8,
     outputs: Vec<Output>,
@@ -169,7 +166,7 @@ pub struct Switch {
 save_state!(Switch {
     values: slab, free, inside, received, forwarded;
     states: outputs, rng;
-    built: index, switching_ps, arbitration, tables, only, climbs, vcs;
+    built: switching_ps, arbitration, routing, vcs;
 });
 
 impl Switch {
@@ -177,7 +174,8 @@ impl Switch {
     pub fn new(config: SwitchConfig) -> Self {
         let vcs = config.virtual_channels;
         let buffers = Buffer::places(vcs);
-        let queues = config.ports.len() * buffers;
+        let ports = config.ports.len();
+        let queues = ports * buffers;
         let outputs = config.ports.into_iter().map(|link| Output {
             waiting: 0,
             wake: SimTime::NEVER,
@@ -189,20 +187,12 @@ impl Switch {
             waiting_for: vec![0; buffers],
             link,
         });
-        let only = (0..config.endpoints).map(|destination| {
-            match config.tables.candidates(config.index, destination) {
-                [output] => *output,
-                _ => CHOICE,
-            }
-        });
+        let (tables, endpoints) = (&config.tables, config.endpoints);
         Switch {
-            only: only.collect(),
-            climbs: config.tables.virtual_channels() > 1,
+            routing: LocalRouting::new(tables, config.index, ports, endpoints),
             vcs,
-            index: config.index,
             switching_ps: config.params.switching_time.0 as u32,
             arbitration: config.params.arbitration,
-            tables: config.tables,
             outputs: outputs.collect(),
             slab: Vec::new(),
             free: NIL,
@@ -237,8 +227,8 @@ impl Switch {
             prefetch(input);
         }
         if let Some(message) = &parcel.message
-            && let Some(output) = self.only.get(message.destination.0 as usize)
-            && let Some(output) = self.outputs.get(*output as usize)
+            && let Some(output) = self.routing.foresee(message.source, message.destination)
+            && let Some(output) = self.outputs.get(output as usize)
         {
             prefetch_first::<{ size_of::<Output>() }, _>(output);
         }
@@ -274,10 +264,7 @@ impl Switch {
     fn route(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head) {
         self.received += 1;
         let output = self.choose(ctx.now(), head);
-        let mut vc = head.vc;
-        if self.climbs {
-            vc += u8::from(self.tables.vc_increment(self.index, input, output));
-        }
+        let vc = self.routing.next_vc(input, output, head.vc);
         self.forward(ctx, input, head, output, vc);
     }
 
@@ -401,19 +388,12 @@ impl Switch {
     /// The output for a message, among the routing's candidates.
     #[inline]
     fn choose(&mut self, now: SimTime, head: Head) -> u16 {
-        let destination = head.destination.0 as usize;
-        let only = self.only[destination];
-        if only != CHOICE {
-            return only;
-        }
-        let candidates = self.tables.candidates(self.index, destination);
-        self.tables.kind().pick(
-            candidates,
-            self.index,
-            head.source.0 as usize,
-            destination,
-            || self.rng.next_u64(),
-            |port| self.outputs[port as usize].congestion(now),
+        let (outputs, rng) = (&self.outputs, &mut self.rng);
+        self.routing.pick(
+            head.source,
+            head.destination,
+            || rng.next_u64(),
+            |port| outputs[port as usize].congestion(now),
         )
     }
 
