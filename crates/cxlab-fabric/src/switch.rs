@@ -20,7 +20,7 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Ctx, Kept, prefetch, prefetch_first};
+use cxlab_engine::{Ctx, Kept};
 use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
 use cxlab_protocol::{Channel, Message, PortId};
 use schemars::JsonSchema;
@@ -121,9 +121,7 @@ struct Queue {
 const NO_QUEUE: u16 = u16::MAX;
 
 /// An output and what waits for it.
-#[repr(C)]
 struct Output {
-    waiting: u32,
     /// Queues that hold something, in the order in which they may go: the first and the last.
     first: u16,
     last: u16,
@@ -139,7 +137,7 @@ struct Output {
 }
 
 save_state!(Output {
-    values: waiting, first, last, wake, queues;
+    values: first, last, wake, queues;
     sized: waiting_for;
     states: link;
     built: line_time, queue_of;
@@ -177,7 +175,6 @@ impl Switch {
         let ports = config.ports.len();
         let queues = ports * buffers;
         let outputs = config.ports.into_iter().map(|link| Output {
-            waiting: 0,
             wake: SimTime::NEVER,
             line_time: link.transmitter.line_time_ps(),
             first: NO_QUEUE,
@@ -224,13 +221,13 @@ impl Switch {
     #[inline]
     pub fn fetch(&self, port: u16, parcel: &Parcel) {
         if let Some(input) = self.outputs.get(port as usize) {
-            prefetch(input);
+            input.link.fetch_credits();
         }
         if let Some(message) = &parcel.message
             && let Some(output) = self.routing.foresee(message.source, message.destination)
             && let Some(output) = self.outputs.get(output as usize)
         {
-            prefetch_first::<{ size_of::<Output>() }, _>(output);
+            output.link.fetch();
         }
     }
 
@@ -248,7 +245,7 @@ impl Switch {
         let Parcel { credits, message } = ctx.received();
         let (credits, head) = (*credits, message.as_ref().map(Head::of));
         let output = &mut self.outputs[port as usize];
-        if output.link.take_back(credits) && output.waiting > 0 {
+        if output.link.take_back(credits) && output.link.waiting > 0 {
             self.transmit_unless_closed(ctx, port as usize);
         }
         head
@@ -273,7 +270,7 @@ impl Switch {
     #[inline(always)]
     fn forward(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head, output: u16, vc: u8) {
         let out = &mut self.outputs[output as usize];
-        if out.waiting == 0 {
+        if out.link.waiting == 0 {
             let note = crossed(self.switching_ps, 0);
             match out.link.pass_on(ctx, head.channel, vc, ctx.now(), note) {
                 Ok(_) => {
@@ -317,7 +314,7 @@ impl Switch {
 
     /// Messages that wait for an output.
     pub fn waiting(&self, output: u16) -> u32 {
-        self.outputs[output as usize].waiting
+        self.outputs[output as usize].link.waiting
     }
 
     /// Loses what waits for an output.
@@ -339,7 +336,7 @@ impl Switch {
                 at = next;
             }
         }
-        (out.first, out.last, out.waiting) = (NO_QUEUE, NO_QUEUE, 0);
+        (out.first, out.last, out.link.waiting) = (NO_QUEUE, NO_QUEUE, 0);
         out.waiting_for.fill(0);
         self.forwarded += lost.messages;
         for (input, buffer) in freed {
@@ -419,7 +416,7 @@ impl Switch {
             arrived: ctx.now().0,
         };
         let out = &mut self.outputs[output as usize];
-        out.waiting += 1;
+        out.link.waiting += 1;
         let buffer = Buffer::of(channel.queue(), vc);
         let place = buffer.place(self.vcs);
         let number = &mut out.queue_of[input as usize * Buffer::places(self.vcs) + place];
@@ -478,7 +475,7 @@ impl Switch {
         loop {
             let out = &mut self.outputs[output];
             if let Some(time) = out.link.transmitter.closed_until(now) {
-                if out.waiting > 0 {
+                if out.link.waiting > 0 {
                     until = until.min(time);
                 }
                 break;
@@ -499,7 +496,7 @@ impl Switch {
                     self.free = head;
                     queue.head = next;
                     let input = queue.input;
-                    out.waiting -= 1;
+                    out.link.waiting -= 1;
                     out.waiting_for[queue.place as usize] -= 1;
                     // The queue goes to the end of the turn, or away when it is empty.
                     out.remove_turn(turn);
@@ -650,7 +647,7 @@ impl Output {
     /// How long a line sent now would roughly wait, in picoseconds: what the wire is promised,
     /// what waits here, and what waits (or is on its way) at the far end.
     fn congestion(&self, now: SimTime) -> u64 {
-        let lines = u64::from(self.waiting) + u64::from(self.link.unreturned());
+        let lines = u64::from(self.link.waiting) + u64::from(self.link.unreturned());
         self.link.transmitter.backlog_ps(now) + lines * self.line_time
     }
 }

@@ -265,7 +265,7 @@ impl Requester {
             prefetch(slot);
         }
         if let Some(link) = self.roots.ports.get(port as usize) {
-            prefetch_first::<{ size_of::<LinkPort>() }, _>(link);
+            link.fetch();
         }
         prefetch_first::<{ size_of::<Self>() }, _>(self);
     }

@@ -15,19 +15,15 @@ use crate::transmitter::Departure;
 pub(crate) struct Flits {
     /// Time of a flit, in 2^-16 ps.
     flit_time: u64,
-    /// When the open flit begins, if anything is in it.
-    start: u64,
-    open: OpenFlit,
     /// Flits that have begun since measurement began.
     begun: u64,
-    /// Parts of a flit that the receiver can use separately.
-    halves: u64,
-    bytes: u64,
+    /// If anything is in it, the wire is promised until it begins.
+    open: OpenFlit,
 }
 
 save_state!(Flits {
-    values: start, begun, open;
-    built: flit_time, bytes, halves;
+    values: begun, open;
+    built: flit_time;
 });
 
 impl Flits {
@@ -35,9 +31,6 @@ impl Flits {
     pub(crate) fn new(format: FlitFormat, flit_time: u64) -> Flits {
         Flits {
             flit_time,
-            start: 0,
-            bytes: format.bytes(),
-            halves: u64::from(format.halves()),
             begun: 0,
             open: OpenFlit::new(format),
         }
@@ -55,7 +48,7 @@ impl Flits {
 
     /// Bytes of a flit.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.open.format().bytes()
     }
 
     /// Time of a flit, in picoseconds.
@@ -74,19 +67,22 @@ impl Flits {
         self.begin_until(line, errors, now);
         let placement = self.place(line, errors, now, channel)?;
         let parts = u64::from(placement.last_half) + 1;
-        let part = if self.halves == parts {
+        let halves = u64::from(self.open.format().halves());
+        let part = if halves == parts {
             self.flit_time
         } else {
             self.flit_time / 2
         };
         let before = u64::from(placement.last_flit) * self.flit_time;
-        let mut end = self.start + line.elapsed(before + part);
-        if let Some(errors) = errors {
+        let mut end = line.free() + line.elapsed(before + part);
+        if !line.faultless
+            && let Some(errors) = errors
+        {
             let broken = errors.among_next(u64::from(placement.last_flit) + 1);
             end += errors.delay(broken, self.flit_ps());
         }
         Ok(Departure {
-            start: SimTime(self.start),
+            start: SimTime(line.free()),
             end: SimTime(end),
         })
     }
@@ -99,8 +95,8 @@ impl Flits {
         now: u64,
     ) -> Result<(), SimTime> {
         self.begin_until(line, errors, now);
-        if !self.open.is_empty() && self.start > now {
-            return Err(SimTime(self.start));
+        if !self.open.is_empty() && line.free() > now {
+            return Err(SimTime(line.free()));
         }
         while !self.open.is_empty() {
             self.close(line, errors);
@@ -111,12 +107,12 @@ impl Flits {
     /// Bytes on the wire of a packet of CXL.io: of a 68 B flit it has 64 (CXL 3.1, section 4.2.2),
     /// of a 256 B flit 236 (PCIe 6.0, section 4.2.3.1).
     pub(crate) fn io_bytes(&self, [small, large]: [u64; 2]) -> u64 {
-        let (bytes, inside) = if self.bytes == 68 {
+        let (bytes, inside) = if self.bytes() == 68 {
             (small, 64)
         } else {
             (large, 236)
         };
-        (bytes * self.bytes).div_ceil(inside)
+        (bytes * self.bytes()).div_ceil(inside)
     }
 
     /// Places a message in the open flit.
@@ -132,7 +128,6 @@ impl Flits {
             if let Some(placement) = self.open.place(channel) {
                 if was_empty {
                     line.idle_until(now);
-                    self.start = line.free();
                 }
                 return Ok(placement);
             }
@@ -141,8 +136,8 @@ impl Flits {
                 "the link's flits cannot carry {}",
                 channel.name()
             );
-            if self.start > now {
-                return Err(SimTime(self.start));
+            if line.free() > now {
+                return Err(SimTime(line.free()));
             }
             self.close(line, errors);
         }
@@ -156,7 +151,7 @@ impl Flits {
         errors: &mut Option<Box<Errors>>,
         now: u64,
     ) {
-        while !self.open.is_empty() && self.start < now {
+        while !self.open.is_empty() && line.free() < now {
             self.close(line, errors);
         }
     }
@@ -173,10 +168,11 @@ impl Flits {
         let flits = u64::from(self.open.close());
         line.spend(flits * self.flit_time);
         self.begun += flits;
-        if let Some(errors) = errors {
+        if !line.faultless
+            && let Some(errors) = errors
+        {
             let broken = errors.begin(flits);
             line.hold(errors.delay(broken, self.flit_ps()));
         }
-        self.start = line.free();
     }
 }

@@ -2,7 +2,7 @@
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Ctx, Kept};
+use cxlab_engine::{Ctx, Kept, prefetch_first};
 use cxlab_protocol::{Channel, IoPacket, Message};
 
 use crate::credit::{Buffer, FlowControl};
@@ -48,6 +48,8 @@ pub struct LinkPort {
     propagation: u32,
     ports: u32,
     port: u16,
+    /// How many messages its owner has that wait for it. It lies here because it is looked at with the rest.
+    pub waiting: u32,
     flow: FlowControl,
     /// What is sent when.
     pub transmitter: Transmitter,
@@ -56,7 +58,7 @@ pub struct LinkPort {
 }
 
 save_state!(LinkPort {
-    values: response_arrives;
+    values: waiting, response_arrives;
     states: flow, transmitter;
     built: fixed, propagation, ports, port;
 });
@@ -70,9 +72,23 @@ impl LinkPort {
             propagation: params.propagation.0 as u32,
             ports: 2 * params.port_delay.0 as u32,
             port: config.port,
+            waiting: 0,
             flow: FlowControl::new(&params.credits.by_buffer(config.vcs)),
             response_arrives: SimTime(0),
         }
+    }
+
+    /// Something will arrive or be sent soon: asks for the two cache lines that are looked at then.
+    #[inline(always)]
+    pub fn fetch(&self) {
+        self.fetch_credits();
+        prefetch_first::<1, _>(&self.transmitter);
+    }
+
+    /// Something will arrive soon and nothing be sent.
+    #[inline(always)]
+    pub fn fetch_credits(&self) {
+        prefetch_first::<1, _>(self);
     }
 
     /// The least time from this end to the handling by the far end: the wire's minimum latency.

@@ -3,7 +3,7 @@
 use cxlab_engine::save_state;
 
 /// Times of a transmitter are kept to 2^-16 ps so that rates are exact in the long run.
-const FRACTION: u32 = 16;
+const FRACTION: u32 = u16::BITS;
 
 /// Until when a wire is promised, and how long it was busy.
 #[derive(Clone, Debug)]
@@ -11,26 +11,29 @@ const FRACTION: u32 = 16;
 pub(crate) struct Timeline {
     /// In picoseconds.
     free: u64,
-    /// And in 2^-16 ps beyond them.
-    fraction: u32,
-    /// While less than so much is promised (picoseconds, at least 1), the next packet may join.
-    staging: u32,
     /// Busy since measurement began, in picoseconds.
     busy: u64,
+    /// While less than so much is promised (picoseconds, at least 1), the next packet may join.
+    staging: u32,
+    /// What is promised beyond `free`, in 2^-16 ps.
+    fraction: u16,
+    /// Whether all that is sent arrives whole. It lies here because it is looked at with the rest.
+    pub(crate) faultless: bool,
 }
 
 save_state!(Timeline {
     values: free, fraction, busy;
-    built: staging;
+    built: staging, faultless;
 });
 
 impl Timeline {
-    pub(crate) fn new(staging: u32) -> Self {
+    pub(crate) fn new(staging: u32, faultless: bool) -> Self {
         Timeline {
             free: 0,
-            fraction: 0,
-            staging: staging.max(1),
             busy: 0,
+            staging: staging.max(1),
+            fraction: 0,
+            faultless,
         }
     }
 
@@ -90,7 +93,7 @@ impl Timeline {
         let elapsed = u64::from(fraction) + time;
         self.free = start + (elapsed >> FRACTION);
         self.busy += elapsed >> FRACTION;
-        self.fraction = elapsed as u32 & ((1 << FRACTION) - 1);
+        self.fraction = elapsed as u16;
         start
     }
 
@@ -100,7 +103,7 @@ impl Timeline {
         let elapsed = u64::from(self.fraction) + time;
         self.free += elapsed >> FRACTION;
         self.busy += elapsed >> FRACTION;
-        self.fraction = elapsed as u32 & ((1 << FRACTION) - 1);
+        self.fraction = elapsed as u16;
     }
 
     /// The wire is held for so many picoseconds more, for what was sent before.

@@ -5,7 +5,10 @@
 //! before everything that comes later. A transmitter that cannot take a message says until when:
 //! the open flit begins, or what is staged has gone.
 
+use std::mem::offset_of;
+
 use cxlab_engine::save_state;
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_protocol::{Channel, IoPacket};
 
@@ -71,31 +74,57 @@ impl Coded {
     }
 }
 
-/// The transmitting side of one direction of a link. What a packet link needs to send lies in one cache
-/// line, before what flits need.
+/// The transmitting side of one direction of a link. What it needs to send lies in one cache line, unless
+/// there are errors, or the open flit has a packer of its own.
 #[derive(Clone, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Transmitter {
     line: Timeline,
-    /// Packets without errors: the one case that is quick.
-    plain: bool,
-    /// Time of a packet without and with data, in 2^-16 ps.
-    time: [u64; 2],
     /// Messages without and with data sent since measurement began.
     sent: [u64; 2],
+    units: Units,
     errors: Option<Box<Errors>>,
-    flits: Option<Flits>,
     /// Bytes of a packet without and with data.
     bytes: [u64; 2],
     /// Packets of CXL.io.
     io: IoPackets,
 }
 
+/// The open flit's packer, its last eight bytes, is all that lies beyond the line.
+const _: () = assert!(offset_of!(Transmitter, units) + size_of::<Units>() == LINE + 8);
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 save_state!(Transmitter {
     values: sent;
-    states: line, errors, flits, io;
-    built: plain, time, bytes;
+    states: line, errors, units, io;
+    built: bytes;
 });
+
+/// What messages are sent in.
+#[derive(Clone, Debug)]
+enum Units {
+    /// The time of one without and of one with data, in 2^-16 ps.
+    Packets([u64; 2]),
+    Flits(Flits),
+}
+
+impl SaveState for Units {
+    fn save(&self, out: &mut StateWriter) {
+        match self {
+            Units::Packets(_) => {}
+            Units::Flits(flits) => flits.save(out),
+        }
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        match self {
+            Units::Packets(_) => Ok(()),
+            Units::Flits(flits) => flits.restore(from),
+        }
+    }
+}
 
 /// What a transmitter keeps for packets of CXL.io.
 #[derive(Clone, Copy, Default, Debug)]
@@ -117,25 +146,45 @@ impl Transmitter {
     /// injection.
     pub(crate) fn new(params: &LinkParams, seed: u64, name: &str) -> Transmitter {
         let rate = params.rate().0;
-        let flits = (params.transmission == Transmission::Flit).then(|| {
-            let format = params.flit_format();
-            Flits::new(format, Timeline::of(format.bytes(), rate))
-        });
-        let staging = Timeline::picos(Timeline::of(params.packet.staging.0, rate));
         let bytes = params.packet.sizes();
+        let units = match params.transmission {
+            Transmission::Flit => {
+                let format = params.flit_format();
+                Units::Flits(Flits::new(format, Timeline::of(format.bytes(), rate)))
+            }
+            Transmission::Packet => Units::Packets(bytes.map(|bytes| Timeline::of(bytes, rate))),
+        };
+        let staging = Timeline::picos(Timeline::of(params.packet.staging.0, rate));
+        let staging = u32::try_from(staging).unwrap_or(u32::MAX);
         let errors = Errors::of(params, seed, name).map(Box::new);
         Transmitter {
-            line: Timeline::new(u32::try_from(staging).unwrap_or(u32::MAX)),
-            plain: flits.is_none() && errors.is_none(),
-            errors,
-            time: bytes.map(|bytes| Timeline::of(bytes, rate)),
+            line: Timeline::new(staging, errors.is_none()),
             sent: [0, 0],
+            units,
+            errors,
             bytes,
-            flits,
             io: IoPackets {
                 rate,
                 ..IoPackets::default()
             },
+        }
+    }
+
+    /// What there is of flits.
+    #[inline]
+    fn flits(&self) -> Option<&Flits> {
+        match &self.units {
+            Units::Packets(_) => None,
+            Units::Flits(flits) => Some(flits),
+        }
+    }
+
+    /// That, the wire's timeline, and errors.
+    #[inline]
+    fn flits_mut(&mut self) -> Option<(&mut Flits, &mut Timeline, &mut Option<Box<Errors>>)> {
+        match &mut self.units {
+            Units::Packets(_) => None,
+            Units::Flits(flits) => Some((flits, &mut self.line, &mut self.errors)),
         }
     }
 
@@ -163,14 +212,17 @@ impl Transmitter {
         now: SimTime,
         channel: Channel,
     ) -> Result<Departure, SimTime> {
-        if !self.plain {
+        let Units::Packets(time) = &self.units else {
+            return self.send_elaborate(now, channel).answer();
+        };
+        if !self.line.faultless {
             return self.send_elaborate(now, channel).answer();
         }
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
         }
         let class = usize::from(channel.carries_data());
-        let start = self.line.promise(now.0, self.time[class]);
+        let start = self.line.promise(now.0, time[class]);
         self.sent[class] += 1;
         Ok(Departure {
             start: SimTime(start),
@@ -199,9 +251,12 @@ impl Transmitter {
     #[inline(never)]
     fn send_elaborate(&mut self, now: SimTime, channel: Channel) -> Coded {
         let class = usize::from(channel.carries_data());
-        let departure = match &mut self.flits {
-            Some(flits) => flits.send(&mut self.line, &mut self.errors, now.0, channel),
-            None => self.send_packet(now.0, class),
+        let departure = match &mut self.units {
+            Units::Flits(flits) => flits.send(&mut self.line, &mut self.errors, now.0, channel),
+            Units::Packets(time) => {
+                let time = time[class];
+                self.send_packet(now.0, time)
+            }
         };
         self.sent[class] += u64::from(departure.is_ok());
         Coded::of(departure)
@@ -214,8 +269,8 @@ impl Transmitter {
     /// Until when it cannot go; nothing has changed then.
     fn send_io(&mut self, now: SimTime, packet: IoPacket) -> Result<Departure, SimTime> {
         let mut bytes = packet.bytes[0];
-        if let Some(flits) = &mut self.flits {
-            flits.flush(&mut self.line, &mut self.errors, now.0)?;
+        if let Some((flits, line, errors)) = self.flits_mut() {
+            flits.flush(line, errors, now.0)?;
             bytes = flits.io_bytes(packet.bytes);
         }
         if self.line.is_full(now.0) {
@@ -231,15 +286,15 @@ impl Transmitter {
         })
     }
 
-    fn send_packet(&mut self, now: u64, class: usize) -> Result<Departure, SimTime> {
+    /// Sends a packet of so much time, in 2^-16 ps.
+    fn send_packet(&mut self, now: u64, time: u64) -> Result<Departure, SimTime> {
         if self.line.is_full(now) {
             return Err(SimTime(self.line.free()));
         }
-        let start = self.line.promise(now, self.time[class]);
+        let start = self.line.promise(now, time);
         if let Some(errors) = &mut self.errors {
             let broken = errors.begin(1);
-            self.line
-                .hold(errors.delay(broken, Timeline::picos(self.time[class])));
+            self.line.hold(errors.delay(broken, Timeline::picos(time)));
         }
         Ok(Departure {
             start: SimTime(start),
@@ -251,7 +306,7 @@ impl Transmitter {
     /// takes the next message while few enough are staged, whatever it is.
     #[inline]
     pub fn closed_until(&self, now: SimTime) -> Option<SimTime> {
-        let closed = self.line.is_full(now.0) && self.flits.is_none();
+        let closed = self.line.is_full(now.0) && self.flits().is_none();
         closed.then_some(SimTime(self.line.free()))
     }
 
@@ -263,23 +318,23 @@ impl Transmitter {
 
     /// Time a line with its header roughly takes, in picoseconds: for congestion estimates.
     pub fn line_time_ps(&self) -> u64 {
-        match &self.flits {
-            Some(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
-            None => Timeline::picos(self.time[1]).max(1),
+        match &self.units {
+            Units::Flits(flits) => (flits.flit_ps() * 80 / flits.bytes()).max(1),
+            Units::Packets(time) => Timeline::picos(time[1]).max(1),
         }
     }
 
     /// Lets every flit begin whose time has come before `now`.
     fn begin_flits(&mut self, now: SimTime) {
-        if let Some(flits) = &mut self.flits {
-            flits.begin_until(&mut self.line, &mut self.errors, now.0);
+        if let Some((flits, line, errors)) = self.flits_mut() {
+            flits.begin_until(line, errors, now.0);
         }
     }
 
     /// When the last byte of all that was sent leaves.
     pub(crate) fn last_end(&mut self) -> SimTime {
-        if let Some(flits) = &mut self.flits {
-            flits.drain(&mut self.line, &mut self.errors);
+        if let Some((flits, line, errors)) = self.flits_mut() {
+            flits.drain(line, errors);
         }
         SimTime(self.line.free())
     }
@@ -288,7 +343,7 @@ impl Transmitter {
     pub fn stats(&mut self, now: SimTime) -> DirectionStats {
         self.begin_flits(now);
         let [short, long] = self.sent;
-        let (flits, bytes) = match &self.flits {
+        let (flits, bytes) = match self.flits() {
             Some(flits) => (flits.begun(), flits.begun() * flits.bytes()),
             None => (short + long, short * self.bytes[0] + long * self.bytes[1]),
         };
@@ -308,7 +363,9 @@ impl Transmitter {
         self.line.reset();
         self.sent = [0, 0];
         (self.io.sent, self.io.bytes, self.io.payload) = (0, 0, 0);
-        self.flits.iter_mut().for_each(Flits::reset);
+        if let Units::Flits(flits) = &mut self.units {
+            flits.reset();
+        }
         if let Some(errors) = &mut self.errors {
             errors.reset();
         }

@@ -47,13 +47,11 @@ const FLITS: u32 = 18;
 #[repr(align(64))]
 struct Steps([Step; STEPS]);
 
-/// All contents of a format that are known, and how one leads to the other. It grows while a program runs.
+/// By format and content: how one content leads to the other. It grows while a program runs.
 /// What it says does not depend on when it is asked, or by which thread; only the numbers do, and
 /// nobody sees them.
-struct Contents {
-    steps: Box<[Steps; ROOM]>,
-    known: Mutex<Known>,
-}
+static CONTENTS: [[Steps; ROOM]; FlitFormat::ALL.len()] =
+    [const { [const { Steps([const { Step::new(0) }; STEPS]) }; ROOM] }; FlitFormat::ALL.len()];
 
 /// The contents by their numbers, and the other way round. They have no counters.
 struct Known {
@@ -62,36 +60,29 @@ struct Known {
 }
 
 /// By format.
-static CONTENTS: [LazyLock<Contents>; FlitFormat::ALL.len()] = [
-    LazyLock::new(|| Contents::new(FlitFormat::B68)),
-    LazyLock::new(|| Contents::new(FlitFormat::B256)),
-    LazyLock::new(|| Contents::new(FlitFormat::B256LatencyOptimized)),
+static KNOWN_CONTENTS: [LazyLock<Mutex<Known>>; FlitFormat::ALL.len()] = [
+    LazyLock::new(|| Known::nothing(FlitFormat::B68)),
+    LazyLock::new(|| Known::nothing(FlitFormat::B256)),
+    LazyLock::new(|| Known::nothing(FlitFormat::B256LatencyOptimized)),
 ];
 
-impl Contents {
-    fn new(format: FlitFormat) -> Contents {
-        let nothing = || Steps(std::array::from_fn(|_| Step::new(0)));
-        let steps: Vec<Steps> = std::iter::repeat_with(nothing).take(ROOM).collect();
-        let Ok(steps) = steps.try_into() else {
-            unreachable!("it has that many")
-        };
-        let fresh = FlitPacker::new(format);
-        Contents {
-            steps,
-            known: Mutex::new(Known {
-                packers: vec![fresh],
-                numbers: HashMap::from([(fresh, 0)]),
-            }),
-        }
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        // What is in it is whole at any time.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// All contents that are known of a format.
+fn known(format: FlitFormat) -> MutexGuard<'static, Known> {
+    // What is in it is whole at any time.
+    let known = KNOWN_CONTENTS[format as usize].lock();
+    known.unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Known {
+    /// Only the first content is.
+    fn nothing(format: FlitFormat) -> Mutex<Known> {
+        let fresh = FlitPacker::new(format);
+        Mutex::new(Known {
+            packers: vec![fresh],
+            numbers: HashMap::from([(fresh, 0)]),
+        })
+    }
+
     /// The number of a content, and whether nothing is in it. `None` where there is no room for one more.
     fn number(&mut self, packer: &FlitPacker) -> Option<u32> {
         let content = packer.without_counters();
@@ -132,34 +123,40 @@ fn emptiness(packer: &FlitPacker) -> u32 {
     if packer.is_empty() { EMPTY } else { 0 }
 }
 
-/// The open flit of a link: what a [`FlitPacker`] does, without counters and sooner.
+/// The open flit of a link: what a [`FlitPacker`] does, without counters and sooner. Its first eight bytes
+/// are all that is looked at while the table has room for what is in it.
 #[derive(Clone)]
+#[repr(C)]
 pub struct OpenFlit {
-    steps: &'static [Steps; ROOM],
-    /// The packer of a content that the table has no room for.
-    own: Option<Box<FlitPacker>>,
     /// The content's number and [`EMPTY`].
     content: u32,
     format: FlitFormat,
+    /// The packer of a content that the table has no room for.
+    own: Option<Box<FlitPacker>>,
 }
 
 impl OpenFlit {
     /// Nothing has been sent.
     pub fn new(format: FlitFormat) -> Self {
         OpenFlit {
-            steps: &CONTENTS[format as usize].steps,
-            own: None,
             content: FRESH,
             format,
+            own: None,
         }
     }
 
     /// What a packer has come to.
     fn of(packer: FlitPacker) -> Self {
         let mut flit = OpenFlit::new(packer.format());
-        let number = CONTENTS[flit.format as usize].known().number(&packer);
+        let number = known(flit.format).number(&packer);
         flit.come_to(number, packer);
         flit
+    }
+
+    /// The format of its flits.
+    #[inline]
+    pub fn format(&self) -> FlitFormat {
+        self.format
     }
 
     /// Nothing is in it: see [`FlitPacker::is_empty`].
@@ -190,7 +187,8 @@ impl OpenFlit {
     /// One step, and what became of it.
     #[inline]
     fn step(&mut self, what: usize) -> u32 {
-        let step = self.steps[(self.content & NUMBER) as usize].0[what].load(Ordering::Relaxed);
+        let content = &CONTENTS[self.format as usize][(self.content & NUMBER) as usize];
+        let step = content.0[what].load(Ordering::Relaxed);
         if step == 0 {
             return self.step_by_packer(what);
         }
@@ -212,14 +210,14 @@ impl OpenFlit {
             }
             return step;
         }
-        let contents = &CONTENTS[self.format as usize];
-        let mut known = contents.known();
+        let mut known = known(self.format);
         let before = (self.content & NUMBER) as usize;
         let mut packer = known.packers[before];
         let step = taken(&mut packer, what);
         let number = known.number(&packer);
         if let Some(number) = number {
-            contents.steps[before].0[what].store(step | number, Ordering::Relaxed);
+            let content = &CONTENTS[self.format as usize][before];
+            content.0[what].store(step | number, Ordering::Relaxed);
         }
         self.come_to(number, packer);
         step
@@ -238,10 +236,7 @@ impl OpenFlit {
     fn packer(&self) -> FlitPacker {
         match &self.own {
             Some(own) => own.without_counters(),
-            None => {
-                let known = CONTENTS[self.format as usize].known();
-                known.packers[(self.content & NUMBER) as usize]
-            }
+            None => known(self.format).packers[(self.content & NUMBER) as usize],
         }
     }
 }
