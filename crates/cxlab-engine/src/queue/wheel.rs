@@ -135,10 +135,7 @@ impl<T: Copy + Default> WheelQueue<T> {
             return WheelQueue::for_components(*count);
         }
         let mut queue = WheelQueue::for_components(0);
-        queue.others = counts
-            .iter()
-            .map(|count| Wheel::for_components(*count))
-            .collect();
+        queue.others = counts.iter().map(|_| Wheel::for_block()).collect();
         queue
     }
 
@@ -334,9 +331,20 @@ impl Wheel {
             65..=512 => 5,
             _ => 4,
         };
+        Wheel::with_slots(shift, shift == 6)
+    }
+
+    /// Blocks take turns, and each finds its slots displaced from the near caches: so they are few. Most hold
+    /// the events of one instant however narrow they are, because flits begin in step.
+    fn for_block() -> Self {
+        Wheel::with_slots(9, true)
+    }
+
+    /// Slots of so many picoseconds, as a power of two, which reach 524 ns ahead.
+    fn with_slots(shift: u32, pairs: bool) -> Self {
         Wheel {
             shift,
-            pairs: shift == 6,
+            pairs,
             mask: (1 << (19 - shift)) - 1,
             heads: empty_heads(),
             occupied: Box::new([0; SLOTS / 64]),
