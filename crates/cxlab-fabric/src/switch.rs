@@ -129,8 +129,11 @@ struct Output {
     line_time: u64,
     /// Queues that ever held something.
     queues: Vec<Queue>,
-    /// By input and [`Buffer::place`]: the queue's number plus one.
+    /// By input and [`Buffer::place`]: the queue's number plus one. Empty before anything waits: few of a
+    /// large switch's outputs hold up anything, and for all of them this grows with the square of its ports.
     queue_of: Vec<u16>,
+    /// Inputs of the switch.
+    inputs: u16,
     /// By [`Buffer::place`]: messages that wait.
     waiting_for: Vec<u32>,
     link: LinkPort,
@@ -140,7 +143,7 @@ save_state!(Output {
     values: first, last, wake, queues;
     sized: waiting_for;
     states: link;
-    built: line_time, queue_of;
+    built: line_time, queue_of, inputs;
 } then find_queues);
 
 /// The switch component.
@@ -173,14 +176,14 @@ impl Switch {
         let vcs = config.virtual_channels;
         let buffers = Buffer::places(vcs);
         let ports = config.ports.len();
-        let queues = ports * buffers;
         let outputs = config.ports.into_iter().map(|link| Output {
             wake: SimTime::NEVER,
             line_time: link.transmitter.line_time_ps(),
             first: NO_QUEUE,
             last: NO_QUEUE,
             queues: Vec::with_capacity(8),
-            queue_of: vec![0; queues],
+            queue_of: Vec::new(),
+            inputs: ports as u16,
             waiting_for: vec![0; buffers],
             link,
         });
@@ -407,8 +410,8 @@ impl Switch {
         if self.free == NIL {
             self.grow();
         }
-        let at = self.free;
-        let place = &mut self.slab[at as usize];
+        let waiting = self.free;
+        let place = &mut self.slab[waiting as usize];
         self.free = place.next;
         *place = Waiting {
             kept: ctx.keep(),
@@ -419,27 +422,29 @@ impl Switch {
         out.link.waiting += 1;
         let buffer = Buffer::of(channel.queue(), vc);
         let place = buffer.place(self.vcs);
-        let number = &mut out.queue_of[input as usize * Buffer::places(self.vcs) + place];
-        if *number == 0 {
-            out.queues.push(Queue {
-                input,
-                after: NO_QUEUE,
-                place: place as u16,
-                buffer,
-                vc,
-                head: NIL,
-                tail: NIL,
-            });
-            *number = out.queues.len() as u16;
-        }
-        let number = *number - 1;
+        let at = input as usize * Buffer::places(self.vcs) + place;
+        let number = match out.queue_of.get(at) {
+            Some(number) if *number > 0 => *number - 1,
+            _ => out.begin_queue(
+                at,
+                Queue {
+                    input,
+                    after: NO_QUEUE,
+                    place: place as u16,
+                    buffer,
+                    vc,
+                    head: NIL,
+                    tail: NIL,
+                },
+            ),
+        };
         let queue = &mut out.queues[number as usize];
-        let tail = std::mem::replace(&mut queue.tail, at);
+        let tail = std::mem::replace(&mut queue.tail, waiting);
         if queue.head == NIL {
-            queue.head = at;
+            queue.head = waiting;
             out.append_turn(number);
         } else {
-            self.slab[tail as usize].next = at;
+            self.slab[tail as usize].next = waiting;
         }
         let waiting_for = &mut out.waiting_for[place];
         *waiting_for += 1;
@@ -561,7 +566,10 @@ impl Output {
     /// Numbers its queues, which were restored.
     fn find_queues(&mut self) -> Result<(), StateError> {
         let buffers = self.waiting_for.len();
-        self.queue_of.fill(0);
+        self.queue_of.clear();
+        if !self.queues.is_empty() {
+            self.queue_of.resize(self.places(), 0);
+        }
         for (number, queue) in self.queues.iter().enumerate() {
             let at = usize::from(queue.input) * buffers + usize::from(queue.place);
             match self.queue_of.get_mut(at) {
@@ -570,6 +578,23 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Places for the numbers of queues.
+    fn places(&self) -> usize {
+        usize::from(self.inputs) * self.waiting_for.len()
+    }
+
+    /// A queue that is not there yet, whose number belongs at `at`; returns its number.
+    #[cold]
+    fn begin_queue(&mut self, at: usize, queue: Queue) -> u16 {
+        if self.queue_of.is_empty() {
+            self.queue_of = vec![0; self.places()];
+        }
+        let number = self.queues.len() as u16;
+        self.queues.push(queue);
+        self.queue_of[at] = number + 1;
+        number
     }
 
     /// The turn that goes next, among those whose class and virtual channel may go.
