@@ -224,13 +224,13 @@ impl Switch {
     #[inline]
     pub fn fetch(&self, port: u16, parcel: &Parcel) {
         if let Some(input) = self.outputs.get(port as usize) {
-            input.link.fetch_credits();
+            input.link.fetch_credits(self.vcs);
         }
         if let Some(message) = &parcel.message
             && let Some(output) = self.routing.foresee(message.source, message.destination)
             && let Some(output) = self.outputs.get(output as usize)
         {
-            output.link.fetch();
+            output.link.fetch(self.vcs);
         }
     }
 

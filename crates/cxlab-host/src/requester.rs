@@ -265,7 +265,7 @@ impl Requester {
             prefetch(slot);
         }
         if let Some(link) = self.roots.ports.get(port as usize) {
-            link.fetch();
+            link.fetch(1);
         }
         prefetch_first::<{ size_of::<Self>() }, _>(self);
     }

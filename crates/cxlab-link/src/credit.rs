@@ -19,6 +19,9 @@ const CLASSES: usize = 2 * ROW;
 /// Classes whose buffers lie together. The first row has all of CXL.mem, the second most of
 /// CXL.cache, so that a link without CXL.cache touches one row a virtual channel.
 const ROW: usize = 8;
+/// Buffers that lie in the port itself: two rows. Most fabrics that need several virtual channels need two.
+const NEAR: usize = NEAR_VCS * ROW;
+const NEAR_VCS: usize = 2;
 
 /// The number of a receive buffer: the classes 0 to 7 of all virtual channels come first, then the
 /// others.
@@ -207,30 +210,29 @@ pub(crate) struct FlowControl {
     rest_mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
-    /// The buffers of virtual channel 0, and those of the others: few links have any, and what
+    /// The buffers of virtual channels 0 and 1, and those of the others: few links have any, and what
     /// is touched for every message should lie close together.
-    first: [BufferState; ROW],
+    near: [BufferState; NEAR],
     more: Vec<[BufferState; ROW]>,
     /// The rest of each virtual channel, which only CXL.cache uses.
     rest: Vec<[BufferState; ROW]>,
 }
 
 save_state!(FlowControl {
-    values: mask, unreturned, first, rest_mask;
+    values: mask, unreturned, near, rest_mask;
     sized: more, rest;
 });
 
 impl FlowControl {
     /// Both ends of a link have buffers for as many messages.
     pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
-        let row = |capacity: &[u8]| {
-            std::array::from_fn(|class| BufferState {
-                credits: capacity[class],
-                capacity: capacity[class],
-                waiting: 0,
-                sixteenth: (capacity[class] / 16).max(1),
-            })
+        let state = |capacity: u8| BufferState {
+            credits: capacity,
+            capacity,
+            waiting: 0,
+            sixteenth: (capacity / 16).max(1),
         };
+        let row = |capacity: &[u8]| std::array::from_fn(|class| state(capacity[class]));
         let rows = |capacity: &[u8]| {
             let used = capacity.iter().rposition(|capacity| *capacity > 0);
             let used = used.map_or(0, |last| last / ROW + 1);
@@ -242,8 +244,8 @@ impl FlowControl {
         FlowControl {
             mask: 0,
             unreturned: 0,
-            first: row(near),
-            more: rows(&near[ROW..]),
+            near: std::array::from_fn(|buffer| state(near[buffer])),
+            more: rows(&near[NEAR..]),
             rest_mask: 0,
             rest: rows(rest),
         }
@@ -253,17 +255,17 @@ impl FlowControl {
     #[inline(always)]
     fn find(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
         match buffer.index() {
-            class @ 0..ROW => Some(&mut self.first[class]),
+            near @ 0..NEAR => Some(&mut self.near[near]),
             number => self.find_far(number),
         }
     }
 
-    /// The same of a buffer beyond the first row.
+    /// The same of a buffer beyond those.
     #[inline(never)]
     fn find_far(&mut self, number: usize) -> Option<&mut BufferState> {
         let (row, class) = (number / ROW, number % ROW);
         let row = match row {
-            0..MAX_VCS => self.more.get_mut(row - 1),
+            0..MAX_VCS => self.more.get_mut(row - NEAR_VCS),
             _ => self.rest.get_mut(row - MAX_VCS),
         };
         row.map(|row| &mut row[class])
@@ -283,8 +285,8 @@ impl FlowControl {
     fn get(&self, buffer: Buffer) -> BufferState {
         let (row, class) = (buffer.index() / ROW, buffer.index() % ROW);
         let row = match row {
-            0 => return self.first[class],
-            1..MAX_VCS => self.more.get(row - 1),
+            0..NEAR_VCS => return self.near[buffer.index()],
+            NEAR_VCS..MAX_VCS => self.more.get(row - NEAR_VCS),
             _ => self.rest.get(row - MAX_VCS),
         };
         row.map_or_else(BufferState::default, |row| row[class])
@@ -409,7 +411,7 @@ impl FlowControl {
     /// The buffers of the link: by number, what is known of them.
     fn buffers(&mut self) -> impl Iterator<Item = (Buffer, &mut BufferState)> {
         let more = self.more.iter_mut().flatten();
-        let near = self.first.iter_mut().chain(more).zip(0..);
+        let near = self.near.iter_mut().chain(more).zip(0..);
         let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
         let all = near.chain(rest).map(|(state, at)| (Buffer(at), state));
         all.filter(|(_, state)| state.capacity > 0)
@@ -469,14 +471,14 @@ mod tests {
             io_non_posted: 4,
             io_completion: 4,
         };
-        let mut returns = FlowControl::new(&table.by_buffer(2));
+        let mut returns = FlowControl::new(&table.by_buffer(3));
         // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
-        for vc in 0..2 {
+        for vc in 0..3 {
             for channel in Channel::ALL {
                 assert!(returns.free(Buffer::of(channel, vc)));
             }
         }
-        let last = Buffer::of(Channel::H2dData, 1);
+        let last = Buffer::of(Channel::H2dData, 2);
         let credits = returns.take_first(last);
         assert_eq!(credits.entries, [(last.0, 1), (0, 1), (1, 1), (2, 1)]);
         let mut seen = 4;
@@ -488,7 +490,7 @@ mod tests {
                 .map(|(_, count)| u32::from(*count))
                 .sum::<u32>();
         }
-        assert_eq!(seen, 2 * Channel::COUNT as u32);
+        assert_eq!(seen, 3 * Channel::COUNT as u32);
         returns.free(Buffer(7));
         assert_eq!(returns.take_first(Buffer(7)).entries[..2], [(7, 1), (0, 0)]);
     }

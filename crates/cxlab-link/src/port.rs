@@ -29,6 +29,9 @@ pub struct PortConfig<'a> {
     pub name: &'a str,
 }
 
+/// Bytes of a cache line. The first has the credits of virtual channel 0.
+const LINE: usize = 64;
+
 /// A message's way over a link, in picoseconds.
 struct Way {
     /// When it leaves.
@@ -78,17 +81,21 @@ impl LinkPort {
         }
     }
 
-    /// Something will arrive or be sent soon: asks for the two cache lines that are looked at then.
+    /// Something will be sent soon, on a link of so many virtual channels: asks for the cache lines that are
+    /// looked at then.
     #[inline(always)]
-    pub fn fetch(&self) {
-        self.fetch_credits();
+    pub fn fetch(&self, vcs: u8) {
+        self.fetch_credits(vcs);
         prefetch_first::<1, _>(&self.transmitter);
     }
 
-    /// Something will arrive soon and nothing be sent.
+    /// Something will arrive soon.
     #[inline(always)]
-    pub fn fetch_credits(&self) {
-        prefetch_first::<1, _>(self);
+    pub fn fetch_credits(&self, vcs: u8) {
+        match vcs {
+            0..=1 => prefetch_first::<{ LINE }, _>(self),
+            _ => prefetch_first::<{ 2 * LINE }, _>(self),
+        }
     }
 
     /// The least time from this end to the handling by the far end: the wire's minimum latency.
