@@ -51,7 +51,8 @@ pub struct LinkPort {
     propagation: u32,
     ports: u32,
     port: u16,
-    /// How many messages its owner has that wait for it. It lies here because it is looked at with the rest.
+    /// Messages of a switch that wait for it; other owners have an account of their own. It lies here because
+    /// it is looked at with the rest.
     pub waiting: u32,
     flow: FlowControl,
     /// What is sent when.

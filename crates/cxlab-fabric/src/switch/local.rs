@@ -111,7 +111,11 @@ impl LocalRouting {
         }
         let candidates = self.candidates(way, destination);
         let (kind, source) = (self.kind, usize::from(source.0));
-        let certain = kind.keeps_order() && !candidates.is_empty();
+        let certain = match candidates.len() {
+            0 => false,
+            1 => true,
+            _ => kind.keeps_order(),
+        };
         certain.then(|| kind.pick(candidates, self.switch, source, destination, || 0, |_| 0))
     }
 
@@ -120,5 +124,78 @@ impl LocalRouting {
     pub(super) fn next_vc(&self, input: u16, output: u16, vc: u8) -> u8 {
         let climbs = self.climbs && self.tables.vc_increment(self.switch, input, output);
         vc + u8::from(climbs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Endpoints, FabricGraph};
+    use crate::routing::CATALOG;
+
+    /// What every switch picks is what the fabric's tables say; returns how many ways no byte stands for.
+    fn as_the_tables_say(graph: &FabricGraph) -> usize {
+        let mut elsewhere = 0;
+        for entry in CATALOG {
+            let kind = (entry.build)(&serde_json::json!({})).unwrap();
+            let tables = Arc::new(RoutingTables::build(graph, kind).unwrap());
+            let endpoints = graph.endpoints.len();
+            for switch in 0..graph.switches.len() {
+                let ports = tables.ports().of(switch).len();
+                let local = LocalRouting::new(&tables, switch, ports, endpoints);
+                for destination in 0..endpoints {
+                    let candidates = tables.candidates(switch, destination);
+                    let source = (destination + 7) % endpoints;
+                    // Congestion that no two ports share.
+                    let congestion = |port: u16| u64::from(port).wrapping_mul(0x9e37_79b9) >> 3;
+                    let said = kind.pick(candidates, switch, source, destination, || 5, congestion);
+                    let ends = (PortId(source as u16), PortId(destination as u16));
+                    assert_eq!(local.pick(ends.0, ends.1, || 5, congestion), said);
+                    let certain = candidates.len() == 1 || kind.keeps_order();
+                    assert_eq!(local.foresee(ends.0, ends.1), certain.then_some(said));
+                    elsewhere += usize::from(local.ways[destination] == ELSEWHERE);
+                }
+            }
+        }
+        elsewhere
+    }
+
+    #[test]
+    fn a_byte_stands_for_every_way_of_a_small_switch() {
+        let mut graph = FabricGraph::new(&Endpoints::numbered(6, 6));
+        (0..5).for_each(|switch| _ = graph.add_switch(format!("s{switch}"), 0));
+        (0..12).for_each(|endpoint| graph.attach(endpoint, endpoint % 3));
+        for leaf in 0..3 {
+            (3..5).for_each(|spine| graph.add_link(leaf, spine));
+        }
+        assert_eq!(as_the_tables_say(&graph), 0);
+    }
+
+    #[test]
+    fn the_ways_of_a_switch_with_many_ports_or_many_lists_are_found_elsewhere() {
+        // More ports than a byte can name.
+        let mut graph = FabricGraph::new(&Endpoints::numbered(150, 150));
+        graph.add_switch("hub", 0);
+        (0..300).for_each(|endpoint| graph.attach(endpoint, 0));
+        assert!(as_the_tables_say(&graph) > 0);
+        // 249 ports, and a list of two outputs for each of 36 leaves.
+        let mut graph = FabricGraph::new(&Endpoints::numbered(240, 36));
+        graph.add_switch("hub", 0);
+        (0..240).for_each(|endpoint| graph.attach(endpoint, 0));
+        for middle in 1..=9 {
+            graph.add_switch(format!("m{middle}"), 1);
+            graph.add_link(0, middle);
+        }
+        let mut device = 240;
+        for one in 1..=9 {
+            for other in one + 1..=9 {
+                let leaf = graph.add_switch(format!("leaf{device}"), 2);
+                graph.add_link(one, leaf);
+                graph.add_link(other, leaf);
+                graph.attach(device, leaf);
+                device += 1;
+            }
+        }
+        assert!(as_the_tables_say(&graph) > 0);
     }
 }
