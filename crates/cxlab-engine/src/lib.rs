@@ -23,7 +23,7 @@ pub mod units;
 
 pub use component::{Component, ComponentId, Ctx, Kept, Payload, Wire};
 pub use partition::{Partition, partition};
-pub use prefetch::{prefetch, prefetch_first};
+pub use prefetch::{CACHE_LINE, prefetch, prefetch_first};
 pub use simulation::{
     GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, Windows, share,
 };

@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub const CACHE_LINE: usize = 64;
 
 /// How many bytes of a value are fetched at most.
 const REACH: usize = 256;
@@ -28,7 +28,7 @@ pub fn prefetch_first<const BYTES: usize, T: ?Sized>(value: &T) {
         let mut offset = 0;
         while offset < size_of_val(value) && offset < BYTES {
             _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset));
-            offset += LINE;
+            offset += CACHE_LINE;
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -40,7 +40,7 @@ pub fn prefetch_first<const BYTES: usize, T: ?Sized>(value: &T) {
 #[allow(unsafe_code)]
 pub(crate) fn prefetch_to_write<T>(place: &MaybeUninit<T>) {
     #[cfg(target_arch = "x86_64")]
-    for offset in (0..size_of::<T>()).step_by(LINE) {
+    for offset in (0..size_of::<T>()).step_by(CACHE_LINE) {
         let line = place.as_ptr().cast::<u8>().wrapping_add(offset);
         // SAFETY: a prefetch of any address neither faults nor reads or writes for the program; a processor of
         // this architecture without this one does nothing.

@@ -2,7 +2,7 @@
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{Ctx, Kept, prefetch_first};
+use cxlab_engine::{CACHE_LINE, Ctx, Kept, prefetch_first};
 use cxlab_protocol::{Channel, IoPacket, Message};
 
 use crate::credit::{Buffer, FlowControl};
@@ -28,9 +28,6 @@ pub struct PortConfig<'a> {
     /// A unique name of this direction, for error injection.
     pub name: &'a str,
 }
-
-/// Bytes of a cache line. The first has the credits of virtual channel 0.
-const LINE: usize = 64;
 
 /// A message's way over a link, in picoseconds.
 struct Way {
@@ -87,15 +84,15 @@ impl LinkPort {
     #[inline(always)]
     pub fn fetch(&self, vcs: u8) {
         self.fetch_credits(vcs);
-        prefetch_first::<1, _>(&self.transmitter);
+        prefetch_first::<CACHE_LINE, _>(&self.transmitter);
     }
 
-    /// Something will arrive soon.
+    /// Something will arrive soon. The credits of virtual channel 0 lie in the first line.
     #[inline(always)]
     pub fn fetch_credits(&self, vcs: u8) {
         match vcs {
-            0..=1 => prefetch_first::<{ LINE }, _>(self),
-            _ => prefetch_first::<{ 2 * LINE }, _>(self),
+            0..=1 => prefetch_first::<CACHE_LINE, _>(self),
+            _ => prefetch_first::<{ 2 * CACHE_LINE }, _>(self),
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::mem::offset_of;
 
+use cxlab_engine::CACHE_LINE;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
@@ -91,10 +92,7 @@ pub struct Transmitter {
 }
 
 /// The open flit's packer, its last eight bytes, is all that lies beyond the line.
-const _: () = assert!(offset_of!(Transmitter, units) + size_of::<Units>() == LINE + 8);
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
+const _: () = assert!(offset_of!(Transmitter, units) + size_of::<Units>() == CACHE_LINE + 8);
 
 save_state!(Transmitter {
     values: sent;

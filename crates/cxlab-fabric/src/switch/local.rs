@@ -64,13 +64,16 @@ impl LocalRouting {
         }
     }
 
-    /// The outputs for a destination that has not just one.
-    #[inline]
-    fn candidates(&self, way: u8, destination: usize) -> &[u16] {
-        match self.lists.get(usize::from(way - self.singles)) {
+    /// The only output of a way, or the candidates for the destination.
+    #[inline(always)]
+    fn follow(&self, way: u8, destination: usize) -> Result<u16, &[u16]> {
+        if way < self.singles {
+            return Ok(u16::from(way));
+        }
+        Err(match self.lists.get(usize::from(way - self.singles)) {
             Some(list) => list,
             None => self.tables.candidates(self.switch, destination),
-        }
+        })
     }
 
     /// The output for a message ([`RoutingKind::pick`] says what is asked for when).
@@ -82,41 +85,27 @@ impl LocalRouting {
         random: impl FnOnce() -> u64,
         congestion: impl FnMut(u16) -> u64,
     ) -> u16 {
-        let destination = usize::from(destination.0);
-        let way = self.ways[destination];
-        if way < self.singles {
-            return u16::from(way);
+        let (source, destination) = (usize::from(source.0), usize::from(destination.0));
+        let (kind, switch) = (self.kind, self.switch);
+        match self.follow(self.ways[destination], destination) {
+            Ok(output) => output,
+            Err(list) => kind.pick(list, switch, source, destination, random, congestion),
         }
-        let candidates = self.candidates(way, destination);
-        let source = usize::from(source.0);
-        let kind = self.kind;
-        kind.pick(
-            candidates,
-            self.switch,
-            source,
-            destination,
-            random,
-            congestion,
-        )
     }
 
     /// The output that a message will be given, where that is certain: unless it is a matter of chance or of
     /// congestion.
     #[inline]
     pub(super) fn foresee(&self, source: PortId, destination: PortId) -> Option<u16> {
-        let destination = usize::from(destination.0);
-        let way = *self.ways.get(destination)?;
-        if way < self.singles {
-            return Some(u16::from(way));
+        let (source, destination) = (usize::from(source.0), usize::from(destination.0));
+        let (kind, switch) = (self.kind, self.switch);
+        match self.follow(*self.ways.get(destination)?, destination) {
+            Ok(output) | Err(&[output]) => Some(output),
+            Err([]) => None,
+            Err(list) => kind
+                .keeps_order()
+                .then(|| kind.pick(list, switch, source, destination, || 0, |_| 0)),
         }
-        let candidates = self.candidates(way, destination);
-        let (kind, source) = (self.kind, usize::from(source.0));
-        let certain = match candidates.len() {
-            0 => false,
-            1 => true,
-            _ => kind.keeps_order(),
-        };
-        certain.then(|| kind.pick(candidates, self.switch, source, destination, || 0, |_| 0))
     }
 
     /// The virtual channel on which a message goes on that came in on `vc`.

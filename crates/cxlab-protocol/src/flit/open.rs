@@ -184,11 +184,22 @@ impl OpenFlit {
         self.step(BEGINS) >> FLITS
     }
 
+    /// The content's number.
+    #[inline]
+    fn number(&self) -> usize {
+        (self.content & NUMBER) as usize
+    }
+
+    /// What becomes of the content.
+    #[inline]
+    fn steps(&self) -> &'static [Step; STEPS] {
+        &CONTENTS[self.format as usize][self.number()].0
+    }
+
     /// One step, and what became of it.
     #[inline]
     fn step(&mut self, what: usize) -> u32 {
-        let content = &CONTENTS[self.format as usize][(self.content & NUMBER) as usize];
-        let step = content.0[what].load(Ordering::Relaxed);
+        let step = self.steps()[what].load(Ordering::Relaxed);
         if step == 0 {
             return self.step_by_packer(what);
         }
@@ -211,13 +222,11 @@ impl OpenFlit {
             return step;
         }
         let mut known = known(self.format);
-        let before = (self.content & NUMBER) as usize;
-        let mut packer = known.packers[before];
+        let mut packer = known.packers[self.number()];
         let step = taken(&mut packer, what);
         let number = known.number(&packer);
         if let Some(number) = number {
-            let content = &CONTENTS[self.format as usize][before];
-            content.0[what].store(step | number, Ordering::Relaxed);
+            self.steps()[what].store(step | number, Ordering::Relaxed);
         }
         self.come_to(number, packer);
         step
@@ -236,7 +245,7 @@ impl OpenFlit {
     fn packer(&self) -> FlitPacker {
         match &self.own {
             Some(own) => own.without_counters(),
-            None => known(self.format).packers[(self.content & NUMBER) as usize],
+            None => known(self.format).packers[self.number()],
         }
     }
 }
