@@ -40,6 +40,13 @@ pub trait Component: Send {
     fn fetch(&self, port: u16, payload: &Self::Payload) {
         let _ = (port, payload);
     }
+    /// It will arrive sooner still, what was fetched before is there: the component may ask for what that leads
+    /// to. Returns the port through which it will send, if it knows.
+    #[inline]
+    fn fetch_next(&self, port: u16, payload: &Self::Payload) -> Option<u16> {
+        let _ = (port, payload);
+        None
+    }
     /// How long one of its events takes, in comparison with those of other components: only how evenly
     /// threads share the work depends on it.
     fn event_cost(&self) -> u64 {
@@ -190,9 +197,9 @@ impl<P: Payload> Lane<P> {
         Kept(self.queue.hold(payload))
     }
 
-    /// Turns to a block of which all events lie at `now` or later.
-    pub(crate) fn turn_to(&mut self, block: usize, now: u64) {
-        self.queue.turn_to(block, now);
+    /// What is sent is of this block.
+    pub(crate) fn turn_to(&mut self, block: usize) {
+        self.queue.turns().serve(block);
         self.block = self.blocks.first + block as u16;
     }
 

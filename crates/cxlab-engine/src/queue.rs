@@ -4,11 +4,13 @@
 //! ([`HeapQueue`]) is the oracle of its tests and the baseline of its benchmark.
 
 mod heap;
+mod slab;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod wheel;
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 pub use heap::HeapQueue;
 pub use wheel::WheelQueue;
@@ -101,6 +103,65 @@ pub struct Popped {
     /// Where the queue keeps what it carries, until it is [released](EventQueue::release) or goes on as
     /// another event.
     pub place: u32,
+}
+
+/// An event that will soon be popped, with all that is known of it without looking at its place.
+#[derive(Clone, Copy)]
+struct Near {
+    key: EventKey,
+    target: Target,
+    place: u32,
+}
+
+/// In places that no event has taken.
+const NOBODY: Near = Near {
+    key: EventKey { time: 0, order: 0 },
+    target: Target::NOBODY,
+    place: 0,
+};
+
+impl PartialEq for Near {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Near {}
+
+impl PartialOrd for Near {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Near {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+/// Sorts few events, the first in the order last.
+#[inline]
+fn sort_descending(events: &mut [Near]) {
+    if let [one, other] = *events {
+        // Which goes first cannot be predicted, so it is computed.
+        let later = usize::from(one.key < other.key);
+        (events[later], events[1 - later]) = (one, other);
+        return;
+    }
+    if events.len() > 16 {
+        events.sort_unstable_by_key(|event| Reverse(event.key));
+        return;
+    }
+    for end in 1..events.len() {
+        let event = events[end];
+        let mut at = end;
+        while at > 0 && events[at - 1].key < event.key {
+            events[at] = events[at - 1];
+            at -= 1;
+        }
+        events[at] = event;
+    }
 }
 
 /// What the executor needs of a queue of events that carry a `T`.

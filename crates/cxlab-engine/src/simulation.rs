@@ -359,7 +359,7 @@ impl<C: Component> Simulation<C> {
         let share = events / division.parts as u64;
         let members = division.members().into_iter();
         let mut parts = members.map(|own| Arrangement::in_blocks(&self.wires, own));
-        parts.all(|part| part.pays(share, span))
+        parts.all(|part| part.is_large() && part.pays(share, span))
     }
 
     /// What a run has come to.
@@ -457,7 +457,7 @@ impl<C: Component> Simulation<C> {
             Part {
                 cells: own.collect(),
                 lane: Lane {
-                    queue: WheelQueue::for_blocks(&blocks.counts).at(self.end.0),
+                    queue: WheelQueue::for_blocks(&blocks.counts, blocks.span, self.end.0),
                     outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
                     partition: part as u16,
                     block: blocks.first,
@@ -467,6 +467,7 @@ impl<C: Component> Simulation<C> {
                 events: 0,
                 last: self.end.0,
                 next: Vec::new(),
+                turns: Vec::new(),
             }
         });
         self.parts = parts.collect();

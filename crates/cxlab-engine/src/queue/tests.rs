@@ -58,67 +58,91 @@ proptest! {
     }
 
     /// In windows, each block's events come out exactly as from a heap of its own, whatever others push
-    /// for it and however long it has been idle.
+    /// for it and however long it has been idle, and all that is to be asked for ahead comes up before.
     #[test]
     fn each_block_pops_exactly_what_its_heap_pops(
-        windows in prop::collection::vec(
-            (1u64..2_000_000, prop::collection::vec((0usize..3, 0u8..3, 0u64..3_000_000), 0..12)),
-            1..60
+        span in prop::sample::select(vec![1u64, 900, 40_000, 65_536]),
+        runs in prop::collection::vec(
+            (1u64..2_000_000, prop::collection::vec((0usize..3, 0u8..3, 0u64..3_000_000), 0..40)),
+            1..30
         )
     ) {
-        let mut wheel = WheelQueue::<u64>::for_blocks(&[1, 100, 1000]);
+        let mut queue = WheelQueue::<u64>::for_blocks(&[1, 100, 1000], span, 0);
         let mut heaps = [(); 3].map(|()| HeapQueue::<u64>::default());
         let (mut now, mut order) = (0u64, 0u64);
-        for (length, pushes) in windows {
-            let end = now + length;
+        for (length, pushes) in runs {
+            // Letters come between windows.
             let mut pushes = pushes.into_iter();
-            for block in 0..3 {
-                prop_assert_eq!(wheel.next_of(block), heaps[block].next_time());
-                wheel.turn_to(block, now);
-                loop {
-                    let (a, b) = (wheel.pop_before(end), heaps[block].pop_before(end));
-                    let [from, other] = [a, b].map(|one| one.map(|one| one.place));
-                    let a = a.map(|one| (one.key, one.target, *wheel.carried(one.place)));
-                    let b = b.map(|one| (one.key, one.target, *heaps[block].carried(one.place)));
-                    prop_assert_eq!(a, b);
-                    // Each event, and the turning itself, sends what arrives behind the window, or in it
-                    // where it comes to the block at hand.
-                    if let Some((to, kind, value)) = pushes.next() {
-                        let earliest = match to == block {
-                            true => a.map_or(now, |(key, ..)| key.time),
-                            false => end,
+            let mut next = |now: u64| pushes.next().map(|(to, kind, value)| {
+                let ahead = match kind { 0 => value % 300, 1 => value % 100_000, _ => value };
+                order += 1;
+                let target = Target::port(order as u32, value as u16);
+                (to, kind, EventKey { time: now + ahead, order }, target)
+            });
+            if let Some((to, _, key, target)) = next(now) {
+                *queue.push_to(to, key, target) = key.order;
+                *heaps[to].push(key, target) = key.order;
+            }
+            let end = now + length;
+            loop {
+                let firsts = [0, 1, 2].map(|block| queue.turns().first(block));
+                prop_assert_eq!(firsts, [0, 1, 2].map(|block| heaps[block].next_time()));
+                let earliest = firsts.into_iter().min().unwrap();
+                prop_assert_eq!(queue.next_time(), earliest);
+                if earliest >= end {
+                    break;
+                }
+                let window = earliest.saturating_add(span).min(end);
+                let turns: Vec<usize> = (0..3).filter(|block| firsts[*block] < window).collect();
+                queue.turns().open(turns[0], earliest, window);
+                for (turn, block) in turns.iter().copied().enumerate() {
+                    queue.turns().serve(block);
+                    queue.turns().turn([1, 2].map(|behind| turns.get(turn + behind).copied()));
+                    let mut known: Vec<_> = (0..).map_while(|at| queue.coming(at)).map(|(to, _)| to).collect();
+                    known.reverse();
+                    while let Some(event) = queue.turns().pop() {
+                        if queue.turns().pass() {
+                            prop_assert!(known.pop().is_some());
+                        }
+                        let other = heaps[block].pop_before(window).unwrap();
+                        prop_assert_eq!((event.key, event.target), (other.key, other.target));
+                        let carried = *heaps[block].carried(other.place);
+                        prop_assert_eq!(*queue.carried(event.place), carried);
+                        heaps[block].release(other.place);
+                        let Some((to, kind, mut key, target)) = next(event.key.time) else {
+                            queue.release(event.place);
+                            continue;
                         };
-                        let ahead = match kind { 0 => value % 300, 1 => value % 500_000, _ => value };
-                        order += 1;
-                        let key = EventKey { time: earliest + ahead, order };
-                        let target = Target::port(order as u32, value as u16);
-                        match (from, other) {
+                        // What comes to another block comes behind the window.
+                        if to != block {
+                            key.time += window - event.key.time;
+                        }
+                        if kind == 1 {
                             // It goes on with what it carries, changed.
-                            (Some(from), Some(other)) if kind == 1 => {
-                                *wheel.pass_to(to, from, key, target) += 1 << 32;
-                                let carried = *heaps[block].carried(other) + (1 << 32);
-                                heaps[block].release(other);
-                                *heaps[to].push(key, target) = carried;
-                                continue;
-                            }
-                            _ => {
-                                *wheel.push_to(to, key, target) = order;
-                                *heaps[to].push(key, target) = order;
-                            }
+                            let goes_on = match to == block {
+                                true => queue.pass_on(event.place, key, target),
+                                false => queue.pass_to(to, event.place, key, target),
+                            };
+                            *goes_on += 1 << 32;
+                            *heaps[to].push(key, target) = carried + (1 << 32);
+                        } else {
+                            *match to == block {
+                                true => queue.push(key, target),
+                                false => queue.push_to(to, key, target),
+                            } = key.order;
+                            *heaps[to].push(key, target) = key.order;
+                            queue.release(event.place);
                         }
                     }
-                    if let (Some(from), Some(other)) = (from, other) {
-                        wheel.release(from);
-                        heaps[block].release(other);
-                    } else if pushes.len() == 0 {
-                        break;
-                    }
+                    prop_assert!(heaps[block].next_time() >= window);
                 }
+                queue.turns().close();
+                prop_assert_eq!(queue.len(), heaps.iter().map(EventQueue::len).sum::<usize>());
             }
-            let times = heaps.iter().map(EventQueue::next_time);
-            prop_assert_eq!(wheel.next_time(), times.min().unwrap());
-            prop_assert_eq!(wheel.len(), heaps.iter().map(EventQueue::len).sum::<usize>());
             now = end;
         }
+        let mut pending = 0;
+        queue.for_each(|_, _, _| pending += 1);
+        prop_assert_eq!(pending, queue.len());
     }
 }

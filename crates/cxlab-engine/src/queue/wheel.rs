@@ -7,12 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{EventKey, EventQueue, Popped, Target};
+use super::slab::{NIL, Slab};
+use super::turns::Turns;
+use super::{EventKey, EventQueue, Near, Popped, Target, sort_descending};
 use crate::prefetch::prefetch;
-
-/// No event: nothing is kept in the first place of the slab. So memory of slots that are never used is
-/// never touched.
-const NIL: u32 = 0;
 
 /// No slot.
 const NEVER: u64 = u64::MAX;
@@ -21,8 +19,8 @@ const NEVER: u64 = u64::MAX;
 /// needs no check.
 const SLOTS: usize = 1 << 15;
 
-/// A pending event's place in its slot's list. What it carries lies elsewhere, so that lists are short ways
-/// through memory.
+/// An event in its slot's list, by the same place as what it carries. That lies elsewhere, so that lists are
+/// short ways through memory.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct Entry {
@@ -39,36 +37,20 @@ impl Entry {
     };
 }
 
-/// An event of the active slot, with all that is known of it without looking at its place.
-#[derive(Clone, Copy)]
-struct Near {
-    key: EventKey,
-    target: Target,
-    place: u32,
-}
-
-/// What an event carries. That of a CXL system lies in two cache lines.
-#[derive(Clone, Copy, Default)]
-#[repr(C, align(32))]
-struct Item<T>(T);
-
-/// The timing wheel: one, or one for each block of components, over one slab.
+/// The events of a part: a timing wheel, or blocks of components that take turns.
 #[derive(Clone)]
 pub struct WheelQueue<T> {
-    entries: Vec<Entry>,
-    /// By the same places.
-    items: Vec<Item<T>>,
-    free: u32,
-    /// That of the block whose events are handled.
+    slab: Slab<T>,
     wheel: Wheel,
-    block: u32,
-    /// Those of all blocks; in the place of the one above, nothing of meaning.
-    others: Vec<Wheel>,
+    /// Without blocks where the wheel is used.
+    turns: Turns,
 }
 
-/// The slots of a block.
+/// The slots.
 #[derive(Clone)]
 struct Wheel {
+    /// Events by the places of what they carry.
+    entries: Vec<Entry>,
     /// Width of a slot as a power of two of picoseconds.
     shift: u32,
     /// Whether two events of one slot are told apart in their list. In larger systems they become
@@ -86,11 +68,6 @@ struct Wheel {
     current: Vec<Near>,
     /// How many of them, from the first on in memory, have not been asked for ahead, by what is asked for.
     asked: [u32; 2],
-    /// Events that other blocks have sent, not yet in their slots: those lie in no cache until it is
-    /// this block's turn.
-    inbox: Vec<(EventKey, u32)>,
-    /// The time of the earliest of them.
-    inbox_first: u64,
     /// Absolute number of the active slot.
     slot: u64,
     /// Absolute number of the first occupied slot behind the active one.
@@ -120,122 +97,75 @@ impl<T: Copy + Default> WheelQueue<T> {
     /// A wheel for the events of so many components.
     pub fn for_components(count: usize) -> Self {
         WheelQueue {
-            entries: vec![Entry::NONE],
-            items: vec![Item::default()],
-            free: NIL,
+            slab: Slab::new(),
             wheel: Wheel::for_components(count),
-            block: 0,
-            others: Vec::new(),
+            turns: Turns::new(0, 0, 0),
         }
     }
 
-    /// A wheel for each of several blocks of so many components, turned to the first.
-    pub(crate) fn for_blocks(counts: &[usize]) -> Self {
-        if let [count] = counts {
-            return WheelQueue::for_components(*count);
+    /// For blocks of so many components, none of which notices another sooner than `span` picoseconds; a wheel
+    /// for a single one. It begins at `time`.
+    pub(crate) fn for_blocks(counts: &[usize], span: u64, time: u64) -> Self {
+        let mut queue = match counts {
+            [count] => WheelQueue::for_components(*count),
+            _ => WheelQueue::for_components(0),
+        };
+        if counts.len() > 1 {
+            queue.turns = Turns::new(counts.len(), span, time);
         }
-        let mut queue = WheelQueue::for_components(0);
-        queue.others = counts.iter().map(|_| Wheel::for_block()).collect();
+        queue.wheel.slot = time >> queue.wheel.shift;
         queue
-    }
-
-    /// The same, without events, beginning at that time.
-    pub(crate) fn at(mut self, time: u64) -> Self {
-        for wheel in self.others.iter_mut().chain([&mut self.wheel]) {
-            wheel.slot = time >> wheel.shift;
-        }
-        self
     }
 
     /// Shows all pending events, in no order.
     pub(crate) fn for_each(&self, mut show: impl FnMut(EventKey, Target, &T)) {
-        let mut show = |place: u32| {
-            let entry = &self.entries[place as usize];
-            show(entry.key, entry.target, &self.items[place as usize].0);
-            entry.next
-        };
-        for wheel in self.wheels() {
-            for near in &wheel.current {
-                show(near.place);
-            }
-            for (_, place) in &wheel.inbox {
-                show(*place);
-            }
-            for Reverse((_, place)) in &wheel.overflow {
-                show(*place);
-            }
-            for head in wheel.heads.iter() {
-                let mut at = *head;
-                while at != NIL {
-                    at = show(at);
-                }
-            }
-        }
-    }
-
-    /// The wheels of all blocks.
-    fn wheels(&self) -> impl Iterator<Item = &Wheel> {
-        let resting = self.others.iter().enumerate();
-        let resting = resting.filter(|(block, _)| *block != self.block as usize);
-        resting.map(|(_, wheel)| wheel).chain([&self.wheel])
+        let mut show = |key, target, place| show(key, target, self.slab.at(place));
+        self.turns.for_each(&mut show);
+        self.wheel.for_each(&mut show);
     }
 
     /// How many blocks there are.
     #[inline]
     pub(crate) fn blocks(&self) -> usize {
-        self.others.len().max(1)
+        self.turns.count().max(1)
     }
 
-    /// The time of a block's first event, `u64::MAX` when there is none.
-    pub(crate) fn next_of(&self, block: usize) -> u64 {
-        match block == self.block as usize {
-            true => self.wheel.next_time(&self.entries),
-            false => self.others[block].next_time(&self.entries),
-        }
+    /// The blocks, which take turns.
+    pub(crate) fn turns(&mut self) -> &mut Turns {
+        &mut self.turns
     }
 
-    /// Turns to a block, all of whose events lie at `now` or later: they are the ones that are popped,
-    /// and what is pushed is for it.
-    pub(crate) fn turn_to(&mut self, block: usize, now: u64) {
-        if block != self.block as usize {
-            std::mem::swap(&mut self.wheel, &mut self.others[self.block as usize]);
-            std::mem::swap(&mut self.wheel, &mut self.others[block]);
-            self.block = block as u32;
-        }
-        // What others push for it is not to lie beyond its horizon because it has been idle.
-        let wheel = &mut self.wheel;
-        let before = (now >> wheel.shift).saturating_sub(1);
-        if wheel.current.is_empty() && wheel.slot < before {
-            wheel.slot = before;
-            wheel.fetched = NIL;
-        }
-        wheel.inbox_first = NEVER;
-        while let Some((key, place)) = self.wheel.inbox.pop() {
-            let target = self.entries[place as usize].target;
-            self.entries[place as usize].next = self.wheel.insert(key, target, place);
-        }
+    /// Whom the event of a block is for that comes behind so many others, and what it carries.
+    #[inline(always)]
+    pub(crate) fn coming(&self, behind: usize) -> Option<(Target, &T)> {
+        let (target, place) = self.turns.coming(behind)?;
+        Some((target, self.slab.at(place)))
+    }
+
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        self.turns.count() == 0
     }
 
     /// Adds an event of a block.
     #[inline]
     pub(crate) fn push_to(&mut self, block: usize, key: EventKey, target: Target) -> &mut T {
-        if block == self.block as usize {
-            return self.push(key, target);
-        }
-        let at = self.take_place();
-        self.others[block].receive(key, at);
-        self.fill(at, key, target, NIL)
+        let place = self.slab.take();
+        self.insert_to(block, key, target, place)
     }
 
     /// Makes another event of a popped one, which carries the same until the caller changes it: it
     /// stays where it lies.
     #[inline(always)]
     pub(crate) fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
-        let after = self.wheel.insert(key, target, place);
-        self.fill(place, key, target, after)
+        match self.is_whole() {
+            true => self.wheel.insert(key, target, place),
+            false => self.turns.push(key, target, place),
+        }
+        self.slab.at_mut(place)
     }
 
-    /// The same for a block.
+    /// The same for another block.
     pub(crate) fn pass_to(
         &mut self,
         block: usize,
@@ -243,81 +173,45 @@ impl<T: Copy + Default> WheelQueue<T> {
         key: EventKey,
         target: Target,
     ) -> &mut T {
-        if block == self.block as usize {
-            return self.pass_on(place, key, target);
+        self.insert_to(block, key, target, place)
+    }
+
+    #[inline(always)]
+    fn insert_to(&mut self, block: usize, key: EventKey, target: Target, place: u32) -> &mut T {
+        match self.is_whole() {
+            true => self.wheel.insert(key, target, place),
+            false => self.turns.push_to(block, key, target, place),
         }
-        self.others[block].receive(key, place);
-        self.fill(place, key, target, NIL)
+        self.slab.at_mut(place)
     }
 
     /// What a popped event carries that lies at `place`, to be changed.
     #[inline]
     pub(crate) fn carried_mut(&mut self, place: u32) -> &mut T {
-        &mut self.items[place as usize].0
+        self.slab.at_mut(place)
     }
 
     /// Keeps what is carried by no event, until its place is [released](EventQueue::release) or
     /// [passed on](WheelQueue::pass_on).
     pub(crate) fn hold(&mut self, carried: T) -> u32 {
-        let at = self.take_place();
-        self.items[at as usize].0 = carried;
-        at
+        let place = self.slab.take();
+        *self.slab.at_mut(place) = carried;
+        place
     }
 
-    /// A place for an event.
-    #[inline(always)]
-    fn take_place(&mut self) -> u32 {
-        if self.free == NIL {
-            self.grow();
-        }
-        let at = self.free;
-        self.free = self.entries[at as usize].next;
-        at
-    }
-
-    #[inline(always)]
-    fn fill(&mut self, at: u32, key: EventKey, target: Target, after: u32) -> &mut T {
-        let entry = &mut self.entries[at as usize];
-        entry.key = key;
-        entry.target = target;
-        entry.next = after;
-        &mut self.items[at as usize].0
-    }
-
-    /// Makes a place for one more event than ever before.
-    #[cold]
-    fn grow(&mut self) {
-        self.free = self.entries.len() as u32;
-        self.entries.push(Entry::NONE);
-        self.items.push(Item::default());
-    }
-
-    /// One more of the next `ahead` events of the active slot, if not all have been asked for: whom it is
-    /// for and what it carries. `what` is asked for is 0 or 1.
+    /// One more of the next `ahead` events of the active slot, if not all have been asked for: whom it is for
+    /// and what it carries. `what` is asked for is 0 or 1.
     #[inline(always)]
     pub(crate) fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, &T)> {
-        let wheel = &mut self.wheel;
-        let pending = wheel.current.len();
-        let left = (wheel.asked[what] as usize).min(pending);
-        if left <= pending.saturating_sub(ahead) {
-            return None;
-        }
-        wheel.asked[what] = left as u32 - 1;
-        let Near { target, place, .. } = wheel.current[left - 1];
-        Some((target, &self.items[place as usize].0))
+        let (target, place) = self.wheel.ask_ahead(what, ahead)?;
+        Some((target, self.slab.at(place)))
     }
 
     /// Asks in advance for one more event of the slot behind the active one: walking its list at once would
     /// wait for each event in turn.
     #[inline(always)]
     pub(crate) fn fetch_behind(&mut self) {
-        let at = match self.wheel.fetched {
-            NIL => self.wheel.next_head(),
-            at => self.entries[at as usize].next,
-        };
-        self.wheel.fetched = at;
-        prefetch(&self.entries[at as usize]);
-        prefetch(&self.items[at as usize]);
+        prefetch(self.slab.at(self.wheel.fetch_behind()));
     }
 }
 
@@ -334,15 +228,10 @@ impl Wheel {
         Wheel::with_slots(shift, shift == 6)
     }
 
-    /// Blocks take turns, and each finds its slots displaced from the near caches: so they are few. Most hold
-    /// the events of one instant however narrow they are, because flits begin in step.
-    fn for_block() -> Self {
-        Wheel::with_slots(9, true)
-    }
-
     /// Slots of so many picoseconds, as a power of two, which reach 524 ns ahead.
     fn with_slots(shift: u32, pairs: bool) -> Self {
         Wheel {
+            entries: vec![Entry::NONE],
             shift,
             pairs,
             mask: (1 << (19 - shift)) - 1,
@@ -351,8 +240,6 @@ impl Wheel {
             words: [0; SLOTS / 4096],
             current: Vec::new(),
             asked: [0; 2],
-            inbox: Vec::new(),
-            inbox_first: NEVER,
             slot: 0,
             next: NEVER,
             fetched: NIL,
@@ -422,17 +309,17 @@ impl Wheel {
     /// Removes the first event if it lies before `end` and is alone in its slot, in a small system
     /// also if there are two: most slots of a small system hold one event or two, which need no sorting.
     #[inline(always)]
-    fn pop_near(&mut self, entries: &mut [Entry], end: u64) -> Option<Popped> {
+    fn pop_near(&mut self, end: u64) -> Option<Popped> {
         if self.next >= self.overflow_slot {
             return None;
         }
         let index = self.index(self.next);
         let mut place = self.heads[index];
-        let entry = &entries[place as usize];
+        let entry = &self.entries[place as usize];
         let mut key = entry.key;
         let mut rest = entry.next;
         if rest != NIL {
-            let other = &entries[rest as usize];
+            let other = &self.entries[rest as usize];
             if other.next != NIL || !self.pairs {
                 return None;
             }
@@ -443,13 +330,13 @@ impl Wheel {
         if key.time >= end {
             return None;
         }
-        let target = entries[place as usize].target;
+        let target = self.entries[place as usize].target;
         if rest == NIL {
             self.turn();
         } else {
             self.fetched = NIL;
             self.heads[index] = rest;
-            entries[rest as usize].next = NIL;
+            self.entries[rest as usize].next = NIL;
         }
         Some(Popped { key, target, place })
     }
@@ -457,7 +344,7 @@ impl Wheel {
     /// Makes the earliest non-empty slot the active one, unless all of it lies at `end` or later.
     /// Returns false in that case and when nothing is pending.
     #[inline(never)]
-    fn activate(&mut self, entries: &[Entry], end: u64) -> bool {
+    fn activate(&mut self, end: u64) -> bool {
         debug_assert!(self.current.is_empty());
         let slot = self.next.min(self.overflow_slot);
         if slot == NEVER || slot << self.shift >= end {
@@ -467,7 +354,7 @@ impl Wheel {
             let mut at = self.next_head();
             self.turn();
             while at != NIL {
-                let entry = &entries[at as usize];
+                let entry = &self.entries[at as usize];
                 self.current.push(Near {
                     key: entry.key,
                     target: entry.target,
@@ -478,7 +365,7 @@ impl Wheel {
         }
         if self.overflow_slot == slot {
             self.slot = slot;
-            self.activate_overflow(entries);
+            self.activate_overflow();
         }
         sort_descending(&mut self.current);
         self.asked = [self.current.len() as u32; 2];
@@ -487,7 +374,7 @@ impl Wheel {
 
     /// Moves the overflow's events of the active slot there.
     #[cold]
-    fn activate_overflow(&mut self, entries: &[Entry]) {
+    fn activate_overflow(&mut self) {
         self.overflow_slot = NEVER;
         while let Some(Reverse((key, _))) = self.overflow.peek() {
             let slot = key.time >> self.shift;
@@ -496,7 +383,7 @@ impl Wheel {
                 break;
             }
             if let Some(Reverse((key, place))) = self.overflow.pop() {
-                let target = entries[place as usize].target;
+                let target = self.entries[place as usize].target;
                 self.current.push(Near { key, target, place });
             }
         }
@@ -516,9 +403,20 @@ impl Wheel {
         }
     }
 
-    /// Links an event into its slot; returns which one is behind it there.
+    /// Links an event into its slot.
     #[inline(always)]
-    fn insert(&mut self, key: EventKey, target: Target, at: u32) -> u32 {
+    fn insert(&mut self, key: EventKey, target: Target, at: u32) {
+        let next = self.link(key, target, at);
+        let entry = Entry { key, target, next };
+        match self.entries.get_mut(at as usize) {
+            Some(place) => *place = entry,
+            None => self.grow(at, entry),
+        }
+    }
+
+    /// The event before which it lies in its slot.
+    #[inline(always)]
+    fn link(&mut self, key: EventKey, target: Target, at: u32) -> u32 {
         let slot = key.time >> self.shift;
         if slot.wrapping_sub(self.slot + 1) >= self.mask as u64 {
             self.push_elsewhere(key, target, at);
@@ -535,24 +433,70 @@ impl Wheel {
         after
     }
 
-    /// Takes an event that another block has sent.
+    /// Makes places for as many as there are of what they carry.
+    #[cold]
+    fn grow(&mut self, at: u32, entry: Entry) {
+        self.entries.resize(at as usize, Entry::NONE);
+        self.entries.push(entry);
+    }
+
+    /// One more of the next `ahead` events of the active slot.
     #[inline(always)]
-    fn receive(&mut self, key: EventKey, at: u32) {
-        self.inbox.push((key, at));
-        self.inbox_first = self.inbox_first.min(key.time);
+    fn ask_ahead(&mut self, what: usize, ahead: usize) -> Option<(Target, u32)> {
+        let pending = self.current.len();
+        let left = (self.asked[what] as usize).min(pending);
+        if left <= pending.saturating_sub(ahead) {
+            return None;
+        }
+        self.asked[what] = left as u32 - 1;
+        let Near { target, place, .. } = self.current[left - 1];
+        Some((target, place))
+    }
+
+    /// Asks for one more event of the slot behind the active one; returns which.
+    #[inline(always)]
+    fn fetch_behind(&mut self) -> u32 {
+        let at = match self.fetched {
+            NIL => self.next_head(),
+            at => self.entries[at as usize].next,
+        };
+        self.fetched = at;
+        prefetch(&self.entries[at as usize]);
+        at
+    }
+
+    /// Shows all pending events, in no order.
+    fn for_each(&self, mut show: impl FnMut(EventKey, Target, u32)) {
+        let mut show = |place: u32| {
+            let entry = &self.entries[place as usize];
+            show(entry.key, entry.target, place);
+            entry.next
+        };
+        for near in &self.current {
+            show(near.place);
+        }
+        for Reverse((_, place)) in &self.overflow {
+            show(*place);
+        }
+        for head in self.heads.iter() {
+            let mut at = *head;
+            while at != NIL {
+                at = show(at);
+            }
+        }
     }
 
     /// The time of the first event, `u64::MAX` when there is none.
-    fn next_time(&self, entries: &[Entry]) -> u64 {
+    fn next_time(&self) -> u64 {
         if let Some(near) = self.current.last() {
-            return self.inbox_first.min(near.key.time);
+            return near.key.time;
         }
         let overflow = self.overflow.peek();
         let overflow = overflow.map_or(NEVER, |Reverse((key, _))| key.time);
-        let mut first = overflow.min(self.inbox_first);
+        let mut first = overflow;
         let mut at = self.next_head();
         while at != NIL {
-            let entry = &entries[at as usize];
+            let entry = &self.entries[at as usize];
             first = first.min(entry.key.time);
             at = entry.next;
         }
@@ -560,46 +504,21 @@ impl Wheel {
     }
 }
 
-/// Sorts a slot's few events, the first in the order last.
-#[inline]
-fn sort_descending(events: &mut [Near]) {
-    if let [one, other] = *events {
-        // Which goes first cannot be predicted, so it is computed.
-        let later = usize::from(one.key < other.key);
-        (events[later], events[1 - later]) = (one, other);
-        return;
-    }
-    if events.len() > 16 {
-        events.sort_unstable_by_key(|event| Reverse(event.key));
-        return;
-    }
-    for end in 1..events.len() {
-        let event = events[end];
-        let mut at = end;
-        while at > 0 && events[at - 1].key < event.key {
-            events[at] = events[at - 1];
-            at -= 1;
-        }
-        events[at] = event;
-    }
-}
-
 impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
     #[inline(always)]
     fn push(&mut self, key: EventKey, target: Target) -> &mut T {
-        let at = self.take_place();
-        let after = self.wheel.insert(key, target, at);
-        self.fill(at, key, target, after)
+        let place = self.slab.take();
+        self.pass_on(place, key, target)
     }
 
     #[inline(always)]
     fn pop_before(&mut self, end: u64) -> Option<Popped> {
         let wheel = &mut self.wheel;
         if wheel.current.is_empty() {
-            if let Some(popped) = wheel.pop_near(&mut self.entries, end) {
+            if let Some(popped) = wheel.pop_near(end) {
                 return Some(popped);
             }
-            if !wheel.activate(&self.entries, end) {
+            if !wheel.activate(end) {
                 return None;
             }
         }
@@ -613,28 +532,23 @@ impl<T: Copy + Default> EventQueue<T> for WheelQueue<T> {
 
     #[inline(always)]
     fn carried(&self, place: u32) -> &T {
-        &self.items[place as usize].0
+        self.slab.at(place)
     }
 
     #[inline(always)]
     fn release(&mut self, place: u32) {
-        self.entries[place as usize].next = self.free;
-        self.free = place;
+        self.slab.release(place);
     }
 
     #[inline]
     fn next_time(&self) -> u64 {
-        let times = self.wheels().map(|wheel| wheel.next_time(&self.entries));
-        times.min().unwrap_or(u64::MAX)
+        match self.is_whole() {
+            true => self.wheel.next_time(),
+            false => self.turns.next_time(),
+        }
     }
 
     fn len(&self) -> usize {
-        let mut free = 0;
-        let mut at = self.free;
-        while at != NIL {
-            free += 1;
-            at = self.entries[at as usize].next;
-        }
-        self.entries.len() - 1 - free
+        self.slab.in_use()
     }
 }

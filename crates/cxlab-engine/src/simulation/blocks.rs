@@ -10,6 +10,10 @@ const BLOCK: usize = 128;
 /// A part with less than this stays whole.
 const SMALL: usize = 2 * BLOCK;
 
+/// Blocks of a part, from which on it pays that they take turns: 256 endpoints, which are fewer, take up to a quarter
+/// longer then, and 512 as long, as measured on a processor with 1 MiB of second-level cache.
+const MANY: usize = 16;
+
 /// Events of a block in a window, from which on it pays to turn to it; *assumed*.
 const WORTH_TURNING: u128 = 8;
 
@@ -79,6 +83,11 @@ impl Arrangement {
             };
         }
         Arrangement::whole(members)
+    }
+
+    /// Whether there are so many blocks that they do not all lie near the processor.
+    pub(super) fn is_large(&self) -> bool {
+        self.blocks.len() >= MANY
     }
 
     /// Whether turning from block to block pays where so many events come in so much time.

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::Monitor;
 use crate::component::{Account, Component, Ctx, Lane, NOWHERE, Payload, Route};
-use crate::prefetch::prefetch;
-use crate::queue::{EventQueue, Popped, WheelQueue};
+use crate::prefetch::{CACHE_LINE, prefetch, prefetch_first};
+use crate::queue::{EventQueue, Popped, Target, WheelQueue};
 use crate::units::SimTime;
 
 /// How many events a thread handles between two looks at the monitor.
@@ -13,11 +13,14 @@ pub(super) const LOOK_EVERY: u64 = 4096;
 
 /// So many components with their events lie in the second-level cache, where fetching ahead costs
 /// more than it saves.
-const NEAR: usize = 64;
+const NEAR: usize = 128;
 
 /// How many events before its turn is asked for an event's component with what the event carries, and for
 /// what the component will look at: a line from memory takes as long as two or three events.
 const AHEAD: [usize; 2] = [6, 2];
+
+/// The same where blocks take turns, and for what that leads to. In large systems most of it comes from memory.
+const COMING: [usize; 3] = [12, 6, 3];
 
 /// A component with what the engine keeps of it, which every event needs and which therefore lies
 /// before it, in the cache line that is fetched ahead.
@@ -38,13 +41,15 @@ pub(super) struct Part<C: Component> {
     pub(super) last: u64,
     /// Of each block, when its next event is.
     pub(super) next: Vec<u64>,
+    /// The blocks that have events in the window.
+    pub(super) turns: Vec<usize>,
 }
 
 impl<C: Component> Part<C> {
     pub(super) fn start(&mut self) {
         for (local, cell) in self.cells.iter_mut().enumerate() {
             let block = self.lane.blocks.of_local[local] - self.lane.blocks.first;
-            self.lane.turn_to(usize::from(block), self.last);
+            self.lane.turn_to(usize::from(block));
             cell.component.start(&mut Ctx {
                 now: SimTime(self.last),
                 account: &mut cell.account,
@@ -89,13 +94,22 @@ impl<C: Component> Part<C> {
         let queue = &mut self.lane.queue;
         queue.fetch_behind();
         while let Some((target, carried)) = queue.ask_ahead(0, AHEAD[0]) {
-            prefetch(carried);
-            prefetch(&self.cells[target.component()]);
+            fetch_cell(&self.cells, target, carried);
         }
         while let Some((target, carried)) = queue.ask_ahead(1, AHEAD[1]) {
-            if !target.is_wake() {
-                let cell = &self.cells[target.component()];
-                cell.component.fetch(target.at as u16, carried);
+            fetch(&self.cells, target, carried);
+            fetch_next(&self.cells, target, carried);
+        }
+    }
+
+    /// The same where blocks take turns: one of the steps for the event that comes behind so many others.
+    #[inline(always)]
+    fn fetch_coming(&self, step: usize, behind: usize) {
+        if let Some((target, carried)) = self.lane.queue.coming(behind) {
+            match step {
+                0 => fetch_cell(&self.cells, target, carried),
+                1 => fetch(&self.cells, target, carried),
+                _ => fetch_next(&self.cells, target, carried),
             }
         }
     }
@@ -103,15 +117,16 @@ impl<C: Component> Part<C> {
     /// Handles events before `end`, up to `limit`, with several blocks a window more; returns how many.
     pub(super) fn advance(&mut self, end: u64, limit: u64) -> u64 {
         let done = match self.lane.queue.blocks() {
-            1 => self.handle(end, limit, self.cells.len() > NEAR),
+            1 => self.handle(end, limit),
             _ => self.advance_blocks(end, limit),
         };
         self.events += done;
         done
     }
 
-    /// The events of the block at hand, in their order.
-    fn handle(&mut self, end: u64, limit: u64, fetches: bool) -> u64 {
+    /// The events, in their order.
+    fn handle(&mut self, end: u64, limit: u64) -> u64 {
+        let fetches = self.cells.len() > NEAR;
         let mut done = 0;
         while done < limit {
             let Some(event) = self.lane.queue.pop_before(end) else {
@@ -119,6 +134,22 @@ impl<C: Component> Part<C> {
             };
             if fetches {
                 self.fetch_ahead();
+            }
+            self.last = event.key.time;
+            self.dispatch(event);
+            done += 1;
+        }
+        done
+    }
+
+    /// Those of the block whose turn it is.
+    fn handle_turn(&mut self) -> u64 {
+        let mut done = 0;
+        while let Some(event) = self.lane.queue.turns().pop() {
+            if self.lane.queue.turns().pass() {
+                for (step, behind) in COMING.into_iter().enumerate() {
+                    self.fetch_coming(step, behind - 1);
+                }
             }
             self.last = event.key.time;
             self.dispatch(event);
@@ -137,24 +168,35 @@ impl<C: Component> Part<C> {
         let blocks = self.lane.queue.blocks();
         let mut done = 0;
         while done < limit {
-            let queue = &self.lane.queue;
+            let turns = self.lane.queue.turns();
             self.next.clear();
             self.next
-                .extend((0..blocks).map(|block| queue.next_of(block)));
+                .extend((0..blocks).map(|block| turns.first(block)));
             let earliest = self.next.iter().copied().min().unwrap_or(u64::MAX);
             if earliest >= end {
                 break;
             }
             let window = earliest.saturating_add(self.lane.blocks.span).min(end);
             let mut last = self.last;
-            for block in 0..blocks {
-                // What comes in from other blocks comes in behind the window.
-                if self.next[block] < window {
-                    self.lane.turn_to(block, earliest);
-                    done += self.handle(window, u64::MAX, true);
-                    last = last.max(self.last);
+            // What comes in from other blocks comes in behind the window.
+            self.turns.clear();
+            let turns = (0..blocks).filter(|block| self.next[*block] < window);
+            self.turns.extend(turns);
+            if let Some(first) = self.turns.first() {
+                let turns = self.lane.queue.turns();
+                turns.open(*first, earliest, window);
+                for (step, first) in COMING.into_iter().enumerate() {
+                    (0..first).for_each(|behind| self.fetch_coming(step, behind));
                 }
             }
+            for turn in 0..self.turns.len() {
+                self.lane.turn_to(self.turns[turn]);
+                let behind = [1, 2].map(|behind| self.turns.get(turn + behind).copied());
+                self.lane.queue.turns().turn(behind);
+                done += self.handle_turn();
+                last = last.max(self.last);
+            }
+            self.lane.queue.turns().close();
             self.last = last;
         }
         done
@@ -172,7 +214,8 @@ impl<C: Component> Part<C> {
     pub(super) fn forget_pending(&mut self) {
         if self.lane.queue.next_time() < u64::MAX {
             self.take_in();
-            self.lane.queue = WheelQueue::for_blocks(&self.lane.blocks.counts).at(self.last);
+            let blocks = &self.lane.blocks;
+            self.lane.queue = WheelQueue::for_blocks(&blocks.counts, blocks.span, self.last);
             self.lane.block = self.lane.blocks.first;
         }
         self.put_back();
@@ -209,5 +252,33 @@ impl<C: Component> Part<C> {
             }
         }
         None
+    }
+}
+
+/// Asks for what an event carries and whom it is for.
+#[inline(always)]
+fn fetch_cell<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
+    prefetch(carried);
+    prefetch_first::<{ 3 * CACHE_LINE }, _>(&cells[target.component()]);
+}
+
+/// Asks for what the component will look at.
+#[inline(always)]
+fn fetch<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
+    if !target.is_wake() {
+        let component = &cells[target.component()].component;
+        component.fetch(target.at as u16, carried);
+    }
+}
+
+/// Asks for what that leads to.
+#[inline(always)]
+fn fetch_next<C: Component>(cells: &[Cell<C>], target: Target, carried: &C::Payload) {
+    if !target.is_wake() {
+        let cell = &cells[target.component()];
+        let port = cell.component.fetch_next(target.at as u16, carried);
+        if let Some(route) = port.and_then(|port| cell.routes.get(port as usize)) {
+            prefetch(route);
+        }
     }
 }

@@ -225,7 +225,7 @@ fn a_run_in_pieces_is_the_run_in_one() {
 
 /// A crowd, of which parts are handled block by block when it has been looked at, or never are.
 fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler>, Outcome) {
-    let mut simulation = jugglers(240, 700);
+    let mut simulation = jugglers(1500, 700);
     let monitor = Monitor::default();
     let mut outcome = simulation.run(threads, SimTime(1), &monitor);
     for until in pauses {
@@ -242,7 +242,7 @@ fn crowd(threads: usize, in_blocks: bool, pauses: &[u64]) -> (Simulation<Juggler
 
 #[test]
 fn blocks_change_nothing_but_the_order_in_memory() {
-    const END: u64 = 200_000;
+    const END: u64 = 100_000;
     let (mut whole, expected) = crowd(1, false, &[END]);
     let saved = |simulation: &mut Simulation<Juggler>| {
         let mut out = StateWriter::default();
@@ -250,7 +250,7 @@ fn blocks_change_nothing_but_the_order_in_memory() {
         out.finish().expect("nothing refused")
     };
     for threads in [1, 2] {
-        for pauses in [&[END][..], &[60_000, 60_001, 99_999, END]] {
+        for pauses in [&[END][..], &[40_000, 40_001, 59_999, END]] {
             // A run on several threads is looked at between two of its pieces.
             let pauses: Vec<u64> = [30_000].iter().chain(pauses).copied().collect();
             let (mut found, outcome) = crowd(threads, true, &pauses);
@@ -267,7 +267,7 @@ fn blocks_change_nothing_but_the_order_in_memory() {
     }
     // A state that was saved from blocks goes on as one that was not.
     let (mut from_blocks, _) = crowd(1, true, &[90_000]);
-    let mut restored = jugglers(240, 700);
+    let mut restored = jugglers(1500, 700);
     let bytes = saved(&mut from_blocks);
     let mut reader = StateReader::open(&bytes).expect("just written");
     restored.restore(&mut reader).expect("the same system");
