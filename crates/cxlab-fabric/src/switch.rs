@@ -146,22 +146,23 @@ save_state!(Output {
     built: line_time, queue_of, inputs;
 } then find_queues);
 
-/// The switch component.
+/// The switch component. What is looked at for each message lies first.
+#[repr(C)]
 pub struct Switch {
+    outputs: Vec<Output>,
     switching_ps: u32,
     arbitration: Arbitration,
-    routing: LocalRouting,
     /// Virtual channels of a link.
     vcs: u8,
-    outputs: Vec<Output>,
+    /// Messages received and forwarded, ever.
+    received: u64,
+    forwarded: u64,
+    routing: LocalRouting,
     slab: Vec<Waiting>,
     free: u32,
     /// Messages that are not kept at the time, by their places in the slab.
     inside: Vec<(u32, Message)>,
     rng: StreamRng,
-    /// Messages received and forwarded, ever.
-    received: u64,
-    forwarded: u64,
 }
 
 save_state!(Switch {
@@ -226,12 +227,18 @@ impl Switch {
         if let Some(input) = self.outputs.get(port as usize) {
             input.link.fetch_credits(self.vcs);
         }
-        if let Some(message) = &parcel.message
-            && let Some(output) = self.routing.foresee(message.source, message.destination)
-            && let Some(output) = self.outputs.get(output as usize)
-        {
-            output.link.fetch(self.vcs);
+        if let Some(message) = &parcel.message {
+            self.routing.fetch(message.destination);
         }
+    }
+
+    /// It will arrive sooner still; returns where it will go on, if that is known.
+    #[inline]
+    pub fn fetch_next(&self, parcel: &Parcel) -> Option<u16> {
+        let message = parcel.message.as_ref()?;
+        let output = self.routing.foresee(message.source, message.destination)?;
+        self.outputs.get(output as usize)?.link.fetch(self.vcs);
+        Some(output)
     }
 
     /// A parcel has arrived from a link.

@@ -1,15 +1,47 @@
 //! The routing as one switch sees it. A large fabric's tables fit no near cache, and a switch looks at
-//! its own for each message, so they are a byte for each destination.
+//! its own for each message, so they are a byte for each destination where that suffices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cxlab_engine::prefetch_first;
 use cxlab_protocol::PortId;
 
 use crate::routing::{RoutingKind, RoutingTables};
 
 /// The way to a destination that the tables of the whole fabric have to tell.
-const ELSEWHERE: u8 = u8::MAX;
+const ELSEWHERE: u16 = u16::MAX;
+
+/// By destination, a number.
+enum Ways {
+    Narrow(Box<[u8]>),
+    Wide(Box<[u16]>),
+}
+
+impl Ways {
+    fn of(ways: Vec<u16>) -> Ways {
+        match ways.iter().map(|way| u8::try_from(*way)).collect() {
+            Ok(narrow) => Ways::Narrow(narrow),
+            Err(_) => Ways::Wide(ways.into()),
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, destination: usize) -> Option<u16> {
+        match self {
+            Ways::Narrow(ways) => ways.get(destination).map(|way| u16::from(*way)),
+            Ways::Wide(ways) => ways.get(destination).copied(),
+        }
+    }
+
+    #[inline(always)]
+    fn fetch(&self, destination: usize) {
+        match self {
+            Ways::Narrow(ways) => ways.get(destination).map(prefetch_first::<1, u8>),
+            Ways::Wide(ways) => ways.get(destination).map(prefetch_first::<1, u16>),
+        };
+    }
+}
 
 /// The routing tables' part for one switch.
 pub(super) struct LocalRouting {
@@ -18,10 +50,11 @@ pub(super) struct LocalRouting {
     kind: RoutingKind,
     /// Whether messages change their virtual channel at all.
     climbs: bool,
-    /// By destination: the only output; or, `singles` added, the number of a list; or [`ELSEWHERE`].
-    ways: Box<[u8]>,
+    /// By destination: the only output; or, `singles` added, the number of a list; or [`ELSEWHERE`], where there are
+    /// more than these numbers can tell.
+    ways: Ways,
     /// Outputs that a way can name: all of the switch's, or none if there are too many.
-    singles: u8,
+    singles: u16,
     /// Candidates of the destinations that have several, each list once.
     lists: Vec<Box<[u16]>>,
 }
@@ -34,15 +67,15 @@ impl LocalRouting {
         ports: usize,
         endpoints: usize,
     ) -> Self {
-        let singles = u8::try_from(ports).unwrap_or(0);
+        let singles = u16::try_from(ports).unwrap_or(0);
         let mut lists: Vec<Box<[u16]>> = Vec::new();
-        let mut known: BTreeMap<&[u16], u8> = BTreeMap::new();
+        let mut known: BTreeMap<&[u16], u16> = BTreeMap::new();
         let ways = (0..endpoints).map(|destination| {
             let candidates = tables.candidates(switch, destination);
             match *candidates {
-                [only] if only < u16::from(singles) => only as u8,
+                [only] if only < singles => only,
                 _ => *known.entry(candidates).or_insert_with(|| {
-                    let way = u8::try_from(usize::from(singles) + lists.len());
+                    let way = u16::try_from(usize::from(singles) + lists.len());
                     match way.unwrap_or(ELSEWHERE) {
                         ELSEWHERE => ELSEWHERE,
                         way => {
@@ -57,7 +90,7 @@ impl LocalRouting {
             switch,
             kind: tables.kind(),
             climbs: tables.virtual_channels() > 1,
-            ways: ways.collect(),
+            ways: Ways::of(ways.collect()),
             singles,
             lists,
             tables: Arc::clone(tables),
@@ -66,9 +99,9 @@ impl LocalRouting {
 
     /// The only output of a way, or the candidates for the destination.
     #[inline(always)]
-    fn follow(&self, way: u8, destination: usize) -> Result<u16, &[u16]> {
+    fn follow(&self, way: u16, destination: usize) -> Result<u16, &[u16]> {
         if way < self.singles {
-            return Ok(u16::from(way));
+            return Ok(way);
         }
         Err(match self.lists.get(usize::from(way - self.singles)) {
             Some(list) => list,
@@ -87,10 +120,16 @@ impl LocalRouting {
     ) -> u16 {
         let (source, destination) = (usize::from(source.0), usize::from(destination.0));
         let (kind, switch) = (self.kind, self.switch);
-        match self.follow(self.ways[destination], destination) {
+        match self.follow(self.ways.get(destination).unwrap_or(ELSEWHERE), destination) {
             Ok(output) => output,
             Err(list) => kind.pick(list, switch, source, destination, random, congestion),
         }
+    }
+
+    /// A message to that destination will come soon.
+    #[inline(always)]
+    pub(super) fn fetch(&self, destination: PortId) {
+        self.ways.fetch(usize::from(destination.0));
     }
 
     /// The output that a message will be given, where that is certain: unless it is a matter of chance or of
@@ -99,7 +138,7 @@ impl LocalRouting {
     pub(super) fn foresee(&self, source: PortId, destination: PortId) -> Option<u16> {
         let (source, destination) = (usize::from(source.0), usize::from(destination.0));
         let (kind, switch) = (self.kind, self.switch);
-        match self.follow(*self.ways.get(destination)?, destination) {
+        match self.follow(self.ways.get(destination)?, destination) {
             Ok(output) | Err(&[output]) => Some(output),
             Err([]) => None,
             Err(list) => kind
@@ -122,9 +161,9 @@ mod tests {
     use crate::graph::{Endpoints, FabricGraph};
     use crate::routing::CATALOG;
 
-    /// What every switch picks is what the fabric's tables say; returns how many ways no byte stands for.
+    /// What every switch picks is what the fabric's tables say; returns how many switches need more than a byte.
     fn as_the_tables_say(graph: &FabricGraph) -> usize {
-        let mut elsewhere = 0;
+        let mut wide = 0;
         for entry in CATALOG {
             let kind = (entry.build)(&serde_json::json!({})).unwrap();
             let tables = Arc::new(RoutingTables::build(graph, kind).unwrap());
@@ -132,6 +171,7 @@ mod tests {
             for switch in 0..graph.switches.len() {
                 let ports = tables.ports().of(switch).len();
                 let local = LocalRouting::new(&tables, switch, ports, endpoints);
+                wide += usize::from(matches!(local.ways, Ways::Wide(_)));
                 for destination in 0..endpoints {
                     let candidates = tables.candidates(switch, destination);
                     let source = (destination + 7) % endpoints;
@@ -142,11 +182,10 @@ mod tests {
                     assert_eq!(local.pick(ends.0, ends.1, || 5, congestion), said);
                     let certain = candidates.len() == 1 || kind.keeps_order();
                     assert_eq!(local.foresee(ends.0, ends.1), certain.then_some(said));
-                    elsewhere += usize::from(local.ways[destination] == ELSEWHERE);
                 }
             }
         }
-        elsewhere
+        wide
     }
 
     #[test]
@@ -161,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_of_a_switch_with_many_ports_or_many_lists_are_found_elsewhere() {
+    fn many_ports_or_many_lists_take_two_bytes() {
         // More ports than a byte can name.
         let mut graph = FabricGraph::new(&Endpoints::numbered(150, 150));
         graph.add_switch("hub", 0);
