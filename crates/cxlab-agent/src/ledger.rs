@@ -8,14 +8,15 @@ use cxlab_link::Parcel;
 use crate::stats::{RequestRow, RequesterStats};
 
 /// Requests in flight and completed.
+#[repr(C)]
 pub struct Ledger {
-    number: u16,
     in_flight: u64,
-    issued_sum: u128,
     issued: u64,
+    issued_sum: u128,
+    rows: Option<Vec<RequestRow>>,
+    number: u16,
     /// What was measured.
     pub stats: RequesterStats,
-    rows: Option<Vec<RequestRow>>,
 }
 
 // Rows belong to whoever takes them, before a state is saved.

@@ -1,8 +1,8 @@
 //! A requester's links: one for each root port, and what waits for them.
 
-use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
+use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::{LinkPort, Lost, Outbox, Parcel};
 use cxlab_protocol::{Message, PortId};
 
@@ -36,6 +36,14 @@ impl RootPorts {
             port_to,
             limit,
             refused: Vec::new(),
+        }
+    }
+
+    /// Something will be sent soon.
+    #[inline]
+    pub fn fetch(&self) {
+        if let [only] = &self.outboxes[..] {
+            prefetch(only);
         }
     }
 

@@ -1,5 +1,8 @@
 //! What a requester measures.
 
+use std::mem::offset_of;
+
+use cxlab_engine::prefetch;
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
 use cxlab_protocol::LatencyStages;
 use serde::{Deserialize, Serialize};
@@ -119,13 +122,12 @@ pub struct RequestRow {
 /// What a requester measured. Counts named *ever* run from the start; all others from the
 /// beginning of measurement.
 #[derive(Clone, Default, Serialize, Deserialize, Debug)]
+#[repr(C)]
 pub struct RequesterStats {
     /// Requests issued, ever.
     pub issued_ever: u64,
     /// Requests completed, ever.
     pub completed_ever: u64,
-    /// Messages that a device denied, ever.
-    pub denied_ever: u64,
     /// Requests issued.
     pub issued: u64,
     /// Reads completed.
@@ -138,6 +140,18 @@ pub struct RequesterStats {
     pub denied_reads: u64,
     /// Writes that a device denied, among those completed.
     pub denied_writes: u64,
+    /// Messages that a device denied, ever.
+    pub denied_ever: u64,
+    /// Requests in flight, integrated over time.
+    pub in_flight: LevelIntegral,
+    /// By links crossed.
+    pub by_hops: Vec<HopStats>,
+    /// Sum of each stage over completed requests, picoseconds.
+    pub stages_ps: [u128; STAGE_NAMES.len()],
+    /// Latency of completed reads.
+    pub read_latency: LatencyProbe,
+    /// Latency of completed writes.
+    pub write_latency: LatencyProbe,
     /// Requests whose time was over, among those completed.
     pub timed_out: Failed,
     /// Requests to devices that no way leads to, among those completed.
@@ -150,16 +164,6 @@ pub struct RequesterStats {
     pub late_denied_ever: u64,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
-    /// Latency of completed reads.
-    pub read_latency: LatencyProbe,
-    /// Latency of completed writes.
-    pub write_latency: LatencyProbe,
-    /// Sum of each stage over completed requests, picoseconds.
-    pub stages_ps: [u128; STAGE_NAMES.len()],
-    /// By links crossed.
-    pub by_hops: Vec<HopStats>,
-    /// Requests in flight, integrated over time.
-    pub in_flight: LevelIntegral,
     /// What [`Self::in_flight`] held when measurement began.
     pub integral_before: u128,
     /// Age of the requests in flight when measurement began, summed: latency that completed
@@ -168,6 +172,17 @@ pub struct RequesterStats {
 }
 
 impl RequesterStats {
+    /// Bytes at its end that are not looked at for each request.
+    pub const SELDOM: usize = size_of::<Self>() - offset_of!(Self, timed_out);
+
+    /// A request will be completed soon that crossed so many links.
+    #[inline]
+    pub fn fetch(&self, hops: u16) {
+        if let Some(hops) = self.by_hops.get(usize::from(hops)) {
+            prefetch(hops);
+        }
+    }
+
     /// Measurement begins at `now`, with requests in flight that were issued at times that sum
     /// to `issued_sum`.
     pub fn begin(&mut self, now: u64, in_flight: u64, issued_sum: u128) {

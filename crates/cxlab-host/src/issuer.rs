@@ -1,10 +1,10 @@
 //! What decides when a requester issues its next operation: its source, the least time between
 //! two issues, the time an operation asks for, and dependence.
 
-use cxlab_engine::Ctx;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
+use cxlab_engine::{Ctx, prefetch};
 use cxlab_link::Parcel;
 use cxlab_workload::{MemOp, OpSource};
 
@@ -49,6 +49,12 @@ impl Issuer {
             wake: SimTime::NEVER,
             begun: 0,
         }
+    }
+
+    /// Something will be issued soon.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        prefetch(&*self.source);
     }
 
     /// The workload begins.

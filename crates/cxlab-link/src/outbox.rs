@@ -28,7 +28,8 @@ struct Waiting {
 /// marks the moment. Messages of one port must be offered in the order of their times.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    queues: [VecDeque<Waiting>; Channel::COUNT],
+    /// Apart from the rest, because most of the time nothing waits.
+    queues: Box<[VecDeque<Waiting>; Channel::COUNT]>,
     /// Classes that have something waiting.
     occupied: u16,
     len: u32,
@@ -229,7 +230,7 @@ impl Outbox {
 
     /// Forgets all that waits, and tells of each message.
     pub fn discard(&mut self, mut lost: impl FnMut(&Message)) {
-        for queue in &mut self.queues {
+        for queue in self.queues.iter_mut() {
             queue.drain(..).for_each(|waiting| lost(&waiting.message));
         }
         (self.occupied, self.len) = (0, 0);

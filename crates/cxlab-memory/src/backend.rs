@@ -43,6 +43,9 @@ pub trait MemoryBackend: SaveState + Send {
     /// Whether one more request can be accepted at `now`. A medium's queues are bounded; the
     /// owner holds back what does not fit, and so does the link before it.
     fn can_accept(&mut self, now: SimTime, write: bool) -> bool;
+    /// A request will come soon: it may [`prefetch`](cxlab_engine::prefetch()) what it will look at.
+    #[inline]
+    fn fetch(&self) {}
     /// Accepts a request. Only after [`MemoryBackend::can_accept`] said so.
     ///
     /// A medium that already knows when the request will be done, and that no later one will be

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
-use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
+use cxlab_engine::{prefetch, save_state};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +133,15 @@ impl MemoryBackend for FixedMemory {
             self.forget(now);
         }
         self.pending.len() < self.capacity
+    }
+
+    fn fetch(&self) {
+        for done in [self.pending.front(), self.pending.back()]
+            .into_iter()
+            .flatten()
+        {
+            prefetch(done);
+        }
     }
 
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {

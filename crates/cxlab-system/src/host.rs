@@ -30,9 +30,10 @@ pub enum Agent {
 }
 
 /// A requester and its time series.
+#[repr(C)]
 pub struct Host {
-    agent: Agent,
     series: Series,
+    agent: Agent,
 }
 
 macro_rules! of_agent {
@@ -237,6 +238,13 @@ impl Host {
     pub(crate) fn fetch(&self, port: u16, parcel: &Parcel) {
         if let Agent::Plain(requester) = &self.agent {
             requester.fetch(port, parcel);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fetch_next(&self, parcel: &Parcel) {
+        if let Agent::Plain(requester) = &self.agent {
+            requester.fetch_next(parcel);
         }
     }
 

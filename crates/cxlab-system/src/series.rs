@@ -49,12 +49,13 @@ impl Bin {
 
 /// The series of one host. It is told the totals at the ends of bins alone.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Series {
+    /// Where the bin that is filled now ends.
+    edge: u64,
     start: u64,
     width: u64,
     bins: Vec<Bin>,
-    /// Where the bin that is filled now ends.
-    edge: u64,
     /// The totals where it began.
     told: Bin,
 }

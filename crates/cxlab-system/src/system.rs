@@ -43,7 +43,7 @@ pub enum Node {
     /// A switch.
     Switch(Switch),
     /// A half-duplex bus.
-    Bus(Bus),
+    Bus(Box<Bus>),
     /// Any of these in a system in which something fails.
     Failing(Box<Failing>),
     /// Any of these while hosts enumerate, before the run proper.
@@ -180,6 +180,22 @@ impl Component for Node {
             Node::Host(host) => host.fetch(port, parcel),
             Node::Device(device) => device.fetch(port),
             _ => {}
+        }
+    }
+
+    #[inline]
+    fn fetch_next(&self, port: u16, parcel: &Parcel) -> Option<u16> {
+        match self {
+            Node::Switch(switch) => switch.fetch_next(parcel),
+            Node::Host(host) => {
+                host.fetch_next(parcel);
+                Some(port)
+            }
+            Node::Device(device) => {
+                device.fetch_next();
+                Some(port)
+            }
+            _ => None,
         }
     }
 
@@ -381,11 +397,11 @@ impl System {
                 let bus = &buses[number - hosts - devices - switches];
                 let ports: Result<[LinkPort; 2], _> = ports.try_into();
                 ports.ok().map(|ports| {
-                    Node::Bus(Bus::new(BusConfig {
+                    Node::Bus(Box::new(Bus::new(BusConfig {
                         ports,
                         turnaround_ps: bus.turnaround.0,
                         burst: bus.turnaround_burst,
-                    }))
+                    })))
                 })
             };
             match node {
