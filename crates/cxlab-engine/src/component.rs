@@ -157,6 +157,8 @@ pub(crate) struct Lane<P: Payload> {
     pub(crate) partition: u16,
     /// The block whose events are handled, by its number among those of all partitions.
     pub(crate) block: u16,
+    /// The same, where its events go into a wheel; [`NO_BLOCK`] where blocks take turns.
+    pub(crate) wheel_of: u16,
     pub(crate) blocks: Blocks,
     pub(crate) work: u64,
 }
@@ -199,11 +201,10 @@ impl<P: Payload> Lane<P> {
 
     /// What is sent is of this block.
     pub(crate) fn turn_to(&mut self, block: usize) {
-        self.queue.turns().serve(block);
         self.block = self.blocks.first + block as u16;
     }
 
-    /// Adds an event of another block.
+    /// Adds an event of another block, or of one that takes turns.
     #[inline(never)]
     fn place_elsewhere(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
         let own = usize::from(block.wrapping_sub(self.blocks.first));
@@ -214,7 +215,7 @@ impl<P: Payload> Lane<P> {
         self.outboxes[usize::from(to)].write(key, target, P::default())
     }
 
-    /// Makes an event of another block of one that is handled.
+    /// Makes an event of another block, or of one that takes turns, of one that is handled.
     #[inline(never)]
     fn pass_elsewhere(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
         let own = usize::from(block.wrapping_sub(self.blocks.first));
@@ -260,6 +261,9 @@ pub struct Ctx<'a, P: Payload> {
     pub(crate) place: u32,
 }
 
+/// The number of no block.
+pub(crate) const NO_BLOCK: u16 = u16::MAX;
+
 /// No payload has arrived, or it was passed on: the first place of a queue holds none.
 pub(crate) const NOWHERE: u32 = 0;
 
@@ -295,7 +299,7 @@ impl<P: Payload> Ctx<'_, P> {
     #[inline(always)]
     pub fn place(&mut self, port: u16, at: SimTime) -> &mut P {
         let (block, key, target) = self.leave(port, at);
-        if block == self.lane.block {
+        if block == self.lane.wheel_of {
             self.lane.queue.push(key, target)
         } else {
             self.lane.place_elsewhere(block, key, target)
@@ -365,7 +369,7 @@ impl<P: Payload> Ctx<'_, P> {
         assert!(kept.is_some(), "nothing was kept");
         let place = kept.0;
         let (block, key, target) = self.leave(port, at);
-        if block == self.lane.block {
+        if block == self.lane.wheel_of {
             self.lane.queue.pass_on(place, key, target)
         } else {
             self.lane.pass_elsewhere(block, place, key, target)
@@ -392,9 +396,12 @@ impl<P: Payload> Ctx<'_, P> {
     pub fn wake_at(&mut self, at: SimTime, token: u32) {
         assert!(at >= self.now, "a wake-up in the past");
         let key = self.next_key(at);
-        self.lane
-            .queue
-            .push(key, Target::wake(self.account.local, token));
+        let (block, target) = (self.lane.block, Target::wake(self.account.local, token));
+        if block == self.lane.wheel_of {
+            self.lane.queue.push(key, target);
+        } else {
+            self.lane.place_elsewhere(block, key, target);
+        }
     }
 
     /// Reports finished units of work (completed requests), for the progress bar.

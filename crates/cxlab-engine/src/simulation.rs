@@ -17,7 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::component::{
-    Account, Blocks, Body, Component, ComponentId, Lane, Outbox, Route, Wire, combine_digests,
+    Account, Blocks, Body, Component, ComponentId, Lane, NO_BLOCK, Outbox, Route, Wire,
+    combine_digests,
 };
 use crate::partition::{Partition, partition};
 use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
@@ -461,6 +462,10 @@ impl<C: Component> Simulation<C> {
                     outboxes: (0..division.parts).map(|_| Outbox::default()).collect(),
                     partition: part as u16,
                     block: blocks.first,
+                    wheel_of: match blocks.counts.len() {
+                        1 => blocks.first,
+                        _ => NO_BLOCK,
+                    },
                     blocks,
                     work: 0,
                 },

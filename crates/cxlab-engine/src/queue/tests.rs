@@ -96,7 +96,6 @@ proptest! {
                 let turns: Vec<usize> = (0..3).filter(|block| firsts[*block] < window).collect();
                 queue.turns().open(turns[0], earliest, window);
                 for (turn, block) in turns.iter().copied().enumerate() {
-                    queue.turns().serve(block);
                     queue.turns().turn([1, 2].map(|behind| turns.get(turn + behind).copied()));
                     let mut known: Vec<_> = (0..).map_while(|at| queue.coming(at)).map(|(to, _)| to).collect();
                     known.reverse();
@@ -119,17 +118,10 @@ proptest! {
                         }
                         if kind == 1 {
                             // It goes on with what it carries, changed.
-                            let goes_on = match to == block {
-                                true => queue.pass_on(event.place, key, target),
-                                false => queue.pass_to(to, event.place, key, target),
-                            };
-                            *goes_on += 1 << 32;
+                            *queue.pass_to(to, event.place, key, target) += 1 << 32;
                             *heaps[to].push(key, target) = carried + (1 << 32);
                         } else {
-                            *match to == block {
-                                true => queue.push(key, target),
-                                false => queue.push_to(to, key, target),
-                            } = key.order;
+                            *queue.push_to(to, key, target) = key.order;
                             *heaps[to].push(key, target) = key.order;
                             queue.release(event.place);
                         }

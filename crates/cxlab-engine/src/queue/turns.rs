@@ -57,8 +57,6 @@ struct Own {
 #[derive(Clone)]
 pub(crate) struct Turns {
     blocks: Vec<Pending>,
-    /// The one whose events are handled.
-    block: usize,
     /// The bucket at hand, sorted so that the next one is last.
     active: Vec<Near>,
     /// Buckets before this one have had their time.
@@ -104,7 +102,6 @@ impl Turns {
         };
         Turns {
             blocks: vec![pending; blocks],
-            block: 0,
             active: Vec::new(),
             reached: 0,
             line: Vec::new(),
@@ -137,11 +134,6 @@ impl Turns {
         self.blocks[block].first
     }
 
-    /// What is pushed is of this block.
-    pub(crate) fn serve(&mut self, block: usize) {
-        self.block = block;
-    }
-
     /// A window begins in which no event lies before `start` or is popped that lies at `end` or later. The first turn
     /// will be this block's.
     pub(crate) fn open(&mut self, first: usize, start: u64, end: u64) {
@@ -152,8 +144,7 @@ impl Turns {
         self.fill_next(first);
     }
 
-    /// The turn of the block that is served comes, whose events are the next: they alone are popped. Behind them come
-    /// the turns of two others, if any.
+    /// The turn of the next block comes: its events alone are popped. Behind them come the turns of two others, if any.
     pub(crate) fn turn(&mut self, [next, after]: [Option<usize>; 2]) {
         debug_assert!(self.active.is_empty());
         self.line.drain(..self.count);
@@ -219,22 +210,15 @@ impl Turns {
         self.end = 0;
     }
 
-    /// Adds an event of the block at hand.
-    #[inline(always)]
-    pub(super) fn push(&mut self, key: EventKey, target: Target, place: u32) {
-        if key.time < self.end {
-            self.insert(Near { key, target, place });
-        } else {
-            self.push_to(self.block, key, target, place);
-        }
-    }
-
-    /// Adds an event of a block behind the window.
+    /// Adds an event of a block, in the window if the block is the one at hand, or behind it.
     #[inline(always)]
     pub(super) fn push_to(&mut self, block: usize, key: EventKey, target: Target, place: u32) {
+        let near = Near { key, target, place };
+        if key.time < self.end {
+            return self.insert(near);
+        }
         let pending = &mut self.blocks[block];
         pending.first = pending.first.min(key.time);
-        let near = Near { key, target, place };
         if key.time >= self.horizon {
             pending.far.push(Reverse(near));
             return;

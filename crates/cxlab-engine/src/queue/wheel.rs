@@ -151,21 +151,18 @@ impl<T: Copy + Default> WheelQueue<T> {
     #[inline]
     pub(crate) fn push_to(&mut self, block: usize, key: EventKey, target: Target) -> &mut T {
         let place = self.slab.take();
-        self.insert_to(block, key, target, place)
+        self.pass_to(block, place, key, target)
     }
 
     /// Makes another event of a popped one, which carries the same until the caller changes it: it
-    /// stays where it lies.
+    /// stays where it lies. In the wheel.
     #[inline(always)]
     pub(crate) fn pass_on(&mut self, place: u32, key: EventKey, target: Target) -> &mut T {
-        match self.is_whole() {
-            true => self.wheel.insert(key, target, place),
-            false => self.turns.push(key, target, place),
-        }
+        self.wheel.insert(key, target, place);
         self.slab.at_mut(place)
     }
 
-    /// The same for another block.
+    /// The same for an event of a block.
     pub(crate) fn pass_to(
         &mut self,
         block: usize,
@@ -173,11 +170,6 @@ impl<T: Copy + Default> WheelQueue<T> {
         key: EventKey,
         target: Target,
     ) -> &mut T {
-        self.insert_to(block, key, target, place)
-    }
-
-    #[inline(always)]
-    fn insert_to(&mut self, block: usize, key: EventKey, target: Target, place: u32) -> &mut T {
         match self.is_whole() {
             true => self.wheel.insert(key, target, place),
             false => self.turns.push_to(block, key, target, place),
