@@ -471,7 +471,6 @@ impl<C: Component> Simulation<C> {
                 },
                 events: 0,
                 last: self.end.0,
-                next: Vec::new(),
                 turns: Vec::new(),
             }
         });

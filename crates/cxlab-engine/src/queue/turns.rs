@@ -316,7 +316,7 @@ impl Turns {
     }
 
     /// The time of the first event, `u64::MAX` when there is none. Only between windows.
-    pub(super) fn next_time(&self) -> u64 {
+    pub(crate) fn next_time(&self) -> u64 {
         let firsts = self.blocks.iter().map(|pending| pending.first);
         firsts.min().unwrap_or(u64::MAX)
     }

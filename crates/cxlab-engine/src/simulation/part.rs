@@ -39,8 +39,6 @@ pub(super) struct Part<C: Component> {
     pub(super) lane: Lane<C::Payload>,
     pub(super) events: u64,
     pub(super) last: u64,
-    /// Of each block, when its next event is.
-    pub(super) next: Vec<u64>,
     /// The blocks that have events in the window.
     pub(super) turns: Vec<usize>,
 }
@@ -169,10 +167,7 @@ impl<C: Component> Part<C> {
         let mut done = 0;
         while done < limit {
             let turns = self.lane.queue.turns();
-            self.next.clear();
-            self.next
-                .extend((0..blocks).map(|block| turns.first(block)));
-            let earliest = self.next.iter().copied().min().unwrap_or(u64::MAX);
+            let earliest = turns.next_time();
             if earliest >= end {
                 break;
             }
@@ -180,8 +175,8 @@ impl<C: Component> Part<C> {
             let mut last = self.last;
             // What comes in from other blocks comes in behind the window.
             self.turns.clear();
-            let turns = (0..blocks).filter(|block| self.next[*block] < window);
-            self.turns.extend(turns);
+            self.turns
+                .extend((0..blocks).filter(|block| turns.first(*block) < window));
             if let Some(first) = self.turns.first() {
                 let turns = self.lane.queue.turns();
                 turns.open(*first, earliest, window);
