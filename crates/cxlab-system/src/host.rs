@@ -12,7 +12,7 @@ use cxlab_host::{
 };
 use cxlab_link::{LinkPort, Parcel};
 
-use crate::series::{Bin, Series};
+use crate::series::{Series, Totals};
 
 /// What issues.
 #[allow(clippy::large_enum_variant)]
@@ -86,9 +86,9 @@ impl Host {
     }
 
     /// What it has completed, in all.
-    fn completed(&self) -> Bin {
+    fn completed(&self) -> Totals {
         let stats = self.stats();
-        Bin {
+        Totals {
             reads: stats.reads,
             writes: stats.writes,
             denied_reads: stats.denied_reads,

@@ -2,20 +2,22 @@
 //! bins of equal width, which doubles when the measurement outgrows them.
 //!
 //! Widths are the first one times a power of two, so the series of all hosts have common edges and
-//! add up exactly, and nothing depends on how a run is executed.
+//! add up exactly, and nothing depends on how a run is executed. Only bins in which something was
+//! completed take memory: in a large system no host completes much in any of them, and whatever a host
+//! writes displaces something else from the caches.
 
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
-/// Bins that are kept; a series that has outgrown them has half as many at least.
+/// Bins that there are at most; a series that has outgrown them has half as many at least.
 const BINS: usize = 256;
 /// The first width: 1 ns.
 const FIRST_WIDTH_PS: u64 = 1_000;
 
-/// What was completed in one bin.
+/// What was completed since the measurement began.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub(crate) struct Bin {
+pub(crate) struct Totals {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     /// Reads among those that a device denied.
@@ -26,24 +28,80 @@ pub(crate) struct Bin {
     pub(crate) latency_ps: u128,
 }
 
-impl Bin {
-    fn add(&mut self, other: Bin) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.denied_reads += other.denied_reads;
-        self.denied_writes += other.denied_writes;
-        self.latency_ps += other.latency_ps;
+/// What was completed in one bin: two of them lie in a cache line.
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+struct Bin {
+    number: u32,
+    reads: u64,
+    writes: u64,
+    /// Latency of both: exact below 2^64 ps, which 1,000 requests that are always under way spend in five hours
+    /// of simulated time.
+    latency_ps: u64,
+}
+
+/// Bins that are not empty, in their order.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+struct Bins(Vec<Bin>);
+
+impl Bins {
+    /// Adds to the last bin, or to a later one.
+    fn add(&mut self, bin: Bin) {
+        match self.0.last_mut() {
+            Some(last) if last.number == bin.number => last.add(&bin),
+            _ if bin.reads + bin.writes > 0 => self.0.push(bin),
+            _ => {}
+        }
     }
 
-    /// What came to these totals since they were `before`.
-    fn since(&self, before: &Bin) -> Bin {
-        Bin {
-            reads: self.reads - before.reads,
-            writes: self.writes - before.writes,
-            denied_reads: self.denied_reads - before.denied_reads,
-            denied_writes: self.denied_writes - before.denied_writes,
-            latency_ps: self.latency_ps - before.latency_ps,
+    /// Makes one of those that have the same number, which lie side by side.
+    fn unite(&mut self) {
+        self.0.dedup_by(|later, bin| {
+            let same = later.number == bin.number;
+            if same {
+                bin.add(later);
+            }
+            same
+        });
+    }
+
+    /// Makes one of each two that follow each other.
+    fn double(&mut self) {
+        for bin in &mut self.0 {
+            bin.number /= 2;
         }
+        self.unite();
+    }
+
+    /// Adds others of the same width.
+    fn merge(&mut self, mut others: Bins) {
+        self.0.append(&mut others.0);
+        self.0.sort_by_key(|bin| bin.number);
+        self.unite();
+    }
+
+    /// A value of each of so many bins, from the first on. What comes behind them belongs to the last.
+    fn column(&self, count: usize, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
+        let mut column = vec![0; count];
+        for bin in &self.0 {
+            column[(bin.number as usize).min(count - 1)] += of(bin);
+        }
+        column
+    }
+
+    /// The same; empty where all of it is zero.
+    fn column_if_any(&self, count: usize, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
+        match self.0.iter().any(|bin| of(bin) > 0) {
+            true => self.column(count, of),
+            false => Vec::new(),
+        }
+    }
+}
+
+impl Bin {
+    fn add(&mut self, other: &Bin) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.latency_ps = self.latency_ps.saturating_add(other.latency_ps);
     }
 }
 
@@ -55,26 +113,30 @@ pub(crate) struct Series {
     edge: u64,
     start: u64,
     width: u64,
-    bins: Vec<Bin>,
+    /// The number of the bin that is filled now.
+    number: u32,
+    done: Bins,
+    /// What devices denied of it.
+    denied: Bins,
     /// The totals where it began.
-    told: Bin,
+    told: Totals,
 }
 
 save_state!(Series {
-    values: start, width, bins, edge, told;
+    values: start, width, number, done, denied, edge, told;
 });
 
 impl Series {
     /// A series that begins at `start`, with totals of zero.
     pub(crate) fn new(start: SimTime) -> Series {
-        let mut bins = Vec::with_capacity(BINS);
-        bins.push(Bin::default());
         Series {
             start: start.0,
             width: FIRST_WIDTH_PS,
-            bins,
+            number: 0,
+            done: Bins(Vec::with_capacity(BINS)),
+            denied: Bins::default(),
             edge: start.0.saturating_add(FIRST_WIDTH_PS),
-            told: Bin::default(),
+            told: Totals::default(),
         }
     }
 
@@ -86,72 +148,50 @@ impl Series {
     }
 
     /// The series with what was completed since the last end of a bin, up to these totals.
-    pub(crate) fn up_to(&self, total: &Bin) -> Series {
+    pub(crate) fn up_to(&self, total: &Totals) -> Series {
         let mut series = self.clone();
         series.take(total);
         series
     }
 
-    /// What was completed up to these totals belongs to the last bin.
-    fn take(&mut self, total: &Bin) {
-        if let Some(bin) = self.bins.last_mut() {
-            bin.add(total.since(&self.told));
-        }
+    /// What was completed up to these totals belongs to the bin that is filled now.
+    fn take(&mut self, total: &Totals) {
+        let (number, told) = (self.number, &self.told);
+        let latency_ps = total.latency_ps - told.latency_ps;
+        self.done.add(Bin {
+            number,
+            reads: total.reads - told.reads,
+            writes: total.writes - told.writes,
+            latency_ps: u64::try_from(latency_ps).unwrap_or(u64::MAX),
+        });
+        self.denied.add(Bin {
+            number,
+            reads: total.denied_reads - told.denied_reads,
+            writes: total.denied_writes - told.denied_writes,
+            latency_ps: 0,
+        });
         self.told = *total;
     }
 
-    /// Makes the bin that `now` falls into the last one. The totals are those before anything is completed
+    /// Makes the bin that `now` falls into the one that is filled. The totals are those before anything is completed
     /// at `now`, which never goes back.
     #[cold]
-    pub(crate) fn reach(&mut self, now: SimTime, total: &Bin) {
+    pub(crate) fn reach(&mut self, now: SimTime, total: &Totals) {
         self.take(total);
-        let now = now.0;
-        while (now - self.start) / self.width >= BINS as u64 {
+        let span = now.0 - self.start;
+        while span / self.width >= BINS as u64 {
             self.double();
         }
-        let at = ((now - self.start) / self.width) as usize;
-        self.bins.resize(at + 1, Bin::default());
+        self.number = (span / self.width) as u32;
         self.edge = self
             .start
-            .saturating_add(self.width.saturating_mul(at as u64 + 1));
+            .saturating_add(self.width.saturating_mul(u64::from(self.number) + 1));
     }
 
     fn double(&mut self) {
-        let half = self.bins.len().div_ceil(2);
-        for at in 0..half {
-            let mut sum = self.bins[2 * at];
-            if let Some(second) = self.bins.get(2 * at + 1) {
-                sum.add(*second);
-            }
-            self.bins[at] = sum;
-        }
-        self.bins.truncate(half);
+        self.done.double();
+        self.denied.double();
         self.width *= 2;
-    }
-
-    /// Makes the last bin the one that `end`, the end of the measurement, falls into or closes.
-    fn close(&mut self, end: u64) {
-        let span = end.saturating_sub(self.start);
-        while span.div_ceil(self.width) > BINS as u64 {
-            self.double();
-        }
-        let count = (span.div_ceil(self.width) as usize).max(1);
-        // What completed at the very end belongs to the bin that ends there.
-        while self.bins.len() > count {
-            if let (Some(late), Some(last)) = (self.bins.pop(), self.bins.last_mut()) {
-                last.add(late);
-            }
-        }
-        self.bins.resize(count, Bin::default());
-    }
-
-    /// A column of the bins; empty where all of it is zero.
-    fn column_if_any(&self, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
-        let column: Vec<u64> = self.bins.iter().map(of).collect();
-        match column.iter().any(|count| *count > 0) {
-            true => column,
-            false => Vec::new(),
-        }
     }
 
     /// Adds another host's series that begins at the same time.
@@ -162,12 +202,8 @@ impl Series {
         while other.width < self.width {
             other.double();
         }
-        if self.bins.len() < other.bins.len() {
-            self.bins.resize(other.bins.len(), Bin::default());
-        }
-        for (sum, bin) in self.bins.iter_mut().zip(&other.bins) {
-            sum.add(*bin);
-        }
+        self.done.merge(other.done);
+        self.denied.merge(other.denied);
     }
 }
 
@@ -198,18 +234,29 @@ pub(crate) fn sum(all: impl IntoIterator<Item = Series>, end: SimTime) -> TimeSe
         return TimeSeries::default();
     };
     all.for_each(|series| sum.merge(series));
-    sum.close(end.0);
+    let span = end.0.saturating_sub(sum.start);
+    while span.div_ceil(sum.width) > BINS as u64 {
+        sum.double();
+    }
+    // What completed at the very end belongs to the bin that ends there.
+    let count = (span.div_ceil(sum.width) as usize).max(1);
+    let (done, denied) = (&sum.done, &sum.denied);
+    let reads = done.column(count, |bin| bin.reads);
+    let writes = done.column(count, |bin| bin.writes);
+    let latencies = done.column(count, |bin| bin.latency_ps);
+    let requests = reads
+        .iter()
+        .zip(&writes)
+        .map(|(reads, writes)| reads + writes);
     TimeSeries {
         bin_ns: sum.width as f64 / 1e3,
-        reads: sum.bins.iter().map(|bin| bin.reads).collect(),
-        writes: sum.bins.iter().map(|bin| bin.writes).collect(),
-        denied_reads: sum.column_if_any(|bin| bin.denied_reads),
-        denied_writes: sum.column_if_any(|bin| bin.denied_writes),
-        latency_ns: sum
-            .bins
-            .iter()
-            .map(|bin| bin.latency_ps as f64 / 1e3 / (bin.reads + bin.writes).max(1) as f64)
+        latency_ns: (latencies.iter().zip(requests))
+            .map(|(latency, requests)| *latency as f64 / 1e3 / requests.max(1) as f64)
             .collect(),
+        denied_reads: denied.column_if_any(count, |bin| bin.reads),
+        denied_writes: denied.column_if_any(count, |bin| bin.writes),
+        reads,
+        writes,
     }
 }
 
@@ -226,7 +273,7 @@ mod tests {
     /// Tells a series of one read of 5 ns at each of these nanoseconds after its start at 7 ns.
     fn told(nanos: impl IntoIterator<Item = u64>) -> Series {
         let mut series = Series::new(SimTime(7_000));
-        let mut total = Bin::default();
+        let mut total = Totals::default();
         for nano in nanos {
             let now = SimTime(7_000 + nano * 1_000);
             if series.has_ended(now) {
@@ -257,6 +304,32 @@ mod tests {
         assert!(series.reads[..195].iter().all(|reads| *reads == 512));
         assert_eq!(series.reads.iter().sum::<u64>(), 100_000);
         assert!(series.latency_ns.iter().all(|latency| *latency == 5.0));
+    }
+
+    #[test]
+    fn bins_without_anything_take_no_memory() {
+        let series = told((0..1_000).map(|nano| nano * 300));
+        assert!(series.done.0.len() <= BINS && series.denied.0.is_empty());
+        let series = told([0, 200, 1_000_000_000]);
+        assert_eq!(series.done.0.len(), 2);
+    }
+
+    #[test]
+    fn what_was_denied_is_a_part_of_it() {
+        let mut series = Series::new(SimTime::ZERO);
+        let (reads, writes) = (3, 2);
+        let mut total = Totals {
+            reads,
+            writes,
+            denied_writes: 1,
+            ..Totals::default()
+        };
+        series.reach(SimTime(5_000), &total);
+        (total.reads, total.denied_reads) = (4, 1);
+        let sum = sum([series.up_to(&total)], SimTime(6_000));
+        assert_eq!(sum.reads, [3, 0, 0, 0, 0, 1]);
+        assert_eq!(sum.denied_reads, [0, 0, 0, 0, 0, 1]);
+        assert_eq!(sum.denied_writes, [1, 0, 0, 0, 0, 0]);
     }
 
     #[test]
