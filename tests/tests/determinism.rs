@@ -109,6 +109,70 @@ fn a_report_does_not_depend_on_threads_or_on_the_run() {
     }
 }
 
+/// Systems of 640 endpoints, whose components take turns block by block on one thread, and do not on three. In the
+/// second, two messages of a class are all that a port takes in, so most of them wait.
+const LARGE: &[(&str, &str, &str)] = &[
+    (
+        "kind = \"spine-leaf\", leaves = 80, spines = 4",
+        "oblivious",
+        "",
+    ),
+    (
+        "kind = \"torus\", dimensions = [10, 8]",
+        "adaptive",
+        "link = { credits = { m2s_req = 2, m2s_rwd = 2, s2m_ndr = 2, s2m_drs = 2 } }",
+    ),
+    (
+        "kind = \"dragonfly\", groups = 10, routers_per_group = 8, global_links = 4",
+        "shortest",
+        "link = { flit_error_rate = 0.01, replay_buffer_flits = 65535 }",
+    ),
+];
+
+#[test]
+fn blocks_that_take_turns_change_no_report() {
+    for (topology, routing, link) in LARGE {
+        let text = format!(
+            r#"
+            name = "large"
+            [measure]
+            warmup_requests = 3_000
+            [fabric]
+            topology = {{ {topology}, placement = "paired" }}
+            routing = "{routing}"
+            {link}
+            [[hosts]]
+            name = "host"
+            count = 320
+            requests = 40
+            issue = {{ outstanding = 16 }}
+            workload = {{ kind = "uniform", read_ratio = 0.6 }}
+            [[devices]]
+            name = "mem"
+            count = 320
+            "#
+        );
+        let plan = cxlab_tests::plan(&text, &[]);
+        let report = |threads| {
+            let monitor = Monitor::default();
+            let options = RunOptions {
+                seed: 1,
+                threads,
+                monitor: &monitor,
+                rows: None,
+            };
+            let report = run(&plan, options).expect("a report");
+            (timeless(report), monitor.blocks())
+        };
+        let (expected, blocks) = report(3);
+        assert!(blocks < 2, "{topology}: {blocks} blocks on three threads");
+        assert!(expected.requests.completed > 5_000, "{topology}");
+        let (found, blocks) = report(1);
+        assert!(blocks >= 16, "{topology}: {blocks} blocks");
+        assert_eq!(found, expected, "{topology}");
+    }
+}
+
 #[test]
 fn a_window_by_time_ends_where_it_says_on_any_number_of_threads() {
     let window = &["measure={ warmup_time=\"700 ns\", duration=\"5300 ns\" }"];

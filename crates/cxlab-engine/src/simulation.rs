@@ -68,10 +68,17 @@ pub struct Monitor {
     /// What was done before this run took it up.
     before: AtomicU64,
     time: AtomicU64,
+    blocks: AtomicU64,
     windows: windows::Counted,
 }
 
 impl Monitor {
+    /// The most blocks of components that have taken turns on a thread; below 2 where none did, because all lie
+    /// near the processor or have little to do at a time.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
     /// The windows of the runs that it has seen on several threads, between two of them.
     pub fn windows(&self) -> Windows {
         self.windows.get()
@@ -273,6 +280,9 @@ impl<C: Component> Simulation<C> {
         self.begin();
         let interrupted = loop {
             self.divide(threads);
+            let blocks = self.parts.iter().map(|part| part.lane.queue.blocks());
+            let blocks = blocks.max().unwrap_or(1) as u64;
+            monitor.blocks.fetch_max(blocks, Ordering::Relaxed);
             let ended = if let [alone] = &mut self.parts[..] {
                 let events = self.look_at_balance.saturating_sub(self.events);
                 alone.run_alone(until.0, events, monitor)
@@ -471,7 +481,6 @@ impl<C: Component> Simulation<C> {
                 },
                 events: 0,
                 last: self.end.0,
-                turns: Vec::new(),
             }
         });
         self.parts = parts.collect();

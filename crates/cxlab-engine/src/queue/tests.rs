@@ -85,18 +85,16 @@ proptest! {
             }
             let end = now + length;
             loop {
-                let firsts = [0, 1, 2].map(|block| queue.turns().first(block));
-                prop_assert_eq!(firsts, [0, 1, 2].map(|block| heaps[block].next_time()));
+                let firsts = [0, 1, 2].map(|block| heaps[block].next_time());
                 let earliest = firsts.into_iter().min().unwrap();
                 prop_assert_eq!(queue.next_time(), earliest);
+                prop_assert_eq!(queue.turns().open(end), earliest < end);
                 if earliest >= end {
                     break;
                 }
                 let window = earliest.saturating_add(span).min(end);
-                let turns: Vec<usize> = (0..3).filter(|block| firsts[*block] < window).collect();
-                queue.turns().open(turns[0], earliest, window);
-                for (turn, block) in turns.iter().copied().enumerate() {
-                    queue.turns().turn([1, 2].map(|behind| turns.get(turn + behind).copied()));
+                for block in (0..3).filter(|block| firsts[*block] < window) {
+                    prop_assert_eq!(queue.turns().turn(), Some(block));
                     let mut known: Vec<_> = (0..).map_while(|at| queue.coming(at)).map(|(to, _)| to).collect();
                     known.reverse();
                     while let Some(event) = queue.turns().pop() {
@@ -128,7 +126,7 @@ proptest! {
                     }
                     prop_assert!(heaps[block].next_time() >= window);
                 }
-                queue.turns().close();
+                prop_assert_eq!(queue.turns().turn(), None);
                 prop_assert_eq!(queue.len(), heaps.iter().map(EventQueue::len).sum::<usize>());
             }
             now = end;

@@ -57,6 +57,8 @@ struct Own {
 #[derive(Clone)]
 pub(crate) struct Turns {
     blocks: Vec<Pending>,
+    /// Those that have events in the window and whose turn has not come, the next one last.
+    turns: Vec<usize>,
     /// The bucket at hand, sorted so that the next one is last.
     active: Vec<Near>,
     /// Buckets before this one have had their time.
@@ -81,8 +83,8 @@ pub(crate) struct Turns {
     shift: u32,
     /// Events from then on wait in the heaps.
     horizon: u64,
-    /// How far that lies behind the end of the window.
-    reach: u64,
+    /// How long a window is.
+    span: u64,
 }
 
 /// The bucket of a time in the window.
@@ -94,7 +96,6 @@ fn bucket(time: u64, start: u64, shift: u32) -> usize {
 impl Turns {
     /// Without events, for so many blocks, whose windows are so long and begin at `time`.
     pub(super) fn new(blocks: usize, span: u64, time: u64) -> Turns {
-        let reach = span.saturating_mul(WINDOWS);
         let pending = Pending {
             events: Vec::new(),
             first: u64::MAX,
@@ -102,6 +103,7 @@ impl Turns {
         };
         Turns {
             blocks: vec![pending; blocks],
+            turns: Vec::with_capacity(blocks),
             active: Vec::new(),
             reached: 0,
             line: Vec::new(),
@@ -118,8 +120,8 @@ impl Turns {
             start: 0,
             end: 0,
             shift: (u64::BITS - span.leading_zeros()).saturating_sub(BUCKETS.ilog2()),
-            horizon: time.saturating_add(reach),
-            reach,
+            horizon: time.saturating_add(span.saturating_mul(WINDOWS)),
+            span,
         }
     }
 
@@ -129,40 +131,49 @@ impl Turns {
         self.blocks.len()
     }
 
-    /// The time of a block's first event behind the window, `u64::MAX` when there is none.
-    pub(crate) fn first(&self, block: usize) -> u64 {
-        self.blocks[block].first
-    }
-
-    /// A window begins in which no event lies before `start` or is popped that lies at `end` or later. The first turn
-    /// will be this block's.
-    pub(crate) fn open(&mut self, first: usize, start: u64, end: u64) {
-        (self.start, self.end) = (start, end);
-        self.horizon = end.saturating_add(self.reach);
+    /// A window begins with the first event, if that lies before `limit`, where the window ends at the latest.
+    pub(crate) fn open(&mut self, limit: u64) -> bool {
+        self.start = self.next_time();
+        if self.start >= limit {
+            return false;
+        }
+        self.end = self.start.saturating_add(self.span).min(limit);
+        self.horizon = self.end.saturating_add(self.span.saturating_mul(WINDOWS));
         self.line.clear();
         (self.count, self.passed) = (0, 0);
-        self.fill_next(first);
+        let blocks = self.blocks.iter().enumerate().rev();
+        let ready = blocks.filter(|(_, pending)| pending.first < self.end);
+        self.turns.extend(ready.map(|(block, _)| block));
+        self.fill_next();
+        true
     }
 
-    /// The turn of the next block comes: its events alone are popped. Behind them come the turns of two others, if any.
-    pub(crate) fn turn(&mut self, [next, after]: [Option<usize>; 2]) {
+    /// The turn of the next block comes, whose events alone are popped, and which is returned. Behind the last one
+    /// the window ends. What is sent to others lies behind it.
+    pub(crate) fn turn(&mut self) -> Option<usize> {
         debug_assert!(self.active.is_empty());
+        let Some(block) = self.turns.pop() else {
+            self.end = 0;
+            return None;
+        };
         self.line.drain(..self.count);
         std::mem::swap(&mut self.buckets, &mut self.next);
         self.count = self.line.len();
         (self.reached, self.passed, self.bucket_end) = (0, 0, 0);
-        if let Some(next) = next {
-            self.fill_next(next);
-        }
-        if let Some(after) = after {
+        self.fill_next();
+        if let [.., after, _] = self.turns[..] {
             for two in self.blocks[after].events.chunks(2) {
                 prefetch(two);
             }
         }
+        Some(block)
     }
 
-    /// Puts the events of a block that lie before the end of the window behind the line.
-    fn fill_next(&mut self, block: usize) {
+    /// Puts the events of the next block that lie before the end of the window behind the line.
+    fn fill_next(&mut self) {
+        let Some(&block) = self.turns.last() else {
+            return;
+        };
         let (start, end, shift) = (self.start, self.end, self.shift);
         let (pending, buckets) = (&mut self.blocks[block], &mut *self.next);
         while let Some(Reverse(near)) = pending.far.peek() {
@@ -203,11 +214,6 @@ impl Turns {
         pending.first = times.min().unwrap_or(u64::MAX);
         self.line
             .truncate(behind + buckets.ends[BUCKETS - 1] as usize);
-    }
-
-    /// A window ends.
-    pub(crate) fn close(&mut self) {
-        self.end = 0;
     }
 
     /// Adds an event of a block, in the window if the block is the one at hand, or behind it.
@@ -316,7 +322,7 @@ impl Turns {
     }
 
     /// The time of the first event, `u64::MAX` when there is none. Only between windows.
-    pub(crate) fn next_time(&self) -> u64 {
+    pub(super) fn next_time(&self) -> u64 {
         let firsts = self.blocks.iter().map(|pending| pending.first);
         firsts.min().unwrap_or(u64::MAX)
     }

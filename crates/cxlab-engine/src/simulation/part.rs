@@ -39,8 +39,6 @@ pub(super) struct Part<C: Component> {
     pub(super) lane: Lane<C::Payload>,
     pub(super) events: u64,
     pub(super) last: u64,
-    /// The blocks that have events in the window.
-    pub(super) turns: Vec<usize>,
 }
 
 impl<C: Component> Part<C> {
@@ -100,15 +98,11 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// The same where blocks take turns: one of the steps for the event that comes behind so many others.
+    /// The same where blocks take turns, one of the steps for the event that comes so far behind the one at hand.
     #[inline(always)]
-    fn fetch_coming(&self, step: usize, behind: usize) {
+    fn fetch_coming(&self, behind: usize, step: impl Fn(&[Cell<C>], Target, &C::Payload)) {
         if let Some((target, carried)) = self.lane.queue.coming(behind) {
-            match step {
-                0 => fetch_cell(&self.cells, target, carried),
-                1 => fetch(&self.cells, target, carried),
-                _ => fetch_next(&self.cells, target, carried),
-            }
+            step(&self.cells, target, carried);
         }
     }
 
@@ -144,14 +138,15 @@ impl<C: Component> Part<C> {
     fn handle_turn(&mut self) -> u64 {
         let mut done = 0;
         while let Some(event) = self.lane.queue.turns().pop() {
-            if self.lane.queue.turns().pass() {
-                for (step, behind) in COMING.into_iter().enumerate() {
-                    self.fetch_coming(step, behind - 1);
-                }
-            }
+            let passed = self.lane.queue.turns().pass();
             self.last = event.key.time;
             self.dispatch(event);
             done += 1;
+            if passed {
+                self.fetch_coming(COMING[0], fetch_cell);
+                self.fetch_coming(COMING[1], fetch);
+                self.fetch_coming(COMING[2], fetch_next);
+            }
         }
         done
     }
@@ -163,35 +158,17 @@ impl<C: Component> Part<C> {
     /// events of one may all come before those of the next: what they touch is then fetched once a
     /// window. The order of each component's events, and so every result, is the same.
     fn advance_blocks(&mut self, end: u64, limit: u64) -> u64 {
-        let blocks = self.lane.queue.blocks();
         let mut done = 0;
-        while done < limit {
-            let turns = self.lane.queue.turns();
-            let earliest = turns.next_time();
-            if earliest >= end {
-                break;
-            }
-            let window = earliest.saturating_add(self.lane.blocks.span).min(end);
+        while done < limit && self.lane.queue.turns().open(end) {
+            (0..=COMING[0]).for_each(|behind| self.fetch_coming(behind, fetch_cell));
+            (0..=COMING[1]).for_each(|behind| self.fetch_coming(behind, fetch));
+            (0..=COMING[2]).for_each(|behind| self.fetch_coming(behind, fetch_next));
             let mut last = self.last;
-            // What comes in from other blocks comes in behind the window.
-            self.turns.clear();
-            self.turns
-                .extend((0..blocks).filter(|block| turns.first(*block) < window));
-            if let Some(first) = self.turns.first() {
-                let turns = self.lane.queue.turns();
-                turns.open(*first, earliest, window);
-                for (step, first) in COMING.into_iter().enumerate() {
-                    (0..first).for_each(|behind| self.fetch_coming(step, behind));
-                }
-            }
-            for turn in 0..self.turns.len() {
-                self.lane.turn_to(self.turns[turn]);
-                let behind = [1, 2].map(|behind| self.turns.get(turn + behind).copied());
-                self.lane.queue.turns().turn(behind);
+            while let Some(block) = self.lane.queue.turns().turn() {
+                self.lane.turn_to(block);
                 done += self.handle_turn();
                 last = last.max(self.last);
             }
-            self.lane.queue.turns().close();
             self.last = last;
         }
         done
