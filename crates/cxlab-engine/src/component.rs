@@ -211,8 +211,7 @@ impl<P: Payload> Lane<P> {
         if own < self.queue.blocks() {
             return self.queue.push_to(own, key, target);
         }
-        let to = self.blocks.partitions[usize::from(block)];
-        self.outboxes[usize::from(to)].write(key, target, P::default())
+        self.write_letter(block, NOWHERE, key, target)
     }
 
     /// Makes an event of another block, or of one that takes turns, of one that is handled.
@@ -222,9 +221,15 @@ impl<P: Payload> Lane<P> {
         if own < self.queue.blocks() {
             return self.queue.pass_to(own, place, key, target);
         }
-        let payload = *self.queue.carried(place);
         self.queue.release(place);
+        self.write_letter(block, place, key, target)
+    }
+
+    /// Makes an event of another partition, which carries what lies at `place`.
+    #[inline(never)]
+    fn write_letter(&mut self, block: u16, place: u32, key: EventKey, target: Target) -> &mut P {
         let to = self.blocks.partitions[usize::from(block)];
+        let payload = *self.queue.carried(place);
         self.outboxes[usize::from(to)].write(key, target, payload)
     }
 }

@@ -28,6 +28,14 @@ struct Pending {
     far: BinaryHeap<Reverse<Near>>,
 }
 
+impl Pending {
+    /// Adds one that lies far behind the window.
+    #[cold]
+    fn wait(&mut self, key: EventKey, target: Target, place: u32) {
+        self.far.push(Reverse(Near { key, target, place }));
+    }
+}
+
 /// The buckets of a block's events of a window, as they are known when its turn comes.
 #[derive(Clone)]
 struct Buckets {
@@ -219,17 +227,15 @@ impl Turns {
     /// Adds an event of a block, in the window if the block is the one at hand, or behind it.
     #[inline(always)]
     pub(super) fn push_to(&mut self, block: usize, key: EventKey, target: Target, place: u32) {
-        let near = Near { key, target, place };
         if key.time < self.end {
-            return self.insert(near);
+            return self.insert(key, target, place);
         }
         let pending = &mut self.blocks[block];
         pending.first = pending.first.min(key.time);
         if key.time >= self.horizon {
-            pending.far.push(Reverse(near));
-            return;
+            return pending.wait(key, target, place);
         }
-        pending.events.push(near);
+        pending.events.push(Near { key, target, place });
         if let Some(ahead) = pending.events.spare_capacity_mut().get(2) {
             prefetch_to_write(ahead);
         }
@@ -237,10 +243,11 @@ impl Turns {
 
     /// Adds one of the window.
     #[inline(never)]
-    fn insert(&mut self, near: Near) {
-        let bucket = bucket(near.key.time, self.start, self.shift);
+    fn insert(&mut self, key: EventKey, target: Target, place: u32) {
+        let near = Near { key, target, place };
+        let bucket = bucket(key.time, self.start, self.shift);
         if bucket < self.reached {
-            let behind = self.active.partition_point(|other| other.key > near.key);
+            let behind = self.active.partition_point(|other| other.key > key);
             self.active.insert(behind, near);
             return;
         }

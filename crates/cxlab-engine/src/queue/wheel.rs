@@ -399,10 +399,10 @@ impl Wheel {
     #[inline(always)]
     fn insert(&mut self, key: EventKey, target: Target, at: u32) {
         let next = self.link(key, target, at);
-        let entry = Entry { key, target, next };
+        // Each field by itself, so that nothing is put together elsewhere first.
         match self.entries.get_mut(at as usize) {
-            Some(place) => *place = entry,
-            None => self.grow(at, entry),
+            Some(entry) => (entry.key, entry.target, entry.next) = (key, target, next),
+            None => self.grow(at, key, target, next),
         }
     }
 
@@ -427,9 +427,9 @@ impl Wheel {
 
     /// Makes places for as many as there are of what they carry.
     #[cold]
-    fn grow(&mut self, at: u32, entry: Entry) {
+    fn grow(&mut self, at: u32, key: EventKey, target: Target, next: u32) {
         self.entries.resize(at as usize, Entry::NONE);
-        self.entries.push(entry);
+        self.entries.push(Entry { key, target, next });
     }
 
     /// One more of the next `ahead` events of the active slot.
