@@ -81,9 +81,10 @@ impl Bins {
 
     /// A value of each of so many bins, from the first on. What comes behind them belongs to the last.
     fn column(&self, count: usize, of: impl Fn(&Bin) -> u64) -> Vec<u64> {
-        let mut column = vec![0; count];
+        let mut column = vec![0u64; count];
         for bin in &self.0 {
-            column[(bin.number as usize).min(count - 1)] += of(bin);
+            let sum = &mut column[(bin.number as usize).min(count - 1)];
+            *sum = sum.saturating_add(of(bin));
         }
         column
     }
