@@ -204,6 +204,16 @@ impl<P: Payload> Lane<P> {
         self.block = self.blocks.first + block as u16;
     }
 
+    /// Adds an event of a block.
+    #[inline(always)]
+    fn push(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
+        if block == self.wheel_of {
+            self.queue.push(key, target)
+        } else {
+            self.place_elsewhere(block, key, target)
+        }
+    }
+
     /// Adds an event of another block, or of one that takes turns.
     #[inline(never)]
     fn place_elsewhere(&mut self, block: u16, key: EventKey, target: Target) -> &mut P {
@@ -304,11 +314,7 @@ impl<P: Payload> Ctx<'_, P> {
     #[inline(always)]
     pub fn place(&mut self, port: u16, at: SimTime) -> &mut P {
         let (block, key, target) = self.leave(port, at);
-        if block == self.lane.wheel_of {
-            self.lane.queue.push(key, target)
-        } else {
-            self.lane.place_elsewhere(block, key, target)
-        }
+        self.lane.push(block, key, target)
     }
 
     /// What has arrived, where it lies, until it is passed on. While a component starts or is woken,
@@ -402,11 +408,7 @@ impl<P: Payload> Ctx<'_, P> {
         assert!(at >= self.now, "a wake-up in the past");
         let key = self.next_key(at);
         let (block, target) = (self.lane.block, Target::wake(self.account.local, token));
-        if block == self.lane.wheel_of {
-            self.lane.queue.push(key, target);
-        } else {
-            self.lane.place_elsewhere(block, key, target);
-        }
+        self.lane.push(block, key, target);
     }
 
     /// Reports finished units of work (completed requests), for the progress bar.
