@@ -109,17 +109,21 @@ pub fn gone(at_ps: u64, kind: &str, what: &str, name: &str) -> String {
 /// # Errors
 /// As [`run`].
 pub fn try_run(plan: &Plan, threads: usize) -> Result<Report, RunError> {
-    let monitor = Monitor::default();
-    let seed = plan.scenario.seed;
-    run(
-        plan,
-        RunOptions {
-            seed,
-            threads,
-            monitor: &monitor,
-            rows: None,
-        },
-    )
+    watched_run(plan, threads, &Monitor::default())
+}
+
+/// The same, seen through a monitor.
+///
+/// # Errors
+/// As [`run`].
+pub fn watched_run(plan: &Plan, threads: usize, monitor: &Monitor) -> Result<Report, RunError> {
+    let options = RunOptions {
+        seed: plan.scenario.seed,
+        threads,
+        monitor,
+        rows: None,
+    };
+    run(plan, options)
 }
 
 /// Runs a scenario with changes on one thread.

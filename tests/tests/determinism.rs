@@ -8,6 +8,7 @@ use cxlab_host::RequestRow;
 use cxlab_system::plan::Plan;
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
+use cxlab_tests::checkpoint::timeless;
 
 /// A system under test: the name of a shipped scenario and what is changed in it.
 type Case = (&'static str, &'static [&'static str]);
@@ -69,14 +70,6 @@ fn plan_of(case: &Case, seed: u64, window: &[&str]) -> Plan {
         .chain([seed.as_str()])
         .collect();
     cxlab_tests::plan(&cxlab_tests::shipped(case.0), &set)
-}
-
-/// A report without what may differ between identical runs.
-fn timeless(mut report: Report) -> Report {
-    report.wall_seconds = 0.0;
-    report.events_per_second = 0.0;
-    report.requests.per_wall_second = 0.0;
-    report
 }
 
 fn report(plan: &Plan, threads: usize) -> Report {
@@ -155,13 +148,7 @@ fn blocks_that_take_turns_change_no_report() {
         let plan = cxlab_tests::plan(&text, &[]);
         let report = |threads| {
             let monitor = Monitor::default();
-            let options = RunOptions {
-                seed: 1,
-                threads,
-                monitor: &monitor,
-                rows: None,
-            };
-            let report = run(&plan, options).expect("a report");
+            let report = cxlab_tests::watched_run(&plan, threads, &monitor).expect("a report");
             (timeless(report), monitor.blocks())
         };
         let (expected, blocks) = report(3);
@@ -365,13 +352,7 @@ fn windows_of_a_run_are_the_same_each_time_and_hold_all_its_events() {
     );
     let windows = |threads| {
         let monitor = Monitor::default();
-        let options = RunOptions {
-            seed: 1,
-            threads,
-            monitor: &monitor,
-            rows: None,
-        };
-        let report = run(&plan, options).expect("a report");
+        let report = cxlab_tests::watched_run(&plan, threads, &monitor).expect("a report");
         (monitor.windows(), report.events)
     };
     assert_eq!(windows(1).0, Windows::default(), "one thread has none");

@@ -1,12 +1,11 @@
 //! Shared regions of class HDM-H with values: who sees whose stores is what software makes of it.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
 use cxlab_engine::units::Hpa;
 use cxlab_system::diagnostics::{Document, validate};
 use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunError, RunOptions, run};
+use cxlab_system::run::RunError;
 use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::script::{Script, externals};
 use cxlab_tests::{plan, shipped, try_run};
@@ -128,14 +127,7 @@ fn simulate(care: Care, devices: u32, threads: usize) -> Result<Report, RunError
     ]);
     let plan = Plan::with_externals(scenario, Files::default(), &both)
         .unwrap_or_else(|problems| panic!("{problems:?}"));
-    let monitor = Monitor::default();
-    let options = RunOptions {
-        seed: 1,
-        threads,
-        monitor: &monitor,
-        rows: None,
-    };
-    run(&plan, options)
+    try_run(&plan, threads)
 }
 
 #[test]
