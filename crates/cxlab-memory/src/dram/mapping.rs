@@ -5,8 +5,12 @@
 //! channel, `Co` column (burst in a row), `Ch` channel. A field may be split: `Co2` takes two of
 //! its bits, least significant first from the right, and a field without a number takes all the
 //! others. `RoBaBgRaPcCoCh` is the same as the named mapping `RoBaRaCoCh`.
+//!
+//! A hash (`hash.rs`) adds further address bits to bits of these fields by exclusive or.
 
 use cxlab_engine::catalog::ParamError;
+
+use super::hash::{BankHash, Term};
 use serde::{Deserialize, Serialize};
 
 /// Names of the mappings that have one, and what they stand for.
@@ -16,14 +20,14 @@ const NAMED: [(&str, &str); 3] = [
     ("MOP4CLXOR", "RoCoBaBgRaPcCo2Ch"),
 ];
 
-const FIELDS: [&str; 7] = ["Ch", "Pc", "Ra", "Bg", "Ba", "Co", "Ro"];
-const CHANNEL: usize = 0;
-const PSEUDO: usize = 1;
-const RANK: usize = 2;
-const GROUP: usize = 3;
-const BANK: usize = 4;
-const COLUMN: usize = 5;
-const ROW: usize = 6;
+pub(super) const FIELDS: [&str; 7] = ["Ch", "Pc", "Ra", "Bg", "Ba", "Co", "Ro"];
+pub(super) const CHANNEL: usize = 0;
+pub(super) const PSEUDO: usize = 1;
+pub(super) const RANK: usize = 2;
+pub(super) const GROUP: usize = 3;
+pub(super) const BANK: usize = 4;
+pub(super) const COLUMN: usize = 5;
+pub(super) const ROW: usize = 6;
 
 /// How many of each a memory has, as powers of two.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +44,7 @@ pub(super) struct Widths {
 }
 
 impl Widths {
-    fn of(&self, field: usize) -> u32 {
+    pub(super) fn of(&self, field: usize) -> u32 {
         [
             self.channel,
             self.pseudo,
@@ -68,6 +72,7 @@ pub(super) struct Place {
     pub column: u32,
 }
 
+/// Adjacent address bits that are added (exclusive or) to adjacent bits of a field.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     field: usize,
@@ -76,16 +81,26 @@ struct Piece {
     to: u32,
 }
 
+impl Piece {
+    /// Whether a term is the next bit of the piece.
+    fn continues(&self, term: &Term) -> bool {
+        let length = self.mask.count_ones();
+        (term.field, term.bit, term.source) == (self.field, self.to + length, self.shift + length)
+    }
+}
+
+/// Which bit of a burst's number each bit of each field is, the least significant first.
+pub(super) type Layout = [Vec<u32>; 7];
+
 /// A mapping, ready for use.
 #[derive(Clone, Debug)]
 pub(super) struct Mapping {
     pieces: Vec<Piece>,
     widths: Widths,
-    xor: bool,
 }
 
 impl Mapping {
-    pub(super) fn new(text: &str, widths: Widths) -> Result<Mapping, ParamError> {
+    pub(super) fn new(text: &str, hash: &BankHash, widths: Widths) -> Result<Mapping, ParamError> {
         let named = NAMED.iter().find(|(name, _)| *name == text);
         let order = named.map_or(text, |(_, order)| order);
         let mut pieces = Vec::new();
@@ -131,10 +146,65 @@ impl Mapping {
                 )));
             }
         }
-        Ok(Mapping {
-            pieces,
-            widths,
-            xor: text == "MOP4CLXOR",
+        let mut mapping = Mapping { pieces, widths };
+        let layout = mapping.layout();
+        if text == "MOP4CLXOR" {
+            mapping.add(&mop_terms(&layout));
+        }
+        mapping.add(&hash.terms(&layout, &widths)?);
+        if !mapping.is_a_bijection() {
+            return Err(ParamError::new(
+                "hash",
+                "the functions give several addresses one place: each must keep its own bit, and \
+                 no two may be made of each other",
+            ));
+        }
+        Ok(mapping)
+    }
+
+    /// Which bit of a burst's number each bit of each field is.
+    fn layout(&self) -> Layout {
+        let mut layout = Layout::default();
+        for piece in &self.pieces {
+            for bit in 0..piece.mask.count_ones() {
+                layout[piece.field].push(piece.shift + bit);
+            }
+        }
+        layout
+    }
+
+    fn add(&mut self, terms: &[Term]) {
+        for term in terms {
+            match self.pieces.last_mut() {
+                Some(last) if last.continues(term) => last.mask = last.mask << 1 | 1,
+                _ => self.pieces.push(Piece {
+                    field: term.field,
+                    shift: term.source,
+                    mask: 1,
+                    to: term.bit,
+                }),
+            }
+        }
+    }
+
+    /// Whether each address has a place of its own: elimination over the bits' functions.
+    fn is_a_bijection(&self) -> bool {
+        let mut functions: [Vec<u64>; 7] = std::array::from_fn(|field| {
+            let bits = self.widths.of(field);
+            vec![0; bits as usize]
+        });
+        for piece in &self.pieces {
+            for bit in 0..piece.mask.count_ones() {
+                functions[piece.field][(piece.to + bit) as usize] ^= 1 << (piece.shift + bit);
+            }
+        }
+        let mut reduced: Vec<u64> = Vec::new();
+        functions.into_iter().flatten().all(|mut function| {
+            for other in &reduced {
+                function = function.min(function ^ other);
+            }
+            reduced.push(function);
+            function != 0
         })
     }
 
@@ -143,19 +213,9 @@ impl Mapping {
     pub(super) fn place(&self, burst: u64) -> Place {
         let mut fields = [0u64; 7];
         for piece in &self.pieces {
-            fields[piece.field] |= ((burst >> piece.shift) & piece.mask) << piece.to;
+            fields[piece.field] ^= ((burst >> piece.shift) & piece.mask) << piece.to;
         }
         let w = &self.widths;
-        if self.xor {
-            // As Ramulator 2.1: consecutive bits of the column are added to pseudo channel, rank,
-            // bank group, bank and row, so that strides spread over the banks.
-            let mut column = fields[COLUMN];
-            for field in [PSEUDO, RANK, GROUP, BANK, ROW] {
-                let bits = w.of(field);
-                fields[field] ^= column & ((1 << bits) - 1);
-                column >>= bits;
-            }
-        }
         let rank = fields[PSEUDO] << w.rank | fields[RANK];
         let bank = (rank << w.group | fields[GROUP]) << w.bank | fields[BANK];
         Place {
@@ -165,6 +225,23 @@ impl Mapping {
             column: fields[COLUMN] as u32,
         }
     }
+}
+
+/// As Ramulator 2.1: consecutive bits of the column are added to pseudo channel, rank, bank group,
+/// bank and row, so that strides spread over the banks.
+fn mop_terms(layout: &Layout) -> Vec<Term> {
+    let targets = [PSEUDO, RANK, GROUP, BANK, ROW]
+        .into_iter()
+        .flat_map(|field| (0..layout[field].len() as u32).map(move |bit| (field, bit)));
+    let columns = layout[COLUMN].iter();
+    targets
+        .zip(columns)
+        .map(|((field, bit), source)| Term {
+            field,
+            bit,
+            source: *source,
+        })
+        .collect()
 }
 
 fn tokens(order: &str) -> Result<Vec<(usize, Option<u32>)>, ParamError> {
@@ -220,17 +297,33 @@ mod tests {
         burst: 6,
     };
 
+    fn hashes() -> [BankHash; 4] {
+        let bits = [("Ch0", vec![8, 13, 22]), ("Bg1", vec![21])];
+        let bits = bits.map(|(name, sources)| (name.to_owned(), sources));
+        [
+            BankHash::None,
+            BankHash::Permutation,
+            BankHash::Fold,
+            BankHash::Functions { bits: bits.into() },
+        ]
+    }
+
     #[test]
     fn a_mapping_is_a_bijection_of_the_addresses() {
-        for text in [
+        let texts = [
             "RoBaRaCoCh",
             "ChRaBaRoCo",
             "MOP4CLXOR",
             "RoCo3BaBgRaCoCh",
             "Ro8CoBaCh1BgRaRo",
-        ] {
+        ];
+        for (text, hash) in texts
+            .iter()
+            .flat_map(|text| hashes().map(|hash| (text, hash)))
+        {
             let small = Widths { row: 9, ..WIDTHS };
-            let mapping = Mapping::new(text, small).unwrap_or_else(|error| panic!("{error}"));
+            let mapping =
+                Mapping::new(text, &hash, small).unwrap_or_else(|error| panic!("{error}"));
             let mut seen: Vec<_> = (0..1u64 << (small.total() - small.burst))
                 .map(|burst| {
                     let place = mapping.place(burst);
@@ -241,13 +334,80 @@ mod tests {
                 .collect();
             seen.sort_unstable();
             seen.dedup();
-            assert_eq!(seen.len(), 1 << (small.total() - small.burst), "{text}");
+            let all = 1 << (small.total() - small.burst);
+            assert_eq!(seen.len(), all, "{text} {hash:?}");
+        }
+    }
+
+    /// Banks of all channels that 64 accesses touch, each a stride of a power of two from the last.
+    fn banks_by_stride(text: &str, hash: &BankHash) -> Vec<usize> {
+        let mapping = Mapping::new(text, hash, WIDTHS).unwrap_or_else(|error| panic!("{error}"));
+        let bits = WIDTHS.total() - WIDTHS.burst;
+        let banks = |shift: u32| {
+            let places = (0..64u64).map(|index| mapping.place(index << shift));
+            let banks: std::collections::BTreeSet<_> =
+                places.map(|place| (place.channel, place.bank)).collect();
+            banks.len()
+        };
+        (0..bits - 5).map(banks).collect()
+    }
+
+    #[test]
+    fn a_hash_spreads_strides_of_powers_of_two() {
+        // Two channels, two ranks, 16 banks; a row and its bank are 13 bits above the burst.
+        let none = banks_by_stride("RoBaRaCoCh", &BankHash::None);
+        assert!(none[13..].iter().all(|banks| *banks == 1), "{none:?}");
+        let permuted = banks_by_stride("RoBaRaCoCh", &BankHash::Permutation);
+        assert_eq!(permuted[13], 16, "{permuted:?}");
+        for text in ["RoBaRaCoCh", "RoCo3BaBgRaCoCh", "ChRaBaRoCo"] {
+            let folded = banks_by_stride(text, &BankHash::Fold);
+            let row = if text == "ChRaBaRoCo" { 7 } else { 13 };
+            assert!(
+                folded[row..=row + 8].iter().all(|banks| *banks == 64),
+                "{folded:?}"
+            );
+        }
+        let folded = banks_by_stride("RoBaRaCoCh", &BankHash::Fold);
+        assert!(folded[8..].iter().all(|banks| *banks == 64), "{folded:?}");
+    }
+
+    #[test]
+    fn a_permutation_adds_the_lowest_row_bits_to_the_bank() {
+        let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Permutation, WIDTHS);
+        let mapping = mapping.unwrap_or_else(|error| panic!("{error}"));
+        // The row lies from bit 13 on: its bits 01 are added to the bank group, 11 to the bank.
+        let place = mapping.place(0b1101 << 13 | 1 << 9);
+        assert_eq!((place.row, place.bank), (0b1101, 0b0011));
+        let place = mapping.place(0b1101 << 13 | 0b11 << 11);
+        assert_eq!((place.row, place.bank), (0b1101, 0b0100));
+    }
+
+    /// Ramulator's own way of saying it: each field takes as many bits of the column as it has.
+    #[test]
+    fn mop4clxor_adds_the_column_to_pseudo_channel_rank_group_bank_and_row() {
+        let plain = Mapping::new("RoCoBaBgRaPcCo2Ch", &BankHash::None, WIDTHS);
+        let hashed = Mapping::new("MOP4CLXOR", &BankHash::None, WIDTHS);
+        let (Ok(plain), Ok(hashed)) = (plain, hashed) else {
+            panic!("both are known");
+        };
+        for burst in (0..1u64 << 29).step_by(104_729) {
+            let (before, after) = (plain.place(burst), hashed.place(burst));
+            let column = before.column;
+            let rank = before.bank >> 4 ^ column & 1;
+            let group = before.bank >> 2 & 3 ^ column >> 1 & 3;
+            let bank = before.bank & 3 ^ column >> 3 & 3;
+            let expected = Place {
+                bank: rank << 4 | group << 2 | bank,
+                row: before.row ^ column >> 5,
+                ..before
+            };
+            assert_eq!(after, expected, "{burst}");
         }
     }
 
     #[test]
     fn named_mappings_order_the_fields_as_their_names_say() {
-        let at = |text, burst| match Mapping::new(text, WIDTHS) {
+        let at = |text, burst| match Mapping::new(text, &BankHash::None, WIDTHS) {
             Ok(mapping) => {
                 let place = mapping.place(burst);
                 (place.channel, place.bank, place.row, place.column)
@@ -274,8 +434,37 @@ mod tests {
             ("RoBaBgRaCoCo5Co5Ch", "has 7 bits, 2 of them left"),
             ("RoBaBgRaCo0Ch", "allowed are 1 to 32"),
         ] {
-            let error = Mapping::new(text, WIDTHS).map(|_| ()).unwrap_err();
+            let error = Mapping::new(text, &BankHash::None, WIDTHS)
+                .map(|_| ())
+                .unwrap_err();
             assert!(error.message.contains(hint), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn functions_that_the_memory_does_not_have_or_that_lose_places_are_refused() {
+        for (name, sources, hint) in [
+            ("Xy0", vec![8], "must be Ch, Pc, Ra, Bg or Ba"),
+            ("Ro0", vec![8], "must be Ch, Pc, Ra, Bg or Ba"),
+            ("Ch1", vec![8], "`Ch` has 1 bits"),
+            (
+                "Bg0",
+                vec![5],
+                "bits of an address above the 64 bytes of a burst are 6 to 34",
+            ),
+            ("Bg0", vec![35], "are 6 to 34"),
+            // Its own bit.
+            ("Ch0", vec![6], "give several addresses one place"),
+        ] {
+            let bits = [(name.to_owned(), sources)].into();
+            let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
+            let error = mapping.map(|_| ()).unwrap_err();
+            assert!(error.message.contains(hint), "{name}: {error}");
+        }
+        // Two that are one another's own bits.
+        let bits = [("Ch0", 15), ("Bg0", 6)].map(|(name, bit)| (name.to_owned(), vec![bit]));
+        let bits = bits.into();
+        let mapping = Mapping::new("RoBaRaCoCh", &BankHash::Functions { bits }, WIDTHS);
+        assert!(mapping.is_err());
     }
 }

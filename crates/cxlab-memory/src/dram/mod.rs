@@ -16,6 +16,7 @@
 mod book;
 mod channel;
 mod energy;
+mod hash;
 mod mapping;
 mod observer;
 mod params;
@@ -34,6 +35,7 @@ use schemars::JsonSchema;
 use crate::{Completion, Medium, MemoryBackend, MemoryRequest, Site, Statistic};
 use book::Book;
 use channel::{Burst, Channel, Counters};
+pub use hash::BankHash;
 pub use observer::{Command, CommandKind, Observer, Silent};
 pub use params::{CurrentOverrides, DramParams, PagePolicy, RefreshMode, WriteDone};
 use params::{Resolved, bursts_of_line};

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Config, Page, Refresh};
+use super::hash::BankHash;
 use super::mapping::{Mapping, Widths};
 use super::standard::{Currents, FineRefresh, Grade, Organization, Standard};
 use super::standards;
@@ -41,6 +42,9 @@ pub struct DramParams {
     /// channel, `Co` column, `Ch` channel, each with a number of bits if it is split
     /// (`RoCo5BaBgRaCo2Ch`).
     pub mapping: String,
+    /// Address bits that are added (exclusive or) to the bits of channel, rank and bank that
+    /// `mapping` gives. Default `none`.
+    pub hash: BankHash,
     /// Bursts of reads that a channel queues. 1 to 1024. Default 32 (Ramulator 2, DRAMsim3).
     #[schemars(range(min = 1, max = 1024))]
     pub read_queue: u32,
@@ -175,6 +179,7 @@ impl Default for DramParams {
             width: None,
             clock: None,
             mapping: "RoBaRaCoCh".to_owned(),
+            hash: BankHash::None,
             read_queue: 32,
             write_queue: 32,
             drain_above: 80,
@@ -334,7 +339,7 @@ impl DramParams {
             config,
             channels: self.channels,
             input: self.input_queue.unwrap_or(several) as usize,
-            mapping: Mapping::new(&self.mapping, widths)?,
+            mapping: Mapping::new(&self.mapping, &self.hash, widths)?,
             burst_bytes,
             capacity: Bytes(1 << widths.total()),
         })

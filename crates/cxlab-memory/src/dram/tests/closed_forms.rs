@@ -119,6 +119,24 @@ fn random_reads_of_one_bank_come_each_trc() {
 }
 
 #[test]
+fn a_hash_spreads_reads_of_one_bank_four_in_tfaw() {
+    for grade in ["DDR4-3200AA", "DDR5-4800BN"] {
+        for hash in ["permutation", "fold"] {
+            let (params, t, clock) = quiet(grade, &format!(r#", "hash": {{"kind": "{hash}"}}"#));
+            let (_, next_row) = row_bytes(&params);
+            let pace = pace(&params, clock, |index| index % 1_024 * next_row);
+            let window = (f64::from(t.faw) / 4.0).max(f64::from(t.rrd_s));
+            // An activate that meets another command on the bus goes a clock later.
+            let most = window + 0.5;
+            assert!(
+                (0.99 * window..most).contains(&pace),
+                "{grade} {hash}: {pace}"
+            );
+        }
+    }
+}
+
+#[test]
 fn refresh_takes_its_share_of_the_bandwidth() {
     // Row hits of one row at tCCD_L: a refresh costs the precharge, itself and the activate.
     let text = r#"{"grade": "DDR4-3200AA", "channels": 1, "timing": {"refi": 3000, "rfc": 600}}"#;

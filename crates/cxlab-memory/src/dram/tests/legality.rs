@@ -103,6 +103,7 @@ fn no_policy_breaks_a_rule() {
     ];
     let policies = [
         r#""ranks": 2, "mapping": "MOP4CLXOR""#,
+        r#""ranks": 2, "hash": {"kind": "fold"}"#,
         r#""ranks": 4, "bank_queue": 8, "drain_above": 100, "drain_below": 25"#,
         r#""page": {"kind": "closed"}, "mapping": "ChRaBaRoCo", "ranks": 2"#,
         r#""yield_after": 0, "page": {"kind": "capped", "accesses": 2}, "channels": 2"#,

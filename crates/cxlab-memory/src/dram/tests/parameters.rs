@@ -44,6 +44,14 @@ fn bad_parameters_are_refused_with_value_and_what_is_allowed() {
             "`mapping`: `RoCo` places 0 of the 1 bits of `Ch`",
         ),
         (
+            r#"{"hash": {"kind": "crc"}}"#,
+            "unknown variant `crc`, expected one of `none`, `permutation`, `fold`, `functions`",
+        ),
+        (
+            r#"{"hash": {"kind": "functions", "bits": {"Ba9": [20]}}}"#,
+            "`hash.bits.Ba9`: `Ba` has 2 bits in this memory",
+        ),
+        (
             r#"{"read_queue": 0}"#,
             "`read_queue`: 0: must lie between 1 and 1024",
         ),
