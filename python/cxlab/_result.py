@@ -183,17 +183,17 @@ class Result:
 
 
 def _flat(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Columns of rows; a key of a table in a row becomes table_key."""
+    """Columns of rows; a key of a table in a row becomes table_key. None where a row lacks it."""
     flat = [_flat_row(row) for row in rows]
-    names = list(flat[0]) if flat else []
-    return {name: [row[name] for row in flat] for name in names}
+    names = dict.fromkeys(name for row in flat for name in row)
+    return {name: [row.get(name) for row in flat] for name in names}
 
 
 def _flat_row(row: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in row.items():
         if isinstance(value, dict):
-            flat.update({f"{key}_{inner}": item for inner, item in value.items()})
+            flat.update({f"{key}_{inner}": item for inner, item in _flat_row(value).items()})
         else:
             flat[key] = value
     return flat

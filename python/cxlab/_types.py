@@ -28,6 +28,14 @@ class Latency(TypedDict):
     max: float
 
 
+class UnservedLatency(TypedDict):
+    """Latency of the requests that completed without being served, by how they ended."""
+
+    denied: NotRequired[Latency]
+    timed_out: NotRequired[Latency]
+    cut_off: NotRequired[Latency]
+
+
 class Denied(TypedDict):
     """Requests to memory that a host did not have."""
 
@@ -229,7 +237,10 @@ class HostReport(TypedDict):
     #: What its throttle did, where it has one.
     throttle: NotRequired[ThrottleReport]
     bandwidth_gbps: Bandwidth
+    #: Of served requests.
     latency_ns: Latency
+    #: Of those that were not served, where there are any.
+    unserved_latency_ns: NotRequired[UnservedLatency]
     in_flight: float
     #: What its enumeration was, where the run begins with one.
     enumeration: NotRequired[EnumerationReport]
@@ -296,6 +307,10 @@ class TimeSeries(TypedDict):
     #: Those of them that devices denied; none where there were none.
     denied_reads: NotRequired[list[int]]
     denied_writes: NotRequired[list[int]]
+    #: Those of them that nothing answered; none where there were none.
+    failed_reads: NotRequired[list[int]]
+    failed_writes: NotRequired[list[int]]
+    #: Of those that were served.
     latency_ns: list[float]
 
 
@@ -318,8 +333,11 @@ class Report(TypedDict):
     events_per_second: float
     requests: Requests
     bandwidth_gbps: Bandwidth
+    #: Of served requests, as are stages, histogram and `by_hops`.
     latency_ns: Latency
     read_latency_ns: Latency
+    #: Of those that were not served, where there are any.
+    unserved_latency_ns: NotRequired[UnservedLatency]
     stages_ns: dict[str, float]
     by_hops: list[ByHops]
     #: What failures have done to messages, where something fails.

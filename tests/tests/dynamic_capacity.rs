@@ -110,6 +110,16 @@ fn before_a_release_nothing_is_denied_and_after_it_everything() {
     let sum = |bins: &[u64]| bins.iter().sum::<u64>();
     assert_eq!(sum(&series.denied_reads), count(false));
     assert_eq!(sum(&series.denied_writes), count(true));
+    let latency = |denied: bool| {
+        let rows = own.iter().filter(|row| row.denied == denied);
+        let spans: Vec<u64> = rows.map(|row| row.completed_ps - row.issued_ps).collect();
+        spans.iter().sum::<u64>() as f64 / 1e3 / spans.len() as f64
+    };
+    let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9);
+    close(report.hosts[0].latency_ns.mean, latency(false));
+    let denied = report.hosts[0].unserved_latency_ns.denied.as_ref();
+    close(denied.unwrap().mean, latency(true));
+    assert_eq!(report.hosts[1].unserved_latency_ns, Default::default());
 }
 
 #[test]

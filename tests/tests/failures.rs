@@ -124,6 +124,61 @@ fn a_device_that_is_removed_is_cut_off_and_the_other_serves_on() {
     assert!(failed.timed_out_reads + failed.timed_out_writes <= 32);
 }
 
+/// Mean latency of rows, in nanoseconds.
+fn mean_ns<'a>(rows: impl Iterator<Item = &'a RequestRow>) -> f64 {
+    let (mut sum, mut count) = (0, 0);
+    for row in rows {
+        sum += row.completed_ps - row.issued_ps;
+        count += 1;
+    }
+    sum as f64 / 1e3 / f64::from(count.max(1))
+}
+
+#[test]
+fn requests_that_fail_have_statistics_of_their_own() {
+    let text = format!(
+        "{RING}{}{}",
+        gone(10 * US, "device-removed", "device", "d0"),
+        gone(10 * US, "device-removed", "device", "d1")
+    );
+    let (report, rows) = rows(&plan(&text, &[]), 1);
+    let ended = |failure: Option<Failure>| rows.iter().filter(move |row| row.failure == failure);
+    let served = ended(None).count() as u64;
+    assert!(served > 100 && ended(Some(Failure::CutOff)).count() as u64 > 10 * served);
+    // Nine in ten requests end after 30 ns in the root port, which says nothing of memory.
+    let same = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9);
+    same(report.latency_ns.mean, mean_ns(ended(None)));
+    assert!(report.latency_ns.min > 100.0 && report.latency_ns.p50 > 100.0);
+    let reads = ended(None).filter(|row| !row.write);
+    same(report.read_latency_ns.mean, mean_ns(reads));
+    let unserved = &report.unserved_latency_ns;
+    assert_eq!(unserved.cut_off.as_ref().unwrap().p50, 30.0);
+    assert_eq!(unserved.timed_out.as_ref().unwrap().max, 40_000.0);
+    assert_eq!(unserved.denied, None);
+    let binned = report.latency_histogram.iter().map(|(_, count)| count);
+    assert_eq!(binned.sum::<u64>(), served);
+    let crossed = report.by_hops.iter().map(|hops| hops.count);
+    assert_eq!(crossed.sum::<u64>(), served);
+    let stages: f64 = report
+        .stages_ns
+        .values()
+        .filter_map(|one| one.as_f64())
+        .sum();
+    same(stages, report.latency_ns.mean);
+    let series = &report.time_series;
+    let failed = series.failed_reads.iter().chain(&series.failed_writes);
+    assert_eq!(failed.sum::<u64>(), report.requests.failed.unwrap().total());
+    // What fails has no share in a bin's latency.
+    let all = |at: usize| series.reads[at] + series.writes[at];
+    let failed = |at: usize| series.failed_reads[at] + series.failed_writes[at];
+    let bins = 0..series.reads.len();
+    let spent = bins.map(|at| series.latency_ns[at] * (all(at) - failed(at)) as f64);
+    same(spent.sum::<f64>(), report.latency_ns.mean * served as f64);
+    // All requests together hold Little's law.
+    let law = &report.littles_law;
+    same(law.rate_times_latency, law.in_flight);
+}
+
 #[test]
 fn a_link_that_comes_back_carries_requests_again() {
     let events = link(10 * US, "link-down", "d1", "sw3") + &link(60 * US, "link-up", "sw3", "d1");

@@ -63,6 +63,32 @@ fn dma_is_as_slow_and_as_fast_as_published() {
     close("256 KiB", phase(&run(long, &[])).bandwidth_gbps, 22.9, 3.0);
 }
 
+/// Over PCIe an atomic operation is a DMA read, a store to the element's buffer and a DMA write. The locks
+/// by which elements keep from each other's words are no requests, however often they are tried.
+#[test]
+fn locks_of_remote_atomics_are_not_requests() {
+    for elements in [1, 4] {
+        let report = run(
+            "kind = \"circus-tent\", pattern = \"central\", interface = \"pcie\", pes = 4, \
+             iterations = 100",
+            &[&format!("accelerators[0].device.elements={elements}")],
+        );
+        let accelerator = &report.accelerators[0];
+        assert_eq!(
+            (accelerator.writes, accelerator.reads),
+            (400, 0),
+            "{elements}"
+        );
+        let phase = phase(&report);
+        assert_eq!(
+            (phase.operations, phase.on_memory),
+            (400, 400),
+            "{elements}"
+        );
+        assert_eq!(phase.bytes, 400 * 24, "{elements}");
+    }
+}
+
 #[test]
 fn remote_atomics_gain_as_published() {
     for (pattern, gain) in [("central", 40.2), ("stride1", 22.4), ("rand", 5.5)] {

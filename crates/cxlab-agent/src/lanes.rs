@@ -18,7 +18,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::Parcel;
-use cxlab_workload::thread::{Next, Thread, ThreadOp, Token};
+use cxlab_workload::thread::{Next, Thread, ThreadOp, Token, UNCOUNTED};
 use cxlab_workload::{Image, LOCAL_BASE, Phase};
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct ThreadPhase {
     pub operations: u64,
     /// Operations of threads that completed, without those that take no time.
     pub completed: u64,
-    /// Bytes that they moved.
+    /// Bytes that those which were served moved.
     pub bytes: u64,
     /// Those of them that are on memory: loads, stores, atomic operations, flushes and so on.
     pub on_memory: u64,
@@ -54,7 +54,7 @@ pub struct ThreadPhase {
     pub end: SimTime,
     /// Time in which an operation that moves bytes was under way, up to when none was.
     busy: Picos,
-    /// From begin to completion of each operation that moves bytes.
+    /// From begin to completion of each operation that moves bytes and was served.
     pub latency: LatencyProbe,
     /// How many of those are under way, and since when any is.
     open: u32,
@@ -523,17 +523,19 @@ impl Lanes {
         let op = &mut self.ops[id as usize];
         op.issued = now.0;
         op.begun = true;
-        if is_request(op.op) {
-            op.number = self.ledger.issued();
-            self.ledger.enter(now);
-        }
-        let phase = &mut self.phases[usize::from(op.phase)];
-        phase.begin.get_or_insert(now);
-        if moves(op.op) {
-            if phase.open == 0 {
-                phase.since = now.0;
+        if op.phase != UNCOUNTED {
+            if is_request(op.op) {
+                op.number = self.ledger.issued();
+                self.ledger.enter(now);
             }
-            phase.open += 1;
+            let phase = &mut self.phases[usize::from(op.phase)];
+            phase.begin.get_or_insert(now);
+            if moves(op.op) {
+                if phase.open == 0 {
+                    phase.since = now.0;
+                }
+                phase.open += 1;
+            }
         }
         let lane = &mut self.lanes[usize::from(op.lane)];
         lane.held = None;
@@ -633,28 +635,38 @@ impl Lanes {
         lane.changing -= u32::from(!is_load(op.op));
         self.outstanding -= 1;
         self.free.push(id);
+        match &mut lane.code {
+            Code::Thread(thread) => thread.complete(op.token, op.value),
+            Code::Program(steps) => steps.complete(op.step, now.0),
+        }
+        if op.phase != UNCOUNTED {
+            self.count(ctx, &op);
+        }
+    }
+
+    /// Counts an operation that is complete, in its phase and in the books.
+    fn count(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
+        let now = ctx.now();
         let phase = &mut self.phases[usize::from(op.phase)];
         phase.completed += 1;
-        match &lane.code {
-            Code::Thread(_) => phase.bytes += bytes_of(op.op),
+        let served = op.ending == Ending::Served;
+        match &self.lanes[usize::from(op.lane)].code {
+            Code::Thread(_) if served => phase.bytes += bytes_of(op.op),
             Code::Program(_) if op.ends => {
-                let name = &self.names[usize::from(op.phase)];
                 phase.operations += 1;
-                phase.bytes += name.bytes.0;
+                phase.bytes += self.names[usize::from(op.phase)].bytes.0;
             }
-            Code::Program(_) => {}
+            _ => {}
         }
         phase.end = phase.end.max(now);
         if moves(op.op) {
-            phase.latency.record(Picos(now.0 - op.issued));
+            if served {
+                phase.latency.record(Picos(now.0 - op.issued));
+            }
             phase.open -= 1;
             if phase.open == 0 {
                 phase.busy.0 += now.0 - phase.since;
             }
-        }
-        match &mut lane.code {
-            Code::Thread(thread) => thread.complete(op.token, op.value),
-            Code::Program(steps) => steps.complete(op.step, now.0),
         }
         if is_request(op.op) {
             phase.on_memory += 1;
@@ -662,7 +674,7 @@ impl Lanes {
             phase.from_cxl += u64::from(op.last.device < LOCAL);
             let waited = op.last.device == LOCAL && op.last.stages[MEDIA] > 0;
             phase.from_own += u64::from(waited);
-            self.book(ctx, &op);
+            self.book(ctx, op);
         }
     }
 

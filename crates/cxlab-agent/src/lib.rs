@@ -26,7 +26,7 @@ pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;
 pub use stats::{
-    CACHE, Failed, Failure, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats,
-    STAGE_NAMES, Stages, stages_of,
+    CACHE, Failure, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats,
+    STAGE_NAMES, Stages, Unserved, stages_of,
 };
 pub use steps::LaneProgram;

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 
 use cxlab_engine::prefetch;
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
+use cxlab_engine::units::Picos;
 use cxlab_protocol::LatencyStages;
 use serde::{Deserialize, Serialize};
 
@@ -71,21 +72,62 @@ pub enum Failure {
     CutOff,
 }
 
-/// Requests that failed in one way.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub struct Failed {
+/// Requests that completed without being served, in one way. They enter no statistics of served
+/// requests.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+pub struct Unserved {
     /// Reads.
     pub reads: u64,
     /// Writes.
     pub writes: u64,
+    /// Allocated when the first request ends so.
+    times: Option<Box<UnservedTimes>>,
 }
 
-impl Failed {
-    fn count(&mut self, write: bool) {
-        match write {
+/// Latency of requests that were not served, and where it was spent.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+struct UnservedTimes {
+    latency: LatencyProbe,
+    stages_ps: u128,
+}
+
+impl Unserved {
+    #[cold]
+    #[inline(never)]
+    fn count(&mut self, row: &RequestRow, latency: Picos) {
+        match row.write {
             true => self.writes += 1,
             false => self.reads += 1,
         }
+        let times = self.times.get_or_insert_default();
+        times.latency.record(latency);
+        times.stages_ps += row.stages.iter().copied().map(u128::from).sum::<u128>();
+    }
+
+    /// Adds all of another requester's.
+    pub fn merge(&mut self, other: &Unserved) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        if let Some(other) = &other.times {
+            let times = self.times.get_or_insert_default();
+            times.latency.merge(&other.latency);
+            times.stages_ps += other.stages_ps;
+        }
+    }
+
+    /// Their latency; `None` where there are none.
+    pub fn latency(&self) -> Option<&LatencyProbe> {
+        self.times.as_ref().map(|times| &times.latency)
+    }
+
+    /// Sum of their latencies, in picoseconds.
+    pub fn latency_ps(&self) -> u128 {
+        self.latency().map_or(0, LatencyProbe::sum_ps)
+    }
+
+    /// Sum of all their stages, in picoseconds.
+    pub fn stages_ps(&self) -> u128 {
+        self.times.as_ref().map_or(0, |times| times.stages_ps)
     }
 }
 
@@ -136,26 +178,24 @@ pub struct RequesterStats {
     pub writes: u64,
     /// Requests that the private cache answered, among those completed.
     pub cache_hits: u64,
-    /// Reads that a device denied, among those completed.
-    pub denied_reads: u64,
-    /// Writes that a device denied, among those completed.
-    pub denied_writes: u64,
     /// Messages that a device denied, ever.
     pub denied_ever: u64,
     /// Requests in flight, integrated over time.
     pub in_flight: LevelIntegral,
-    /// By links crossed.
+    /// Served requests by links crossed.
     pub by_hops: Vec<HopStats>,
-    /// Sum of each stage over completed requests, picoseconds.
+    /// Sum of each stage over served requests, picoseconds.
     pub stages_ps: [u128; STAGE_NAMES.len()],
-    /// Latency of completed reads.
+    /// Latency of served reads.
     pub read_latency: LatencyProbe,
-    /// Latency of completed writes.
+    /// Latency of served writes.
     pub write_latency: LatencyProbe,
     /// Requests whose time was over, among those completed.
-    pub timed_out: Failed,
+    pub timed_out: Unserved,
     /// Requests to devices that no way leads to, among those completed.
-    pub cut_off: Failed,
+    pub cut_off: Unserved,
+    /// Requests that a device denied, among those completed.
+    pub denied: Unserved,
     /// Messages whose time was over, ever. Where there are no caches, each is a request.
     pub timed_out_ever: u64,
     /// Answers that came after their message's time, ever: each to one of [`Self::timed_out_ever`].
@@ -201,18 +241,42 @@ impl RequesterStats {
         *self = fresh;
     }
 
-    /// Latency of all completed requests.
+    /// Latency of all served requests.
     pub fn latency(&self) -> LatencyProbe {
         let mut all = self.read_latency.clone();
         all.merge(&self.write_latency);
         all
     }
 
+    /// Sum of the latencies of all served requests, in picoseconds.
+    pub fn served_ps(&self) -> u128 {
+        self.read_latency.sum_ps() + self.write_latency.sum_ps()
+    }
+
+    /// Requests that completed without being served, by the way in which they ended.
+    pub fn unserved(&self) -> [&Unserved; 3] {
+        [&self.denied, &self.timed_out, &self.cut_off]
+    }
+
     /// Counts a completed request.
     #[inline(always)]
     pub fn complete(&mut self, row: &RequestRow, hit: bool) {
-        let latency = cxlab_engine::units::Picos(row.completed_ps - row.issued_ps);
+        let latency = Picos(row.completed_ps - row.issued_ps);
         self.completed_ever += 1;
+        self.writes += u64::from(row.write);
+        self.reads += u64::from(!row.write);
+        let unserved = match row.failure {
+            None if row.denied => &mut self.denied,
+            None => return self.serve(row, latency, hit),
+            Some(Failure::CutOff) => &mut self.cut_off,
+            Some(Failure::TimedOut) => &mut self.timed_out,
+        };
+        unserved.count(row, latency);
+    }
+
+    /// Counts a served request.
+    #[inline(always)]
+    fn serve(&mut self, row: &RequestRow, latency: Picos, hit: bool) {
         // Nobody can predict which of the two it is, so there is no branch.
         let probe = if row.write {
             &mut self.write_latency
@@ -220,16 +284,7 @@ impl RequesterStats {
             &mut self.read_latency
         };
         probe.record(latency);
-        self.writes += u64::from(row.write);
-        self.reads += u64::from(!row.write);
-        self.denied_writes += u64::from(row.denied & row.write);
-        self.denied_reads += u64::from(row.denied & !row.write);
         self.cache_hits += u64::from(hit);
-        match row.failure {
-            None => {}
-            Some(Failure::CutOff) => self.cut_off.count(row.write),
-            Some(Failure::TimedOut) => self.timed_out.count(row.write),
-        }
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
             *sum += u128::from(stage);
         }

@@ -15,8 +15,8 @@ pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseS
 pub use cache::PrivateCache;
 pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
 pub use cxlab_agent::{
-    AddressMap, Failed, Failure, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages,
-    Window,
+    AddressMap, Failure, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages,
+    Unserved, Window,
 };
 pub use fails::Fails;
 pub use local::LocalConfig;

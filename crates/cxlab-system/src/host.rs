@@ -91,9 +91,12 @@ impl Host {
         Totals {
             reads: stats.reads,
             writes: stats.writes,
-            denied_reads: stats.denied_reads,
-            denied_writes: stats.denied_writes,
-            latency_ps: stats.read_latency.sum_ps() + stats.write_latency.sum_ps(),
+            denied: [stats.denied.reads, stats.denied.writes],
+            failed: [
+                stats.timed_out.reads + stats.cut_off.reads,
+                stats.timed_out.writes + stats.cut_off.writes,
+            ],
+            latency_ps: stats.served_ps(),
         }
     }
 

@@ -8,7 +8,7 @@ use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{
-    CoherenceStats, Core, HopStats, Requester, RequesterStats, STAGE_NAMES, ThrottleStats,
+    CoherenceStats, Core, HopStats, Requester, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
 };
 use cxlab_link::DirectionStats;
 use cxlab_memory::Statistic;
@@ -59,13 +59,16 @@ pub struct Report {
     /// Rates of 64-byte lines in the window, in GB/s (10^9 bytes per second), without requests that
     /// were denied or failed.
     pub bandwidth_gbps: Bandwidth,
-    /// Latency of the requests completed in the window.
+    /// Latency of the requests served in the window: completed, and neither denied nor failed.
     pub latency_ns: Latency,
     /// Latency of the reads among them.
     pub read_latency_ns: Latency,
-    /// Mean time of each latency stage; the stages sum to the mean latency.
+    /// Latency of the requests that completed in the window without being served.
+    #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
+    pub unserved_latency_ns: UnservedLatency,
+    /// Mean time of each latency stage of served requests; the stages sum to the mean latency.
     pub stages_ns: Map<String, Value>,
-    /// Latency by links crossed between requester and device.
+    /// Latency of served requests by links crossed between requester and device.
     pub by_hops: Vec<ByHops>,
     /// What failures have done to messages, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +91,7 @@ pub struct Report {
     pub devices: Vec<DeviceReport>,
     /// By link and direction.
     pub links: Vec<LinkReport>,
-    /// Latency distribution: upper bound in nanoseconds and number of requests.
+    /// Latency distribution of served requests: upper bound in nanoseconds and number of requests.
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the time of the measurement.
     pub time_series: TimeSeries,
@@ -133,8 +136,8 @@ pub struct Denied {
 impl Denied {
     fn of(stats: &RequesterStats) -> Denied {
         Denied {
-            reads: stats.denied_reads,
-            writes: stats.denied_writes,
+            reads: stats.denied.reads,
+            writes: stats.denied.writes,
         }
     }
 
@@ -340,6 +343,47 @@ pub struct Latency {
     pub max: f64,
 }
 
+/// Latency of the requests that completed without being served, by the way in which they ended;
+/// absent where none ended so.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct UnservedLatency {
+    /// Denied by a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<Latency>,
+    /// Timed out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<Latency>,
+    /// Not sent, because the host knew that no path leads to the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<Latency>,
+}
+
+impl UnservedLatency {
+    fn of(unserved: [&Unserved; 3]) -> UnservedLatency {
+        let [denied, timed_out, cut_off] = unserved.map(|one| one.latency().map(latency));
+        UnservedLatency {
+            denied,
+            timed_out,
+            cut_off,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == UnservedLatency::default()
+    }
+
+    /// The ways in which requests ended, and their latency.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &Latency)> {
+        let all = [
+            ("denied", &self.denied),
+            ("timed out", &self.timed_out),
+            ("cut off", &self.cut_off),
+        ];
+        all.into_iter()
+            .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
+    }
+}
+
 /// Requests that crossed so many links.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ByHops {
@@ -359,7 +403,7 @@ pub struct ByHops {
 pub struct LittlesLaw {
     /// Mean number of requests in flight.
     pub in_flight: f64,
-    /// Completions per nanosecond times mean latency.
+    /// Completions per nanosecond times mean latency, over all requests, served or not.
     pub rate_times_latency: f64,
 }
 
@@ -389,8 +433,11 @@ pub struct HostReport {
     pub throttle: Option<ThrottleReport>,
     /// Rates, without those denied or failed.
     pub bandwidth_gbps: Bandwidth,
-    /// Latency.
+    /// Latency of served requests.
     pub latency_ns: Latency,
+    /// Latency of the requests that completed without being served.
+    #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
+    pub unserved_latency_ns: UnservedLatency,
     /// Mean requests in flight.
     pub in_flight: f64,
     /// What its enumeration was, where the run begins with one.
@@ -485,13 +532,13 @@ pub struct ThreadPhaseReport {
     /// Of those, the ones that waited for CXL memory.
     #[serde(default)]
     pub from_cxl: u64,
-    /// Bytes that the threads' operations moved.
+    /// Bytes that the threads' operations moved, without those that were denied or failed.
     pub bytes: u64,
     /// Time in which such an operation was under way.
     pub busy_ns: f64,
     /// Bytes over that time.
     pub bandwidth_gbps: f64,
-    /// From begin to completion of each such operation.
+    /// From begin to completion of each such operation that was neither denied nor failed.
     pub latency_ns: Latency,
 }
 
@@ -797,6 +844,7 @@ struct Totals {
     requests: Requests,
     denied: Denied,
     failed: FailedRequests,
+    unserved: [Unserved; 3],
     failures: FailuresReport,
     completed_ever: u64,
     latency: LatencyProbe,
@@ -815,8 +863,11 @@ impl Totals {
         self.requests.cache_hits += stats.cache_hits;
         self.requests.writebacks += stats.writebacks;
         self.requests.in_flight += in_flight;
-        self.denied.reads += stats.denied_reads;
-        self.denied.writes += stats.denied_writes;
+        self.denied.reads += stats.denied.reads;
+        self.denied.writes += stats.denied.writes;
+        for (sum, one) in self.unserved.iter_mut().zip(stats.unserved()) {
+            sum.merge(one);
+        }
         self.failed.add(FailedRequests::of(stats));
         self.failures.late_answers += stats.late_ever;
         self.failures.timed_out += stats.timed_out_ever;
@@ -917,6 +968,8 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
     let window_ns = context.window_ns();
     let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
+    let unserved_ps: u128 = totals.unserved.iter().map(Unserved::latency_ps).sum();
+    let completed_ps = totals.latency.sum_ps() + unserved_ps;
     Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: context.plan.scenario.name.clone(),
@@ -937,6 +990,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         ),
         latency_ns: latency(&totals.latency),
         read_latency_ns: latency(&totals.read_latency),
+        unserved_latency_ns: UnservedLatency::of(totals.unserved.each_ref()),
         stages_ns: stages
             .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / count)))
             .collect(),
@@ -948,7 +1002,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             .collect(),
         littles_law: LittlesLaw {
             in_flight: totals.integral as f64 / 1e3 / window_ns.max(1e-3),
-            rate_times_latency: totals.latency.sum_ps() as f64 / 1e3 / window_ns.max(1e-3),
+            rate_times_latency: completed_ps as f64 / 1e3 / window_ns.max(1e-3),
         },
         latency_histogram: totals.latency.bins(60),
         time_series: series::sum(system.issuers().map(Host::series), context.end),
@@ -981,6 +1035,7 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
             stats.writes - denied.writes - failed.writes(),
         ),
         latency_ns: latency(&stats.latency()),
+        unserved_latency_ns: UnservedLatency::of(stats.unserved()),
         in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
         enumeration: None,
         coherence: host.coherence().map(HostCoherence::from),
@@ -997,7 +1052,8 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
     }
 }
 
-/// The laws of a host: requests are conserved; its stages sum to its latency; and Little's law
+/// The laws of a host: requests are conserved; the stages of those served sum to their latency, and so do
+/// the stages of those that ended in each other way; and Little's law
 /// exactly: the integral of requests in flight over the window is the latency of those completed,
 /// plus the age at the end of those in flight, less the age at the beginning of those in flight.
 fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
@@ -1020,10 +1076,23 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
             .map_err(|wrong| format!("the result of a program: {wrong}"))?;
     }
     let stages: u128 = stats.stages_ps.iter().sum();
-    let latencies = stats.read_latency.sum_ps() + stats.write_latency.sum_ps();
-    if stages != latencies {
+    let mut latencies = stats.served_ps();
+    let mut sums = vec![(stages, latencies)];
+    for unserved in stats.unserved() {
+        sums.push((unserved.stages_ps(), unserved.latency_ps()));
+        latencies += unserved.latency_ps();
+    }
+    if let Some((stages, latencies)) = sums.into_iter().find(|(stages, sum)| stages != sum) {
         return Err(format!(
             "stages sum to {stages} ps, latencies to {latencies} ps"
+        ));
+    }
+    let ended = stats.unserved().map(|one| one.reads + one.writes);
+    let served = stats.read_latency.count() + stats.write_latency.count();
+    let completed = stats.reads + stats.writes;
+    if completed != served + ended.iter().sum::<u64>() {
+        return Err(format!(
+            "{completed} requests completed, {served} served, {ended:?} denied, timed out and cut off"
         ));
     }
     let integral = stats.in_flight.at(context.end.0) - stats.integral_before;

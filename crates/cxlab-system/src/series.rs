@@ -20,11 +20,11 @@ const FIRST_WIDTH_PS: u64 = 1_000;
 pub(crate) struct Totals {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
-    /// Reads among those that a device denied.
-    pub(crate) denied_reads: u64,
-    /// Writes among those that a device denied.
-    pub(crate) denied_writes: u64,
-    /// Latency of all.
+    /// Reads and writes among those that a device denied.
+    pub(crate) denied: [u64; 2],
+    /// Reads and writes among those that nothing answered.
+    pub(crate) failed: [u64; 2],
+    /// Latency of those that were served.
     pub(crate) latency_ps: u128,
 }
 
@@ -34,7 +34,7 @@ struct Bin {
     number: u32,
     reads: u64,
     writes: u64,
-    /// Latency of both: exact below 2^64 ps, which 1,000 requests that are always under way spend in five hours
+    /// Latency of those that were served: exact below 2^64 ps, which 1,000 requests that are always under way spend in five hours
     /// of simulated time.
     latency_ps: u64,
 }
@@ -117,14 +117,16 @@ pub(crate) struct Series {
     /// The number of the bin that is filled now.
     number: u32,
     done: Bins,
-    /// What devices denied of it.
+    /// Those of them that devices denied.
     denied: Bins,
+    /// Those of them that nothing answered.
+    failed: Bins,
     /// The totals where it began.
     told: Totals,
 }
 
 save_state!(Series {
-    values: start, width, number, done, denied, edge, told;
+    values: start, width, number, done, denied, failed, edge, told;
 });
 
 impl Series {
@@ -136,6 +138,7 @@ impl Series {
             number: 0,
             done: Bins(Vec::with_capacity(BINS)),
             denied: Bins::default(),
+            failed: Bins::default(),
             edge: start.0.saturating_add(FIRST_WIDTH_PS),
             told: Totals::default(),
         }
@@ -165,12 +168,14 @@ impl Series {
             writes: total.writes - told.writes,
             latency_ps: u64::try_from(latency_ps).unwrap_or(u64::MAX),
         });
-        self.denied.add(Bin {
+        let more = |now: [u64; 2], then: [u64; 2]| Bin {
             number,
-            reads: total.denied_reads - told.denied_reads,
-            writes: total.denied_writes - told.denied_writes,
+            reads: now[0] - then[0],
+            writes: now[1] - then[1],
             latency_ps: 0,
-        });
+        };
+        self.denied.add(more(total.denied, told.denied));
+        self.failed.add(more(total.failed, told.failed));
         self.told = *total;
     }
 
@@ -192,6 +197,7 @@ impl Series {
     fn double(&mut self) {
         self.done.double();
         self.denied.double();
+        self.failed.double();
         self.width *= 2;
     }
 
@@ -205,6 +211,7 @@ impl Series {
         }
         self.done.merge(other.done);
         self.denied.merge(other.denied);
+        self.failed.merge(other.failed);
     }
 }
 
@@ -224,7 +231,13 @@ pub struct TimeSeries {
     /// Writes among them that a device denied; empty where none was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied_writes: Vec<u64>,
-    /// Mean latency of both; zero where none completed.
+    /// Reads among them that nothing answered; empty where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_reads: Vec<u64>,
+    /// Writes among them that nothing answered; empty where there were none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_writes: Vec<u64>,
+    /// Mean latency of those that were served; zero where none was.
     pub latency_ns: Vec<f64>,
 }
 
@@ -241,21 +254,27 @@ pub(crate) fn sum(all: impl IntoIterator<Item = Series>, end: SimTime) -> TimeSe
     }
     // What completed at the very end belongs to the bin that ends there.
     let count = (span.div_ceil(sum.width) as usize).max(1);
-    let (done, denied) = (&sum.done, &sum.denied);
+    let Series {
+        done,
+        denied,
+        failed,
+        ..
+    } = &sum;
     let reads = done.column(count, |bin| bin.reads);
     let writes = done.column(count, |bin| bin.writes);
     let latencies = done.column(count, |bin| bin.latency_ps);
-    let requests = reads
-        .iter()
-        .zip(&writes)
-        .map(|(reads, writes)| reads + writes);
+    let all = |bins: &Bins| bins.column(count, |bin| bin.reads + bin.writes);
+    let unserved = all(denied).into_iter().zip(all(failed));
+    let served = (all(done).into_iter().zip(unserved)).map(|(all, (a, b))| all - a - b);
     TimeSeries {
         bin_ns: sum.width as f64 / 1e3,
-        latency_ns: (latencies.iter().zip(requests))
-            .map(|(latency, requests)| *latency as f64 / 1e3 / requests.max(1) as f64)
+        latency_ns: (latencies.iter().zip(served))
+            .map(|(latency, served)| *latency as f64 / 1e3 / served.max(1) as f64)
             .collect(),
         denied_reads: denied.column_if_any(count, |bin| bin.reads),
         denied_writes: denied.column_if_any(count, |bin| bin.writes),
+        failed_reads: failed.column_if_any(count, |bin| bin.reads),
+        failed_writes: failed.column_if_any(count, |bin| bin.writes),
         reads,
         writes,
     }
@@ -316,18 +335,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_denied_is_a_part_of_it() {
+    fn what_was_not_served_is_a_part_of_it_and_has_no_latency() {
         let mut series = Series::new(SimTime::ZERO);
-        let (reads, writes) = (3, 2);
         let mut total = Totals {
-            reads,
-            writes,
-            denied_writes: 1,
-            ..Totals::default()
+            reads: 3,
+            writes: 2,
+            denied: [0, 1],
+            failed: [2, 0],
+            latency_ps: 14_000,
         };
         series.reach(SimTime(5_000), &total);
-        (total.reads, total.denied_reads) = (4, 1);
+        (total.reads, total.denied) = (4, [1, 1]);
         let sum = sum([series.up_to(&total)], SimTime(6_000));
+        assert_eq!(sum.latency_ns, [7.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        assert_eq!(sum.failed_reads, [2, 0, 0, 0, 0, 0]);
+        assert!(sum.failed_writes.is_empty());
         assert_eq!(sum.reads, [3, 0, 0, 0, 0, 1]);
         assert_eq!(sum.denied_reads, [0, 0, 0, 0, 0, 1]);
         assert_eq!(sum.denied_writes, [1, 0, 0, 0, 0, 0]);

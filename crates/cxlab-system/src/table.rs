@@ -403,9 +403,17 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         "p99.9",
         "max",
     ])];
-    rows.push(latency_row("all requests", &report.latency_ns));
+    let unserved = &report.unserved_latency_ns;
+    let name = match unserved.named().next() {
+        None => "all requests",
+        Some(_) => "served",
+    };
+    rows.push(latency_row(name, &report.latency_ns));
     if report.requests.reads > 0 && report.requests.writes > 0 {
         rows.push(latency_row("reads", &report.read_latency_ns));
+    }
+    for (name, latency) in unserved.named() {
+        rows.push(latency_row(name, latency));
     }
     let issuers = || report.hosts.iter().chain(&report.accelerators);
     let busy = issuers().filter(|one| one.completed > 0);

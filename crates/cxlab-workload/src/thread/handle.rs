@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::op::{AtomicKind, Direction, ThreadOp};
-use super::runtime::{Identity, Shared, Token};
+use super::runtime::{Identity, Shared, Token, UNCOUNTED};
 
 /// What the code of a thread talks to.
 ///
@@ -43,6 +43,15 @@ impl Handle {
     #[inline]
     pub fn issue(&self, op: ThreadOp) -> Value<'_> {
         let token = Some(self.reach(|shared| shared.issue(op)));
+        Value {
+            handle: self,
+            token,
+        }
+    }
+
+    /// Asks for an operation that only orders threads, such as an access to a lock ([`UNCOUNTED`]).
+    pub fn issue_uncounted(&self, op: ThreadOp) -> Value<'_> {
+        let token = Some(self.reach(|shared| shared.issue_in(op, UNCOUNTED)));
         Value {
             handle: self,
             token,

@@ -16,10 +16,14 @@ use super::op::ThreadOp;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub struct Token(pub u32);
 
+/// In place of a phase's number: the operation orders threads among themselves, as an access to a lock
+/// does. It takes its time, and counts neither as a request nor in a phase.
+pub const UNCOUNTED: u8 = u8::MAX;
+
 /// What a thread does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// It asks for this operation, in this phase of its kernel.
+    /// It asks for this operation, in this phase of its kernel or [`UNCOUNTED`].
     Op(Token, ThreadOp, u8),
     /// It waits for one of its outstanding operations.
     Blocked,
@@ -104,6 +108,12 @@ impl Shared {
         if let ThreadOp::Mark { phase } = op {
             self.phase = phase;
         }
+        self.issue_in(op, self.phase)
+    }
+
+    /// Asks for an operation in this phase, or [`UNCOUNTED`].
+    #[inline]
+    pub fn issue_in(&mut self, op: ThreadOp, phase: u8) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
             let (state, bytes) = (State::Free, Vec::new());
             self.slots.push(Slot {
@@ -114,7 +124,7 @@ impl Shared {
             self.slots.len() as u32 - 1
         });
         self.slots[index as usize].state = State::Pending;
-        self.queue.push_back((Token(index), op, self.phase));
+        self.queue.push_back((Token(index), op, phase));
         Token(index)
     }
 

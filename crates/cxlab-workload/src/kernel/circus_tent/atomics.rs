@@ -178,21 +178,25 @@ impl<'t> Element<'t> {
             return;
         }
         let lock = self.lock_of(addr);
-        while self.t.compare_exchange(lock, 0, 1).await != 0 {
+        let take = Change::CompareExchange { compare: 0, new: 1 };
+        let wait = ThreadOp::Await {
+            addr: lock,
+            size: 8,
+            value: 1,
+        };
+        while self.t.issue_uncounted(take.op(lock)).await != 0 {
             self.finish().await;
-            self.t
-                .issue(ThreadOp::Await {
-                    addr: lock,
-                    size: 8,
-                    value: 1,
-                })
-                .await;
+            self.t.issue_uncounted(wait).await;
         }
     }
 
     fn unlock(&self, addr: u64) {
         if self.shared {
-            self.t.store(self.lock_of(addr), 0);
+            self.t.issue_uncounted(ThreadOp::Store {
+                addr: self.lock_of(addr),
+                size: 8,
+                value: 0,
+            });
         }
     }
 }
