@@ -160,7 +160,7 @@ def _reproduce(arguments: Sequence[str]) -> int:
         description="Reproduce a paper's figures: CSV, PNG and SVG files, and a table of the "
         "paper's claims beside what was found. A claim that is missed is shown, and no failure.",
     )
-    parser.add_argument("paper", choices=sorted(PAPERS))
+    parser.add_argument("paper", nargs="?", choices=sorted(PAPERS))
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help="e.g. fig10 [default: all]")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="where files go [default: out/reproduce/PAPER]"
@@ -173,8 +173,21 @@ def _reproduce(arguments: Sequence[str]) -> int:
         "left out without",
     )
     parser.add_argument("--list", action="store_true", help="list the figures")
+    parser.add_argument(
+        "--docs",
+        nargs="?",
+        const=Path(),
+        type=Path,
+        metavar="DIR",
+        help="run nothing: write the claims and the documents of a source tree again, from the "
+        "tables in its figures/ [default: here]",
+    )
     _add_execution(parser)
     options = parser.parse_args(arguments)
+    if options.docs is not None:
+        return _ledger(options.docs)
+    if options.paper is None:
+        return _mistake(f"found no paper; allowed: {', '.join(sorted(PAPERS))}, or --docs")
     known = PAPERS[options.paper]()
     if options.list:
         for figure in known:
@@ -197,6 +210,19 @@ def _reproduce(arguments: Sequence[str]) -> int:
     except SweepError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    return 0
+
+
+def _ledger(root: Path) -> int:
+    from cxlab.reproduce import docs
+
+    if not (root / "figures").is_dir() or not (root / "docs").is_dir():
+        return _mistake(f"{root}: has no figures/ and docs/; allowed: a source tree of cxlab")
+    try:
+        for path in docs.write(root):
+            print(f"written: {path}")
+    except docs.LedgerError as error:
+        return _mistake(str(error))
     return 0
 
 

@@ -8,6 +8,7 @@ from cxlab.reproduce.cxl_clustersim import (
     fig5,
     fig6,
     fig7,
+    fig9,
     fig10,
     fig11,
     fig12,
@@ -29,7 +30,12 @@ def one_loop(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "shipped"),
-    [("cluster", "cluster-stream"), ("graph", "graph-sharing"), ("nas", "nas-pooling")],
+    [
+        ("cluster", "cluster-stream"),
+        ("graph", "graph-sharing"),
+        ("mixed", "mixed-nodes"),
+        ("nas", "nas-pooling"),
+    ],
 )
 def test_the_scenarios_are_those_in_the_scenarios_folder(root, name, shipped):
     ours = (common.DATA / f"{name}.toml").read_bytes()
@@ -55,6 +61,13 @@ def test_pages_decide_which_memory_is_used(settings, monkeypatch):
     assert local[INTERLEAVE] == pytest.approx(remote[INTERLEAVE], rel=0.1)
 
 
+def test_nodes_of_two_instruction_sets_share_the_pool(settings, monkeypatch):
+    monkeypatch.setattr(fig9, "LOOPS", ("triad",))
+    table = fig9.collect(settings)
+    assert table.riscv_over_arm.iloc[0] == pytest.approx(1, abs=0.1)
+    assert table.arm_gibps.iloc[0] > 10
+
+
 def test_latency_takes_bandwidth(settings, monkeypatch):
     monkeypatch.setattr(fig7, "NODES", 1)
     monkeypatch.setattr(fig7, "LATENCIES", (0, 500))
@@ -71,6 +84,7 @@ def test_programs_whose_pages_lie_in_the_pool_are_slower_than_those_that_fit(set
     monkeypatch.setattr(fig10, "PREFERRED", 64)
     monkeypatch.setattr(fig10, "CHANNELS", (1,))
     monkeypatch.setattr(fig10, "LATENCIES", (0,))
+    monkeypatch.setattr(fig10, "WINDOWS", (fig10.LINES,))
     monkeypatch.setattr(fig10, "DURATION", "100 us")
     table = fig10.collect(settings).set_index("program")
     assert table.pages_remote_percent["ft"] > 10

@@ -6,11 +6,10 @@ it, and draws it. A claim that is missed is shown like one that is met.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from cxlab import _files
 from cxlab._result import Result
 from cxlab._scenario import Scenario
 from cxlab._sweep import run_many
+from cxlab.reproduce.ledger import COLUMNS, PRINTED, Row
+from cxlab.reproduce.ledger import Claim as Claim
 
 if TYPE_CHECKING:
     import pandas
@@ -69,44 +70,6 @@ class Settings:
         else:
             paths = sorted(path for path in folder.glob("*") if path.name.endswith(TRACE_ENDINGS))
         return {path.name.split(".")[0]: path.resolve() for path in paths}
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A number of the paper's, from where to where it lies, or words; and ours."""
-
-    text: str
-    paper: float | tuple[float, float] | str
-    ours: float
-    #: The relative deviation that passes; None for a claim that is shown and not judged.
-    tolerance: float | None
-
-    @property
-    def deviation(self) -> float | None:
-        """Ours over the paper's (the nearer end, 0 between both), less one; None for words."""
-        if isinstance(self.paper, str):
-            return None
-        low, high = self.paper if isinstance(self.paper, tuple) else (self.paper, self.paper)
-        if low <= self.ours <= high:
-            return 0.0
-        return self.ours / (low if self.ours < low else high) - 1
-
-    @property
-    def paper_text(self) -> str:
-        """The paper's side, as it is printed."""
-        if isinstance(self.paper, str):
-            return self.paper
-        if isinstance(self.paper, tuple):
-            low, high = self.paper
-            return f"> {low:.4g}" if high == math.inf else f"{low:.4g} to {high:.4g}"
-        return f"{self.paper:.4g}"
-
-    @property
-    def verdict(self) -> str:
-        """``pass``, ``MISS``, or ``shown``."""
-        if self.tolerance is None or self.deviation is None:
-            return "shown"
-        return "pass" if abs(self.deviation) <= self.tolerance else "MISS"
 
 
 @dataclass(frozen=True)
@@ -168,7 +131,7 @@ def reproduce(figures: Sequence[Figure], settings: Settings) -> pandas.DataFrame
     import pandas
 
     settings.out.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     left_out: list[str] = []
     with matplotlib.rc_context(_STYLE):
         for figure in figures:
@@ -176,29 +139,33 @@ def reproduce(figures: Sequence[Figure], settings: Settings) -> pandas.DataFrame
             if missing:
                 left_out.append(f"{figure.name}: needs {missing}")
                 continue
-            table = figure.collect(settings)
-            claims = figure.claims(table)
-            if figure.traces and not settings.has_traces(figure.traces):
-                claims = [
-                    replace(claim, text=f"{claim.text} (other traces)", tolerance=None)
-                    for claim in claims
-                ]
-            _save(figure, table, settings.out)
-            rows += [_row(figure, claim) for claim in claims]
-    columns = ["figure", "claim", "paper", "cxlab", "deviation", "tolerance", "verdict"]
-    claims_table = pandas.DataFrame(rows, columns=columns)
-    _write_claims(settings.out / "claims.csv", claims_table)
-    if len(claims_table):
-        print(claims_table.to_string(index=False))
-        counts = claims_table.verdict.value_counts()
+            _save(figure, figure.collect(settings), settings.out)
+            others = bool(figure.traces) and not settings.has_traces(figure.traces)
+            rows += claim_rows(figure, settings.out, other_traces=others)
+    table = pandas.DataFrame(rows, columns=list(COLUMNS))
+    _write_claims(settings.out / "claims.csv", table)
+    if len(table):
+        print(table[list(PRINTED)].to_string(index=False))
+        counts = table.verdict.value_counts()
         print(
             f"\n{counts.get('pass', 0)} pass, {counts.get('MISS', 0)} missed, "
-            f"{counts.get('shown', 0)} shown and not judged"
+            f"{counts.get('shown', 0)} shown and not judged, {counts.get('not run', 0)} not run"
         )
     for reason in left_out:
         print(f"left out: {reason}", file=sys.stderr)
     print(f"written: {settings.out}")
-    return claims_table
+    return table
+
+
+def claim_rows(figure: Figure, folder: Path, *, other_traces: bool = False) -> list[Row]:
+    """The claims that follow from a figure's table in a folder."""
+    import pandas
+
+    table = pandas.read_csv(folder / f"{figure.name}.csv", keep_default_na=False)
+    claims = figure.claims(table)
+    if other_traces:
+        claims = [claim.unjudged("traces are not the paper's") for claim in claims]
+    return [claim.row(figure.name) for claim in claims]
 
 
 _STYLE: dict[Any, Any] = {
@@ -227,19 +194,6 @@ def _missing(figure: Figure, settings: Settings) -> str | None:
     return f"{', '.join(figure.traces)}, or any traces ({', '.join(TRACE_ENDINGS)}), in {folder}"
 
 
-def _row(figure: Figure, claim: Claim) -> dict[str, object]:
-    deviation = claim.deviation
-    return {
-        "figure": figure.name,
-        "claim": claim.text,
-        "paper": claim.paper_text,
-        "cxlab": f"{claim.ours:.4g}",
-        "deviation": "" if deviation is None else f"{deviation:+.1%}",
-        "tolerance": "" if claim.tolerance is None else f"{claim.tolerance:.0%}",
-        "verdict": claim.verdict,
-    }
-
-
 def _save(figure: Figure, table: pandas.DataFrame, out: Path) -> None:
     from matplotlib import pyplot
 
@@ -262,6 +216,7 @@ def _write_claims(path: Path, new: pandas.DataFrame) -> None:
 
     if path.is_file():
         old = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        old = old.reindex(columns=new.columns, fill_value="")
         order = {name: at for at, name in enumerate(old["figure"].unique())}
         kept = old[~old["figure"].isin(new["figure"].unique())]
         new = pandas.concat([kept, new.astype(str)])

@@ -1,5 +1,7 @@
 """All values of latency, bandwidth and NUMA that the paper measured on hardware, at once."""
 
+import math
+
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure as Drawing
@@ -8,6 +10,7 @@ from cxlab._scenario import Scenario
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common, fig12, fig13, fig15, fig16
 from cxlab.reproduce.cohet.common import BLUE, FPGA, GREEN, MEMORY, ORANGE, TIERS
+from cxlab.reproduce.ledger import derived, shown, words
 
 #: The paper's own mean error of its simulator, which is what ours is held to, %.
 PAPER = 3.0
@@ -61,18 +64,22 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     errors = table.error_percent.abs()
     return [
         Claim(
-            f"mean absolute error of {len(table)} values, % (the paper's simulator: 3)",
-            (0.0, PAPER),
+            f"mean absolute error of {len(table)} values, %",
+            (-math.inf, PAPER),
             float(errors.mean()),
-            0.0,
+            derived(f"fig13: {MEMORY}: median latency, ns"),
+            words("no worse than the paper's own simulator"),
+            section="VI-C2",
+            quote="after all calibration tests, our simulator achieves a mean absolute percentage "
+            "error of 3%",
         ),
         Claim(
             "mean absolute error without the nodes, %",
             "not stated",
             float(errors[table.kind != "NUMA, ns"].mean()),
-            None,
+            shown("not stated"),
         ),
-        Claim("largest absolute error, %", "not stated", float(errors.max()), None),
+        Claim("largest absolute error, %", "not stated", float(errors.max()), shown("not stated")),
     ]
 
 

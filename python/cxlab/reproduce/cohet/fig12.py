@@ -6,10 +6,15 @@ from matplotlib.figure import Figure as Drawing
 
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
-from cxlab.reproduce.cohet.common import BLUE, FPGA, MEMORY, NODES, ORANGE
+from cxlab.reproduce.cohet.common import BLUE, FPGA, MEMORY, NODES, ORANGE, PAPER_ERROR
+from cxlab.reproduce.ledger import PREDICTED, Tolerance, derived, fitted, tested, words
 
 #: Median latency by node, ns (section VI-B1).
 PAPER = {7: 688, 6: 693, 5: 708, 4: 710, 0: 758, 1: 761, 2: 770, 3: 776}
+
+
+#: What the nodes' distances were fitted by.
+DISTANCES = ("processor.column_time", "processor.row_time", "processor.socket_time")
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -37,29 +42,59 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     """Medians, their spread, and bandwidth, which hardly varies."""
     median = table.set_index("node").p50_ns
     found = [
-        Claim(f"node {node}: median latency, ns", value, float(median[node]), 0.03)
+        Claim(
+            f"node {node}: median latency, ns",
+            value,
+            float(median[node]),
+            derived(f"fig13: {MEMORY}: median latency, ns") if node == 7 else fitted(*DISTANCES),
+            PAPER_ERROR,
+            section="VI-B1",
+            quote=f"node {node} ({value} ns)",
+        )
         for node, value in PAPER.items()
     ]
     return [
         *found,
-        Claim("node 3 less node 7, ns", 88, float(median[3] - median[7]), 0.1),
+        Claim(
+            "node 3 less node 7, ns",
+            88,
+            float(median[3] - median[7]),
+            derived("fig12: node 3: median latency, ns"),
+            PAPER_ERROR,
+            section="VI-B1",
+            quote="median latency difference between the farthest node 3 and the nearest node 7 "
+            "is 88 ns",
+        ),
         Claim(
             "order of nodes as measured (1: yes)",
             1,
             float([int(node) for node in median.sort_values().index] == list(NODES)),
-            0,
+            derived("fig12: node 3: median latency, ns"),
+            words("an order"),
+            section="VI-B1",
+            quote="the median latency increases with node distance",
         ),
         Claim(
-            "largest gap of single loads, ns (here: refresh)",
-            "near 150",
+            "largest gap of single loads, ns",
+            150,
             float(table.max_ns.max() - table.min_ns.min()),
-            None,
+            PREDICTED,
+            Tolerance(5, "the paper's printed precision: two digits"),
+            section="VI-B1",
+            quote="with a maximum latency gap approaching 150 ns",
+            why=tested(
+                "distance alone makes 89 ns, and refreshes of 295 ns the rest: with one in 416 us "
+                "instead of 3.9 us 99 of 100 loads lie within 89 ns"
+            ),
         ),
         Claim(
             "bandwidth, highest over lowest node",
-            "marginal variation",
+            (1.0, 1.03),
             float(table.bandwidth_gbps.max() / table.bandwidth_gbps.min()),
-            None,
+            PREDICTED,
+            words("marginal is no more than the paper's own error, 3 %"),
+            section="VI-B1",
+            quote="the bandwidth measurements across nodes 0-7 show marginal variations",
         ),
     ]
 

@@ -13,12 +13,17 @@ from matplotlib.figure import Figure as Drawing
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
 from cxlab.reproduce.cohet.common import ASIC, BLUE, GREEN, ORANGE
+from cxlab.reproduce.ledger import PREDICTED, Tolerance, hypothesis, shown, words
 
 #: Lines of the paper's pseudocode (section III-C3), and a colour.
 MODELS = {"explicit": (16, BLUE), "unified": (10, ORANGE), "cohet": (9, GREEN)}
-#: Elements of each vector, doubles; the second is judged.
+#: Elements of each vector, doubles; of the second unified memory is shown.
 SIZES = (4096, 65_536, 262_144)
 JUDGED = 65_536
+#: The overhead that the paper calls acceptable where it names one (section VI-E).
+COMPARABLE = Tolerance(
+    0.08, 'what the paper calls "an acceptable cost" of its design, 8 %', relative=True
+)
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -51,37 +56,46 @@ def _times(table: pd.DataFrame, size: int) -> dict[str, float]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Unified memory pays for its faults; "comparable" is read as within 20 %."""
-    times = _times(table, JUDGED)
+    """Cohet pays for no page faults, and takes about as long as explicit copies."""
+    times = {size: _times(table, size) for size in SIZES}
     found = [
         Claim(
-            "unified memory over explicit copies, time",
-            (1.0, math.inf),
-            times["unified"] / times["explicit"],
-            0.0,
+            "Cohet over unified memory, time, the most of three sizes",
+            (-math.inf, 1.0),
+            max(of["cohet"] / of["unified"] for of in times.values()),
+            PREDICTED,
+            words("less time without page faults"),
+            section="III-C3",
+            quote="without incurring page-fault penalties",
         ),
-        Claim(
-            "Cohet over unified memory, time", (0.0, 1.0), times["cohet"] / times["unified"], 0.0
+        *(
+            Claim(
+                f"Cohet over explicit copies, time, {size} elements",
+                (-math.inf, 1.0),
+                of["cohet"] / of["explicit"],
+                PREDICTED,
+                COMPARABLE,
+                section="III-C3",
+                quote="while achieving performance comparable to manually managed data",
+                why=hypothesis(
+                    "each line of y costs the home agent four requests, 4.335 ns each, and the "
+                    "CPU finds the result in memory"
+                ),
+            )
+            for size, of in times.items()
         ),
     ]
+    judged = times[JUDGED]
     found.append(
         Claim(
-            "Cohet over explicit copies, time (comparable)",
-            (0.0, 1.0),
-            times["cohet"] / times["explicit"],
-            0.2,
+            f"unified memory over explicit copies, time, {JUDGED} elements",
+            "no number",
+            judged["unified"] / judged["explicit"],
+            shown("no number"),
+            section="III-C3",
+            quote="it incurs non-negligible overhead from implicit data copies",
         )
     )
-    for size in SIZES:
-        times = _times(table, size)
-        found.append(
-            Claim(
-                f"Cohet over explicit copies, {size} elements",
-                "comparable",
-                times["cohet"] / times["explicit"],
-                None,
-            )
-        )
     return found
 
 

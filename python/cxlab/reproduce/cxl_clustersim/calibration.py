@@ -9,7 +9,8 @@ from matplotlib.figure import Figure as Drawing
 from cxlab._scenario import Scenario
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.common import BLUE
-from cxlab.reproduce.cxl_clustersim.common import DATA
+from cxlab.reproduce.cxl_clustersim.common import DATA, PAPER_BOUND
+from cxlab.reproduce.ledger import PREDICTED, tested
 
 #: Peak of four channels, GB/s.
 PEAK = 76.8
@@ -45,15 +46,38 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """77.5 %, within 3 points; and the generator's rate, in GiB/s as in section 4.2."""
+    """77.5 % with both mappings, and the generator's rate, in GiB/s as in section 4.2."""
     rows = table.set_index("mapping")
     percent = rows.percent_of_peak
     found = [
-        Claim(f"linear reads, % of peak, {name}", 77.5, float(percent[name]), tolerance)
-        for name, tolerance in (("columns first", 3 / 77.5), ("hashed", None))
+        Claim(
+            f"linear reads, % of peak, {name}",
+            77.5,
+            float(percent[name]),
+            PREDICTED,
+            PAPER_BOUND,
+            section="4.1",
+            quote="This is 77.5% of the peak theoretical bandwidth",
+            why=tested(
+                "77.5 % of 76.8 GB/s are 59.5 GB/s, near the rate of the paper's generator (a "
+                "line each ns: 64 GB/s, or 59.6 GiB/s): its number may be no limit of the memory. "
+                "Mappings move ours from 74.7 to 94.9 %"
+            ),
+        )
+        for name in MAPPINGS
     ]
     gibps = float(rows.bandwidth_gbps[GENERATOR]) * 1e9 / 2**30
-    found.append(Claim("linear reads of the blade, a line each ns, GiB/s", 59.6, gibps, 0.01))
+    found.append(
+        Claim(
+            "linear reads of the blade, a line each ns, GiB/s",
+            59.6,
+            gibps,
+            PREDICTED,
+            PAPER_BOUND,
+            section="4.1",
+            quote="The average total bandwidth reported was 59.6 GB/s",
+        )
+    )
     return found
 
 

@@ -1,5 +1,7 @@
 """One node, STREAM in the remote memory: what crosses its link and what reaches the memory."""
 
+import math
+
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure as Drawing
@@ -8,6 +10,7 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.common import BLUE, ORANGE
 from cxlab.reproduce.cxl_clustersim import common
 from cxlab.reproduce.cxl_clustersim.common import LOOPS, REMOTE
+from cxlab.reproduce.ledger import shown
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -19,9 +22,17 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """The paper's bound."""
-    largest = float(table.off_percent.max())
-    return [Claim("link against memory, largest difference, %", (0.0, 0.99), largest, 0.0)]
+    """What crosses the link reaches the memory."""
+    return [
+        Claim(
+            "link against memory, largest difference, %",
+            (-math.inf, 0.99),
+            float(table.off_percent.max()),
+            shown("lines are neither lost nor made, which tests hold: it cannot fail"),
+            section="4.2.1",
+            quote="The baseline and the reported bandwidth using CXL-ClusterSim are within 0.99%",
+        )
+    ]
 
 
 def draw(table: pd.DataFrame) -> Drawing:

@@ -15,11 +15,17 @@ from cxlab.reproduce.cxl_clustersim.common import (
     LINES,
     LOCAL,
     LOOPS,
+    PAPER_BOUND,
     PLACEMENTS,
     REMOTE,
 )
+from cxlab.reproduce.ledger import PREDICTED, hypothesis, shown
 
 NODES = 8
+WHY = hypothesis(
+    "gem5's controller chooses from other queues (64 and 128 entries, 28 ns ahead) and SST's blade "
+    "has neither tRRD, tFAW nor tRAS"
+)
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -38,28 +44,52 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Peaks over the loops."""
+    """Peaks over the loops, by lines that a node reads at once."""
     peaks = table.groupby(["lines", "placement"])[["local_gibps_per_node", "remote_gibps"]].max()
     found = []
     for lines in (LINES, GEM5_LINES):
         peak = peaks.loc[lines]
         local, remote = peak.local_gibps_per_node, peak.remote_gibps
-        of = "" if lines == LINES else f", {lines} lines of a node"
         found += [
-            Claim(f"{text}{of}", paper, float(here), 0.1)
-            for text, paper, here in (
-                ("local memory of a node, pages local, GiB/s", 11.4, local[LOCAL]),
-                ("local memory of a node, interleaved, GiB/s", 6.45, local[INTERLEAVE]),
-                ("the pool, interleaved, GiB/s in all", 46.04, remote[INTERLEAVE]),
+            Claim(
+                f"{text}, {lines} lines of a node",
+                paper,
+                float(here),
+                PREDICTED,
+                PAPER_BOUND,
+                section="4.2.2",
+                quote=quote,
+                why=WHY,
+            )
+            for text, paper, here, quote in (
+                (
+                    "local memory of a node, pages local, GiB/s",
+                    11.4,
+                    local[LOCAL],
+                    "the 11.4 GiB/s baseline of strictly local memory (Figure 6(a))",
+                ),
+                (
+                    "local memory of a node, interleaved, GiB/s",
+                    6.45,
+                    local[INTERLEAVE],
+                    "the effective memory bandwidth per system node peaks at only 6.45 GiB/s",
+                ),
+                (
+                    "the pool, interleaved, GiB/s in all",
+                    46.04,
+                    remote[INTERLEAVE],
+                    "the remote node delivers a measured total bandwidth of 46.04 GiB/s",
+                ),
             )
         ]
-    peak = peaks.loc[LINES]
-    local, remote = peak.local_gibps_per_node, peak.remote_gibps
-    found += [
-        Claim("the pool, pages local, GiB/s", (0.0, 0.1), float(remote[LOCAL]), 0.0),
-        Claim("local memory, pages in the pool, GiB/s", (0.0, 0.1), float(local[REMOTE]), 0.0),
-        Claim("the pool, all pages there, GiB/s in all", "no number", float(remote[REMOTE]), None),
-    ]
+        found.append(
+            Claim(
+                f"the pool, all pages there, GiB/s in all, {lines} lines of a node",
+                "no number",
+                float(remote[REMOTE]),
+                shown("no number"),
+            )
+        )
     return found
 
 

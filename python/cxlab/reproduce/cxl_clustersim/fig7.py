@@ -9,7 +9,16 @@ from cxlab._types import Value
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.common import BLUE, ORANGE
 from cxlab.reproduce.cxl_clustersim import common
-from cxlab.reproduce.cxl_clustersim.common import GEM5_LINES, LINES, LOOPS, REMOTE, ROOT_PORT
+from cxlab.reproduce.cxl_clustersim.common import (
+    GEM5_LINES,
+    LINES,
+    LINES_KEY,
+    LOOPS,
+    POINTS,
+    REMOTE,
+    ROOT_PORT,
+)
+from cxlab.reproduce.ledger import PREDICTED, derived, fitted, shown, tested
 
 NODES = 4
 #: The paper's latencies, ns.
@@ -18,6 +27,15 @@ PAPER = (0, 170, 250)
 LATENCIES = (0, 85, 170, 250, 350, 500)
 #: Lines that a node reads at once: as in the other figures, and as gem5's third cache.
 WINDOWS = (LINES, GEM5_LINES)
+WHY = {
+    LINES: tested(
+        "the pool is nearly full at 170 ns, which hides a part of the latency; 36 lines lose 12.2 "
+        "and 28.0 %, so each of the two numbers is met by another window"
+    ),
+    GEM5_LINES: tested(
+        "80 lines of 64 B, each at least 196 ns on its way, are 26 GB/s of reads: the window limits"
+    ),
+}
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -46,23 +64,48 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Loss against no latency."""
-    loss = -table.set_index(["lines", "added_ns"]).change_percent
-    found = [
-        Claim(
-            f"loss at {added} ns, %, {lines} lines of a node",
-            paper,
-            float(loss[lines, added]),
-            0.1 if lines == LINES else None,
+    """Loss against no latency, by lines that a node reads at once."""
+    at = table.set_index(["lines", "added_ns"])
+    found = []
+    for lines in WINDOWS:
+        kind = fitted(LINES_KEY) if lines == LINES else PREDICTED
+        of = f"{lines} lines of a node"
+        found += [
+            Claim(
+                f"loss at {added} ns, %, {of}",
+                paper,
+                float(-at.change_percent[lines, added]),
+                kind,
+                POINTS,
+                section="4.2.3",
+                quote=quote,
+                why=WHY[lines],
+            )
+            for added, paper, quote in (
+                (170, 8.95, "The impact on the bandwidth from no latency to 170 ns is 8.95%"),
+                (250, 29.0, "and to 250 ns is 29%"),
+            )
+        ]
+        found.append(
+            Claim(
+                f"loss from 170 to 250 ns, %, {of}",
+                22.0,
+                100 * (1 - float(at.remote_gibps[lines, 250] / at.remote_gibps[lines, 170])),
+                derived(f"fig7: loss at 250 ns, %, {of}"),
+                POINTS,
+                section="4.2.3",
+                quote="Compared to the 170 ns case, the dip in performance for 250 ns is 22%",
+                why=WHY[lines],
+            )
         )
-        for lines in WINDOWS
-        for added, paper in ((170, 8.95), (250, 29.0))
-    ]
     own = table[table.lines == LINES].set_index("added_ns")
-    falls = own.remote_gibps[list(PAPER)].is_monotonic_decreasing
-    found.append(Claim("each latency of the paper takes bandwidth", 1.0, float(falls), 0.0))
     found += [
-        Claim(f"loss at {added} ns, %", "no number", float(-change), None)
+        Claim(
+            f"loss at {added} ns, %, {LINES} lines of a node",
+            "no number",
+            float(-change),
+            shown("no number"),
+        )
         for added, change in own.change_percent.items()
         if added not in PAPER
     ]

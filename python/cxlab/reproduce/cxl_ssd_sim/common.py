@@ -9,8 +9,14 @@ from cxlab._scenario import Scenario
 from cxlab._types import Value
 from cxlab.reproduce import Settings
 from cxlab.reproduce.common import BLACK, BLUE, GREEN, ORANGE, RED
+from cxlab.reproduce.ledger import Tolerance
 
 DATA = Path(__file__).parent / "data"
+
+#: What "similar", "on par" and "close" are read as.
+SIMILAR = Tolerance(
+    0.07, "half of the smallest difference that the paper calls one, 14 %", relative=True
+)
 
 DRAM, CXL_DRAM, PMEM, UNCACHED, CACHED = "DRAM", "CXL-DRAM", "PMEM", "CXL-SSD", "CXL-SSD, cache"
 #: The paper's five devices.

@@ -9,12 +9,19 @@ from matplotlib.figure import Figure as Drawing
 from cxlab._types import Value
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cxl_ssd_sim import common
-from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, DEVICES, DRAM, PMEM
+from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, DEVICES, DRAM, PMEM, SIMILAR
+from cxlab.reproduce.ledger import PREDICTED, hypothesis, printed, tested, words
 
 OPERATIONS = ("copy", "scale", "add", "triad")
-#: Misses in flight: gem5's first cache, which is judged, and its second.
+#: Misses in flight: gem5's first cache, and its second.
 MISSES = (4, 20)
 WORKLOAD: dict[str, Value] = {"kind": "stream-kernels", "elements": 349_520}
+
+
+WHY_PMEM = tested(
+    "a write takes its bank for 500 ns, for which reads wait: with 20 ns instead the means are "
+    "0.42 and 0.62"
+)
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -43,11 +50,10 @@ def _bandwidth(table: pd.DataFrame, misses: int) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Ratios; "similar" is read as within 15 %, "about" as within 10 %."""
+    """Ratios, with either number of misses in flight."""
     found = []
     for misses in MISSES:
         wide = _bandwidth(table, misses)
-        judged = misses == MISSES[0]
         others = wide.drop(columns=DRAM).max(axis=1)
         beside = f", {misses} misses in flight"
         found += [
@@ -55,19 +61,33 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 f"DRAM over the next best, least of four operations{beside}",
                 (1.0, math.inf),
                 float((wide[DRAM] / others).min()),
-                0.0 if judged else None,
+                PREDICTED,
+                words("an order"),
+                section="III-B",
+                quote="DRAM demonstrated the highest bandwidth among the four operations tested",
             ),
             Claim(
                 f"PMEM over DRAM, mean{beside}",
                 0.65,
                 float((wide[PMEM] / wide[DRAM]).mean()),
-                0.1 if judged else None,
+                PREDICTED,
+                printed(0.01),
+                section="III-B",
+                quote="PMEM's bandwidth reached approximately 65% of DRAM's",
+                why=WHY_PMEM,
             ),
             Claim(
                 f"CXL-SSD with LRU cache over CXL-DRAM, mean{beside}",
                 1.0,
                 float((wide[CACHED] / wide[CXL_DRAM]).mean()),
-                0.15 if judged else None,
+                PREDICTED,
+                SIMILAR,
+                section="III-B",
+                quote="CXL-SSD with an LRU cache achieved performance similar to CXL-DRAM",
+                why=hypothesis(
+                    "a hit costs 50 ns in the cache where CXL-DRAM has an open row; with more "
+                    "misses in flight that is hidden"
+                ),
             ),
         ]
     return found

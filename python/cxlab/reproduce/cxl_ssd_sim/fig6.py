@@ -9,6 +9,7 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cxl_ssd_sim import viper
 from cxlab.reproduce.cxl_ssd_sim.common import CACHED, DEVICES, DRAM, PMEM
 from cxlab.reproduce.cxl_ssd_sim.viper import qps, ratio
+from cxlab.reproduce.ledger import PREDICTED, printed, tested, words
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -24,25 +25,52 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     dram, pmem, cached = (qps(table, name) for name in (DRAM, PMEM, CACHED))
     found = [
         Claim(
-            f"records of 216 B over 532 B, {device}, mean",
+            "records of 216 B over 532 B, mean, least of five devices",
             (1.0, math.inf),
-            ratio(_small(table, device), qps(table, device)),
-            0.0,
+            min(ratio(_small(table, device), qps(table, device)) for device in DEVICES),
+            PREDICTED,
+            words("an order"),
+            section="III-C",
+            quote="the performance (QPS) decreases as data size increases",
         )
-        for device in DEVICES
     ]
     found += [
         Claim(
             f"PMEM over DRAM, {operation}",
             0.5,
             float(pmem[operation] / dram[operation]),
-            0.2,
+            PREDICTED,
+            printed(0.01),
+            section="III-C",
+            quote="PMEM's update and delete operations achieve 50% of DRAM's speed",
+            why=tested(
+                "a write takes its bank for 500 ns, for which reads wait: with 20 ns instead they "
+                "reach 0.55 and 0.54"
+            ),
         )
         for operation in ("update", "delete")
     ]
-    found.append(
-        Claim("CXL-SSD with LRU cache behind PMEM, mean", (0.2, 0.3), 1 - ratio(cached, pmem), 0.0)
-    )
+    behind = 1 - cached / pmem
+    found += [
+        Claim(
+            f"CXL-SSD with LRU cache behind PMEM, {name}",
+            (0.2, 0.3),
+            value,
+            PREDICTED,
+            printed(0.01),
+            section="III-C",
+            quote="leading to a 20-30% degradation in QPS compared to PMEM",
+            why=tested(
+                "writes and inserts fetch each page from flash before its first line is written; "
+                'on a drive that knows that the page was never written (unwritten = "zero") all '
+                "operations are ahead of PMEM"
+            ),
+        )
+        for name, value in (
+            *((operation, float(behind[operation])) for operation in viper.OPERATIONS),
+            ("mean of five operations", 1 - ratio(cached, pmem)),
+        )
+    ]
     return found + viper.policy_claims(table)
 
 

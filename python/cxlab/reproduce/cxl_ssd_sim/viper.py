@@ -20,6 +20,7 @@ from cxlab.reproduce import Claim, Settings
 from cxlab.reproduce.common import BLUE, GREEN, ORANGE, PURPLE, SKY
 from cxlab.reproduce.cxl_ssd_sim import common
 from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, DEVICES, DRAM, PMEM, UNCACHED
+from cxlab.reproduce.ledger import PREDICTED, Tolerance, hypothesis, printed, tested
 
 OPERATIONS = ("write", "insert", "query", "update", "delete")
 #: Operations of each kind.
@@ -106,25 +107,39 @@ def ratio(above: pd.Series, below: pd.Series) -> float:
 
 
 def policy_claims(table: pd.DataFrame) -> list[Claim]:
-    """Of the text after both figures; "best" and "poor" are read as by 1 % at least."""
+    """Of the text after both figures."""
     found = []
     for keys in KEYS:
         for size in SIZES:
             by = {p: qps(table, CACHED, policy=p, cache_mib=size, keys=keys) for p in POLICIES}
-            judged = keys == KEYS[0] and size == SIZES[0]
-            for words, names in (
-                ("the best other policy", [name for name in by if name != "lru"]),
-                ("FIFO", ["fifo"]),
-                ("2Q", ["2q"]),
-            ):
-                found.append(
-                    Claim(
-                        f"LRU over {words}, mean, cache of {size} MiB, {keys} keys",
-                        (1.01, math.inf),
-                        min(ratio(by["lru"], by[name]) for name in names),
-                        0.0 if judged else None,
-                    )
+            made = [
+                Claim(
+                    f"LRU over {others}, mean, cache of {size} MiB, {keys} keys",
+                    (1.01, math.inf),
+                    min(ratio(by["lru"], by[name]) for name in names),
+                    PREDICTED,
+                    Tolerance(0.0, "an order, by the 1 % that 10,000 operations resolve"),
+                    section="III-C",
+                    quote=quote,
+                    why=tested(
+                        "all records fit in 16 MiB, so nothing is evicted and no policy can differ"
+                    ),
                 )
+                for others, names, quote in (
+                    (
+                        "the best other policy",
+                        [name for name in by if name != "lru"],
+                        "Among the five caching strategies, LRU performs best",
+                    ),
+                    ("FIFO", ["fifo"], "FIFO reduces LRU's effective cache space"),
+                    ("2Q", ["2q"], "while 2Q performs poorly"),
+                )
+            ]
+            if (keys, size) != (KEYS[0], SIZES[0]):
+                made = [
+                    claim.unjudged("another cache or other keys than the paper's") for claim in made
+                ]
+            found += made
     return found
 
 
@@ -133,23 +148,35 @@ def loss_claims(table: pd.DataFrame, cycles: int) -> list[Claim]:
     dram, far, pmem = (qps(table, name, cycles=cycles) for name in (DRAM, CXL_DRAM, PMEM))
     judged = cycles == WORK[0]
     work = "" if judged else f", with {cycles} cycles of other work"
-    return [
+    found = [
         Claim(
             f"CXL-DRAM behind DRAM, mean{work}",
             0.14,
             1 - ratio(far, dram),
-            0.2 if judged else None,
+            PREDICTED,
+            printed(0.01),
+            section="III-C",
+            quote="with CXL-DRAM experiencing only a 14% performance loss compared to DDR4 DRAM",
+            why=tested(
+                "an operation takes 0.27 us on DRAM here, with 100 cycles of other work; the loss "
+                "is 17 % with 1,000 cycles and 11 % with 2,000"
+            ),
         ),
         *(
             Claim(
                 f"PMEM behind CXL-DRAM, {operation}{work}",
                 (0.2, 0.5),
                 float(1 - pmem[operation] / far[operation]),
-                0.0 if judged else None,
+                PREDICTED,
+                printed(0.01),
+                section="III-C",
+                quote="PMEM's performance falls 20-50% behind CXL-DRAM",
+                why=hypothesis("reads wait for writes of their bank, of 500 ns"),
             )
             for operation in OPERATIONS
         ),
     ]
+    return found if judged else [claim.unjudged("other work is assumed") for claim in found]
 
 
 def _bars(axes: Axes, columns: Mapping[str, tuple[str, pd.Series]]) -> None:

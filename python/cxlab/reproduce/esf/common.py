@@ -11,8 +11,22 @@ from cxlab.reproduce.common import ORANGE as ORANGE
 from cxlab.reproduce.common import PURPLE as PURPLE
 from cxlab.reproduce.common import RED as RED
 from cxlab.reproduce.common import SKY as SKY
+from cxlab.reproduce.ledger import Tolerance
 
 DATA = Path(__file__).parent / "data"
+
+#: How far bandwidths and latencies may lie apart: as far as the paper's simulator from hardware.
+BANDWIDTH = Tolerance(
+    0.1,
+    'the paper\'s own error: "ranging from 0.1% to 10% when compared to CXL hardware"',
+    relative=True,
+)
+LATENCY = Tolerance(0.12, 'the paper\'s own error: "an error margin up to only 12%"', relative=True)
+#: How far a closed form may lie: as far as the tests of laws let it (tests/tests/laws_*.rs).
+LAW = Tolerance(0.005, "our interval: windows end with requests in flight, 0.5 %", relative=True)
+DUPLEX_LAW = Tolerance(
+    0.01, "our interval: windows end with requests in flight, 1 %", relative=True
+)
 
 #: fabric.link.bandwidth of esf-fig10 and noisy-neighbours.
 PORT_GBPS = 8.0

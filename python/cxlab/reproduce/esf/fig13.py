@@ -1,5 +1,7 @@
 """Bandwidth of a host beside noisy neighbours, by routing."""
 
+import math
+
 import pandas as pd
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure as Drawing
@@ -8,6 +10,7 @@ from cxlab._scenario import Scenario
 from cxlab._types import Value
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.esf.common import GREEN, ORANGE, PORT_GBPS, RED, SKY, scenario
+from cxlab.reproduce.ledger import PREDICTED, Tolerance, fitted, shown, tested
 
 #: The shipped scenario's leaves and spines; the paper gives none.
 SHAPE = (6, 3)
@@ -58,15 +61,52 @@ def _shipped(table: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Adaptive routing restores what oblivious routing takes."""
+    """What adaptive routing brings back, where the arrangement was chosen and in all."""
     victim = _shipped(table)
+    by = table.pivot_table(index=["leaves", "spines"], columns="routing", values="victim_ports")
+    every = by.adaptive / by.oblivious
+    quote = (
+        "Adaptive routing strategies, compared to Oblivious, can drastically improve host "
+        "performance under the pressure of noisy neighbors"
+    )
+    chosen = fitted("fabric.topology.leaves", "fabric.topology.spines")
+    drastic = Tolerance(
+        0.0, "drastically is by more than the paper's own error of bandwidths, 10 %"
+    )
     return [
-        Claim("victim: adaptive over alone", 1.0, victim["adaptive"] / victim["alone"], 0.05),
+        Claim(
+            "victim: adaptive over oblivious",
+            (1.1, math.inf),
+            victim["adaptive"] / victim["oblivious"],
+            chosen,
+            drastic,
+            section="V-A",
+            quote=quote,
+        ),
         Claim(
             "victim: oblivious over alone",
-            "clearly below 1",
+            (-math.inf, 0.9),
             victim["oblivious"] / victim["alone"],
-            None,
+            chosen,
+            drastic,
+            section="V-A",
+            quote=quote,
+        ),
+        Claim(
+            "victim: adaptive over oblivious, median of twelve arrangements",
+            (1.1, math.inf),
+            float(every.median()),
+            PREDICTED,
+            drastic,
+            section="V-A",
+            quote=quote,
+            why=tested("a hash of source and destination collides in four of twelve arrangements"),
+        ),
+        Claim(
+            "victim: adaptive over alone",
+            "no number",
+            victim["adaptive"] / victim["alone"],
+            shown("the paper has no host alone"),
         ),
     ]
 

@@ -1,9 +1,9 @@
 """What full duplex is worth to real traces, by how well they mix reads and writes.
 
 One requester, a bus and four devices, as in Fig. 16. The mix degree is the smaller of the ratios of
-reads and writes. The paper does not give its header: 16 B, the slot of a flit, is *assumed* and
-judged, 0 B is shown. By the closed form 64 / ((1 - m) 64 + m h) a mix degree m of 0.1 brings 8.1 %
-and 11.1 %.
+reads and writes. The paper does not give its header: 16 B, the slot of a flit, and 0 B are
+*assumed*, and both are judged. By the closed form 64 / ((1 - m) 64 + m h) a mix degree m of 0.1
+brings 8.1 % and 11.1 %.
 """
 
 from pathlib import Path
@@ -18,6 +18,7 @@ from cxlab._scenario import Scenario, trace
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.esf.common import BLACK, BLUE, scenario
 from cxlab.reproduce.esf.traces import FILES
+from cxlab.reproduce.ledger import PREDICTED, Tolerance, printed, tested
 
 #: fabric.link.bandwidth of duplex.
 BUS_GBPS = 16.0
@@ -111,28 +112,52 @@ def _fit(table: pd.DataFrame, header: int) -> tuple[float, float]:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Bandwidth grows with the mix degree."""
+    """Bandwidth grows with the mix degree, with either header."""
     found = []
-    windows = table[table.part == "b"].trace.iloc[0]
+    name = table[table.part == "b"].trace.iloc[0]
+    high = Tolerance(0.0, "high is 0.7 and more (Hinkle, Wiersma and Jurs, 2003)")
     for header in HEADERS:
-        speedups = table[(table.part == "a") & (table.header_bytes == header)]
-        correlation = speedups.mix_degree.corr(speedups.value)
-        found.append(
-            Claim(
-                f"(a) correlation of speed-up with mix degree, header {header} B",
-                "grows with it",
-                float(correlation),
-                None,
+        for part, text, quote in (
+            (
+                "a",
+                "(a) correlation of speed-up with mix degree",
+                "when the mix degree [...] of a workload increases, its speed-up compared to a "
+                "half-duplex platform also increases",
+            ),
+            (
+                "b",
+                f"(b) {name}: correlation of bandwidth with mix degree",
+                "there is a high-positive correlation between mix degree and performance",
+            ),
+        ):
+            points = table[(table.part == part) & (table.header_bytes == header)]
+            found.append(
+                Claim(
+                    f"{text}, header {header} B",
+                    (0.7, 1.0),
+                    float(points.mix_degree.corr(points.value)),
+                    PREDICTED,
+                    high,
+                    section="V-E",
+                    quote=quote,
+                )
             )
-        )
     for header in HEADERS:
         slope, start = _fit(table, header)
         found.append(
             Claim(
-                f"(b) {windows}: bandwidth by +0.1 of mix degree, header {header} B",
+                f"(b) {name}: bandwidth by +0.1 of mix degree, header {header} B",
                 0.09,
                 0.1 * slope / start,
-                0.2 if header == 16 else None,
+                PREDICTED,
+                printed(0.01),
+                section="V-E",
+                quote="When the mix degree increases by 0.1, the overall bandwidth can be improved "
+                "by 9%",
+                why=tested(
+                    "the closed form 64 / ((1 - m) 64 + m h) has 8.1 % with headers of 16 B, 11.1 "
+                    "without, and 9 with 11 B: the paper does not give its header"
+                ),
             )
         )
     return found

@@ -1,0 +1,205 @@
+"""The ledger in the documents: tables between markers, written from the claims.
+
+A page says ``<!-- ledger: PAPER FIGURE... -->`` and ``<!-- /ledger -->``; what lies between is
+generated. After the figures, ``shown`` adds the claims that are not judged; ``why`` gives the
+explanations of misses, and ``parameters`` what was fitted by what, instead of the table.
+``summary`` stands for all papers together.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from cxlab import _files
+from cxlab.reproduce import PAPERS, claim_rows
+from cxlab.reproduce.ledger import COLUMNS, Row, parameters, problems
+
+Ledger = Mapping[str, Sequence[Row]]
+
+_BLOCK = re.compile(r"^<!-- ledger: (.+?) -->\n.*?^<!-- /ledger -->$", re.DOTALL | re.MULTILINE)
+#: What may follow a paper besides figures.
+_OPTIONS = ("shown", "why", "parameters")
+
+
+class LedgerError(ValueError):
+    """Something in the claims or in a marker that is no ledger."""
+
+
+def collect(root: Path) -> dict[str, list[Row]]:
+    """Every paper's claims, from the tables in ``figures``."""
+    found = {
+        paper: [row for figure in figures() for row in claim_rows(figure, root / "figures" / paper)]
+        for paper, figures in PAPERS.items()
+    }
+    wrong = [f"{paper}: {text}" for paper, rows in found.items() for text in problems(rows)]
+    if wrong:
+        raise LedgerError("\n".join(wrong))
+    return found
+
+
+def to_csv(rows: Sequence[Mapping[str, str]], columns: Sequence[str] = COLUMNS) -> str:
+    """Rows as a file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def files(root: Path) -> dict[Path, str]:
+    """All that follows from the figures' tables: claims, the ledger, and pages with markers."""
+    ledger = collect(root)
+    found = {
+        root / "figures" / paper / "claims.csv": to_csv(rows) for paper, rows in ledger.items()
+    }
+    every = [{"paper name": paper, **row} for paper, rows in ledger.items() for row in rows]
+    found[root / "figures" / "claims.csv"] = to_csv(every, ("paper name", *COLUMNS))
+    for page in sorted((root / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        filled = fill(text, ledger)
+        if _BLOCK.search(text):
+            found[page] = filled
+    return found
+
+
+def write(root: Path) -> list[Path]:
+    """Writes what is not as it should be, and says what."""
+    stale = [
+        path
+        for path, text in files(root).items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+    for path, text in files(root).items():
+        if path in stale:
+            _files.write_text(path, text)
+    return stale
+
+
+def fill(text: str, ledger: Ledger) -> str:
+    """A page with its markers filled."""
+
+    def block(found: re.Match[str]) -> str:
+        said = found[1]
+        return f"<!-- ledger: {said} -->\n{_table(said, ledger)}<!-- /ledger -->"
+
+    return _BLOCK.sub(block, text)
+
+
+def _table(said: str, ledger: Ledger) -> str:
+    if said == "summary":
+        return _summary(ledger)
+    paper, *rest = said.split()
+    if paper not in ledger:
+        raise LedgerError(f"found paper {paper}; allowed: summary, {', '.join(ledger)}")
+    figures = [word for word in rest if word not in _OPTIONS]
+    known = dict.fromkeys(row["figure"] for row in ledger[paper])
+    unknown = [name for name in figures if name not in known]
+    if unknown:
+        raise LedgerError(f"found {unknown[0]} of {paper}; allowed: {', '.join(known)}")
+    rows = [row for row in ledger[paper] if not figures or row["figure"] in figures]
+    if "why" in rest:
+        return _why(rows)
+    if "parameters" in rest:
+        return _parameters(rows)
+    if "shown" not in rest:
+        rows = [row for row in rows if row["verdict"] in ("pass", "MISS")]
+    return _claims(rows, several=len(figures) != 1)
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def _claims(rows: Sequence[Row], *, several: bool) -> str:
+    cells: dict[str, Callable[[Row], str]] = {
+        "claim": lambda row: row["claim"],
+        "paper": lambda row: row["paper"],
+        "cxlab": lambda row: row["cxlab"],
+        "off": lambda row: row["off"],
+        "tolerance": lambda row: row["tolerance"],
+        "kind": lambda row: row["kind"],
+        "": lambda row: "**missed**" if row["verdict"] == "MISS" else row["verdict"],
+    }
+    if several:
+        cells = {"figure": lambda row: row["figure"], **cells}
+    return _markdown(list(cells), [[cell(row) for cell in cells.values()] for row in rows])
+
+
+def _why(rows: Sequence[Row]) -> str:
+    """Explanations of misses, each once, with the claims that it is for."""
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        if row["verdict"] == "MISS":
+            said.setdefault(row["why"], []).append(f"{row['figure']}: {row['claim']}")
+    return "".join(
+        f"- {'; '.join(claims)}. *{why.split(': ', 1)[0].capitalize()}*: {why.split(': ', 1)[1]}\n"
+        for why, claims in said.items()
+    )
+
+
+def _parameters(rows: Sequence[Row]) -> str:
+    """Fitted parameters, with the claims that they were fitted by."""
+    return _markdown(
+        ("parameter", "fitted by"),
+        [
+            [
+                f"`{name}`",
+                "; ".join(
+                    f"{row['figure']}: {row['claim']}"
+                    for row in rows
+                    if row["kind"] == "fitted" and name in row["of"].split("; ")
+                ),
+            ]
+            for name in parameters(rows)
+        ],
+    )
+
+
+def _summary(ledger: Ledger) -> str:
+    """Free parameters against matched numbers."""
+    header = (
+        "paper",
+        "free parameters",
+        "fitted: pass / missed",
+        "predicted: pass / missed",
+        "derived: pass / missed",
+        "shown",
+        "not run",
+    )
+
+    def count(rows: Sequence[Row], kind: str) -> str:
+        verdicts = [row["verdict"] for row in rows if row["kind"] == kind]
+        return f"{verdicts.count('pass')} / {verdicts.count('MISS')}"
+
+    def plain(rows: Sequence[Row], kind: str) -> str:
+        return str(sum(row["kind"] == kind for row in rows))
+
+    return _markdown(
+        header,
+        [
+            [
+                paper,
+                str(len(parameters(rows))),
+                *(count(rows, kind) for kind in ("fitted", "predicted", "derived")),
+                *(plain(rows, kind) for kind in ("shown", "not run")),
+            ]
+            for paper, rows in ledger.items()
+        ],
+    )
+
+
+def strangers(page: str) -> list[str]:
+    """Headers of tables with a column "paper" that no marker generates."""
+    lines = _BLOCK.sub("", page).splitlines()
+    return [
+        header
+        for header, rule in itertools.pairwise(lines)
+        if re.match(r"\|\s*:?-", rule)
+        and any(re.match(r"paper\b", cell.strip()) for cell in header.split("|"))
+    ]
