@@ -49,12 +49,17 @@ pub(super) fn energy(resolved: &Resolved, counters: &Counters, span_ps: u64) -> 
         }
         _ => cost(idd5b - idd2n, ns(t.rfc_pb)) / banks,
     };
+    let managed = match config.refresh {
+        super::channel::Refresh::AllBank => refresh_all,
+        _ => refresh_part,
+    };
     Energy {
         activate: pair.max(0.0) * counters.activates as f64,
         read: cost(idd4r - idd3n, ns(t.burst)) * counters.reads as f64,
         write: cost(idd4w - idd3n, ns(t.burst)) * counters.writes as f64,
         refresh: refresh_all * counters.refreshes as f64
-            + refresh_part * counters.fine_refreshes as f64,
+            + refresh_part * counters.fine_refreshes as f64
+            + managed * counters.managements as f64,
         standby: cost(idd3n, open_ns.min(all_ns)) + cost(idd2n, (all_ns - open_ns).max(0.0)),
     }
 }

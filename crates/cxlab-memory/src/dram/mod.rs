@@ -1,14 +1,14 @@
 //! DRAM: channels, ranks, bank groups and banks with the timing rules of their standard.
 //!
 //! Modelled: command by command, on clock edges, what JEDEC standards constrain: activates,
-//! precharges, reads, writes and refreshes of all banks, of one, or of the same bank of each group;
-//! command and data buses, rank switches and bus turnaround; read and write queues with drain
+//! precharges, reads, writes, refreshes and refresh management of all banks, of one, or of the same
+//! bank of each group; stack IDs; command and data buses, rank switches and bus turnaround; read and write queues with drain
 //! marks, forwarding and coalescing; first-ready, first-come scheduling with a cap on row hits;
 //! open, closed and capped pages; address mappings; energy from supply currents. It is driven by
 //! events: between commands nothing is computed, and an idle channel costs nothing.
 //!
-//! Left out: power-down and self-refresh, postponed refreshes, temperature, on-die ECC, stack IDs
-//! of HBM3, and data: requests to one line that its owner sends while another is inside may be
+//! Left out: power-down and self-refresh, postponed refreshes, temperature, on-die ECC, and data:
+//! requests to one line that its owner sends while another is inside may be
 //! served in either order, except that a read sees a write that is queued before it.
 //!
 //! `standards` holds the tables, `params` what a scenario can say, `channel` the scheduler.
@@ -45,7 +45,7 @@ pub use timing::{TimingOverrides, Timings};
 
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     name: "dram",
-    summary: "DDR4, DDR5, LPDDR, HBM: banks, refresh, queues and scheduling, by command",
+    summary: "DDR4, DDR5, LPDDR4 to 6, HBM1 to 4: banks, refresh, queues and scheduling, by command",
     schema: <DramParams as JsonSchema>::json_schema,
     build: |params| Ok(Box::new(DramParams::read(params)?)),
 };
@@ -287,6 +287,7 @@ impl<O: Observer> MemoryBackend for Dram<O> {
         put("writes", self.sum(tick, |one| one.writes));
         put("refreshes", self.sum(tick, |one| one.refreshes));
         put("bank_refreshes", self.sum(tick, |one| one.fine_refreshes));
+        put("refresh_managements", self.sum(tick, |one| one.managements));
         put("row_hits", self.sum(tick, |one| one.hits));
         put("row_misses", self.sum(tick, |one| one.misses));
         put("row_conflicts", self.sum(tick, |one| one.conflicts));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum CommandKind {
     /// Opens a row.
     Activate,
-    /// The second half of an activate (LPDDR5).
+    /// The second half of an activate (LPDDR5, LPDDR6).
     ActivateSecond,
     /// Closes the row of a bank.
     Precharge,
@@ -30,7 +30,13 @@ pub enum CommandKind {
     RefreshBank,
     /// Refreshes the same bank in every bank group.
     RefreshSame,
-    /// Synchronizes the write clock before an access (LPDDR5).
+    /// Refresh management of all banks of a rank (RFMab).
+    ManageAll,
+    /// Refresh management of one bank (RFMpb).
+    ManageBank,
+    /// Refresh management of the same bank in every bank group (RFMsb).
+    ManageSame,
+    /// Synchronizes the write clock before an access (LPDDR5, LPDDR6).
     Cas,
 }
 
@@ -43,7 +49,7 @@ pub struct Command {
     pub channel: u32,
     /// The rank in its channel; pseudo channels count as ranks, those of the first one first.
     pub rank: u32,
-    /// The bank group in its rank; 0 for commands to a whole rank.
+    /// The bank group in its rank, those of stack ID 0 first; 0 for commands to a whole rank.
     pub group: u32,
     /// The bank in its bank group; 0 for commands to a whole rank.
     pub bank: u32,

@@ -21,8 +21,9 @@ pub struct DramParams {
     #[schemars(schema_with = "grade_names")]
     pub grade: String,
     /// Density and width of a device, as in `16Gb x8` (for HBM the density of a channel).
-    /// Default: the first of the standard: DDR4 `8Gb x8`, DDR5 `16Gb x8`, LPDDR4 `8Gb x16`,
-    /// LPDDR5 `8Gb x16`, HBM2 `8Gb`, HBM3 `4Gb`.
+    /// Default: the first of the standard: DDR4 `8Gb x8`, DDR5 `16Gb x8`, LPDDR4 and LPDDR5 `8Gb x16`,
+    /// LPDDR6 `16Gb x12`, HBM2 `8Gb`, the other HBM `4Gb`. Those that are `8-high` or `16-high` have 2 or 4
+    /// stack IDs, the upper bits of the bank group.
     pub organization: Option<String>,
     /// Channels, each with its own buses, queues and scheduler. A power of two, 1 to 64.
     /// Default 2: the two subchannels of a DDR5 module.
@@ -31,8 +32,8 @@ pub struct DramParams {
     /// Ranks of a channel (of a pseudo channel). A power of two, 1 to 16. Default 1.
     #[schemars(range(min = 1, max = 16))]
     pub ranks: u32,
-    /// Data bits of a channel (of a pseudo channel). A power of two, and a multiple of the
-    /// device's. Default: DDR4 64, DDR5 32, LPDDR4 64, LPDDR5 16, HBM2 64, HBM3 32.
+    /// Data bits of a channel (of a pseudo channel): a device's times a power of two. Default: DDR4 64,
+    /// DDR5 32, LPDDR4 64, LPDDR5 16, LPDDR6 12, HBM1 128, HBM2 64, HBM3 and HBM4 32.
     #[schemars(range(min = 4, max = 1024))]
     pub width: Option<u32>,
     /// Clock period. Default: the grade's, rounded down to a picosecond. 100 ps to 10 ns.
@@ -64,6 +65,10 @@ pub struct DramParams {
     /// scheduler chooses from the read or the write queue, oldest first.
     #[schemars(range(min = 1, max = 64))]
     pub bank_queue: Option<u32>,
+    /// The same with a queue for each rank (of each pseudo channel), which are served in turn, oldest
+    /// request first. 1 to 1024. Not beside `bank_queue`. Default: none.
+    #[schemars(range(min = 1, max = 1024))]
+    pub rank_queue: Option<u32>,
     /// Requests that wait for a channel's queue, of all channels together. 0 to 4096. Default:
     /// none for one channel (a request is accepted when the queue has room), 16 for each of
     /// several (*assumed*), since a request's channel is not known before it is accepted.
@@ -83,6 +88,12 @@ pub struct DramParams {
     pub page: PagePolicy,
     /// What is refreshed at a time. Default `all-bank`.
     pub refresh: RefreshMode,
+    /// Activates of a bank after which it gets refresh management (RFM; RAAIMT of JESD79-5), which
+    /// takes as long as a refresh of the same banks: of all banks, one, or the same bank of each
+    /// group, as `refresh` says. A refresh takes as many activates off its banks' counts. DDR5, HBM3
+    /// and HBM4. 8 to 1,000,000; devices ask for 32 to 80. Default: none.
+    #[schemars(range(min = 8, max = 1_000_000))]
+    pub rfm: Option<u32>,
     /// Whether the ranks of a channel are refreshed at different times, evenly spread. Default
     /// true.
     pub stagger: bool,
@@ -124,7 +135,7 @@ pub enum RefreshMode {
     /// All banks of a rank, each tREFI.
     #[default]
     AllBank,
-    /// One bank (LPDDR5, HBM2, HBM3), each tREFI / banks.
+    /// One bank (LPDDR5, HBM), each tREFI / banks.
     PerBank,
     /// The same bank of every bank group (DDR5), each tREFI / 2 / banks of a group.
     SameBank,
@@ -185,11 +196,13 @@ impl Default for DramParams {
             drain_above: 80,
             drain_below: 20,
             bank_queue: None,
+            rank_queue: None,
             input_queue: None,
             row_hit_cap: 16,
             yield_after: 4,
             page: PagePolicy::Open,
             refresh: RefreshMode::AllBank,
+            rfm: None,
             stagger: true,
             coalesce: true,
             write_done: WriteDone::Queued,
@@ -244,13 +257,12 @@ impl DramParams {
         power_of_two("channels", self.channels, 64)?;
         power_of_two("ranks", self.ranks, 16)?;
         let width = self.width.unwrap_or(standard.width);
-        if !width.is_power_of_two() || width > 1024 || !width.is_multiple_of(organization.pins) {
+        let pins = organization.pins;
+        if !width.is_multiple_of(pins) || !(width / pins).is_power_of_two() || width > 1024 {
             return Err(ParamError::new(
                 "width",
                 format!(
-                    "{width} bits: must be a power of two up to 1024 and a multiple of the {} of a \
-                     device",
-                    organization.pins
+                    "{width} bits: must be the {pins} of a device times a power of two, up to 1024"
                 ),
             ));
         }
@@ -262,6 +274,15 @@ impl DramParams {
         between("yield_after", self.yield_after, 0, 1_000_000)?;
         if let Some(depth) = self.bank_queue {
             between("bank_queue", depth, 1, 64)?;
+        }
+        if let Some(depth) = self.rank_queue {
+            between("rank_queue", depth, 1, 1024)?;
+            if self.bank_queue.is_some() {
+                return Err(ParamError::new(
+                    "rank_queue",
+                    format!("{depth}: allowed only without `bank_queue`"),
+                ));
+            }
         }
         if let Some(input) = self.input_queue {
             between("input_queue", input, 0, 4096)?;
@@ -278,28 +299,33 @@ impl DramParams {
         }
         let gaps = Gaps::new(&timings, &standard.bus);
         let pseudo = standard.pseudo_channels;
-        let burst_bytes = width * standard.beats / 8;
+        let burst_bytes = (standard.payload * width).div_ceil(standard.width);
         let columns = organization.columns / standard.beats;
         let widths = Widths {
             channel: self.channels.ilog2(),
             pseudo: pseudo.ilog2(),
             rank: self.ranks.ilog2(),
-            group: organization.groups.ilog2(),
+            group: (organization.stacks * organization.groups).ilog2(),
             bank: organization.banks.ilog2(),
             column: columns.ilog2(),
             row: organization.rows.ilog2(),
             burst: burst_bytes.ilog2(),
         };
         let ranks = self.ranks * pseudo;
-        let banks = ranks * organization.groups * organization.banks;
+        let groups = organization.stacks * organization.groups;
+        let banks = ranks * groups * organization.banks;
         let queued = self.read_queue + self.write_queue;
-        let entries = queued + banks * (1 + self.bank_queue.unwrap_or(0));
+        let behind = banks * self.bank_queue.unwrap_or(0) + ranks * self.rank_queue.unwrap_or(0);
+        let entries = queued + banks + behind;
         if entries > 60_000 {
             return Err(ParamError::new(
-                "bank_queue",
+                match self.rank_queue {
+                    Some(_) => "rank_queue",
+                    None => "bank_queue",
+                },
                 format!(
-                    "{} for each of {banks} banks: a channel holds at most 60,000 requests",
-                    self.bank_queue.unwrap_or(0)
+                    "{entries} requests in queues of {ranks} ranks and {banks} banks: a channel \
+                     holds at most 60,000"
                 ),
             ));
         }
@@ -309,18 +335,28 @@ impl DramParams {
             ticks_per_clock: u64::from(standard.bus.ticks_per_clock),
             ranks: ranks as usize,
             pseudo_channels: pseudo as usize,
-            groups: organization.groups as usize,
+            groups: groups as usize,
+            stacks: organization.stacks as usize,
             banks: organization.banks as usize,
             dual: standard.bus.dual,
             reads: self.read_queue as usize,
             writes: self.write_queue as usize,
             high: part(self.drain_above) / 100,
             low: part(self.drain_below).div_ceil(100),
-            bank_queue: self.bank_queue.map(|depth| depth as usize),
+            queue: self
+                .bank_queue
+                .or(self.rank_queue)
+                .map(|depth| depth as usize),
+            queue_shift: match self.rank_queue {
+                Some(_) => (groups * organization.banks).ilog2(),
+                None => 0,
+            },
+            entries: entries as usize,
             yield_after: self.yield_after,
             hit_cap: self.row_hit_cap,
             page: self.page(clock_ps, &standard.bus)?,
             refresh: self.refresh(standard, &gaps)?,
+            rfm: self.management(standard)?,
             stagger: self.stagger,
             coalesce: self.coalesce,
             written: self.write_done == WriteDone::Written,
@@ -379,7 +415,17 @@ impl DramParams {
             ));
         }
         let mut timings = (standard.resolve)(grade, organization);
+        let (ccd_r, rtw_gap_l) = (
+            timings.ccd_r - timings.ccd_s,
+            timings.rtw_gap_l - timings.rtw_gap,
+        );
         self.timing.apply(&mut timings);
+        if self.timing.ccd_r.is_none() {
+            timings.ccd_r = timings.ccd_s + ccd_r;
+        }
+        if self.timing.rtw_gap_l.is_none() {
+            timings.rtw_gap_l = timings.rtw_gap + rtw_gap_l;
+        }
         if self.timing.rc.is_none() && (self.timing.ras.is_some() || self.timing.rp.is_some()) {
             timings.rc = timings.ras + timings.rp;
         }
@@ -405,13 +451,14 @@ impl DramParams {
                 format!("{}: must exceed tAAD, {halves} clocks", timings.rcd),
             ));
         }
-        if timings.cl + timings.burst + timings.rtw_gap < timings.cwl {
+        let gap = timings.rtw_gap.min(timings.rtw_gap_l);
+        if timings.cl + timings.burst + gap < timings.cwl {
             return Err(ParamError::new(
                 "timing.cwl",
                 format!(
                     "{}: must not exceed cl + burst + rtw_gap, {} clocks",
                     timings.cwl,
-                    timings.cl + timings.burst + timings.rtw_gap
+                    timings.cl + timings.burst + gap
                 ),
             ));
         }
@@ -482,6 +529,26 @@ impl DramParams {
             ));
         }
         Ok(mode)
+    }
+
+    /// Activates after which a bank gets refresh management; 0: never.
+    fn management(&self, standard: &Standard) -> Result<u32, ParamError> {
+        let Some(activates) = self.rfm else {
+            return Ok(0);
+        };
+        between("rfm", activates, 8, 1_000_000)?;
+        if !standard.management {
+            let message = format!(
+                "{activates}: not known to {}; allowed with DDR5, HBM3 and HBM4",
+                standard.name
+            );
+            return Err(ParamError::new("rfm", message));
+        }
+        if self.refresh == RefreshMode::None {
+            let message = format!("{activates}: allowed only with refresh");
+            return Err(ParamError::new("rfm", message));
+        }
+        Ok(activates)
     }
 
     fn currents(&self, grade: &Currents) -> Currents {

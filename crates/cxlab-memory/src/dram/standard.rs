@@ -13,10 +13,14 @@ pub(crate) struct Standard {
     pub beats: u32,
     /// Width of a channel's data bus (of a pseudo channel's where it has some), in bits.
     pub width: u32,
+    /// Bytes of data of a burst at that width; what else it moves is metadata (LPDDR6).
+    pub payload: u32,
     /// Pseudo channels of a channel: they share the command buses and nothing else.
     pub pseudo_channels: u32,
     /// Which refresh commands it has beside that of all banks.
     pub refresh: FineRefresh,
+    /// Whether it has refresh management commands (RFM).
+    pub management: bool,
     /// Its organizations; the first is the default.
     pub organizations: &'static [Organization],
     /// Its speed grades.
@@ -47,6 +51,8 @@ pub(crate) struct CommandBus {
     pub column: u32,
     /// Ticks of a precharge or refresh.
     pub row: u32,
+    /// Ticks of the CAS command that synchronizes the write clock; 0: there is none.
+    pub cas: u32,
     /// Whether row and column commands have a bus each.
     pub dual: bool,
     /// Ticks after the first half of an activate within which its second half follows, where it
@@ -64,7 +70,9 @@ pub(crate) struct Organization {
     pub density_mb: u32,
     /// Data pins of a device.
     pub pins: u32,
-    /// Bank groups.
+    /// Stack IDs, each with bank groups of its own (HBM); 1 elsewhere.
+    pub stacks: u32,
+    /// Bank groups (of a stack ID).
     pub groups: u32,
     /// Banks in a bank group.
     pub banks: u32,

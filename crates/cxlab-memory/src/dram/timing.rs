@@ -71,6 +71,9 @@ timings! {
     ccd_s,
     /// Read to read of the same bank group, tCCD_L.
     ccd_l,
+    /// Read to read of another stack ID, tCCD_R (HBM); as `ccd_s` elsewhere. Where `ccd_s` is given and
+    /// this is not, it keeps its distance from it.
+    ccd_r,
     /// Write to write of another bank group, tCCD_S_WR; as `ccd_s` where there is one value.
     ccd_s_wr,
     /// Write to write of the same bank group, tCCD_L_WR; as `ccd_l` where there is one value.
@@ -88,6 +91,9 @@ timings! {
     /// Bus turnaround from the end of read data to the begin of write data (preambles and
     /// postambles).
     rtw_gap,
+    /// The same within a bank group; as `rtw_gap` where there is one value. Where `rtw_gap` is given and
+    /// this is not, it keeps its distance from it.
+    rtw_gap_l,
     /// Gap on the data bus between data of two ranks, where one of them reads (tCS, tRTRS).
     rank_gap,
     /// Precharge to precharge of the same rank, tPPD; 0 or 1: none.
@@ -128,6 +134,8 @@ pub(super) struct Gaps {
     pub rd_rd_l: u64,
     pub rd_rd_s: u64,
     pub rd_rd_rank: u64,
+    pub rd_rd_stack: u64,
+    pub rd_wr_l: u64,
     pub rd_wr: u64,
     pub rd_wr_rank: u64,
     pub wr_wr_l: u64,
@@ -152,6 +160,7 @@ pub(super) struct Gaps {
     pub second_within: u64,
     pub col_ticks: u64,
     pub row_ticks: u64,
+    pub cas_ticks: u64,
 }
 
 impl Gaps {
@@ -190,6 +199,8 @@ impl Gaps {
             rd_rd_l: gap(get(t.ccd_l.max(t.burst)), col, col),
             rd_rd_s: gap(get(t.ccd_s.max(t.burst)), col, col),
             rd_rd_rank: gap(bl + get(t.rank_gap), col, col),
+            rd_rd_stack: gap(get(t.ccd_r.max(t.burst)), col, col),
+            rd_wr_l: gap(cl + bl + get(t.rtw_gap_l) - cwl, col, col),
             rd_wr: gap(cl + bl + get(t.rtw_gap) - cwl, col, col),
             rd_wr_rank: gap(cl + bl + get(t.rank_gap) - cwl, col, col),
             wr_wr_l: gap(get(t.ccd_l_wr.max(t.burst)), col, col),
@@ -211,6 +222,7 @@ impl Gaps {
             second_within: u64::from(bus.second_within),
             col_ticks: u64::from(bus.column),
             row_ticks: u64::from(bus.row),
+            cas_ticks: u64::from(bus.cas),
         }
     }
 }

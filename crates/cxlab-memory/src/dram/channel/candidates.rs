@@ -134,7 +134,7 @@ impl<O: Observer> Channel<O> {
     /// The oldest read and the oldest write of a bank's open row.
     #[inline]
     fn find_hits(&self, bank: &Bank, head: u16, found: &mut [u16; 4]) {
-        let both = self.config.bank_queue.is_some();
+        let both = self.config.queue.is_some();
         let mut next = head;
         while next != NIL {
             let entry = &self.entries[next as usize];

@@ -170,7 +170,7 @@ impl<O: Observer> Channel<O> {
     /// that was chosen.
     #[inline]
     fn choose_slot(&self, list: usize, plan: &mut Plan) {
-        match self.config.bank_queue {
+        match self.config.queue {
             Some(_) => self.choose_least(list, plan, |slot| self.turn_of(slot)),
             None => self.choose_least(list, plan, |slot| slot.order),
         }
@@ -197,15 +197,15 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// With queues for the banks, the banks in turn and the oldest of each first.
+    /// With queues for banks or ranks, the queues in turn and the oldest of each first.
     #[inline(always)]
     fn turn_of(&self, slot: &Slot) -> u64 {
         let first = self.round_robin as u64 + 1;
-        let bank = u64::from(slot.bank);
-        let wrapped = if bank < first {
-            bank + self.banks.len() as u64
+        let queue = u64::from(slot.bank) >> self.config.queue_shift;
+        let wrapped = if queue < first {
+            queue + self.queues.len() as u64
         } else {
-            bank
+            queue
         };
         let turn = (wrapped - first) << 48 | (slot.order & (LATER - 1));
         if slot.order & IDLE != 0 {
@@ -216,7 +216,7 @@ impl<O: Observer> Channel<O> {
     }
 
     fn choose_refresh(&self, plan: &mut Plan) {
-        let order = match self.config.bank_queue {
+        let order = match self.config.queue {
             Some(_) => 0,
             None => REFRESH,
         };
@@ -232,14 +232,15 @@ impl<O: Observer> Channel<O> {
 
     /// When the second half of an activate is sent, given the command that would come next
     /// without it: at a tick that nothing else wants, but before another activate and before it
-    /// is too late; an access may take two ticks.
+    /// is too late; an access may need a CAS command before it.
     fn second_at(&self, until: u64, plan: &Plan) -> Option<u64> {
         let at = self.bus[0].max(self.floor);
         let activate = match plan.what {
             What::Slot { list, .. } => usize::from(list) == ACTIVATES,
             _ => false,
         };
-        (at < plan.at || activate || at + 1 >= until).then_some(at)
+        let longest = self.config.gaps.cas_ticks + self.config.gaps.col_ticks;
+        (at < plan.at || activate || at + longest > until).then_some(at)
     }
 
     /// From when on the commands of a list may be sent.
@@ -266,8 +267,8 @@ impl<O: Observer> Channel<O> {
         if self.pending > 0 || self.second.is_some() {
             return plan.min(self.next_move);
         }
-        // With a queue for each bank, an access makes room; otherwise an activate does, too.
-        let (activate, precharge) = match self.config.bank_queue {
+        // With a queue for each bank or rank, an access makes room; otherwise an activate does, too.
+        let (activate, precharge) = match self.config.queue {
             Some(_) => (gaps.act_rd.min(gaps.act_wr), gaps.pre_act),
             None => (0, gaps.pre_act),
         };

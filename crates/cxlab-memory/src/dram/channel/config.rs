@@ -1,7 +1,7 @@
 //! What a channel is made of.
 
 use super::super::timing::Gaps;
-use super::Bank;
+use super::queues::BankQueue;
 
 /// What a channel is made of; the same for all channels of a memory.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,10 @@ pub(in super::super) struct Config {
     /// Ranks of all pseudo channels.
     pub ranks: usize,
     pub pseudo_channels: usize,
+    /// Bank groups of a rank, of all its stack IDs.
     pub groups: usize,
+    /// Stack IDs of a rank.
+    pub stacks: usize,
     /// Banks in a group.
     pub banks: usize,
     pub dual: bool,
@@ -22,14 +25,20 @@ pub(in super::super) struct Config {
     pub high: usize,
     /// and until fewer than this do.
     pub low: usize,
-    /// Depth of a queue for each bank, where there is one.
-    pub bank_queue: Option<usize>,
+    /// Depth of a queue for each bank or each rank, where there are such.
+    pub queue: Option<usize>,
+    /// Bits of a bank's number below that of its queue: 0 where each bank has one.
+    pub queue_shift: u32,
+    /// Requests that the channel's queues and banks hold.
+    pub entries: usize,
     /// After so many accesses to a row an older request may close it ahead of younger hits,
     pub yield_after: u32,
     /// and after so many younger hits wait for it.
     pub hit_cap: u32,
     pub page: Page,
     pub refresh: Refresh,
+    /// Activates after which a bank gets refresh management; 0: never.
+    pub rfm: u32,
     pub stagger: bool,
     /// Whether a write to a queued write is absorbed.
     pub coalesce: bool,
@@ -80,11 +89,17 @@ impl Config {
         self.groups * self.banks
     }
 
-    /// Whether the queue of a bank has room.
+    /// The queue of a bank.
     #[inline]
-    pub(super) fn bank_room(&self, bank: &Bank) -> bool {
-        self.bank_queue
-            .is_some_and(|depth| usize::from(bank.length) < depth)
+    pub(super) fn queue_of(&self, bank: usize) -> usize {
+        bank >> self.queue_shift
+    }
+
+    /// Whether a queue has room.
+    #[inline]
+    pub(super) fn has_room(&self, queue: &BankQueue) -> bool {
+        self.queue
+            .is_some_and(|depth| usize::from(queue.length) < depth)
     }
 
     /// Gates of one kind of command.

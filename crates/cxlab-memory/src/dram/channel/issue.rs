@@ -27,8 +27,8 @@ impl<O: Observer> Channel<O> {
             What::Slot { list, index } => {
                 let slot = self.lists[list as usize].slots[index as usize];
                 let bank = slot.bank as usize;
-                if self.config.bank_queue.is_some() {
-                    self.round_robin = bank;
+                if self.config.queue.is_some() {
+                    self.round_robin = self.config.queue_of(bank);
                 }
                 match slot.kind {
                     ACTIVATE => self.activate(bank, slot.entry, at, book),
@@ -81,10 +81,13 @@ impl<O: Observer> Channel<O> {
         let own = &mut self.gates[2 * self.config.ranks * self.config.groups + gate];
         *own = (*own).max(same);
         self.tell(CommandKind::Activate, index, row, column, at);
+        if self.config.rfm > 0 {
+            self.count_activate(index);
+        }
         if second_within > 0 {
             self.second = Some((index as u16, at + second_within));
         }
-        if self.config.bank_queue.is_none() {
+        if self.config.queue.is_none() {
             self.leave_bank(number, usize::from(write));
             self.waiting[usize::from(write)] -= 1;
             self.banks[index].active = number;
@@ -161,7 +164,7 @@ impl<O: Observer> Channel<O> {
         let wck_post = self.config.gaps.wck_post;
         if wck_post > 0 && at >= self.wck_until {
             self.tell(CommandKind::Cas, index, 0, 0, at);
-            at += 1;
+            at += self.config.gaps.cas_ticks;
         }
         self.occupy(true, at + self.config.gaps.col_ticks);
         let gaps = &self.config.gaps;
@@ -197,10 +200,10 @@ impl<O: Observer> Channel<O> {
             self.propose_opened(index);
         } else {
             self.leave_bank(number, self.current());
-            if self.config.bank_queue.is_none() {
+            if self.config.queue.is_none() {
                 self.waiting[usize::from(entry.write)] -= 1;
             } else {
-                self.leave_bank_queue(index);
+                self.leave_queue(index);
                 self.next_move = self.next_move.min(at.max(self.last_move + 1));
             }
         }
@@ -225,7 +228,7 @@ impl<O: Observer> Channel<O> {
             self.propose_all(index);
         }
         self.refill(at, book);
-        if self.config.bank_queue.is_none() {
+        if self.config.queue.is_none() {
             self.choose_direction();
         }
         self.plan = None;
@@ -258,7 +261,7 @@ impl<O: Observer> Channel<O> {
             )
         } else {
             (
-                [gaps.rd_rd_l, gaps.rd_wr],
+                [gaps.rd_rd_l, gaps.rd_wr_l],
                 [gaps.rd_rd_s, gaps.rd_wr],
                 [gaps.rd_rd_rank, gaps.rd_wr_rank],
             )
@@ -277,7 +280,24 @@ impl<O: Observer> Channel<O> {
             let gate = &mut self.gates[kind * all + own];
             *gate = (*gate).max(at + group[kind]);
         }
+        if !write && self.config.stacks > 1 {
+            self.raise_other_stacks(rank, own, at);
+        }
         self.reconsider(READ);
+    }
+
+    /// What a read leaves to reads of other stack IDs of its rank.
+    fn raise_other_stacks(&mut self, rank: usize, own: usize, at: u64) {
+        let first = rank * self.config.groups;
+        let length = self.config.groups / self.config.stacks;
+        let stack = (own - first) / length;
+        let next = at + self.config.gaps.rd_rd_stack;
+        let gates = &mut self.gates[first..first + self.config.groups];
+        for (group, gate) in gates.iter_mut().enumerate() {
+            if group / length != stack {
+                *gate = (*gate).max(next);
+            }
+        }
     }
 
     /// The row that was touched longest ago has been idle for too long, unless it was touched

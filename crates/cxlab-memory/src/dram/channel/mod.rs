@@ -29,7 +29,7 @@ use choice::List;
 pub(super) use config::{Config, Page, Refresh};
 use cxlab_engine::save_state;
 pub(super) use queues::Burst;
-use queues::Entry;
+use queues::{BankQueue, Entry};
 use refresh::RefreshUnit;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,7 @@ pub(super) struct Counters {
     pub writes: u64,
     pub refreshes: u64,
     pub fine_refreshes: u64,
+    pub managements: u64,
     pub hits: u64,
     pub misses: u64,
     pub conflicts: u64,
@@ -71,9 +72,6 @@ struct Bank {
     /// requests are in the first.
     head: [u16; 2],
     tail: [u16; 2],
-    length: u16,
-    /// Transactions for the bank before its queue, reads and writes.
-    backlog: [u16; 2],
     /// The request for which the row was opened, until its access. It has left the queue.
     active: u16,
     /// Where its candidates lie in their lists.
@@ -86,6 +84,8 @@ struct Bank {
     /// The row is to be closed because it is idle.
     closing: bool,
     touched: u64,
+    /// Activates that refresh management counts (RAA).
+    activates: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,6 +110,8 @@ pub(super) struct Channel<O> {
     gates: Vec<u64>,
     entries: Vec<Entry>,
     free: Vec<u16>,
+    /// A queue for each bank or each rank, where there are such.
+    queues: Vec<BankQueue>,
     lists: [List; LISTS],
     /// Banks with requests in each of their lists, a bit each.
     occupied: [Vec<u64>; 2],
@@ -123,15 +125,15 @@ pub(super) struct Channel<O> {
     /// Reads and writes in the queues.
     waiting: [usize; 2],
     draining: bool,
-    /// Transactions before the queues of the banks, oldest first.
+    /// Transactions before the queues of banks or ranks, oldest first.
     transactions: [(u16, u16); 2],
-    /// How many of them have room in the queue of their bank.
+    /// How many of them have room in their queue.
     movable: [usize; 2],
     drain_left: usize,
     next_move: u64,
     last_move: u64,
     round_robin: usize,
-    in_bank_queues: usize,
+    in_queues: usize,
     /// Bursts that found no room.
     overflow: VecDeque<Burst>,
     /// Bursts inside, of reads and in all.
@@ -152,8 +154,8 @@ pub(super) struct Channel<O> {
 }
 
 save_state!([O] Channel<O> {
-    values: free, lists, plan, bus, floor, order, waiting, draining, transactions, movable, drain_left, next_move, last_move, round_robin, in_bank_queues, overflow, live_reads, live, next_due, pending, idle, wck_until, second, second_next, counters;
-    sized: banks, ranks, gates, entries, occupied;
+    values: free, lists, plan, bus, floor, order, waiting, draining, transactions, movable, drain_left, next_move, last_move, round_robin, in_queues, overflow, live_reads, live, next_due, pending, idle, wck_until, second, second_next, counters;
+    sized: banks, ranks, gates, entries, occupied, queues;
     arrays: buckets;
     built: config, number, observer;
 });
@@ -162,7 +164,8 @@ impl<O: Observer> Channel<O> {
     pub(super) fn new(config: Config, number: u32, observer: O) -> Channel<O> {
         let per_rank = config.rank_banks();
         let count = config.ranks * per_rank;
-        let capacity = config.reads + config.writes + count * (1 + config.bank_queue.unwrap_or(0));
+        let capacity = config.entries;
+        let queues = config.queue.map_or(0, |_| count >> config.queue_shift);
         let bank = |index: usize| Bank {
             row: CLOSED,
             hits: 0,
@@ -172,8 +175,6 @@ impl<O: Observer> Channel<O> {
             next_wr: 0,
             head: [NIL; 2],
             tail: [NIL; 2],
-            length: 0,
-            backlog: [0; 2],
             active: NIL,
             place: [NIL; CELLS],
             rank: (index / per_rank) as u16,
@@ -181,6 +182,7 @@ impl<O: Observer> Channel<O> {
             blocked: false,
             closing: false,
             touched: 0,
+            activates: 0,
         };
         let ranks = (0..config.ranks)
             .map(|rank| Rank {
@@ -198,6 +200,7 @@ impl<O: Observer> Channel<O> {
             gates: vec![0; 4 * config.gates()],
             entries: vec![Entry::NONE; capacity],
             free: (0..capacity as u16).rev().collect(),
+            queues: vec![BankQueue::default(); queues],
             lists: std::array::from_fn::<_, LISTS, _>(|_| List::new(count * 2)),
             occupied: [vec![0; count.div_ceil(64)], vec![0; count.div_ceil(64)]],
             plan: None,
@@ -211,8 +214,8 @@ impl<O: Observer> Channel<O> {
             drain_left: 0,
             next_move: NEVER,
             last_move: 0,
-            round_robin: count - 1,
-            in_bank_queues: 0,
+            round_robin: queues.saturating_sub(1),
+            in_queues: 0,
             overflow: VecDeque::with_capacity(64),
             live_reads: 0,
             live: 0,

@@ -66,6 +66,15 @@ impl Entry {
     };
 }
 
+/// The queue of a bank or rank: its requests are in the lists of the banks.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct BankQueue {
+    /// Requests in it.
+    pub length: u16,
+    /// Transactions for it before it, reads and writes.
+    pub backlog: [u16; 2],
+}
+
 impl<O: Observer> Channel<O> {
     /// A burst arrives after the commands of `tick` were decided.
     #[inline]
@@ -131,12 +140,12 @@ impl<O: Observer> Channel<O> {
             self.entries[number as usize].chain = *bucket;
             *bucket = number;
         }
-        if self.config.bank_queue.is_some() {
+        if self.config.queue.is_some() {
             let kind = usize::from(burst.write);
             append(&mut self.entries, &mut self.transactions[kind], number);
-            let bank = &mut self.banks[bank as usize];
-            bank.backlog[kind] += 1;
-            self.movable[kind] += usize::from(self.config.bank_room(bank));
+            let queue = &mut self.queues[self.config.queue_of(bank as usize)];
+            queue.backlog[kind] += 1;
+            self.movable[kind] += usize::from(self.config.has_room(queue));
             self.next_move = self.next_move.min(tick.max(self.last_move + 1));
         } else {
             self.join_bank(number, usize::from(burst.write));
@@ -181,15 +190,15 @@ impl<O: Observer> Channel<O> {
 
     /// The queue of a bank has room for one more.
     #[inline]
-    pub(super) fn leave_bank_queue(&mut self, index: usize) {
-        let bank = &mut self.banks[index];
-        if !self.config.bank_room(bank) {
+    pub(super) fn leave_queue(&mut self, bank: usize) {
+        let queue = &mut self.queues[self.config.queue_of(bank)];
+        if !self.config.has_room(queue) {
             for kind in 0..2 {
-                self.movable[kind] += usize::from(bank.backlog[kind]);
+                self.movable[kind] += usize::from(queue.backlog[kind]);
             }
         }
-        bank.length -= 1;
-        self.in_bank_queues -= 1;
+        queue.length -= 1;
+        self.in_queues -= 1;
     }
 
     /// Whether a queued write has that address.
@@ -247,14 +256,14 @@ impl<O: Observer> Channel<O> {
         }
     }
 
-    /// Moves the oldest transaction whose bank has room to the queue of the bank; one a tick.
+    /// Moves the oldest transaction whose queue has room to that queue; one a tick.
     pub(super) fn move_transaction(&mut self, book: &mut Book) {
         let tick = self.next_move;
         self.next_move = NEVER;
         let writes = self.waiting[1];
         if self.drain_left == 0
             && (writes >= self.config.writes.min(self.config.high + 1)
-                || (self.in_bank_queues == 0
+                || (self.in_queues == 0
                     && (writes > self.config.low
                         || (self.config.written && writes > 0 && self.waiting[0] == 0))))
         {
@@ -265,24 +274,25 @@ impl<O: Observer> Channel<O> {
             return;
         }
         let mut number = self.transactions[kind].0;
-        let index = loop {
+        let queue = loop {
             let Entry { bank, next, .. } = self.entries[number as usize];
-            if self.config.bank_room(&self.banks[bank as usize]) {
-                break bank as usize;
+            let queue = self.config.queue_of(usize::from(bank));
+            if self.config.has_room(&self.queues[queue]) {
+                break queue;
             }
             number = next;
         };
         unlink(&mut self.entries, &mut self.transactions[kind], number);
         self.waiting[kind] -= 1;
         self.drain_left -= kind;
-        self.in_bank_queues += 1;
-        let bank = &mut self.banks[index];
-        bank.backlog[kind] -= 1;
-        bank.length += 1;
+        self.in_queues += 1;
+        let queue = &mut self.queues[queue];
+        queue.backlog[kind] -= 1;
+        queue.length += 1;
         self.movable[kind] -= 1;
-        if !self.config.bank_room(bank) {
+        if !self.config.has_room(queue) {
             for kind in 0..2 {
-                self.movable[kind] -= usize::from(bank.backlog[kind]);
+                self.movable[kind] -= usize::from(queue.backlog[kind]);
             }
         }
         self.last_move = tick;

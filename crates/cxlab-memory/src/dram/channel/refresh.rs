@@ -1,6 +1,7 @@
 //! Refresh: each rank owes one at regular times and pays as soon as its banks allow. Banks that
 //! wait for one take no new requests; an access for which a row was just opened still goes first.
-//! Refreshes are not postponed or pulled in.
+//! Refreshes are not postponed or pulled in. Refresh management (RFM) is owed by a bank that was
+//! activated often enough, and paid in the same way.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,8 @@ pub(super) struct RefreshUnit {
     pub pending: bool,
     /// Which bank comes next, where they are refreshed one by one.
     cursor: usize,
+    /// What is pending is the management of this bank, and not a refresh.
+    managed: Option<usize>,
     /// The next command that a pending refresh needs, and when its banks allow it.
     pub step: (u64, CommandKind),
 }
@@ -30,6 +33,7 @@ impl RefreshUnit {
             due: due.max(1),
             pending: false,
             cursor: 0,
+            managed: None,
             step: (NEVER, CommandKind::RefreshAll),
         }
     }
@@ -102,7 +106,8 @@ impl<O: Observer> Channel<O> {
     fn affected(&self, rank: usize) -> (usize, usize, usize) {
         let config = &self.config;
         let first = rank * config.rank_banks();
-        let cursor = self.ranks[rank].refresh.cursor;
+        let unit = &self.ranks[rank].refresh;
+        let cursor = unit.managed.unwrap_or(unit.cursor);
         match config.refresh {
             Refresh::Off | Refresh::AllBank => (first, 1, config.rank_banks()),
             // The banks of different groups one after the other.
@@ -151,17 +156,48 @@ impl<O: Observer> Channel<O> {
             return (precharge.max(self.gates[gate]), kind);
         }
         let ready = ready + self.config.gaps.ref_after_act;
-        match self.config.refresh {
-            Refresh::PerBank => (
-                ready.max(self.ranks[rank].next_fine),
-                CommandKind::RefreshBank,
+        let managed = self.ranks[rank].refresh.managed.is_some();
+        let (of_all, of_bank, of_same) = match managed {
+            true => (
+                CommandKind::ManageAll,
+                CommandKind::ManageBank,
+                CommandKind::ManageSame,
             ),
-            Refresh::SameBank => (
-                ready.max(self.ranks[rank].next_fine),
+            false => (
+                CommandKind::RefreshAll,
+                CommandKind::RefreshBank,
                 CommandKind::RefreshSame,
             ),
-            _ => (ready, CommandKind::RefreshAll),
+        };
+        match self.config.refresh {
+            Refresh::PerBank => (ready.max(self.ranks[rank].next_fine), of_bank),
+            Refresh::SameBank => (ready.max(self.ranks[rank].next_fine), of_same),
+            _ => (ready, of_all),
         }
+    }
+
+    /// A bank was activated: after enough of that its rank owes it refresh management.
+    pub(super) fn count_activate(&mut self, index: usize) {
+        let bank = &mut self.banks[index];
+        bank.activates += 1;
+        let rank = usize::from(bank.rank);
+        if bank.activates >= self.config.rfm && !self.ranks[rank].refresh.pending {
+            self.manage(rank, index);
+        }
+    }
+
+    fn manage(&mut self, rank: usize, index: usize) {
+        let within = index % self.config.rank_banks();
+        let (group, bank) = (within / self.config.banks, within % self.config.banks);
+        let unit = &mut self.ranks[rank].refresh;
+        unit.pending = true;
+        unit.managed = Some(match self.config.refresh {
+            Refresh::PerBank => bank * self.config.groups + group,
+            _ => bank,
+        });
+        self.pending += 1;
+        self.block(rank, true);
+        self.plan = None;
     }
 
     /// Sends that command.
@@ -192,18 +228,23 @@ impl<O: Observer> Channel<O> {
             self.plan = None;
             return;
         }
-        let (same, other) = match kind {
-            CommandKind::RefreshAll => (gaps.ref_act, 0),
-            _ => (gaps.pbr_same_act, gaps.pbr_other_act),
+        let managed = self.ranks[rank].refresh.managed.is_some();
+        let all = matches!(kind, CommandKind::RefreshAll | CommandKind::ManageAll);
+        let (same, other) = match all {
+            true => (gaps.ref_act, 0),
+            false => (gaps.pbr_same_act, gaps.pbr_other_act),
         };
         for index in affected {
             let bank = &mut self.banks[index];
             bank.next_act = bank.next_act.max(at + same);
+            bank.activates = bank.activates.saturating_sub(self.config.rfm);
         }
-        if kind == CommandKind::RefreshAll {
-            self.counters.refreshes += 1;
-        } else {
-            self.counters.fine_refreshes += 1;
+        match (managed, all) {
+            (true, _) => self.counters.managements += 1,
+            (false, true) => self.counters.refreshes += 1,
+            (false, false) => self.counters.fine_refreshes += 1,
+        }
+        if !all {
             self.ranks[rank].next_fine = at + gaps.pbr_pbr;
             self.raise_activate(rank, at + other);
         }
@@ -211,14 +252,32 @@ impl<O: Observer> Channel<O> {
         let (interval, banks) = (interval(&self.config), self.config.rank_banks());
         let unit = &mut self.ranks[rank].refresh;
         unit.pending = false;
-        unit.due += interval;
-        unit.cursor = match self.config.refresh {
-            Refresh::PerBank => (unit.cursor + 1) % banks,
-            Refresh::SameBank => (unit.cursor + 1) % self.config.banks,
-            _ => 0,
-        };
+        if unit.managed.take().is_none() {
+            unit.due += interval;
+            unit.cursor = match self.config.refresh {
+                Refresh::PerBank => (unit.cursor + 1) % banks,
+                Refresh::SameBank => (unit.cursor + 1) % self.config.banks,
+                _ => 0,
+            };
+        }
         self.pending -= 1;
         self.next_due = self.first_due();
         self.plan = None;
+        if self.config.rfm > 0 {
+            self.manage_next(rank);
+        }
+    }
+
+    /// Another bank of a rank may have been activated often enough meanwhile; a refresh that is due
+    /// goes first.
+    fn manage_next(&mut self, rank: usize) {
+        let first = rank * self.config.rank_banks();
+        let banks = &self.banks[first..first + self.config.rank_banks()];
+        let next = banks
+            .iter()
+            .position(|bank| bank.activates >= self.config.rfm);
+        if let Some(within) = next {
+            self.manage(rank, first + within);
+        }
     }
 }

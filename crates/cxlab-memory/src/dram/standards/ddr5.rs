@@ -3,7 +3,8 @@
 //! Speed bins, tRRD, tFAW and tRFC1 are those of Ramulator 2.1 (`dram/ddr5.py`), which cites
 //! JESD79-5; bins B and C of 5600 and 6400 follow its rule of the 4800 bins (two clocks more of
 //! tCL, tRCD and tRP a bin, *assumed*). tRFCsb and tREFSBRD are those of JESD79-5 (115, 130,
-//! 190 ns by density; 30 ns). Same-bank refresh belongs to fine-granularity refresh, with half
+//! 190 ns by density; 30 ns). Refresh management (RFM) takes as
+//! long as the refresh of the same banks. Same-bank refresh belongs to fine-granularity refresh, with half
 //! of tREFI. Activates, reads and writes take two clocks of the command bus, and distances
 //! count from the second. Currents: the defaults of Ramulator 2.0 (`DDR5.cpp`), for all grades.
 
@@ -19,14 +20,17 @@ pub(crate) static DDR5: Standard = Standard {
         act: 2,
         column: 2,
         row: 1,
+        cas: 0,
         dual: false,
         second_within: 0,
         from_last: true,
     },
     beats: 16,
     width: 32,
+    payload: 64,
     pseudo_channels: 1,
     refresh: FineRefresh::SameBank,
+    management: true,
     organizations: &[
         organization("16Gb x8", 16, 8, 8, 4, 16, 10),
         organization("16Gb x4", 16, 4, 8, 4, 16, 11),
@@ -67,6 +71,7 @@ const fn organization(
         name,
         density_mb: gigabits << 10,
         pins,
+        stacks: 1,
         groups,
         banks,
         rows: 1 << row_bits,
@@ -109,6 +114,7 @@ const fn grade(
             rtp,
             ccd_s: 8,
             ccd_l,
+            ccd_r: 8,
             ccd_s_wr: 8,
             ccd_l_wr,
             rrd_s: 8,
@@ -118,6 +124,7 @@ const fn grade(
             wtr_l,
             // A postamble of half a clock, rounded to 2, and a write preamble of 2.
             rtw_gap: 4,
+            rtw_gap_l: 4,
             rank_gap: 2,
             ppd: 2,
             refi: 0,

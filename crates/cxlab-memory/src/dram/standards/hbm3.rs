@@ -3,8 +3,9 @@
 //! Values of 6400 are those of Ramulator 2.1 (`dram/hbm3.py`), which cites JESD238; 5200 takes
 //! their times in nanoseconds at its own clock (*assumed*). A channel has two pseudo channels of
 //! 32 bits that share a bus for row commands and one for column commands. Precharge and refresh
-//! take half a clock, an activate one and a half, so a tick is half a clock. Stack IDs (SID) are
-//! left out: organizations have one. Currents: *assumed*, those of HBM2 scaled with the rate.
+//! take half a clock, an activate one and a half, so a tick is half a clock. Stacks of
+//! 8 and 16 dies have stack IDs; 16 Gb 16-high is *assumed* by the rule of the others. Densities are
+//! those of a channel. Currents: *assumed*, those of HBM2 scaled with the rate.
 
 use super::super::standard::{
     CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
@@ -18,18 +19,25 @@ pub(crate) static HBM3: Standard = Standard {
         act: 3,
         column: 2,
         row: 1,
+        cas: 0,
         dual: true,
         second_within: 0,
         from_last: true,
     },
     beats: 8,
     width: 32,
+    payload: 32,
     pseudo_channels: 2,
     refresh: FineRefresh::PerBank,
+    management: true,
     organizations: &[
-        organization("4Gb", 4, 14),
-        organization("8Gb", 8, 15),
-        organization("16Gb", 16, 16),
+        organization("4Gb", 4, 14, 1),
+        organization("8Gb", 8, 15, 1),
+        organization("16Gb", 16, 16, 1),
+        organization("4Gb 8-high", 4, 13, 2),
+        organization("8Gb 8-high", 8, 14, 2),
+        organization("16Gb 8-high", 16, 15, 2),
+        organization("16Gb 16-high", 16, 14, 4),
     ],
     grades: &[
         //    name         rate  tCK  CL CWL RCDRD RCDWR RP RAS WR RTP WTRS WTRL RTW
@@ -45,11 +53,17 @@ pub(crate) static HBM3: Standard = Standard {
     resolve,
 };
 
-const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
+const fn organization(
+    name: &'static str,
+    gigabits: u32,
+    row_bits: u32,
+    stacks: u32,
+) -> Organization {
     Organization {
         name,
         density_mb: gigabits << 10,
         pins: 32,
+        stacks,
         groups: 4,
         banks: 4,
         rows: 1 << row_bits,
@@ -95,6 +109,8 @@ const fn grade(
             rtp,
             ccd_s: 2,
             ccd_l: 4,
+            // tCCDR.
+            ccd_r: 3,
             ccd_s_wr: 2,
             ccd_l_wr: 4,
             rrd_s: 4,
@@ -103,6 +119,7 @@ const fn grade(
             wtr_s,
             wtr_l,
             rtw_gap,
+            rtw_gap_l: rtw_gap,
             rank_gap: 2,
             ppd: 2,
             refi: 0,

@@ -1,8 +1,10 @@
-//! LPDDR5 (JEDEC JESD209-5B), bank-group mode, CKR 4:1, bursts of 16.
+//! LPDDR5 and LPDDR5X (JEDEC JESD209-5B and C), bank-group mode, CKR 4:1, bursts of 16.
 //!
 //! Values of 6400 and the refresh tables are those of Ramulator 2.1 (`dram/lpddr5.py`), which
 //! cites the tables of JESD209-5B. 5500 takes their times in nanoseconds at its own clock of
-//! 687.5 MHz and the latencies of the set of that rate (*assumed*: RL 15, WL 8).
+//! 687.5 MHz and the latencies of the set of that rate (*assumed*: RL 15, WL 8). LPDDR5X-7500 and
+//! 8533 take the times of 6400 in nanoseconds at their own clocks, rounded up (*assumed*; no public
+//! simulator has timings of LPDDR5X).
 //! An activate is two commands of one clock each, with at most tAAD = 8 clocks from one to the
 //! other; distances count from the first. An access while the write clock is not synchronized is
 //! preceded by a CAS command. Currents: *assumed*, of the order of
@@ -20,14 +22,17 @@ pub(crate) static LPDDR5: Standard = Standard {
         act: 1,
         column: 1,
         row: 1,
+        cas: 1,
         dual: false,
         second_within: 8,
         from_last: false,
     },
     beats: 16,
     width: 16,
+    payload: 32,
     pseudo_channels: 1,
     refresh: FineRefresh::PerBank,
+    management: false,
     organizations: &[
         organization("8Gb x16", 8, 15),
         organization("16Gb x16", 16, 16),
@@ -42,6 +47,14 @@ pub(crate) static LPDDR5: Standard = Standard {
             "LPDDR5-6400",
             [6400, 1250, 17, 9, 15, 15, 17, 34, 28, 8, 5, 10],
         ),
+        grade(
+            "LPDDR5X-7500",
+            [7500, 1066, 20, 11, 18, 18, 20, 40, 33, 10, 6, 12],
+        ),
+        grade(
+            "LPDDR5X-8533",
+            [8533, 937, 23, 12, 20, 20, 23, 46, 38, 11, 7, 14],
+        ),
     ],
     resolve,
 };
@@ -51,6 +64,7 @@ const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organ
         name,
         density_mb: gigabits << 10,
         pins: 16,
+        stacks: 1,
         groups: 4,
         banks: 4,
         rows: 1 << row_bits,
@@ -94,6 +108,7 @@ const fn grade(
             rtp,
             ccd_s: 2,
             ccd_l: 4,
+            ccd_r: 2,
             ccd_s_wr: 2,
             ccd_l_wr: 4,
             rrd_s: 0,
@@ -102,6 +117,7 @@ const fn grade(
             wtr_s,
             wtr_l,
             rtw_gap: 2,
+            rtw_gap_l: 2,
             rank_gap: 2,
             ppd: 2,
             refi: 0,

@@ -2,10 +2,13 @@
 
 mod ddr4;
 mod ddr5;
+mod hbm1;
 mod hbm2;
 mod hbm3;
+mod hbm4;
 mod lpddr4;
 mod lpddr5;
+mod lpddr6;
 
 use super::standard::{Grade, Standard};
 
@@ -15,8 +18,11 @@ pub(crate) static STANDARDS: &[&Standard] = &[
     &ddr5::DDR5,
     &lpddr4::LPDDR4,
     &lpddr5::LPDDR5,
+    &lpddr6::LPDDR6,
+    &hbm1::HBM1,
     &hbm2::HBM2,
     &hbm3::HBM3,
+    &hbm4::HBM4,
 ];
 
 /// The standard and grade of that name.

@@ -24,6 +24,8 @@ enum Scope {
     Bank,
     Group,
     Rank,
+    /// The same rank, but not the same stack ID.
+    OtherStack,
     /// The same data bus, but not the same rank.
     OtherRank,
 }
@@ -46,7 +48,7 @@ fn rules(t: &Timings) -> Vec<Rule> {
         scope,
         clocks,
     };
-    use Scope::{Bank, Group, OtherRank, Rank};
+    use Scope::{Bank, Group, OtherRank, OtherStack, Rank};
     vec![
         rule(Act, Act, Bank, c(t.rc)),
         rule(Act, Rd, Bank, c(t.rcd)),
@@ -65,6 +67,8 @@ fn rules(t: &Timings) -> Vec<Rule> {
         rule(Wr, Rd, Rank, written + c(t.wtr_s)),
         rule(Rd, Wr, Rank, cl + bl + c(t.rtw_gap) - cwl),
         rule(Rd, Rd, OtherRank, bl + c(t.rank_gap)),
+        rule(Rd, Rd, OtherStack, c(t.ccd_r)),
+        rule(Rd, Wr, Group, cl + bl + c(t.rtw_gap_l) - cwl),
         rule(Rd, Wr, OtherRank, cl + bl + c(t.rank_gap) - cwl),
         rule(Wr, Rd, OtherRank, cwl + bl + c(t.rank_gap) - cl),
         rule(Wr, Wr, OtherRank, bl),
@@ -89,8 +93,8 @@ fn classes(kind: Kind) -> Option<Class> {
         Kind::Precharge | Kind::PrechargeAll | Kind::PrechargeSame => Pre,
         Kind::Read | Kind::ReadPrecharge => Rd,
         Kind::Write | Kind::WritePrecharge => Wr,
-        Kind::RefreshAll => RefAll,
-        Kind::RefreshBank | Kind::RefreshSame => RefPart,
+        Kind::RefreshAll | Kind::ManageAll => RefAll,
+        Kind::RefreshBank | Kind::RefreshSame | Kind::ManageBank | Kind::ManageSame => RefPart,
         Kind::Cas | Kind::ActivateSecond => return None,
     })
 }
@@ -119,6 +123,8 @@ struct Bank {
     last: [i64; 6],
     /// When its row closes by itself.
     closes: i64,
+    /// Activates that refresh management counts.
+    activates: u32,
 }
 
 /// Checks a stream of one channel; answers with everything that is wrong with it.
@@ -135,6 +141,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             opened: NEVER,
             last: [NEVER; 6],
             closes: NEVER,
+            activates: 0,
         };
         config.ranks * per_rank
     ];
@@ -169,7 +176,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
         buses[wire] = now
             + i64::from(match command.kind {
                 Kind::Activate | Kind::ActivateSecond => bus.act,
-                Kind::Cas => 1,
+                Kind::Cas => bus.cas,
                 _ if column => bus.column,
                 _ => bus.row,
             });
@@ -207,8 +214,8 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
         };
         let whole = per_rank * rank..per_rank * (rank + 1);
         let affected: Vec<usize> = match command.kind {
-            Kind::PrechargeAll | Kind::RefreshAll => whole.collect(),
-            Kind::PrechargeSame | Kind::RefreshSame => whole
+            Kind::PrechargeAll | Kind::RefreshAll | Kind::ManageAll => whole.collect(),
+            Kind::PrechargeSame | Kind::RefreshSame | Kind::ManageSame => whole
                 .filter(|index| index % per_group == command.bank as usize)
                 .collect(),
             _ => vec![bank],
@@ -226,6 +233,15 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
                     .unwrap(),
                 Scope::Group => by_group[group][before],
                 Scope::Rank => by_rank[rank][before],
+                Scope::OtherStack => {
+                    let length = groups / config.stacks;
+                    let other =
+                        (0..groups).filter(|one| one / length != command.group as usize / length);
+                    other
+                        .map(|one| by_group[rank * groups + one][before])
+                        .max()
+                        .unwrap_or(NEVER)
+                }
                 Scope::OtherRank => (0..config.ranks)
                     .filter(|other| *other != rank && other / per_bus == rank / per_bus)
                     .map(|other| by_rank[other][before])
@@ -279,8 +295,24 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             }
         }
 
-        if class == RefAll || class == RefPart {
+        let managed = matches!(
+            command.kind,
+            Kind::ManageAll | Kind::ManageBank | Kind::ManageSame
+        );
+        if (class == RefAll || class == RefPart) && !managed {
             refreshes[rank].push(now);
+        }
+        for index in &affected {
+            let one = &mut banks[*index];
+            match class {
+                Act => one.activates += 1,
+                RefAll | RefPart => one.activates = one.activates.saturating_sub(config.rfm),
+                _ => {}
+            }
+            // RAAMMT is at least three times RAAIMT (JESD79-5).
+            if config.rfm > 0 && one.activates > 3 * config.rfm {
+                fail(format!("{} activates without management", one.activates));
+            }
         }
 
         if class == Rd || class == Wr {
@@ -306,7 +338,7 @@ pub fn check(commands: &[Command], resolved: &Resolved, bus: &CommandBus) -> Vec
             }
             data[wire] = Some((begin, end, rank, class == Rd));
             if t.wck_post > 0 {
-                if now >= clock_until && cas != now - 1 {
+                if now >= clock_until && cas != now - i64::from(bus.cas) {
                     fail("no CAS before the access".to_owned());
                 }
                 clock_until = clock_until.max(end + i64::from(t.wck_post) * tick);

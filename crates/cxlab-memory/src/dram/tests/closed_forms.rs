@@ -2,7 +2,7 @@
 
 use super::owner::{drive, memory, params, read, write};
 use crate::MemoryBackend;
-use crate::dram::{DramParams, Timings};
+use crate::dram::{DramParams, Timings, standards};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::SimTime;
 
@@ -35,6 +35,31 @@ fn an_idle_read_takes_a_clock_and_trcd_tcl_and_its_burst() {
         // The first edge after its arrival, then the two commands.
         let clocks = 1 + t.rcd + t.cl + t.burst;
         assert_eq!(heard.done[0], u64::from(clocks) * clock, "{grade}");
+    }
+}
+
+/// Over the whole catalog: the first edge, the activate, a CAS command where there is one, and the
+/// bursts of the line.
+#[test]
+fn an_idle_read_of_every_grade_is_the_sum_of_its_timings() {
+    for (standard, grade) in standards::grades() {
+        let (params, t, clock) = quiet(grade.name, "");
+        let (bus, ticks) = (&standard.bus, standard.bus.ticks_per_clock);
+        let longer = if bus.from_last {
+            bus.act - bus.column
+        } else {
+            0
+        };
+        let more = (64 / standard.payload).max(1) - 1;
+        let clocks = t.rcd + more * t.ccd_l + t.cl + t.burst;
+        let at = u64::from(1 + longer + bus.cas + clocks * ticks);
+        let heard = drive(&mut memory(&params), &[read(0, 0)]);
+        assert_eq!(
+            heard.done[0],
+            at * clock / u64::from(ticks),
+            "{}",
+            grade.name
+        );
     }
 }
 
@@ -91,6 +116,18 @@ fn row_hits_come_each_tccd_s_where_bank_groups_alternate_and_each_tccd_l_where_n
         let long = f64::from(t.ccd_l);
         assert!((pace / long - 1.0).abs() < 0.01, "{grade}: {pace}");
     }
+}
+
+#[test]
+fn reads_of_two_stack_ids_come_each_tccd_r() {
+    // The two bursts of a line lie in two stack IDs, all in the open rows of one bank of each.
+    let (params, t, clock) = quiet(
+        "HBM3-6400",
+        r#", "organization": "8Gb 8-high", "hash": {"kind": "functions", "bits": {"Bg2": [5]}}"#,
+    );
+    let pace = pace(&params, clock, |index| index * 64 % 1024);
+    let expected = 2.0 * f64::from(t.ccd_r);
+    assert!((pace / expected - 1.0).abs() < 0.01, "{pace} of {expected}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::checker::check;
-use super::owner::{Wish, drive, memory, params};
+use super::owner::{Wish, drive, memory, params, read};
 use crate::dram::standards;
 use crate::dram::{CommandKind, DramParams};
 
@@ -100,11 +100,16 @@ fn no_policy_breaks_a_rule() {
         ("HBM3-6400", "per-bank"),
         ("DDR5-4800BN", "all-bank"),
         ("HBM3-6400", "all-bank"),
+        ("HBM1-2000", "per-bank"),
+        ("HBM4-8000", "per-bank"),
+        ("LPDDR5X-8533", "per-bank"),
+        ("LPDDR6-10667", "all-bank"),
     ];
     let policies = [
         r#""ranks": 2, "mapping": "MOP4CLXOR""#,
         r#""ranks": 2, "hash": {"kind": "fold"}"#,
         r#""ranks": 4, "bank_queue": 8, "drain_above": 100, "drain_below": 25"#,
+        r#""ranks": 2, "rank_queue": 6, "page": {"kind": "capped", "accesses": 3}"#,
         r#""page": {"kind": "closed"}, "mapping": "ChRaBaRoCo", "ranks": 2"#,
         r#""yield_after": 0, "page": {"kind": "capped", "accesses": 2}, "channels": 2"#,
         r#""page": {"kind": "capped", "idle": "100 ns"}, "ranks": 2, "stagger": false"#,
@@ -120,6 +125,26 @@ fn no_policy_breaks_a_rule() {
                 r#"{{"grade": "{grade}", "refresh": "{refresh}", {policy}}}"#
             ));
             assert_legal(&params, seed, 3_000);
+        }
+    }
+}
+
+#[test]
+fn stack_ids_and_refresh_management_break_no_rule() {
+    let mut seed = 5_000;
+    for what in [
+        r#""grade": "HBM3-6400", "organization": "16Gb 8-high", "refresh": "per-bank""#,
+        r#""grade": "HBM3-5200", "organization": "16Gb 16-high", "ranks": 2"#,
+        r#""grade": "HBM4-8000", "organization": "16Gb 16-high", "refresh": "per-bank""#,
+        r#""grade": "DDR5-4800BN", "rfm": 8"#,
+        r#""grade": "DDR5-6400AN", "rfm": 8, "refresh": "same-bank", "ranks": 2"#,
+        r#""grade": "HBM3-6400", "rfm": 8, "refresh": "per-bank", "bank_queue": 4"#,
+        r#""grade": "HBM4-8000", "organization": "8Gb 8-high", "rfm": 8, "rank_queue": 16"#,
+    ] {
+        for page in ["open", "closed"] {
+            seed += 1;
+            let text = format!(r#"{{{what}, "page": {{"kind": "{page}"}}}}"#);
+            assert_legal(&params(&text), seed, 4_000);
         }
     }
 }
@@ -154,6 +179,7 @@ fn the_checker_finds_every_loosened_timing() {
         ("HBM3-6400", "per-bank", "rfc_pb"),
         ("HBM3-6400", "per-bank", "pbr_act"),
         ("LPDDR5-6400", "per-bank", "burst_group"),
+        ("LPDDR6-10667", "all-bank", "rtw_gap_l"),
     ];
     for (grade, refresh, name) in loosened {
         let text = |timing: &str| {
@@ -191,6 +217,48 @@ fn the_checker_finds_every_loosened_timing() {
             "{grade} {refresh}: `{name}` = {value} went unseen"
         );
     }
+}
+
+#[test]
+fn the_checker_finds_reads_of_two_stack_ids_that_are_too_close() {
+    let text = |rest: &str| {
+        params(&format!(
+            r#"{{"grade": "HBM3-6400", "organization": "8Gb 8-high", "channels": 1 {rest}}}"#
+        ))
+    };
+    let resolved = text("").resolve().unwrap();
+    let (standard, _) = standards::find("HBM3-6400").unwrap();
+    let mut memory = memory(&text(r#", "timing": {"ccd_r": 2}"#));
+    drive(&mut memory, &traffic(7, 6_000, resolved.capacity.0));
+    assert!(!check(&memory.observer(0).0, &resolved, &standard.bus).is_empty());
+}
+
+#[test]
+fn the_checker_finds_a_bank_without_refresh_management() {
+    // No refresh comes in this time.
+    let managed = params(
+        r#"{"grade": "DDR5-4800BN", "channels": 1, "rfm": 16, "timing": {"refi": 1000000}}"#,
+    );
+    let resolved = managed.resolve().unwrap();
+    let (standard, _) = standards::find(&managed.grade).unwrap();
+    let mut memory = memory(&managed);
+    // One row after another of one bank.
+    let row = resolved.capacity.0 >> 16;
+    let wishes: Vec<_> = (0..2_000).map(|index| read(0, index % 100 * row)).collect();
+    drive(&mut memory, &wishes);
+    let commands = &memory.observer(0).0;
+    assert!(check(commands, &resolved, &standard.bus).is_empty());
+    let managed = commands
+        .iter()
+        .filter(|one| one.kind == CommandKind::ManageAll);
+    let found = managed.count();
+    assert!(
+        (124..=125).contains(&found),
+        "{found} after 2,000 activates"
+    );
+    let mut list = commands.clone();
+    list.retain(|one| one.kind != CommandKind::ManageAll);
+    assert!(!check(&list, &resolved, &standard.bus).is_empty());
 }
 
 /// And sees rules broken that no parameter says: a command moved, doubled or left out.

@@ -33,7 +33,7 @@ fn bad_parameters_are_refused_with_value_and_what_is_allowed() {
         ),
         (
             r#"{"width": 12}"#,
-            "`width`: 12 bits: must be a power of two",
+            "`width`: 12 bits: must be the 8 of a device times a power of two, up to 1024",
         ),
         (
             r#"{"clock": "10 ps"}"#,
@@ -63,6 +63,19 @@ fn bad_parameters_are_refused_with_value_and_what_is_allowed() {
             r#"{"bank_queue": 65}"#,
             "`bank_queue`: 65: must lie between 1 and 64",
         ),
+        (
+            r#"{"bank_queue": 4, "rank_queue": 8}"#,
+            "`rank_queue`: 8: allowed only without `bank_queue`",
+        ),
+        (
+            r#"{"grade": "DDR4-3200AA", "rfm": 32}"#,
+            "`rfm`: 32: not known to DDR4; allowed with DDR5, HBM3 and HBM4",
+        ),
+        (
+            r#"{"rfm": 32, "refresh": "none"}"#,
+            "`rfm`: 32: allowed only with refresh",
+        ),
+        (r#"{"rfm": 2}"#, "`rfm`: 2: must lie between 8 and 1000000"),
         (
             r#"{"page": {"kind": "capped"}}"#,
             "`page`: capped needs `accesses`, `idle` or both",
@@ -156,11 +169,13 @@ fn the_tables_agree_with_themselves() {
                     .all(|v| *v > 0),
                 "{name}"
             );
+            assert!(t.ccd_r >= t.ccd_s && t.rtw_gap_l >= t.rtw_gap, "{name}");
+            assert_eq!(t.wck_post > 0, standard.bus.cas > 0, "{name}");
             let devices = standard.width / organization.pins;
-            let bits = u64::from(organization.groups * organization.banks)
+            let bits = u64::from(organization.stacks * organization.groups * organization.banks)
                 * u64::from(organization.rows)
-                * u64::from(organization.columns)
-                * u64::from(standard.width)
+                * u64::from(organization.columns / standard.beats)
+                * u64::from(standard.payload * 8)
                 * u64::from(standard.pseudo_channels);
             let density = u64::from(organization.density_mb) << 20;
             assert_eq!(bits, density * u64::from(devices), "{name}");

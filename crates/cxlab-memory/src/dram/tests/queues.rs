@@ -170,9 +170,34 @@ fn a_burst_longer_than_a_line_serves_all_its_lines() {
 }
 
 #[test]
+fn a_full_rank_queue_stops_its_rank_and_no_other() {
+    // Reads of row after row of one bank, then one of another bank of the rank and one of the
+    // other rank. A line is a column, 128 columns are a row, then come rank, group and bank.
+    let (row, rank, group) = (1u64 << 18, 1u64 << 13, 1u64 << 14);
+    let mut wishes: Vec<_> = (0..12).map(|index| read(0, index * row)).collect();
+    wishes.extend([read(0, group), read(0, rank)]);
+    let behind = |queue: &str| {
+        let mut memory = memory(&quiet(&format!(r#""ranks": 2, "{queue}": 4"#)));
+        let heard = drive(&mut memory, &wishes);
+        let before = |number: usize| {
+            let bank = &heard.done[..12];
+            bank.iter().filter(|at| **at < heard.done[number]).count()
+        };
+        (before(12), before(13))
+    };
+    let (same, other) = behind("rank_queue");
+    // Four of the bank are in the queue, and the rank's next place is free after eight.
+    assert!((7..=9).contains(&same), "{same}");
+    assert!(other <= 1, "{other}");
+    let (same, other) = behind("bank_queue");
+    assert!(same <= 1 && other <= 1, "{same} {other}");
+}
+
+#[test]
 fn what_happens_does_not_depend_on_how_often_the_owner_looks() {
     for policy in [
         r#""ranks": 2"#,
+        r#""ranks": 2, "rank_queue": 4"#,
         r#""bank_queue": 8, "page": {"kind": "capped", "idle": "100 ns"}"#,
     ] {
         let params = params(&format!(r#"{{"grade": "DDR4-2666V", {policy}}}"#));
@@ -270,6 +295,7 @@ fn a_refused_owner_is_woken_as_soon_as_there_is_room() {
     for (seed, policy) in [
         r#""ranks": 2, "channels": 1"#,
         r#""bank_queue": 8, "channels": 1, "ranks": 2"#,
+        r#""rank_queue": 8, "channels": 1, "ranks": 4"#,
         r#""page": {"kind": "closed"}, "channels": 1"#,
         r#""page": {"kind": "capped", "accesses": 2, "idle": "80 ns"}, "channels": 2"#,
         r#""read_queue": 3, "write_queue": 3, "channels": 1, "write_done": "written""#,

@@ -1,0 +1,145 @@
+//! HBM (JEDEC JESD235), whose channels have no pseudo channels; HBM2's legacy mode has the same
+//! channel.
+//!
+//! Values are those of Ramulator 2.1 (`dram/hbm1.py`), which cites JESD235D; tFAW, 15 ns, is of
+//! vendors (typical). A channel of 128 bits has a bus for row commands and one for column
+//! commands, and its burst of 2 moves 32 bytes. Read to write as in HBM2: a gap of two clocks.
+//! Currents: those of HBM2's pseudo channel, doubled (*assumed*).
+
+use super::super::standard::{
+    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+};
+use super::super::timing::Timings;
+
+pub(crate) static HBM1: Standard = Standard {
+    name: "HBM1",
+    bus: CommandBus {
+        ticks_per_clock: 1,
+        act: 2,
+        column: 1,
+        row: 1,
+        cas: 0,
+        dual: true,
+        second_within: 0,
+        from_last: true,
+    },
+    beats: 2,
+    width: 128,
+    payload: 32,
+    pseudo_channels: 1,
+    refresh: FineRefresh::PerBank,
+    management: false,
+    organizations: &[
+        organization("4Gb", 4, 15),
+        organization("2Gb", 2, 14),
+        organization("1Gb", 1, 13),
+    ],
+    grades: &[
+        //    name         rate  tCK  CL CWL RCDRD RCDWR RP RAS WR RTP WTRS WTRL
+        grade("HBM1-1000", [1000, 2000, 7, 4, 7, 6, 7, 17, 8, 4, 3, 4]),
+        grade(
+            "HBM1-2000",
+            [2000, 1000, 14, 5, 14, 12, 14, 34, 16, 5, 6, 8],
+        ),
+    ],
+    resolve,
+};
+
+const fn organization(name: &'static str, gigabits: u32, row_bits: u32) -> Organization {
+    Organization {
+        name,
+        density_mb: gigabits << 10,
+        pins: 128,
+        stacks: 1,
+        groups: 4,
+        banks: 2,
+        rows: 1 << row_bits,
+        columns: 1 << 7,
+    }
+}
+
+const fn grade(
+    name: &'static str,
+    [
+        rate,
+        clock_ps,
+        cl,
+        cwl,
+        rcd,
+        rcd_wr,
+        rp,
+        ras,
+        wr,
+        rtp,
+        wtr_s,
+        wtr_l,
+    ]: [u32; 12],
+) -> Grade {
+    Grade {
+        name,
+        rate,
+        clock_ps,
+        timings: Timings {
+            burst: 1,
+            burst_group: 1,
+            cl,
+            cwl,
+            rcd,
+            rcd_wr,
+            rp,
+            rp_all: rp,
+            ras,
+            rc: ras + rp,
+            wr,
+            rtp,
+            ccd_s: 1,
+            ccd_l: 2,
+            ccd_r: 1,
+            ccd_s_wr: 1,
+            ccd_l_wr: 2,
+            rrd_s: 0,
+            rrd_l: 0,
+            faw: 0,
+            wtr_s,
+            wtr_l,
+            rtw_gap: 2,
+            rtw_gap_l: 2,
+            rank_gap: 2,
+            ppd: 0,
+            refi: 0,
+            rfc: 0,
+            rfc_pb: 0,
+            pbr_pbr: 0,
+            pbr_act: 0,
+            wck_post: 0,
+        },
+        currents: Currents {
+            vdd_mv: 1200,
+            idd0: 96,
+            idd2n: 40,
+            idd3n: 56,
+            idd4r: 390,
+            idd4w: 500,
+            idd5b: 250,
+        },
+    }
+}
+
+fn resolve(grade: &Grade, organization: &Organization) -> Timings {
+    let clock = grade.clock_ps;
+    let mut timings = grade.timings;
+    timings.rrd_s = clocks(4_000, clock).max(4);
+    timings.rrd_l = timings.rrd_s;
+    timings.faw = clocks(15_000, clock).max(8);
+    let rfc = match organization.density_mb {
+        0..=1024 => 110_000,
+        1025..=2048 => 160_000,
+        _ => 260_000,
+    };
+    timings.rfc = clocks(rfc, clock);
+    timings.rfc_pb = clocks(160_000, clock);
+    timings.pbr_pbr = clocks(8_000, clock).max(4);
+    timings.pbr_act = timings.pbr_pbr;
+    timings.refi = clocks(3_900_000, clock);
+    timings
+}

@@ -1,0 +1,103 @@
+//! LPDDR6 (JEDEC JESD209-6), bursts of 24.
+//!
+//! Values are those of Ramulator 2.1 (`dram/lpddr6.py`, `LPDDR6_10667_BL24`), which cites tables
+//! 302, 381 to 394, 414 and 415 of JESD209-6. A burst moves 288 bits over 12 pins: 32 bytes of
+//! data and 4 of metadata. Every command takes two clocks of the command bus, an activate is two
+//! commands with at most tAAD = 8 clocks from one to the other, and an access while the write
+//! clock is not synchronized is preceded by a CAS command. tRP and tRC include the update of the
+//! row's activation count (tACU, 22 ns); read to write has termination on. Left out: bursts of
+//! 48, per-bank refresh (the source has none). tRFC is that of the only organization, 32 Gb in two
+//! sub-channels. Currents: *assumed*, those of LPDDR5 scaled with the rate.
+
+use super::super::standard::{
+    CommandBus, Currents, FineRefresh, Grade, Organization, Standard, clocks,
+};
+use super::super::timing::Timings;
+
+const CLOCK_PS: u32 = 375;
+const RAS: u32 = clocks(20_000, CLOCK_PS);
+const UPDATE: u32 = clocks(22_000, CLOCK_PS);
+const RP: u32 = UPDATE + clocks(18_000, CLOCK_PS);
+const RP_ALL: u32 = UPDATE + clocks(21_000, CLOCK_PS);
+
+pub(crate) static LPDDR6: Standard = Standard {
+    name: "LPDDR6",
+    bus: CommandBus {
+        ticks_per_clock: 1,
+        act: 2,
+        column: 2,
+        row: 2,
+        cas: 2,
+        dual: false,
+        second_within: 8,
+        from_last: false,
+    },
+    beats: 24,
+    width: 12,
+    payload: 32,
+    pseudo_channels: 1,
+    refresh: FineRefresh::No,
+    management: false,
+    organizations: &[Organization {
+        name: "16Gb x12",
+        density_mb: 16 << 10,
+        pins: 12,
+        stacks: 1,
+        groups: 4,
+        banks: 4,
+        rows: 1 << 16,
+        // 64 bursts.
+        columns: 64 * 24,
+    }],
+    grades: &[Grade {
+        name: "LPDDR6-10667",
+        rate: 10_667,
+        clock_ps: CLOCK_PS,
+        timings: Timings {
+            burst: 6,
+            burst_group: 12,
+            cl: 56,
+            cwl: 26,
+            rcd: 48,
+            rcd_wr: 22,
+            rp: RP,
+            rp_all: RP_ALL,
+            ras: RAS,
+            rc: RAS + RP_ALL,
+            // From BL/n_max on, 6 clocks after the data.
+            wr: 32 + 6,
+            rtp: 14,
+            ccd_s: 6,
+            ccd_l: 10,
+            ccd_r: 6,
+            ccd_s_wr: 6,
+            ccd_l_wr: 10,
+            rrd_s: 10,
+            rrd_l: 10,
+            faw: 40,
+            wtr_s: 17,
+            wtr_l: 32,
+            // RL + BL/n + tWCK2DQO - ODTLon + 1 in all, with BL/n_max in the same bank group.
+            rtw_gap: 5,
+            rtw_gap_l: 11,
+            rank_gap: 2,
+            ppd: 4,
+            refi: clocks(3_906_000, CLOCK_PS),
+            rfc: clocks(380_000, CLOCK_PS),
+            rfc_pb: 0,
+            pbr_pbr: 0,
+            pbr_act: 0,
+            wck_post: 3,
+        },
+        currents: Currents {
+            vdd_mv: 1000,
+            idd0: 75,
+            idd2n: 30,
+            idd3n: 40,
+            idd4r: 390,
+            idd4w: 360,
+            idd5b: 190,
+        },
+    }],
+    resolve: |grade, _| grade.timings,
+};
