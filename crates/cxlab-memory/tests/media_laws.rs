@@ -19,13 +19,17 @@ fn samples(kind: &str) -> Vec<&'static str> {
             "{}",
             r#"{"grade": "DDR4-3200AA", "channels": 1, "ranks": 2, "bank_queue": 4, "page": {"kind": "capped", "idle": "50 ns"}}"#,
             r#"{"grade": "HBM3-6400", "channels": 4, "refresh": "per-bank", "write_done": "written"}"#,
+            r#"{"ranks": 2, "rank_queue": 8, "rfm": 8, "hash": {"kind": "fold"}}"#,
+            r#"{"grade": "HBM4-8000", "organization": "8Gb 8-high", "refresh": "per-bank"}"#,
+            r#"{"grade": "LPDDR6-10667", "channels": 1}"#,
         ],
         "pmem" => vec![
             "{}",
             r#"{"mode": "simple"}"#,
             r#"{"mode": "simple", "write_done": "queued"}"#,
+            r#"{"mode": "simple", "write_done": "queued", "combine": false, "queue": 4, "read_queue": 2, "pending_writes": 2}"#,
         ],
-        "ssd" => vec!["{}"],
+        "ssd" => vec!["{}", r#"{"buffer_reads": false, "buffer": "1 MiB"}"#],
         "dram-cache" => vec![
             r#"{"size": "1 MiB", "behind": {"kind": "pmem"}, "prefetch": {"kind": "stride"}}"#,
             r#"{"size": "1 MiB", "behind": {"kind": "fixed", "latency": "3 us"}, "dram": {"kind": "dram"}, "mshrs": 2}"#,

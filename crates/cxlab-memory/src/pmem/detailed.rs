@@ -60,7 +60,7 @@ impl DetailedParams {
         Ok(DetailedParams {
             dimms: dimms.into(),
             interleave: interleave.0,
-            queue: params.queue,
+            queue: params.queue.unwrap_or(256),
             dimm: DimmParams {
                 interface_ps: params.interface.unwrap_or(Picos::from_nanos(127)).0,
                 accept_ps: params.write_accept.unwrap_or(Picos::from_nanos(90)).0,

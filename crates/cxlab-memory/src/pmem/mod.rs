@@ -1,9 +1,10 @@
 //! Persistent memory on DIMMs: a simple mode, and a detailed one of Intel's Optane.
 //!
 //! The simple mode is what CXL-SSD-Sim and SpecPMT simulate: 150 ns to read, 500 ns to write, and
-//! a row buffer of 256 bytes a bank. The detailed mode has the buffers that were found in real
+//! a row buffer of 256 bytes a bank; in order of arrival, or behind gem5's memory controller. The detailed mode has the buffers that were found in real
 //! DIMMs; `docs/pmem.md` compares it with what was measured.
 
+mod controller;
 mod detailed;
 mod dimm;
 mod simple;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::MemoryBackend;
 use crate::{Medium, Site};
+use controller::Controlled;
 use detailed::{Detailed, DetailedParams};
 use simple::{Simple, SimpleParams};
 
@@ -42,33 +44,56 @@ pub enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteDone {
-    /// When it is in the queue, off the bus. It waits there until its bank has no read to do.
+    /// When it is in the queue. It waits there until writes are drained.
     Queued,
     /// When it is in the medium. Banks work in order of arrival.
     Written,
 }
 
 /// Parameters of persistent memory. A parameter of the mode that is not chosen is refused.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct PmemParams {
     /// `simple` or `detailed`. Default `detailed`.
     pub mode: Mode,
-    /// Requests that the medium holds at once. 1 to 65536. Default 256 (*assumed*).
+    /// Requests that the medium holds at once. 1 to 65536. Default 256 (*assumed*). Simple mode with
+    /// `write_done = "queued"`: lines of writes that wait; default 128 (gem5's NVM_2400_1x64).
     #[schemars(range(min = 1, max = 65536))]
-    pub queue: u32,
+    pub queue: Option<u32>,
     /// Rate of the memory bus, of each DIMM in the detailed mode. Default 19.2 GB/s (DDR4-2400,
     /// gem5's NVM interface) in the simple mode, 21.328 GB/s (DDR4-2666, the DIMMs of FAST'20) in
     /// the detailed one.
     pub bus: Option<BytesPerSec>,
-    /// Simple mode: time of a read that misses the row buffer. Default 150 ns (CXL-SSD-Sim, Table
-    /// I, after SpecPMT, ASPLOS'23).
+    /// Simple mode: time of a read that misses the row buffer; with `write_done = "queued"` of its
+    /// bank alone, and `row_hit` comes on top. Default 150 ns (CXL-SSD-Sim, Table I, after SpecPMT,
+    /// ASPLOS'23).
     pub read: Option<Picos>,
     /// Simple mode: time of a write of a row. Default 500 ns (the same).
     pub write: Option<Picos>,
     /// Simple mode: when a write is done, and whether reads go before writes that wait. Default
-    /// `written`; `queued` is what gem5's memory controller does.
+    /// `written`; `queued` is gem5's memory controller, which drains writes in batches.
     pub write_done: Option<WriteDone>,
+    /// With `write_done = "queued"`: lines of reads that wait. 1 to 65536. Default 64 (gem5's
+    /// NVM_2400_1x64).
+    #[schemars(range(min = 1, max = 65536))]
+    pub read_queue: Option<u32>,
+    /// With `write_done = "queued"`: writes go before reads when more than this part of `queue` is
+    /// taken, in percent. 0 to 99. Default 85 (gem5's `write_high_thresh_perc`).
+    #[schemars(range(min = 0, max = 99))]
+    pub drain_above: Option<u32>,
+    /// With `write_done = "queued"`: writes are drained without need when no read waits and more
+    /// than this part of `queue` is taken, in percent. 0 to `drain_above`. Default 50 (gem5's
+    /// `write_low_thresh_perc`).
+    #[schemars(range(min = 0, max = 99))]
+    pub drain_below: Option<u32>,
+    /// With `write_done = "queued"`: rows that the banks hold to be written. 1 to 65536. Default 128
+    /// (gem5's `max_pending_writes`).
+    #[schemars(range(min = 1, max = 65536))]
+    pub pending_writes: Option<u32>,
+    /// With `write_done = "queued"`: whether lines of a row that wait for its bank together are
+    /// written together, as the buffer of Optane does (FAST'20, section 5.1). Default true; false is
+    /// what gem5 does, 500 ns for each line.
+    pub combine: Option<bool>,
     /// Simple mode: time of a read that hits the row buffer. Default 17.5 ns (send and burst,
     /// tSEND 14.16 ns + tBURST 3.33 ns, of gem5's NVM_2400_1x64).
     pub row_hit: Option<Picos>,
@@ -122,32 +147,6 @@ pub struct PmemParams {
     pub media_accesses: Option<u32>,
 }
 
-impl Default for PmemParams {
-    fn default() -> Self {
-        PmemParams {
-            mode: Mode::default(),
-            queue: 256,
-            bus: None,
-            read: None,
-            write: None,
-            write_done: None,
-            row_hit: None,
-            banks: None,
-            dimms: None,
-            interleave: None,
-            interface: None,
-            write_accept: None,
-            wpq_lines: None,
-            buffer_lines: None,
-            ait_blocks: None,
-            ait_miss: None,
-            media_read: None,
-            media_write: None,
-            media_accesses: None,
-        }
-    }
-}
-
 pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
     name: "pmem",
     summary: "persistent memory: Optane DIMMs in detail, or banks with a read and a write time",
@@ -170,6 +169,13 @@ fn within(field: &str, found: u64, least: u64, most: u64) -> Result<(), ParamErr
 impl PmemParams {
     /// Refuses parameters of the other mode and takes in the defaults.
     fn resolve(&self) -> Result<Pmem, ParamError> {
+        let queued = [
+            ("read_queue", self.read_queue.is_some()),
+            ("drain_above", self.drain_above.is_some()),
+            ("drain_below", self.drain_below.is_some()),
+            ("pending_writes", self.pending_writes.is_some()),
+            ("combine", self.combine.is_some()),
+        ];
         let simple = [
             ("read", self.read.is_some()),
             ("write", self.write.is_some()),
@@ -198,7 +204,13 @@ impl PmemParams {
             let message = format!("found a value; allowed only with mode = \"{needed}\"");
             return Err(ParamError::new(*field, message));
         }
-        within("queue", self.queue.into(), 1, 65536)?;
+        let is_queued = self.mode == Mode::Simple && self.write_done == Some(WriteDone::Queued);
+        if let Some((field, _)) = queued.iter().find(|(_, given)| *given && !is_queued) {
+            let message = "found a value; allowed only with mode = \"simple\" and write_done = \
+                           \"queued\"";
+            return Err(ParamError::new(*field, message));
+        }
+        within("queue", self.queue.unwrap_or(1).into(), 1, 65536)?;
         if self.bus == Some(BytesPerSec(0)) {
             return Err(ParamError::new(
                 "bus",
@@ -239,14 +251,23 @@ impl Medium for Pmem {
 
     fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
         match self {
-            Pmem::Simple(params) => Box::new(Simple::new(params)),
+            Pmem::Simple(params) => match params.controller {
+                Some(controller) => {
+                    Box::new(Controlled::new(controller, params.times(), params.banks))
+                }
+                None => Box::new(Simple::new(params)),
+            },
             Pmem::Detailed(params) => Box::new(Detailed::new(params, site)),
         }
     }
 
     fn idle_read_ps(&self) -> Option<u64> {
         match self {
-            Pmem::Simple(params) if params.row_hit_ps == params.read_ps => Some(params.read_ps),
+            Pmem::Simple(params)
+                if params.row_hit_ps == params.read_ps && params.controller.is_none() =>
+            {
+                Some(params.read_ps)
+            }
             _ => None,
         }
     }

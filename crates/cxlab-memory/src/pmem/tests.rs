@@ -175,80 +175,127 @@ fn simple_writes_to_one_row_are_written_together_when_the_bank_is_busy() {
     );
 }
 
+/// gem5's controller with one bank; 64 reads, 8 writes, of which 4 and 6 are the marks.
+fn controlled(rest: serde_json::Value) -> Box<dyn MemoryBackend> {
+    let mut params = json!({
+        "mode": "simple", "write_done": "queued", "banks": 1, "queue": 8,
+        "drain_above": 75, "drain_below": 50,
+    });
+    for (key, value) in rest.as_object().unwrap() {
+        params[key] = value.clone();
+    }
+    pmem(params)
+}
+
+/// What an access costs beside its bank: a turn on the bus, 17.5 ns.
+const BURST: u64 = 17_500;
+
 #[test]
-fn a_queued_write_is_done_off_the_bus_and_reads_go_before_those_that_wait() {
-    let requests = [
-        (0, 0, 1, true),
-        (10_000, 256, 1, true),
-        (20_000, 512, 1, true),
-        (30_000, 768, 1, false),
-        (40_000, 512, 1, false),
-    ];
-    let params = json!({ "mode": "simple", "banks": 1, "write_done": "queued" });
-    let line = 3_334;
-    let mut queued = pmem(params.clone());
-    let ends = times(queued.as_mut(), &requests);
-    assert_eq!(ends[..3], [line, 10_000 + line, 20_000 + line]);
-    let first = line + 500_000;
-    assert_eq!(
-        ends[3],
-        first + 150_000,
-        "behind the write under way, before those that wait"
-    );
-    assert_eq!(ends[4], 40_000 + 17_500, "served from the queue");
-    assert_eq!(statistic(queued.as_ref(), "row_writes"), 3.0);
-    let mut written = pmem(json!({ "mode": "simple", "banks": 1 }));
-    let ends = times(written.as_mut(), &requests);
-    assert_eq!(ends[..4], [500_000, 1_000_000, 1_500_000, 1_650_000]);
+fn a_queued_write_is_done_at_once_and_waits_until_more_than_the_low_mark_do() {
+    let mut few = controlled(json!({}));
+    let writes: Vec<_> = (0..4)
+        .map(|row| (row * 1_000, row * 256, 1, true))
+        .collect();
+    assert_eq!(times(few.as_mut(), &writes), [0, 1_000, 2_000, 3_000]);
+    assert_eq!(statistic(few.as_ref(), "row_writes"), 0.0, "the low mark");
+    assert_eq!(few.next_event(), None);
+    // One more starts a drain: all five go, as the queue is never 16 below its low mark.
+    let mut more = controlled(json!({}));
+    let writes: Vec<_> = (0..5)
+        .map(|row| (row * 1_000, row * 256, 1, true))
+        .collect();
+    times(more.as_mut(), &writes);
+    assert_eq!(statistic(more.as_ref(), "row_writes"), 5.0);
+    assert_eq!(statistic(more.as_ref(), "drains"), 1.0);
 }
 
 #[test]
-fn a_queued_write_keeps_its_place_until_it_is_in_the_medium() {
-    let params = json!({ "mode": "simple", "banks": 1, "queue": 2, "write_done": "queued" });
-    let mut queued = pmem(params);
-    let ends = times(queued.as_mut(), &[(0, 0, 1, true)]);
-    assert_eq!(ends, [3_334]);
-    let mut done = Vec::new();
-    for (id, dpa) in [(0, 4096), (1, 8192)] {
-        let request = MemoryRequest {
-            id,
-            dpa: Dpa(dpa),
-            lines: 1,
-            write: true,
-        };
-        assert!(queued.can_accept(SimTime(1_000_000), true));
-        assert_eq!(queued.enqueue(SimTime(1_000_000), request), None);
-    }
-    let mut freed = 0;
-    while !queued.can_accept(SimTime(freed), true) {
-        freed = queued.next_event().unwrap().0;
-        queued.advance(SimTime(freed), &mut done);
-    }
-    assert_eq!(done.len(), 2, "answered long before");
-    assert_eq!(freed, 1_000_000 + 3_334 + 500_000);
+fn reads_go_before_queued_writes_up_to_the_high_mark_and_are_answered_from_the_queue() {
+    let mut memory = controlled(json!({}));
+    let ends = times(
+        memory.as_mut(),
+        &[
+            (0, 0, 1, true),
+            (0, 256, 1, true),
+            (1_000, 512, 1, false),
+            (1_000, 576, 1, false),
+            (2_000, 256, 1, false),
+        ],
+    );
+    // The bank is free: no write has gone. The second line of its row needs the bus alone.
+    let read = 1_000 + 150_000 + BURST;
+    assert_eq!(ends[2..4], [read, read + 3_334]);
+    assert_eq!(ends[4], 2_000, "served from the queue");
+    assert_eq!(statistic(memory.as_ref(), "row_writes"), 0.0);
+    assert_eq!(statistic(memory.as_ref(), "forwarded_reads"), 1.0);
+}
+
+#[test]
+fn a_drain_under_reads_is_a_batch_of_sixteen() {
+    // 120 writes wait, more than the high mark of 108, under a stream of reads of an open row.
+    let params = json!({ "banks": 16, "queue": 128, "drain_above": 85, "combine": false });
+    let mut memory = controlled(params);
+    let mut requests: Vec<_> = (0..20)
+        .map(|line| (line, line % 4 * 64, 1, false))
+        .collect();
+    // All in another bank. Reads come a little faster than the bus takes them, so that some always wait.
+    requests.extend((0..120).map(|row| (100, (16 * row + 1) * 256, 1, true)));
+    requests.extend((0..3_000).map(|line| (200_000 + line * 3_300, line % 4 * 64, 1, false)));
+    times(memory.as_mut(), &requests);
+    // A batch of 16 leaves 104, which are not more than the mark. When the reads end, writes go
+    // until those that wait are 16 less than the low mark of 64.
+    assert_eq!(statistic(memory.as_ref(), "drains"), 2.0);
+    assert_eq!(statistic(memory.as_ref(), "row_writes"), 120.0 - 47.0);
+}
+
+#[test]
+fn a_write_takes_its_bank_after_those_before_it_and_a_row_once_if_they_combine() {
+    let row_writes = |combine: bool| {
+        let mut memory = controlled(json!({ "combine": combine }));
+        // Four lines of each of two rows of one bank, and then a read of another row.
+        let mut requests: Vec<_> = (0..8).map(|line| (0, line * 64, 1, true)).collect();
+        requests.push((1_000_000, 4096, 1, false));
+        let ends = times(memory.as_mut(), &requests);
+        (statistic(memory.as_ref(), "row_writes"), ends[8])
+    };
+    // gem5: eight lines one after the other, so that the read waits for 4 us.
+    let bus = BURST;
+    assert_eq!(
+        row_writes(false),
+        (8.0, bus + 8 * 500_000 + 150_000 + BURST)
+    );
+    // The first line goes alone, the three after it wait for the bank together, as do those of the
+    // second row.
+    assert_eq!(row_writes(true), (3.0, bus + 3 * 500_000 + 150_000 + BURST));
 }
 
 #[test]
 fn queued_writes_of_banks_have_the_bandwidth_of_the_medium() {
-    let params = json!({ "mode": "simple", "banks": 4, "write_done": "queued", "queue": 64 });
-    let mut queued = pmem(params);
-    let mut addresses = random(3, GIB, 256);
-    let (mut now, mut done, count) = (0, Vec::new(), 20_000);
-    for id in 0..count {
-        while !queued.can_accept(SimTime(now), true) {
-            now = queued.next_event().unwrap().0;
-            queued.advance(SimTime(now), &mut done);
+    for (combine, expected) in [(true, 2.048), (false, 0.512)] {
+        let params = json!({
+            "mode": "simple", "banks": 4, "write_done": "queued", "combine": combine,
+            "pending_writes": 256,
+        });
+        let mut queued = pmem(params);
+        let mut addresses = random(3, GIB, 256);
+        let (mut now, mut done, count) = (0, Vec::new(), 20_000);
+        for id in 0..count {
+            while !queued.can_accept(SimTime(now), true) {
+                now = queued.next_event().unwrap().0;
+                queued.advance(SimTime(now), &mut done);
+            }
+            let request = MemoryRequest {
+                id,
+                dpa: Dpa(addresses()),
+                lines: 4,
+                write: true,
+            };
+            assert_eq!(queued.enqueue(SimTime(now), request), None);
         }
-        let request = MemoryRequest {
-            id,
-            dpa: Dpa(addresses()),
-            lines: 4,
-            write: true,
-        };
-        assert_eq!(queued.enqueue(SimTime(now), request), None);
+        let rate = f64::from(count) * 256.0 / (now as f64 / 1e3);
+        // Four lines of a row come together: all are written together, or one after the other.
+        assert_near("queued, four banks", rate, expected, 5.0);
     }
-    let rate = f64::from(count) * 256.0 / (now as f64 / 1e3);
-    assert_near("queued, four banks of 256 B in 500 ns", rate, 2.048, 3.0);
 }
 
 #[test]
@@ -584,6 +631,12 @@ fn wrong_parameters_say_what_is_allowed() {
         ("bus", json!({ "bus": "0 B/s" })),
         ("banks", json!({ "mode": "simple", "banks": 0 })),
         ("row_hit", json!({ "mode": "simple", "row_hit": "200 ns" })),
+        ("combine", json!({ "mode": "simple", "combine": false })),
+        ("read_queue", json!({ "read_queue": 4 })),
+        (
+            "drain_below",
+            json!({ "mode": "simple", "write_done": "queued", "drain_above": 40 }),
+        ),
         ("interleave", json!({ "interleave": "3000 B" })),
         ("wpq_lines", json!({ "wpq_lines": 0 })),
         ("buffer_lines", json!({ "buffer_lines": 1 })),

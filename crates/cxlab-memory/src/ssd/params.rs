@@ -86,6 +86,9 @@ pub struct SsdParams {
     pub mapping_time: Picos,
     /// Write buffer. At least two flash pages. Default 8 MiB (*assumed*).
     pub buffer: Bytes,
+    /// Whether reads of what is in the buffer are answered from there. Default true. False is
+    /// SimpleSSD's default (`EnableReadCache = 0`): they take the time of a flash read.
+    pub buffer_reads: bool,
     /// Time to read or write a sub-page in the buffer. Default 50 ns, the DRAM of CXL-SSD-Sim
     /// (section III-A).
     pub buffer_time: Picos,
@@ -242,6 +245,7 @@ impl Default for SsdParams {
             mapping_cache: None,
             mapping_time: Picos::ZERO,
             buffer: Bytes(8 << 20),
+            buffer_reads: true,
             buffer_time: Picos::from_nanos(50),
             buffer_dirty: 0.5,
             acknowledge: Acknowledge::Buffered,

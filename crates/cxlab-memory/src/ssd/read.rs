@@ -60,7 +60,9 @@ impl Drive {
 
     pub(super) fn read(&mut self, now: u64, request: u32, logical: u32) {
         match self.map.get(logical) {
-            Location::Buffer(slot) => self.read_buffer(now, request, slot),
+            Location::Buffer(slot) if self.params.buffer_reads => {
+                self.read_buffer(now, request, slot);
+            }
             Location::Nowhere if self.params.unwritten == Unwritten::Zero => {
                 self.observe_place(request, logical, NONE);
                 self.part_done(request, now + self.controller + self.buffer_time);
@@ -142,7 +144,7 @@ impl Drive {
 
     fn read_flash(&mut self, now: u64, target: Target, logical: u32) {
         let place = match (self.map.get(logical), target) {
-            (Location::Buffer(slot), Target::Request(request)) => {
+            (Location::Buffer(slot), Target::Request(request)) if self.params.buffer_reads => {
                 self.read_buffer(now, request, slot);
                 return;
             }
@@ -190,7 +192,12 @@ impl Drive {
         while let Some(waiter) = self.pop_waiter(&mut list) {
             match waiter.target {
                 Target::Request(request) => {
-                    self.observe_place(request, waiter.logical, waiter.place);
+                    match self.map.get(waiter.logical) {
+                        Location::Buffer(slot) if !self.params.buffer_reads => {
+                            self.observe_slot(request, waiter.logical, slot);
+                        }
+                        _ => self.observe_place(request, waiter.logical, waiter.place),
+                    }
                     self.part_done(request, now + self.controller + self.mapping_time);
                 }
                 Target::Fill(slot) => self.filled(now, slot, waiter.place),

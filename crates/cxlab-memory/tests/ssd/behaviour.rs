@@ -5,7 +5,7 @@ use cxlab_engine::units::{Bytes, SimTime};
 use cxlab_memory::MemoryBackend;
 use cxlab_memory::ssd::{Drive, FlashPreset, SsdParams};
 
-use crate::harness::{GIB, KIB, MIB, drive, request, run_dry, small, statistic, write_all};
+use crate::harness::{GIB, KIB, MIB, alone, drive, request, run_dry, small, statistic, write_all};
 
 #[test]
 fn queues_are_bounded_and_have_room_when_something_is_done() {
@@ -32,6 +32,29 @@ fn queues_are_bounded_and_have_room_when_something_is_done() {
     }
     assert!(drive.can_accept(done[0].at, false));
     run_dry(&mut drive);
+}
+
+#[test]
+fn a_read_of_what_the_buffer_has_comes_from_there_unless_it_must_go_to_flash() {
+    let times = [true, false].map(|buffer_reads| {
+        let params = SsdParams {
+            buffer_reads,
+            ..small()
+        };
+        let mut drive = drive(&params, GIB);
+        // A whole sub-page, which stays in the buffer, and then a line of it.
+        alone(&mut drive, 0, request(0, 0, 64, true));
+        let now = 1_000_000_000;
+        let time = alone(&mut drive, now, request(1, 3, 1, false)).0;
+        let fresh = alone(&mut drive, 2 * now, request(2, 1 << 20, 1, false)).0;
+        assert_eq!(
+            statistic(&drive, 3 * now, "buffer.reads"),
+            f64::from(u8::from(buffer_reads))
+        );
+        (time, fresh)
+    });
+    assert_eq!(times[0].0, 50_000);
+    assert_eq!(times[1].0, times[1].1, "a flash read");
 }
 
 #[test]

@@ -1,0 +1,398 @@
+//! Banks behind gem5's memory controller (`MemCtrl` with `NVMInterface`, version 24): writes are
+//! posted, wait in a queue and are drained in batches.
+//!
+//! Each line is a burst. A read goes to its bank when it arrives: another row takes the read time,
+//! one bank after the other; then its data wait for the bus, and the oldest read that has its
+//! data goes first. A write is done when it is queued, joins a queued write to its line, and
+//! answers reads of its line. The bus changes to writes when no read waits and more than the low
+//! mark do, or after at least [`SWITCH`] reads when more than the high mark do. It changes back
+//! when the queue is empty or [`SWITCH`] writes below the low mark, when reads wait after
+//! [`SWITCH`] writes, or when the banks hold as many writes as they may. A write takes its bank
+//! for the write time after those before it.
+//!
+//! Unlike gem5, lines of one row that wait for their bank together can be written together, as the
+//! buffer of Optane does (`combine`). Left out: the command bus and the turnaround of the data bus
+//! (two clocks, 1.7 ns), refresh of other media.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::catalog::ParamError;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{LINE_BYTES, SimTime};
+use serde::{Deserialize, Serialize};
+
+use super::{GRANULE, GRANULE_LINES, PmemParams, within};
+use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
+use crate::finished::Finished;
+
+/// Bursts before the bus changes its direction (gem5's `min_reads_per_switch` and
+/// `min_writes_per_switch`).
+const SWITCH: u32 = 16;
+
+/// Resolved parameters of the controller.
+#[derive(Clone, Copy)]
+pub(super) struct ControllerParams {
+    read_queue: usize,
+    write_queue: usize,
+    /// The bus changes to writes when more than these wait.
+    high: usize,
+    low: usize,
+    pending_writes: usize,
+    combine: bool,
+}
+
+impl ControllerParams {
+    pub(super) fn new(params: &PmemParams) -> Result<Self, ParamError> {
+        let read_queue = params.read_queue.unwrap_or(64);
+        let write_queue = params.queue.unwrap_or(128);
+        let above = params.drain_above.unwrap_or(85);
+        let below = params.drain_below.unwrap_or(50);
+        let pending = params.pending_writes.unwrap_or(128);
+        within("read_queue", read_queue.into(), 1, 65536)?;
+        within("pending_writes", pending.into(), 1, 65536)?;
+        within("drain_above", above.into(), 0, 99)?;
+        within("drain_below", below.into(), 0, above.into())?;
+        let part = |percent: u32| (u64::from(write_queue) * u64::from(percent) / 100) as usize;
+        Ok(ControllerParams {
+            read_queue: read_queue as usize,
+            write_queue: write_queue as usize,
+            high: part(above),
+            low: part(below),
+            pending_writes: pending as usize,
+            combine: params.combine.unwrap_or(true),
+        })
+    }
+}
+
+/// Times of the banks and the bus, in picoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct Times {
+    pub read: u64,
+    pub write: u64,
+    /// From a burst's turn on the bus to the end of its data.
+    pub row_hit: u64,
+    pub line: u64,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Bank {
+    /// The row whose data it has.
+    row: u64,
+    /// When all that it was given is done.
+    free: u64,
+    /// The row that it writes last, and when that begins.
+    writes: u64,
+    begins: u64,
+}
+
+/// A line to be read.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Read {
+    /// When its bank has the data.
+    ready: u64,
+    /// Its request among those open.
+    request: u32,
+}
+
+/// A request that reads several lines.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Open {
+    id: u32,
+    left: u32,
+    last: u64,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    row_hits: u64,
+    row_writes: u64,
+    forwarded: u64,
+    merged: u64,
+    drains: u64,
+}
+
+pub(super) struct Controlled {
+    params: ControllerParams,
+    times: Times,
+    banks: Vec<Bank>,
+    reads: VecDeque<Read>,
+    /// Lines of queued writes, oldest first.
+    writes: VecDeque<u64>,
+    /// When the banks end the writes that they hold, soonest first.
+    pending: VecDeque<u64>,
+    open: Vec<Open>,
+    free: Vec<u32>,
+    writing: bool,
+    /// Bursts since the bus changed its direction.
+    burst_count: u32,
+    bus_free: u64,
+    /// When something last arrived or was decided.
+    now: u64,
+    finished: Finished,
+    counts: Counts,
+}
+
+save_state!(Controlled {
+    values: reads, writes, pending, open, free, writing, burst_count, bus_free, now, counts;
+    sized: banks;
+    states: finished;
+    built: params, times;
+});
+
+impl Controlled {
+    pub(super) fn new(params: ControllerParams, times: Times, banks: u32) -> Self {
+        let bank = Bank {
+            row: u64::MAX,
+            free: 0,
+            writes: u64::MAX,
+            begins: 0,
+        };
+        Controlled {
+            banks: vec![bank; banks as usize],
+            reads: VecDeque::with_capacity(params.read_queue),
+            writes: VecDeque::with_capacity(params.write_queue),
+            pending: VecDeque::with_capacity(params.pending_writes),
+            open: Vec::with_capacity(params.read_queue),
+            free: Vec::with_capacity(params.read_queue),
+            writing: false,
+            burst_count: 0,
+            bus_free: 0,
+            now: 0,
+            finished: Finished::with_capacity(params.read_queue + params.write_queue),
+            counts: Counts::default(),
+            params,
+            times,
+        }
+    }
+
+    /// Decides all that happens up to `now`.
+    fn run(&mut self, now: u64) {
+        while let Some(at) = self.next_decision()
+            && at <= now
+        {
+            self.now = at;
+            self.drop_ended(at);
+            match self.writing {
+                true => self.write_step(at),
+                false => self.read_step(at),
+            }
+        }
+        self.drop_ended(now);
+    }
+
+    fn drop_ended(&mut self, now: u64) {
+        while self.pending.front().is_some_and(|end| *end <= now) {
+            self.pending.pop_front();
+        }
+    }
+
+    /// When the bus can do its next burst, or change its direction.
+    fn next_decision(&self) -> Option<u64> {
+        let bus = self.bus_free.max(self.now);
+        if !self.writing {
+            let ready = self.reads.iter().map(|read| read.ready).min();
+            let drain = self.writes.len() > self.params.low;
+            return match ready {
+                Some(ready) => Some(bus.max(ready)),
+                None => drain.then_some(bus),
+            };
+        }
+        // The banks hold all the writes that they may, and no read waits.
+        let full = self.pending.len() >= self.params.pending_writes && self.reads.is_empty();
+        let room = match full {
+            true => self.pending.front().copied().unwrap_or(bus),
+            false => bus,
+        };
+        Some(bus.max(room))
+    }
+
+    fn turn(&mut self, writing: bool) {
+        self.writing = writing;
+        self.burst_count = 0;
+        self.counts.drains += u64::from(writing);
+    }
+
+    fn read_step(&mut self, at: u64) {
+        let Some(index) = self.reads.iter().position(|read| read.ready <= at) else {
+            return self.turn(true);
+        };
+        let Some(read) = self.reads.remove(index) else {
+            unreachable!("its place was just found")
+        };
+        self.bus_free = at + self.times.line;
+        self.burst_count += 1;
+        self.line_done(read.request, at + self.times.row_hit);
+        let enough = self.burst_count >= SWITCH || self.reads.is_empty();
+        let blocked = self.pending.len() >= self.params.pending_writes;
+        if self.writes.len() > self.params.high && enough && !blocked {
+            self.turn(true);
+        }
+    }
+
+    fn write_step(&mut self, at: u64) {
+        let full = self.pending.len() >= self.params.pending_writes;
+        if full && !self.reads.is_empty() {
+            return self.turn(false);
+        }
+        let Some(line) = self.writes.pop_front() else {
+            return self.turn(false);
+        };
+        self.bus_free = at + self.times.line;
+        self.burst_count += 1;
+        self.give_write(line / GRANULE_LINES, at + self.times.row_hit);
+        let below = self.writes.len() + (SWITCH as usize) < self.params.low;
+        let enough = !self.reads.is_empty() && self.burst_count >= SWITCH;
+        if self.writes.is_empty() || below || enough {
+            self.turn(false);
+        }
+    }
+
+    /// A write of a row reaches its bank.
+    fn give_write(&mut self, row: u64, at: u64) {
+        let index = (row % self.banks.len() as u64) as usize;
+        let bank = &mut self.banks[index];
+        if self.params.combine && bank.writes == row && bank.begins > at {
+            return;
+        }
+        let begins = at.max(bank.free);
+        *bank = Bank {
+            row,
+            free: begins + self.times.write,
+            writes: row,
+            begins,
+        };
+        self.counts.row_writes += 1;
+        let end = bank.free;
+        let place = self.pending.partition_point(|other| *other <= end);
+        self.pending.insert(place, end);
+    }
+
+    /// When the bank of a line has its data.
+    fn ask(&mut self, now: u64, line: u64) -> u64 {
+        let row = line / GRANULE_LINES;
+        let index = (row % self.banks.len() as u64) as usize;
+        let bank = &mut self.banks[index];
+        if bank.row == row {
+            self.counts.row_hits += 1;
+        } else {
+            bank.row = row;
+            bank.free = bank.free.max(now) + self.times.read;
+            bank.writes = u64::MAX;
+        }
+        bank.free.max(now)
+    }
+
+    fn line_done(&mut self, request: u32, at: u64) {
+        let open = &mut self.open[request as usize];
+        open.left -= 1;
+        open.last = open.last.max(at);
+        if open.left == 0 {
+            self.finished.push(open.last, open.id);
+            self.free.push(request);
+        }
+    }
+
+    fn begin(&mut self, id: u32, lines: u32) -> u32 {
+        let open = Open {
+            id,
+            left: lines,
+            last: 0,
+        };
+        match self.free.pop() {
+            Some(number) => {
+                self.open[number as usize] = open;
+                number
+            }
+            None => {
+                self.open.push(open);
+                self.open.len() as u32 - 1
+            }
+        }
+    }
+
+    fn read(&mut self, now: u64, id: u32, lines: std::ops::Range<u64>) {
+        self.counts.reads += lines.end - lines.start;
+        let request = self.begin(id, (lines.end - lines.start) as u32);
+        for line in lines {
+            if self.writes.contains(&line) {
+                self.counts.forwarded += 1;
+                self.line_done(request, now);
+            } else {
+                let ready = self.ask(now, line);
+                self.reads.push_back(Read { ready, request });
+            }
+        }
+    }
+
+    fn write(&mut self, now: u64, id: u32, lines: std::ops::Range<u64>) {
+        self.counts.writes += lines.end - lines.start;
+        for line in lines {
+            match self.writes.contains(&line) {
+                true => self.counts.merged += 1,
+                false => self.writes.push_back(line),
+            }
+        }
+        self.finished.push(now, id);
+    }
+}
+
+impl MemoryBackend for Controlled {
+    fn can_accept(&mut self, now: SimTime, write: bool) -> bool {
+        self.run(now.0);
+        match write {
+            true => self.writes.len() < self.params.write_queue,
+            false => self.reads.len() < self.params.read_queue,
+        }
+    }
+
+    fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
+        self.run(now.0);
+        self.now = now.0;
+        let first = request.dpa.0 / LINE_BYTES;
+        let lines = first..first + u64::from(request.lines);
+        match request.write {
+            true => self.write(now.0, request.id, lines),
+            false => self.read(now.0, request.id, lines),
+        }
+        None
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        let next = [self.finished.next(), self.next_decision()];
+        next.into_iter().flatten().min().map(SimTime)
+    }
+
+    fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
+        self.run(now.0);
+        self.finished.drain(now.0, done);
+    }
+
+    fn granule(&self) -> u32 {
+        GRANULE as u32
+    }
+
+    fn begin_measurement(&mut self, now: SimTime) {
+        self.run(now.0);
+        self.counts = Counts::default();
+    }
+
+    fn statistics(&self, _now: SimTime, out: &mut Vec<Statistic>) {
+        let counts = &self.counts;
+        for (name, value) in [
+            ("read_lines", counts.reads),
+            ("written_lines", counts.writes),
+            ("row_hits", counts.row_hits),
+            ("row_writes", counts.row_writes),
+            ("forwarded_reads", counts.forwarded),
+            ("merged_writes", counts.merged),
+            ("drains", counts.drains),
+        ] {
+            out.push(Statistic {
+                name: name.to_owned(),
+                value: value as f64,
+            });
+        }
+    }
+}
