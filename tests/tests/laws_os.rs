@@ -11,9 +11,11 @@ use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::script::{Script, externals};
 use cxlab_workload::Image;
-use cxlab_workload::thread::{Bases, Place, Thread};
+use cxlab_workload::thread::{Bases, Direction, Place, Thread, scratch};
 
 const PAGE: u64 = 4096;
+
+type Counts = serde_json::Map<String, serde_json::Value>;
 
 /// Loads one after the other, at offsets in memory that is there from the beginning.
 #[derive(Clone)]
@@ -64,7 +66,11 @@ fn text(os: &str, device: &str) -> String {
     )
 }
 
-fn simulate(text: &str, workload: Loads, threads: usize) -> Result<(Report, Vec<u64>), RunError> {
+fn simulate(
+    text: &str,
+    workload: impl Script,
+    threads: usize,
+) -> Result<(Report, Vec<u64>), RunError> {
     let document = Document::parse("os.toml", text).unwrap();
     let wrong = validate(&document, &scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -150,6 +156,101 @@ fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
     );
     // Two ways through root complex and link, and the IOMMU.
     assert!(waits[2] > 2 * 100_000 + 25_000, "found {} ps", waits[2]);
+}
+
+/// A transfer by DMA between the beginning of local memory and the device's buffers.
+#[derive(Clone, Copy)]
+struct Transfer {
+    direction: Direction,
+    bytes: u64,
+}
+
+impl Script for Transfer {
+    fn prepare(&self, bases: Bases, image: &Image) {
+        for at in (0..self.bytes).step_by(64) {
+            image.write(Hpa(bases.local + at), 8, at);
+        }
+    }
+
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+        let wanted = Place::Element {
+            accelerator: 0,
+            element: 0,
+        };
+        if place != wanted {
+            return Vec::new();
+        }
+        let Transfer { direction, bytes } = *self;
+        vec![Thread::new(move |t| async move {
+            t.dma(direction, bases.local, scratch(0), bytes).await;
+        })]
+    }
+}
+
+/// Time of a transfer in picoseconds, and what the accelerator counted.
+fn transfer(os: &str, atc: &str, direction: Direction, pages: u64) -> (u64, Counts) {
+    let bytes = pages * PAGE;
+    let device = format!("device = {{ {atc} }}");
+    let transfer = Transfer { direction, bytes };
+    let (report, _) = simulate(&text(os, &device), transfer, 1).unwrap();
+    let time = (report.sim_time_ns * 1000.0).round() as u64;
+    (time, report.accelerators[0].accelerator.clone())
+}
+
+/// A DMA engine asks for the pages of a descriptor ahead: whatever its length, it waits for the first
+/// translation alone, as the others are there when it comes to them.
+#[test]
+fn dma_waits_for_its_first_translation_and_the_others_overlap_with_the_transfer() {
+    for direction in [Direction::ToDevice, Direction::ToHost] {
+        let (physical, _) = transfer("", "", direction, 1);
+        let (virtual_, counts) = transfer("os = {}", "", direction, 1);
+        let wait = virtual_ - physical;
+        assert_eq!(counts["atc_misses"], 1.0);
+        let reported = counts["atc_miss_ns"].as_f64().unwrap();
+        assert_eq!(reported * 1000.0, wait as f64, "{direction:?}");
+        assert_eq!(counts["dma_translation_stall_ns"], reported);
+
+        // All pages of a transfer are asked for at once, and are there when the first has come. That
+        // takes somewhat longer, as the others read the same line of the page table.
+        let (physical, _) = transfer("", "", direction, 8);
+        let (virtual_, counts) = transfer("os = {}", "", direction, 8);
+        assert_eq!(counts["atc_misses"], 8.0);
+        assert_eq!(counts["dma_translation_stalls"], 1.0, "{direction:?}");
+        let stalled = 1000.0 * counts["dma_translation_stall_ns"].as_f64().unwrap();
+        assert_eq!((virtual_ - physical) as f64, stalled, "{direction:?}");
+        assert!(stalled < 1.5 * wait as f64, "{direction:?}: {stalled} ps");
+
+        // Longer than what may be asked for ahead: the rest is asked for while pages are moved.
+        let (physical, _) = transfer("", "", direction, 200);
+        let (virtual_, counts) = transfer("os = {}", "", direction, 200);
+        assert_eq!(counts["atc_misses"], 200.0);
+        let late = virtual_ - physical - wait;
+        assert!(late < wait, "{direction:?}: {late} ps beside {wait} ps");
+    }
+}
+
+#[test]
+fn translations_of_dma_are_bounded_by_requests_and_by_the_cache() {
+    let direction = Direction::ToDevice;
+    let (physical, _) = transfer("", "", direction, 8);
+    let (all, _) = transfer("os = {}", "", direction, 8);
+    let one_by_one = [
+        "atc = { requests = 1 }",
+        "atc = { cache = { entries = 1, ways = 1 } }",
+    ];
+    for atc in one_by_one {
+        let (time, counts) = transfer("os = {}", atc, direction, 8);
+        assert_eq!(counts["atc_misses"], 8.0, "{atc}");
+        // A page of 4 KiB takes less than two ways through root complex and link.
+        assert_eq!(counts["dma_translation_stalls"], 8.0, "{atc}");
+        // Bytes of the page before come while the engine waits.
+        let stalled = 8000.0 * counts["dma_translation_stall_ns"].as_f64().unwrap();
+        assert!(
+            (time - physical) as f64 <= stalled + 1.0,
+            "{atc}: {stalled} ps"
+        );
+        assert!(time - physical > 3 * (all - physical), "{atc}: {time} ps");
+    }
 }
 
 #[test]

@@ -148,6 +148,15 @@ fn draw(seed: u64) -> Drawn {
             &mut rng_llc,
         );
     }
+    let mut rng_atc = StreamRng::new(seed, "cohet-swarm-atc");
+    text = text.replace(
+        "atc = { cache = { entries = 2, ways = 2 }, requests = 2 }",
+        &format!(
+            "atc = {{ cache = {{ entries = {0}, ways = {0} }}, requests = {1} }}",
+            pick(&mut rng_atc, &["1", "2", "4", "8"]),
+            1 + rng_atc.below(4),
+        ),
+    );
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
     let own = type2 && pcie.contains(&false);
     if expander || own {

@@ -13,7 +13,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
 use cxlab_link::Parcel;
-use cxlab_os::Access as Need;
+use cxlab_os::{Access as Need, PageSize};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 use cxlab_workload::thread::{Direction, ThreadOp};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,8 @@ struct Descriptor {
     bytes: u64,
     /// Bytes asked for, or sent.
     begun: u64,
+    /// Bytes whose translations the engine has looked up.
+    looked_up: u64,
     /// Bytes that have come.
     come: u64,
     /// When its first transaction may go.
@@ -54,6 +56,8 @@ pub(super) struct Io {
     descriptors: Vec<Option<Descriptor>>,
     /// Those with bytes to ask for or to send, in order.
     active: VecDeque<usize>,
+    /// Those at the front of `active` whose translations have all been looked up.
+    looked_up: usize,
     /// When the next descriptor may begin.
     engine_free: u64,
     /// When the datapath has moved all that it has been given.
@@ -72,12 +76,15 @@ pub(super) struct Io {
 }
 
 save_state!(Io {
-    values: descriptors, active, engine_free, path_free, free, next_write, wake, registers, waiting, descriptors_done, bytes_read, bytes_written;
+    values: descriptors, active, looked_up, engine_free, path_free, free, next_write, wake, registers, waiting, descriptors_done, bytes_read, bytes_written;
     sized: tags;
 });
 
 /// Tags of writes in turn.
 const WRITE_TAGS: u32 = 1 << 12;
+
+/// Bytes that a Translation Request is about.
+const PAGE: u64 = PageSize::Small.bytes();
 
 /// Transactions that wait for the link before the engine holds further writes back.
 const MOST_WAITING: usize = 1 << 10;
@@ -87,6 +94,7 @@ impl Io {
         Io {
             descriptors: Vec::new(),
             active: VecDeque::new(),
+            looked_up: 0,
             engine_free: 0,
             path_free: 0,
             tags: vec![Tag::default(); tags as usize],
@@ -99,6 +107,12 @@ impl Io {
             bytes_read: 0,
             bytes_written: 0,
         }
+    }
+
+    /// The first active descriptor has no more to ask for or to send.
+    fn pop_active(&mut self) {
+        self.active.pop_front();
+        self.looked_up = self.looked_up.saturating_sub(1);
     }
 
     /// Descriptors that are not done.
@@ -234,6 +248,7 @@ impl Accelerator {
             device,
             bytes,
             begun: 0,
+            looked_up: 0,
             come: 0,
             start: taken + self.cycles(setup).0,
         };
@@ -259,8 +274,9 @@ impl Accelerator {
             self.io.wake = u64::MAX;
         }
         while let Some(number) = self.io.active.front().copied() {
+            self.look_ahead(ctx);
             let Some(descriptor) = self.io.descriptors[number] else {
-                self.io.active.pop_front();
+                self.io.pop_active();
                 continue;
             };
             if descriptor.start > now {
@@ -275,6 +291,40 @@ impl Accelerator {
             };
             if !sent {
                 return;
+            }
+        }
+    }
+
+    /// Looks up the pages of active descriptors before the engine comes to them, as many as the
+    /// translation cache has room and requests for, so that translations and transfers overlap. A
+    /// descriptor's address is known when its setup is over.
+    fn look_ahead(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while self.may_look_ahead()
+            && let Some(&number) = self.io.active.get(self.io.looked_up)
+        {
+            let Some(descriptor) = self.io.descriptors[number] else {
+                self.io.looked_up += 1;
+                continue;
+            };
+            if descriptor.looked_up == descriptor.bytes {
+                self.io.looked_up += 1;
+                continue;
+            }
+            if descriptor.start > ctx.now().0 {
+                self.wake_engine(ctx, descriptor.start);
+                return;
+            }
+            let need = match descriptor.direction {
+                Direction::ToDevice => Need::Read,
+                Direction::ToHost | Direction::ToHostPosted => Need::Write,
+            };
+            let at = descriptor.host + descriptor.looked_up;
+            if !self.look_up(ctx, at, need) {
+                return;
+            }
+            if let Some(descriptor) = &mut self.io.descriptors[number] {
+                let rest = descriptor.bytes - descriptor.looked_up;
+                descriptor.looked_up += rest.min(PAGE - at % PAGE);
             }
         }
     }
@@ -314,6 +364,9 @@ impl Accelerator {
         };
         self.send_io(ctx, Opcode::MRd, hpa, tag, bytes as u16, true);
         self.begun(number, bytes);
+        if self.io.descriptors[number].is_some_and(|one| one.begun == one.bytes) {
+            self.io.pop_active();
+        }
         true
     }
 
@@ -328,7 +381,7 @@ impl Accelerator {
         if descriptor.begun == descriptor.bytes {
             return match descriptor.direction {
                 Direction::ToHostPosted => {
-                    self.io.active.pop_front();
+                    self.io.pop_active();
                     self.finish(ctx, number, descriptor, self.io.path_free.max(now));
                     true
                 }
@@ -361,9 +414,7 @@ impl Accelerator {
         self.end_translation(ctx, epoch);
         self.io.bytes_written += bytes;
         self.io.path_free = now + self.path_ps(bytes);
-        if let Some(descriptor) = &mut self.io.descriptors[number] {
-            descriptor.begun += bytes;
-        }
+        self.begun(number, bytes);
         true
     }
 
@@ -381,17 +432,19 @@ impl Accelerator {
         };
         let host = self.io.descriptors[number].map_or(0, |descriptor| descriptor.host);
         self.send_io(ctx, Opcode::MRd, Hpa(host), tag, 0, true);
-        self.io.active.pop_front();
+        self.io.pop_active();
         true
     }
 
-    /// Bytes of the first active descriptor are on their way.
+    /// Bytes of a descriptor have been asked for, or sent.
     fn begun(&mut self, number: usize, bytes: u64) {
-        if let Some(descriptor) = &mut self.io.descriptors[number] {
-            descriptor.begun += bytes;
-            if descriptor.begun == descriptor.bytes {
-                self.io.active.pop_front();
-            }
+        let Some(descriptor) = &mut self.io.descriptors[number] else {
+            return;
+        };
+        descriptor.begun += bytes;
+        let end = descriptor.host + descriptor.begun;
+        if descriptor.begun == descriptor.bytes || end.is_multiple_of(PAGE) {
+            self.page_done();
         }
     }
 

@@ -154,7 +154,7 @@ impl Accelerator {
             true => {
                 let atc = Atc::new(&params.atc, StreamRng::new(0, "atc"));
                 let atc = atc.map_err(AcceleratorError::Atc)?;
-                Some(Translator::new(atc, params.atc.cache.latency))
+                Some(Translator::new(atc, &params.atc.cache))
             }
             false => None,
         };

@@ -3,7 +3,8 @@
 //!
 //! What is done about a page is decided by the table [`cxlab_os::ats::device`]. Elements and the
 //! DMA engine share the cache. An access that it answers is done a lookup later; one that it does
-//! not waits for the page.
+//! not waits for the page. The DMA engine looks up the pages of its descriptors ahead of its
+//! transactions, in at most half of the cache, so that no page is replaced before it has been used.
 
 use cxlab_agent::{Access, AtsCompletion, AtsKind, AtsMessage, staging};
 use cxlab_engine::Ctx;
@@ -14,7 +15,7 @@ use cxlab_link::Parcel;
 use cxlab_memory::Statistic;
 use cxlab_os::ats::{Answer, Atc, Completion, Next, PageResponse};
 use cxlab_os::frames::Frame;
-use cxlab_os::tlb::{Scope, Translation};
+use cxlab_os::tlb::{Scope, TlbParams, Translation};
 use cxlab_os::{Access as Need, Page, PageSize, Pasid, VirtAddr};
 use cxlab_protocol::{Message, Opcode};
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,7 @@ struct Counts {
     page_requests: u64,
     invalidations: u64,
     miss: LatencyProbe,
+    dma_stalled: LatencyProbe,
     blocked: LatencyProbe,
 }
 
@@ -68,6 +70,14 @@ pub(super) struct Translator {
     starved: Vec<(Access, SimTime)>,
     /// Whether the DMA engine waits for a page.
     engine_waits: bool,
+    /// Since when no transaction of the DMA engine can go for want of a translation.
+    engine_stalled: Option<SimTime>,
+    /// Pages that the DMA engine looked up and did not find, and since when.
+    engine_misses: Vec<(Page, SimTime)>,
+    /// Pages that the DMA engine has looked up and not done with.
+    engine_pages: u32,
+    /// The most of those.
+    most_engine_pages: u32,
     /// Pages asked for, by tag.
     asked: Vec<Option<Page>>,
     /// Pages that may not be used, and since when.
@@ -76,19 +86,23 @@ pub(super) struct Translator {
 }
 
 save_state!(Translator {
-    values: waiting, starved, engine_waits, asked, blocks, counts;
+    values: waiting, starved, engine_waits, engine_stalled, engine_misses, engine_pages, asked, blocks, counts;
     states: atc;
-    built: latency;
+    built: latency, most_engine_pages;
 });
 
 impl Translator {
-    pub(super) fn new(atc: Atc, latency: Picos) -> Translator {
+    pub(super) fn new(atc: Atc, cache: &TlbParams) -> Translator {
         Translator {
             atc,
-            latency,
+            latency: cache.latency,
             waiting: Vec::new(),
             starved: Vec::new(),
             engine_waits: false,
+            engine_stalled: None,
+            engine_misses: Vec::new(),
+            engine_pages: 0,
+            most_engine_pages: (cache.entries / 2).max(1),
             asked: Vec::new(),
             blocks: Vec::new(),
             counts: Counts::default(),
@@ -110,6 +124,8 @@ impl Translator {
             ("atc_miss_max_ns", counts.miss.max_ns()),
             ("translation_requests", counts.requests as f64),
             ("page_requests", counts.page_requests as f64),
+            ("dma_translation_stalls", counts.dma_stalled.count() as f64),
+            ("dma_translation_stall_ns", counts.dma_stalled.mean_ns()),
             ("atc_invalidations", counts.invalidations as f64),
             ("page_blocks", counts.blocked.count() as f64),
             ("page_block_ns", counts.blocked.mean_ns()),
@@ -192,7 +208,7 @@ impl Accelerator {
     }
 
     /// The physical address of a part of a descriptor, and its epoch; `None` when the engine has to
-    /// wait.
+    /// wait. Without translation the address is physical.
     pub(super) fn translate_dma(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -203,19 +219,75 @@ impl Accelerator {
             return Some((Hpa(addr), Access::NO_EPOCH));
         };
         let at = VirtAddr(addr);
-        match translator.atc.access(PROCESS, at, need) {
-            Answer::Go(found, epoch) => {
-                translator.counts.hits += 1;
-                return Some((found.apply(at), epoch));
+        let answer = translator.atc.access(PROCESS, at, need);
+        if let Answer::Go(found, epoch) = answer {
+            if let Some(since) = translator.engine_stalled.take() {
+                let counts = &mut translator.counts;
+                counts.dma_stalled.record(ctx.now().since(since));
             }
-            Answer::Ask(page) => {
-                translator.counts.misses += 1;
-                translator.engine_waits = true;
-                self.ask_translation(ctx, page, need == Need::Write);
-            }
-            Answer::Wait(_) | Answer::Full => translator.engine_waits = true,
+            return Some((found.apply(at), epoch));
         }
+        translator.engine_stalled.get_or_insert(ctx.now());
+        self.engine_misses(ctx, answer, need);
         None
+    }
+
+    /// Whether the DMA engine may look up another page before it is done with those that it has
+    /// looked up.
+    pub(super) fn may_look_ahead(&self) -> bool {
+        let Some(translator) = &self.translator else {
+            return false;
+        };
+        translator.engine_pages < translator.most_engine_pages
+    }
+
+    /// The DMA engine looks up a page of a descriptor, and asks for its translation if the cache has
+    /// none. False: there is no room for the request.
+    pub(super) fn look_up(&mut self, ctx: &mut Ctx<'_, Parcel>, addr: u64, need: Need) -> bool {
+        let Some(translator) = &mut self.translator else {
+            return true;
+        };
+        let answer = translator.atc.access(PROCESS, VirtAddr(addr), need);
+        if answer == Answer::Full {
+            translator.engine_waits = true;
+            return false;
+        }
+        translator.engine_pages += 1;
+        match answer {
+            Answer::Go(_, epoch) => {
+                translator.counts.hits += 1;
+                self.end_translation(ctx, epoch);
+            }
+            _ => self.engine_misses(ctx, answer, need),
+        }
+        true
+    }
+
+    /// The DMA engine has not found a page: it asks for its translation, or waits with others.
+    fn engine_misses(&mut self, ctx: &mut Ctx<'_, Parcel>, answer: Answer, need: Need) {
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        translator.engine_waits = true;
+        let (Answer::Ask(page) | Answer::Wait(page)) = answer else {
+            return;
+        };
+        let mut missed = translator.engine_misses.iter();
+        if !missed.any(|(one, _)| *one == page) {
+            translator.engine_misses.push((page, ctx.now()));
+            translator.counts.misses += 1;
+        }
+        if matches!(answer, Answer::Ask(_)) {
+            self.ask_translation(ctx, page, need == Need::Write);
+        }
+    }
+
+    /// The last transaction of a page of a descriptor has gone.
+    pub(super) fn page_done(&mut self) {
+        if let Some(translator) = &mut self.translator {
+            assert!(translator.engine_pages > 0, "the page was looked up");
+            translator.engine_pages -= 1;
+        }
     }
 
     /// Time that the cache takes for an access that used it.
@@ -394,10 +466,20 @@ impl Accelerator {
                 self.send_ats(ctx, AtsKind::PageRequest, page.start.0, write, 0);
             }
             // The process is broken, as the host knows: these accesses never end.
-            Next::Fail => translator.waiting.retain(|one| one.page != page),
+            Next::Fail => {
+                translator.waiting.retain(|one| one.page != page);
+                translator.engine_misses.retain(|(one, _)| *one != page);
+            }
             Next::Replay => {
                 let mut ready = Vec::new();
                 let now = ctx.now();
+                translator.engine_misses.retain(|(one, since)| {
+                    let waits = *one != page;
+                    if !waits {
+                        translator.counts.miss.record(now.since(*since));
+                    }
+                    waits
+                });
                 translator.waiting.retain(|one| {
                     let waits = one.page != page;
                     if !waits {
