@@ -352,3 +352,5 @@ class Report(TypedDict):
     links: list[LinkReport]
     latency_histogram: list[tuple[float, int]]
     time_series: TimeSeries
+    #: What limited a link other than its wire, and what would lift that.
+    notes: NotRequired[list[str]]

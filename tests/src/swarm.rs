@@ -3,7 +3,7 @@
 //! means the same system on every machine.
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_link::CreditTable;
+use cxlab_link::{Windows, alone_at};
 use cxlab_protocol::Channel;
 use cxlab_system::plan::Plan;
 use cxlab_system::system::System;
@@ -419,14 +419,14 @@ impl Swarm<'_> {
 }
 
 /// The credits that may wait for a ride in the buffers of a link's direction when nothing is left
-/// to do: they go back alone when a quarter of a buffer has gathered. No system here sends anything
+/// to do: they go back alone when a quarter of a window has gathered. No system here sends anything
 /// of CXL.cache and CXL.io.
-pub fn may_wait(table: &CreditTable, vcs: u8) -> u32 {
+pub fn may_wait(windows: &Windows, vcs: u8) -> u32 {
     let classes = Channel::ALL
         .into_iter()
         .filter(|class| !class.is_cache() && !class.is_io());
     classes
-        .map(|class| (u32::from(table.of(class)) / 4).saturating_sub(1) * u32::from(vcs))
+        .map(|class| (u32::from(alone_at(windows[class.index()])) - 1) * u32::from(vcs))
         .sum()
 }
 
@@ -444,7 +444,7 @@ pub fn check_drained(plan: &Plan, system: &mut System) {
     }
     let vcs = plan.virtual_channels();
     for (link, directions) in plan.links.iter().zip(&system.directions) {
-        let may_wait = may_wait(&link.params.credits, vcs);
+        let may_wait = may_wait(&link.params.windows(plan.pipelines(link)), vcs);
         for (component, port) in [directions.forward, directions.backward] {
             let node = system.simulation.component_mut(component);
             let waiting = node.port_mut(port).unreturned();

@@ -14,7 +14,6 @@ fn saturated(generation: u8, format: &str, read_ratio: f64) -> Report {
             &format!(
                 "fabric.link={{ generation = \"{generation}\", lanes = 4, flit = \"{format}\" }}"
             ),
-            "fabric.link.credits={ m2s_req = 255, m2s_rwd = 255, s2m_ndr = 255, s2m_drs = 255 }",
             "hosts[0].issue.outstanding=2048",
             "hosts[0].workload.mix=\"regular\"",
             &format!("hosts[0].workload.read_ratio={read_ratio}"),

@@ -4,7 +4,8 @@
 //! A message that finds the wire at work waits for the end of the flit (or packet) in front, half
 //! of one on average; what waits besides is [`crate::solve`]'s.
 
-use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter};
+use cxlab_engine::units::Picos;
+use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter, rides_at};
 use cxlab_protocol::flit::{FlitFormat, efficiency};
 
 use crate::flow::Class;
@@ -44,10 +45,10 @@ pub struct WireLoad {
 }
 
 impl Wire {
-    /// One direction of a link, or both when it is half duplex. `credit_round_ps` is the time from
-    /// sending a message to having its credit back when nothing waits; `vcs` how many virtual
-    /// channels have credits of their own.
-    pub fn new(params: &LinkParams, credit_round_ps: u64, vcs: u8) -> Wire {
+    /// One direction of a link, or both when it is half duplex. `pipelines` is the constant time that
+    /// the components at both ends spend before and behind it; `vcs` is how many virtual channels have
+    /// credits of their own.
+    pub fn new(params: &LinkParams, pipelines: Picos, vcs: u8) -> Wire {
         let alone = Class::ALL.map(|class| Transmitter::alone_ps(params, class.channel()) as f64);
         let flit = (params.transmission == Transmission::Flit).then(|| {
             let format = params.flit_format();
@@ -55,11 +56,13 @@ impl Wire {
             (format, time)
         });
         let unit = flit.map_or(alone[Class::Drs as usize], |(_, time)| time);
+        let windows = params.windows(pipelines);
+        let credit_round = (2 * params.crossing_ps() + pipelines.0) as f64;
         let credit_rate = Class::ALL.map(|class| {
-            let credits = params.credits.of(class.channel());
+            let window = windows[class.channel().index()];
             // A sixteenth gathers before it takes a ride back.
-            let at_hand = credits - (credits / 16).max(1).min(credits - 1);
-            let round = credit_round_ps as f64 + alone[class as usize];
+            let at_hand = window - rides_at(window).min(window - 1);
+            let round = credit_round + alone[class as usize];
             f64::from(at_hand) * f64::from(vcs) / round.max(1.0)
         });
         let broken = params.flit_error_rate.0;
@@ -188,7 +191,7 @@ mod tests {
                 generation,
                 ..LinkParams::default()
             };
-            let wire = Wire::new(&params, 1, 1);
+            let wire = Wire::new(&params, Picos(0), 1);
             let form = efficiency(params.flit_format(), 1.0);
             let rate = params.rate().0 as f64 * form.s2m.packed / 64.0 / 1e12;
             let load = wire.load(&[0.0, 0.0, 0.0, rate]);
@@ -201,7 +204,7 @@ mod tests {
     #[test]
     fn messages_that_come_alone_take_their_own_flits() {
         let params = LinkParams::default();
-        let wire = Wire::new(&params, 1, 1);
+        let wire = Wire::new(&params, Picos(0), 1);
         let rate = 1e-9;
         let load = wire.load(&[rate, 0.0, 0.0, 0.0]);
         assert!((load.bytes / rate - 256.0).abs() < 0.1, "{load:?}");
@@ -219,7 +222,7 @@ mod tests {
             },
             ..LinkParams::default()
         };
-        let wire = Wire::new(&params, 1, 1);
+        let wire = Wire::new(&params, Picos(0), 1);
         let rate = 1e-6;
         let load = wire.load(&[rate, 0.0, 0.0, rate]);
         // 16 B and 80 B at 128 GB/s, and a sixteenth of a turn of 1 ns each.

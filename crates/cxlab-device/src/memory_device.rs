@@ -272,7 +272,7 @@ impl MemoryDevice {
             telemetry.begin_measurement();
         }
         for port in &mut self.ports {
-            port.link.transmitter.reset_stats(now);
+            port.link.begin_measurement(now);
         }
     }
 

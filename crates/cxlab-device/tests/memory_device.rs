@@ -16,7 +16,7 @@ use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{CacheMeta, DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
 
 /// A link on which every message takes 1 ns, and the wire 1 ns.
-fn link(responses: u8) -> LinkParams {
+fn link(responses: u16) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
         bandwidth: Some(BytesPerSec(64_000_000_000)),
@@ -28,8 +28,8 @@ fn link(responses: u8) -> LinkParams {
         propagation: Picos(1_000),
         port_delay: Picos(0),
         credits: CreditTable {
-            s2m_drs: responses,
-            s2m_ndr: responses,
+            s2m_drs: Some(responses),
+            s2m_ndr: Some(responses),
             ..CreditTable::default()
         },
         ..LinkParams::default()
@@ -45,6 +45,7 @@ fn end(params: &LinkParams) -> LinkPort {
             egress: zero,
             ingress: zero,
             vcs: 1,
+            windows: params.windows(zero),
             seed: 1,
             name: "test",
         },
@@ -134,7 +135,7 @@ impl Ran {
 }
 
 /// Requests (`w` writes, `r` reads, one for each letter) to consecutive lines.
-fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u8, hold: bool) -> Ran {
+fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u16, hold: bool) -> Ran {
     run_on(link(responses), requests, contexts, medium, hold)
 }
 

@@ -75,7 +75,7 @@ impl Bus {
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
         for port in &mut self.ports {
-            port.transmitter.reset_stats(now);
+            port.begin_measurement(now);
         }
     }
 

@@ -217,7 +217,7 @@ impl Switch {
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
         for output in &mut self.outputs {
-            output.link.transmitter.reset_stats(now);
+            output.link.begin_measurement(now);
         }
     }
 

@@ -167,7 +167,7 @@ fn the_oldest_transaction_goes_first_under_age_arbitration() {
 #[test]
 fn a_blocked_output_holds_nothing_back_for_another() {
     let narrow = CreditTable {
-        m2s_req: 1,
+        m2s_req: Some(1),
         ..CreditTable::default()
     };
     let mut fabric = Fabric::star(1, 2, Arbitration::RoundRobin, |endpoint| LinkParams {
@@ -204,7 +204,7 @@ fn a_blocked_output_holds_nothing_back_for_another() {
 #[test]
 fn a_class_without_credits_holds_nothing_back_for_another() {
     let narrow = CreditTable {
-        m2s_rwd: 1,
+        m2s_rwd: Some(1),
         ..CreditTable::default()
     };
     let mut fabric = Fabric::star(2, 1, Arbitration::RoundRobin, |endpoint| LinkParams {
@@ -294,14 +294,13 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
         graph.attach(3 + switch, switch);
     }
     let credits = CreditTable {
-        m2s_req: 9,
-        m2s_rwd: 3,
+        m2s_req: Some(9),
+        m2s_rwd: Some(3),
         ..CreditTable::default()
     };
-    let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| LinkParams {
-        credits,
-        ..link(2)
-    });
+    let params = LinkParams { credits, ..link(2) };
+    let windows = params.windows(Picos::ZERO);
+    let mut fabric = Fabric::new(&graph, Arbitration::RoundRobin, |_| params.clone());
     let mut rng = StreamRng::new(3, "traffic");
     for host in 0..3u16 {
         for tag in 0..500 {
@@ -329,7 +328,7 @@ fn credits_are_conserved_on_every_link_of_a_drained_fabric() {
                     panic!("a switch")
                 };
                 let far = switch.port_mut(port);
-                let all = credits.of(class);
+                let all = windows[class.index()];
                 assert_eq!(
                     at_hand + far.waiting_returns(buffer),
                     all,
@@ -347,7 +346,7 @@ fn a_snoop_does_not_pass_a_response_that_came_before_it() {
     for arbitration in [Arbitration::RoundRobin, Arbitration::Age] {
         // The device takes one response at a time, and any number of snoops.
         let credits = |endpoint| CreditTable {
-            h2d_rsp: if endpoint == 2 { 1 } else { 64 },
+            h2d_rsp: Some(if endpoint == 2 { 1 } else { 64 }),
             ..CreditTable::default()
         };
         let mut fabric = Fabric::star(2, 1, arbitration, |endpoint| LinkParams {

@@ -19,7 +19,7 @@ use cxlab_protocol::{Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 /// A link on which every message takes 1 ns, and the wire 1 ns.
-fn link(credits: u8) -> LinkParams {
+fn link(credits: u16) -> LinkParams {
     LinkParams {
         transmission: Transmission::Packet,
         bandwidth: Some(BytesPerSec(64_000_000_000)),
@@ -31,8 +31,8 @@ fn link(credits: u8) -> LinkParams {
         propagation: Picos(1_000),
         port_delay: Picos(0),
         credits: CreditTable {
-            m2s_req: credits,
-            m2s_rwd: credits,
+            m2s_req: Some(credits),
+            m2s_rwd: Some(credits),
             ..CreditTable::default()
         },
         ..LinkParams::default()
@@ -48,6 +48,7 @@ fn end(params: &LinkParams, port: u16) -> LinkPort {
             egress: zero,
             ingress: zero,
             vcs: 1,
+            windows: params.windows(zero),
             seed: 1,
             name: "test",
         },
@@ -183,7 +184,7 @@ impl Ran {
 }
 
 /// A requester with a root port for each device; devices answer after `delays`.
-fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemOp]) -> Ran {
+fn run(params: RequesterParams, credits: u16, delays: &[Option<u64>], ops: &[MemOp]) -> Ran {
     let params = RequesterParams {
         process_time: Picos(0),
         ..params
@@ -212,6 +213,7 @@ fn run(params: RequesterParams, credits: u8, delays: &[Option<u64>], ops: &[MemO
                 egress,
                 ingress,
                 vcs: 1,
+                windows: link.windows(Picos::ZERO),
                 seed: 1,
                 name,
             },

@@ -46,6 +46,13 @@ impl Buffer {
         Buffer(FIRST[channel as usize] | vc << 3)
     }
 
+    /// The number of its message class.
+    #[inline]
+    fn class(self) -> usize {
+        let second = self.index() / (ROW * MAX_VCS);
+        second * ROW + self.index() % ROW
+    }
+
     /// Its place in a table of [`BUFFERS`]: the mask tells the compiler that it is one.
     #[inline]
     pub(crate) fn index(self) -> usize {
@@ -70,85 +77,75 @@ impl Buffer {
     }
 }
 
-/// How many messages of each class a receiver buffers, on each virtual channel.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+/// Most credits of a class. The registers that hold what a port advertises have ten bits for each
+/// (CXL 3.2, section 8.2.4.19.3; the same in the headers of EDK II for CXL 1.1). Encodings of returns
+/// set no lower limit: a link begins by returning all credits, in as many flits as that takes (section
+/// 4.3.6.1; up to 16 of a class a 256 B flit, table 4-19, and up to 64 a 68 B flit, table 4-4).
+pub const MOST_CREDITS: u16 = 1023;
+/// Fewest credits of a class where the scenario says nothing (*assumed*): a controller is not built
+/// smaller for a link that is narrow, slow or short.
+pub(crate) const LEAST_DEFAULT: u16 = 128;
+/// Most messages in a window: what a [`BufferState`] can count.
+pub(crate) const MOST_IN_WINDOW: u16 = (1 << WIDTH) - 1;
+
+/// How many messages of each class the link layer of a receiver buffers, on each virtual channel.
+/// One credit is one message, whatever data it carries (CXL 3.1, section 4.2.2).
+///
+/// Default of each class: a third more than the link sends in the round trip of a credit, at least 128
+/// and at most 1023. The third covers credits that wait at the receiver for their return.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct CreditTable {
-    /// Requests (M2S Req). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub m2s_req: u8,
-    /// Requests with data (M2S RwD). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub m2s_rwd: u8,
-    /// Responses without data (S2M NDR). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub s2m_ndr: u8,
-    /// Responses with data (S2M DRS). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub s2m_drs: u8,
-    /// Back-invalidation snoops (S2M BISnp). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub s2m_bisnp: u8,
-    /// Back-invalidation responses (M2S BIRsp). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub m2s_birsp: u8,
-    /// Requests of a device's cache (D2H Req). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub d2h_req: u8,
-    /// A device's answers to snoops (D2H Rsp). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub d2h_rsp: u8,
-    /// A device's data (D2H Data). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub d2h_data: u8,
-    /// Snoops of a device's cache (H2D Req). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub h2d_req: u8,
-    /// Responses to a device's requests (H2D Rsp). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub h2d_rsp: u8,
-    /// Data for a device's requests (H2D Data). 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub h2d_data: u8,
-    /// Posted requests of CXL.io. 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub io_posted: u8,
-    /// Non-posted requests of CXL.io. 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub io_non_posted: u8,
-    /// Completions of CXL.io. 1 to 255.
-    #[schemars(range(min = 1, max = 255))]
-    pub io_completion: u8,
-}
-
-impl Default for CreditTable {
-    /// 128 messages of a class: the bandwidth-delay product of a x16 generation 6 link (one line
-    /// in 0.6 ns) over a 75 ns round trip through two ports and a switch. *Assumed*: products do
-    /// not publish their buffers. 32 of the classes that only snoops use.
-    fn default() -> Self {
-        CreditTable {
-            m2s_req: 128,
-            m2s_rwd: 128,
-            s2m_ndr: 128,
-            s2m_drs: 128,
-            s2m_bisnp: 32,
-            m2s_birsp: 32,
-            d2h_req: 128,
-            d2h_rsp: 32,
-            d2h_data: 128,
-            h2d_req: 32,
-            h2d_rsp: 128,
-            h2d_data: 128,
-            io_posted: 128,
-            io_non_posted: 128,
-            io_completion: 128,
-        }
-    }
+    /// Requests (M2S Req). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub m2s_req: Option<u16>,
+    /// Requests with data (M2S RwD). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub m2s_rwd: Option<u16>,
+    /// Responses without data (S2M NDR). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub s2m_ndr: Option<u16>,
+    /// Responses with data (S2M DRS). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub s2m_drs: Option<u16>,
+    /// Back-invalidation snoops (S2M BISnp). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub s2m_bisnp: Option<u16>,
+    /// Back-invalidation responses (M2S BIRsp). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub m2s_birsp: Option<u16>,
+    /// Requests of a device's cache (D2H Req). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub d2h_req: Option<u16>,
+    /// A device's responses to snoops (D2H Rsp). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub d2h_rsp: Option<u16>,
+    /// A device's data (D2H Data). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub d2h_data: Option<u16>,
+    /// Snoops of a device's cache (H2D Req). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub h2d_req: Option<u16>,
+    /// Responses to a device's requests (H2D Rsp). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub h2d_rsp: Option<u16>,
+    /// Data for a device's requests (H2D Data). 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub h2d_data: Option<u16>,
+    /// Posted requests of CXL.io. 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub io_posted: Option<u16>,
+    /// Non-posted requests of CXL.io. 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub io_non_posted: Option<u16>,
+    /// Completions of CXL.io. 1 to 1023.
+    #[schemars(range(min = 1, max = 1023))]
+    pub io_completion: Option<u16>,
 }
 
 impl CreditTable {
-    /// The capacity for a message class.
-    pub fn of(&self, channel: Channel) -> u8 {
+    /// What the scenario says of a message class.
+    pub fn of(&self, channel: Channel) -> Option<u16> {
         match channel {
             Channel::M2sReq => self.m2s_req,
             Channel::M2sRwd => self.m2s_rwd,
@@ -167,37 +164,85 @@ impl CreditTable {
             Channel::IoCompletion => self.io_completion,
         }
     }
-
-    /// Capacities by buffer number, for `vcs` virtual channels.
-    pub(crate) fn by_buffer(&self, vcs: u8) -> [u8; BUFFERS] {
-        let mut table = [0; BUFFERS];
-        for vc in 0..vcs.min(MAX_VCS as u8) {
-            for channel in Channel::ALL {
-                table[Buffer::of(channel, vc).index()] = self.of(channel);
-            }
-        }
-        table
-    }
 }
+
+/// By message class: the most messages between a transmitter and the component at the far end, those
+/// included whose credit is on its way back ([`LinkParams::windows`](crate::LinkParams::windows)).
+pub type Windows = [u16; Channel::COUNT];
+
+/// Freed places of a window that make their credits ride on the next message: a sixteenth, rounded
+/// down to a power of two, and at least one.
+pub fn rides_at(window: u16) -> u16 {
+    1 << (window / 16).max(1).ilog2()
+}
+
+/// Freed places of a window whose credits go back without a message: a quarter, rounded down to a
+/// power of two, at least one, and at most what a return has room for.
+pub fn alone_at(window: u16) -> u16 {
+    1 << (window / 4).clamp(1, 255).ilog2()
+}
+
+/// Bits of a count in a [`BufferState`].
+const WIDTH: u32 = 12;
 
 /// What a port knows of one buffer: that at the far end, which it sends to, and its own, which it
-/// receives in.
+/// receives in. It has four bytes, because every message touches one. From the lowest bit on: twelve
+/// for the credits at hand, twelve for credits of freed places that have not gone back, and four each
+/// for the logarithms of [`rides_at`] and [`alone_at`].
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
-pub(crate) struct BufferState {
-    /// Credits at hand, of how many in all.
-    credits: u8,
-    capacity: u8,
-    /// Credits of freed places that have not gone back. A sixteenth of the buffer takes a ride,
-    /// a quarter goes alone.
-    waiting: u8,
-    sixteenth: u8,
-}
+pub(crate) struct BufferState(u32);
 
 impl BufferState {
+    const MASK: u32 = (1 << WIDTH) - 1;
+    const ONE_WAITING: u32 = 1 << WIDTH;
+    const RIDES: u32 = 2 * WIDTH;
+    const ALONE: u32 = 2 * WIDTH + 4;
+
+    fn new(window: u16) -> BufferState {
+        assert!(window <= MOST_IN_WINDOW, "a window of {window}");
+        let (rides, alone) = (rides_at(window).ilog2(), alone_at(window).ilog2());
+        BufferState(u32::from(window) | rides << Self::RIDES | alone << Self::ALONE)
+    }
+
+    /// Credits at hand.
+    #[inline(always)]
+    fn credits(self) -> u16 {
+        (self.0 & Self::MASK) as u16
+    }
+
+    /// Credits of freed places that have not gone back.
+    #[inline(always)]
+    fn waiting(self) -> u16 {
+        (self.0 >> WIDTH & Self::MASK) as u16
+    }
+
+    /// Sets both.
+    fn set(&mut self, credits: u16, waiting: u16) {
+        let thresholds = self.0 >> Self::RIDES << Self::RIDES;
+        self.0 = thresholds | u32::from(waiting) << WIDTH | u32::from(credits);
+    }
+
     /// A message goes to this buffer, for which a credit is at hand.
     #[inline(always)]
     pub(crate) fn spend(&mut self) {
-        self.credits -= 1;
+        self.0 -= 1;
+    }
+
+    /// A place became free. Whether enough wait to ride on a message, and to go alone.
+    #[inline(always)]
+    fn free(&mut self) -> (bool, bool) {
+        self.0 += Self::ONE_WAITING;
+        let waiting = u32::from(self.waiting());
+        let rides = waiting >> (self.0 >> Self::RIDES & 15) != 0;
+        (rides, waiting >> (self.0 >> Self::ALONE) != 0)
+    }
+
+    /// Takes as many of those that wait as a return has room for.
+    #[inline(always)]
+    fn take(&mut self) -> u8 {
+        let taken = self.waiting().min(u16::from(u8::MAX));
+        self.0 -= u32::from(taken) << WIDTH;
+        taken as u8
     }
 }
 
@@ -216,38 +261,42 @@ pub(crate) struct FlowControl {
     more: Vec<[BufferState; ROW]>,
     /// The rest of each virtual channel, which only CXL.cache uses.
     rest: Vec<[BufferState; ROW]>,
+    /// By message class: the window of each virtual channel.
+    windows: Windows,
+    /// By message class, from the lowest bit on: whether a message has waited for a credit since
+    /// measurement began.
+    stalled: u16,
 }
 
 save_state!(FlowControl {
-    values: mask, unreturned, near, rest_mask;
+    values: mask, unreturned, near, rest_mask, stalled;
     sized: more, rest;
+    built: windows;
 });
 
 impl FlowControl {
-    /// Both ends of a link have buffers for as many messages.
-    pub(crate) fn new(capacity: &[u8; BUFFERS]) -> Self {
-        let state = |capacity: u8| BufferState {
-            credits: capacity,
-            capacity,
-            waiting: 0,
-            sixteenth: (capacity / 16).max(1),
+    /// Both ends of a link have the same windows, on each of its virtual channels.
+    pub(crate) fn new(windows: &Windows, vcs: u8) -> Self {
+        let vcs = usize::from(vcs).min(MAX_VCS);
+        let row = |first: usize| {
+            std::array::from_fn(|class| match windows.get(first + class) {
+                Some(window) => BufferState::new(*window),
+                None => BufferState::default(),
+            })
         };
-        let row = |capacity: &[u8]| std::array::from_fn(|class| state(capacity[class]));
-        let rows = |capacity: &[u8]| {
-            let used = capacity.iter().rposition(|capacity| *capacity > 0);
-            let used = used.map_or(0, |last| last / ROW + 1);
-            let mut rows: Vec<_> = capacity.chunks_exact(ROW).take(used).map(row).collect();
-            rows.shrink_to_fit();
-            rows
-        };
-        let (near, rest) = capacity.split_at(MASKED);
+        let (first, second): ([_; ROW], _) = (row(0), row(ROW));
         FlowControl {
             mask: 0,
             unreturned: 0,
-            near: std::array::from_fn(|buffer| state(near[buffer])),
-            more: rows(&near[NEAR..]),
+            near: std::array::from_fn(|buffer| match buffer / ROW < vcs {
+                true => first[buffer % ROW],
+                false => BufferState::default(),
+            }),
+            more: vec![first; vcs.saturating_sub(NEAR_VCS)],
             rest_mask: 0,
-            rest: rows(rest),
+            rest: vec![second; vcs],
+            windows: *windows,
+            stalled: 0,
         }
     }
 
@@ -304,8 +353,8 @@ impl FlowControl {
 
     /// Credits at hand for a buffer.
     #[inline]
-    pub(crate) fn credits(&self, buffer: Buffer) -> u8 {
-        self.get(buffer).credits
+    pub(crate) fn credits(&self, buffer: Buffer) -> u16 {
+        self.get(buffer).credits()
     }
 
     /// Messages sent whose credits have not come back.
@@ -317,7 +366,7 @@ impl FlowControl {
     /// A buffer of the link, if a credit for it is at hand.
     #[inline(always)]
     pub(crate) fn with_credit(&mut self, buffer: Buffer) -> Option<&mut BufferState> {
-        self.find(buffer).filter(|state| state.credits > 0)
+        self.find(buffer).filter(|state| state.credits() > 0)
     }
 
     /// A message was sent.
@@ -332,12 +381,13 @@ impl FlowControl {
     /// If more come back than were used: credits are conserved.
     #[inline]
     pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
+        let window = self.windows[buffer.class()];
         let state = self.state(buffer);
         assert!(
-            count <= state.capacity - state.credits,
+            u16::from(count) <= window - state.credits(),
             "more credits than buffers"
         );
-        state.credits += count;
+        state.0 += u32::from(count);
         self.unreturned -= u32::from(count);
     }
 
@@ -345,11 +395,9 @@ impl FlowControl {
     /// for a ride any longer.
     #[inline(always)]
     pub(crate) fn free(&mut self, buffer: Buffer) -> bool {
-        let state = self.state(buffer);
-        state.waiting += 1;
+        let (rides, alone) = self.state(buffer).free();
         // Nobody can predict how many wait, so that they may take a ride is noted without a branch.
-        let ride = u64::from(state.waiting >= state.sixteenth);
-        let alone = state.waiting >= (state.capacity / 4).max(1);
+        let ride = u64::from(rides);
         match usize::from(buffer.0) {
             near @ 0..MASKED => self.mask |= ride << near,
             far => self.rest_mask |= ride << (far - MASKED),
@@ -361,7 +409,7 @@ impl FlowControl {
     /// reached its threshold must go at once: its transmitter may have no credit left to send
     /// anything that would remind us.
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
-        let mine = std::mem::take(&mut self.state(first).waiting);
+        let mine = self.state(first).take();
         if usize::from(first.0) < MASKED {
             self.mask &= !(1 << first.0);
         } else {
@@ -372,8 +420,11 @@ impl FlowControl {
         if entries[Credits::PLACES - 1].1 > 0 {
             // All places are taken: the last one waits again.
             let (at, count) = entries[Credits::PLACES - 1];
-            self.state(Buffer(at)).waiting = count;
+            self.state(Buffer(at)).0 += u32::from(count) << WIDTH;
             self.mark(at);
+        }
+        if self.state(first).waiting() > 0 {
+            self.mark(first.0);
         }
         entries.rotate_right(1);
         entries[0] = (first.0, mine);
@@ -400,29 +451,34 @@ impl FlowControl {
             };
             let buffer = first + marked.trailing_zeros() as u8;
             *marked &= *marked - 1;
-            *entry = (
-                buffer,
-                std::mem::take(&mut self.state(Buffer(buffer)).waiting),
-            );
+            let state = self.state(Buffer(buffer));
+            *entry = (buffer, state.take());
+            if state.waiting() > 0 {
+                self.mark(buffer);
+            }
         }
         credits
     }
 
-    /// The buffers of the link: by number, what is known of them.
-    fn buffers(&mut self) -> impl Iterator<Item = (Buffer, &mut BufferState)> {
+    /// The buffers of the link: by number, what is known of them, with their windows.
+    fn buffers(&mut self) -> impl Iterator<Item = (Buffer, &mut BufferState, u16)> {
         let more = self.more.iter_mut().flatten();
-        let near = self.near.iter_mut().chain(more).zip(0..);
+        let vcs = self.rest.len();
+        let near = self.near.iter_mut().take(vcs * ROW).chain(more).zip(0..);
         let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
-        let all = near.chain(rest).map(|(state, at)| (Buffer(at), state));
-        all.filter(|(_, state)| state.capacity > 0)
+        let windows = self.windows;
+        near.chain(rest).filter_map(move |(state, at)| {
+            let window = windows.get(Buffer(at).class())?;
+            Some((Buffer(at), state, *window))
+        })
     }
 
     /// The link is lost, and all credits with it.
     pub(crate) fn fail(&mut self) {
         let mut unreturned = 0;
-        for (_, state) in self.buffers() {
-            (state.credits, state.waiting) = (0, 0);
-            unreturned += u32::from(state.capacity);
+        for (_, state, window) in self.buffers() {
+            state.set(0, 0);
+            unreturned += u32::from(window);
         }
         self.unreturned = unreturned;
         (self.mask, self.rest_mask) = (0, 0);
@@ -430,11 +486,11 @@ impl FlowControl {
 
     /// The link is trained again: all places go back as credits but those that messages still take
     /// which came before, whose numbers `occupied` tells.
-    pub(crate) fn restore(&mut self, occupied: impl Fn(Buffer) -> u8) {
+    pub(crate) fn restore(&mut self, occupied: impl Fn(Buffer) -> u16) {
         let mut marked = Vec::new();
-        for (buffer, state) in self.buffers() {
-            state.waiting = state.capacity - occupied(buffer);
-            if state.waiting > 0 {
+        for (buffer, state, window) in self.buffers() {
+            state.set(state.credits(), window - occupied(buffer));
+            if state.waiting() > 0 {
                 marked.push(buffer.0);
             }
         }
@@ -443,8 +499,24 @@ impl FlowControl {
     }
 
     /// Credits waiting for a ride, for conservation checks.
-    pub(crate) fn waiting(&self, buffer: Buffer) -> u8 {
-        self.get(buffer).waiting
+    pub(crate) fn waiting(&self, buffer: Buffer) -> u16 {
+        self.get(buffer).waiting()
+    }
+
+    /// A message of a class waits for a credit.
+    #[cold]
+    pub(crate) fn stall(&mut self, channel: Channel) {
+        self.stalled |= 1 << channel as u16;
+    }
+
+    /// Whether a message of a class has waited for a credit since measurement began.
+    pub(crate) fn has_stalled(&self, channel: Channel) -> bool {
+        self.stalled >> channel as u16 & 1 != 0
+    }
+
+    /// Measurement begins.
+    pub(crate) fn reset(&mut self) {
+        self.stalled = 0;
     }
 }
 
@@ -454,24 +526,7 @@ mod tests {
 
     #[test]
     fn a_buffer_at_its_threshold_goes_first_and_no_credit_is_lost() {
-        let table = CreditTable {
-            m2s_req: 4,
-            m2s_rwd: 4,
-            s2m_ndr: 4,
-            s2m_drs: 4,
-            s2m_bisnp: 4,
-            m2s_birsp: 4,
-            d2h_req: 4,
-            d2h_rsp: 4,
-            d2h_data: 4,
-            h2d_req: 4,
-            h2d_rsp: 4,
-            h2d_data: 4,
-            io_posted: 4,
-            io_non_posted: 4,
-            io_completion: 4,
-        };
-        let mut returns = FlowControl::new(&table.by_buffer(3));
+        let mut returns = FlowControl::new(&[4; Channel::COUNT], 3);
         // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
         for vc in 0..3 {
             for channel in Channel::ALL {

@@ -7,7 +7,8 @@
 //! ([`cxlab_protocol::flit`]) or sends them as packets with a header of configurable size. The
 //! receiver's buffers are counted by message class and virtual channel, in messages; a credit
 //! travels back in the header of whatever message goes the other way, or in a message of its own
-//! when a quarter of a buffer's credits has gathered.
+//! when a quarter of a window has gathered. A window holds a link's credits and what the components at
+//! its ends hold in pipelines ([`LinkParams::windows`]).
 //!
 //! # What is left out
 //! Explicit credit returns take time but no slots. Link training, lane margining, L-states and
@@ -16,7 +17,7 @@
 //!
 //! # Invariants
 //! Credits are conserved: transmitter's credits, messages in flight or buffered, and credits on
-//! their way back sum to the receiver's capacity. A transmitter never sends without a credit. The
+//! their way back sum to the window. A transmitter never sends without a credit. The
 //! time of arrival of a message is final when it is sent.
 
 mod credit;
@@ -32,7 +33,9 @@ mod tests;
 mod timeline;
 mod transmitter;
 
-pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS};
+pub use credit::{
+    BUFFERS, Buffer, CreditTable, MAX_VCS, MOST_CREDITS, Windows, alone_at, rides_at,
+};
 pub use lost::Lost;
 pub use outbox::Outbox;
 pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission};

@@ -1,11 +1,13 @@
 //! What a user says of a link: the single home of its defaults.
 
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
-use cxlab_protocol::flit::FlitFormat;
+use cxlab_protocol::flit::{FlitFormat, efficiency};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::credit::CreditTable;
+use cxlab_protocol::Channel;
+
+use crate::credit::{CreditTable, LEAST_DEFAULT, MOST_CREDITS, MOST_IN_WINDOW, Windows};
 
 /// PCIe generation: the rate of a lane.
 #[derive(
@@ -133,7 +135,7 @@ pub struct LinkParams {
     /// Delay of a port (PHY, link layer, arbiter), charged at the transmitting and at the
     /// receiving end of each link. Default 25 ns (ESF Table III, PCIe port delay).
     pub port_delay: Picos,
-    /// Receive buffers.
+    /// Receive buffers. Default: what carries the link's rate over the round trip of a credit.
     pub credits: CreditTable,
     /// Probability that a flit (or packet) arrives broken and is sent again (link-level retry,
     /// CXL 3.1 section 4.2.8). Default 0. 0 to 0.1.
@@ -180,6 +182,10 @@ impl Default for LinkParams {
     }
 }
 
+/// Credits of a class over those that a round trip needs: a quarter of them may wait at the receiver
+/// until they go back together ([`alone_at`](crate::alone_at)).
+const SPARE: f64 = 4.0 / 3.0;
+
 impl LinkParams {
     /// Rate of one direction.
     pub fn rate(&self) -> BytesPerSec {
@@ -207,6 +213,68 @@ impl LinkParams {
     /// Constant delay of a crossing: both ports and the wire, in picoseconds.
     pub fn crossing_ps(&self) -> u64 {
         self.propagation.0 + 2 * self.port_delay.0
+    }
+
+    /// Time in which the link carries one 64-byte line in one direction when it is full of lines, in
+    /// picoseconds: that of reads or writes alone, whichever is shorter.
+    pub fn line_ps(&self) -> f64 {
+        let bytes = match self.transmission {
+            Transmission::Flit => {
+                let format = self.flit_format();
+                let reads = efficiency(format, 1.0).s2m.transactions_per_flit;
+                let writes = efficiency(format, 0.0).m2s.transactions_per_flit;
+                format.bytes() as f64 / reads.max(writes)
+            }
+            Transmission::Packet => self.packet.sizes()[1] as f64,
+        };
+        bytes * 1e12 / self.rate().0 as f64
+    }
+
+    /// Round trip of a credit, in picoseconds: from the moment when a transmitter takes it for a
+    /// message until it is back, where the link layer of the receiver frees the message's buffer at once.
+    /// That is the crossing there and back, and what may be on the wire before: a flit that has
+    /// begun, the two that a line may span, and one for the way back; in packet transmission what is
+    /// staged, the packet, and one for the way back.
+    pub fn credit_round_ps(&self) -> u64 {
+        let bytes = match self.transmission {
+            Transmission::Flit => 4 * self.unit_bytes(),
+            Transmission::Packet => self.packet.staging.0 + 2 * self.unit_bytes(),
+        };
+        let sending = u128::from(bytes) * 1_000_000_000_000 / u128::from(self.rate().0.max(1));
+        2 * self.crossing_ps() + u64::try_from(sending).unwrap_or(u64::MAX / 4)
+    }
+
+    /// Credits of a class that the link's rate needs, however many that are: a third more than lines
+    /// in the round trip of a credit.
+    pub fn credits_needed(&self) -> u64 {
+        (self.credit_round_ps() as f64 * SPARE / self.line_ps()).ceil() as u64
+    }
+
+    /// Credits of a message class: what the scenario says, or what the rate needs.
+    pub fn credits_of(&self, channel: Channel) -> u16 {
+        let needed = || {
+            let needed = self.credits_needed();
+            needed.clamp(u64::from(LEAST_DEFAULT), u64::from(MOST_CREDITS)) as u16
+        };
+        self.credits.of(channel).unwrap_or_else(needed)
+    }
+
+    /// How many messages of each class may be between a transmitter and the component at the far end,
+    /// those included whose credit is on its way back. `pipelines` is the constant time that the
+    /// components at both ends spend before and behind the link, in both directions.
+    ///
+    /// A receiver returns a credit when its link layer has handed the message on, and not when the
+    /// component's pipeline is done with it. Here components return credits when a message has left
+    /// their pipeline. So a window holds the credits, and what lies in the pipelines beside them:
+    /// what passes in their time at the rate that the credits or the link allow.
+    pub fn windows(&self, pipelines: Picos) -> Windows {
+        let round = self.credit_round_ps() as f64;
+        let fastest = SPARE / self.line_ps();
+        Channel::ALL.map(|channel| {
+            let credits = f64::from(self.credits_of(channel));
+            let beside = pipelines.0 as f64 * (credits / round).min(fastest);
+            (credits + beside).round().min(f64::from(MOST_IN_WINDOW)) as u16
+        })
     }
 
     /// Time from a broken flit's end to its second transmission's start: the negative

@@ -5,7 +5,7 @@ use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{CACHE_LINE, Ctx, Kept, prefetch_first};
 use cxlab_protocol::{Channel, IoPacket, Message};
 
-use crate::credit::{Buffer, FlowControl};
+use crate::credit::{Buffer, FlowControl, Windows};
 use crate::params::LinkParams;
 use crate::parcel::{Credits, Parcel};
 use crate::transmitter::{Blocked, Transmitter};
@@ -23,6 +23,9 @@ pub struct PortConfig<'a> {
     pub ingress: Picos,
     /// Virtual channels of the link.
     pub vcs: u8,
+    /// Messages of each class that may be between this port and the component at the far end, on each
+    /// virtual channel ([`LinkParams::windows`]). The same at both ends.
+    pub windows: Windows,
     /// The run's seed, for error injection.
     pub seed: u64,
     /// A unique name of this direction, for error injection.
@@ -74,7 +77,7 @@ impl LinkPort {
             ports: 2 * params.port_delay.0 as u32,
             port: config.port,
             waiting: 0,
-            flow: FlowControl::new(&params.credits.by_buffer(config.vcs)),
+            flow: FlowControl::new(&config.windows, config.vcs),
             response_arrives: SimTime(0),
         }
     }
@@ -228,6 +231,7 @@ impl LinkPort {
         packet: impl FnOnce() -> IoPacket,
     ) -> Result<Way, Blocked> {
         let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
+            self.flow.stall(channel);
             return Err(Blocked::Credits);
         };
         let sent = match channel.is_mem() {
@@ -334,7 +338,7 @@ impl LinkPort {
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         time: u8,
-        occupied: impl Fn(Buffer) -> u8,
+        occupied: impl Fn(Buffer) -> u16,
     ) {
         self.flow.restore(occupied);
         let leaves = self.transmitter.last_end().max(ctx.now());
@@ -348,7 +352,7 @@ impl LinkPort {
     }
 
     /// Credits at hand for a buffer at the far end.
-    pub fn credits(&self, buffer: Buffer) -> u8 {
+    pub fn credits(&self, buffer: Buffer) -> u16 {
         self.flow.credits(buffer)
     }
 
@@ -360,7 +364,18 @@ impl LinkPort {
     }
 
     /// Credits that wait for a ride, for conservation checks.
-    pub fn waiting_returns(&self, buffer: Buffer) -> u8 {
+    pub fn waiting_returns(&self, buffer: Buffer) -> u16 {
         self.flow.waiting(buffer)
+    }
+
+    /// Whether a message of this class has waited for a credit since measurement began.
+    pub fn has_stalled(&self, channel: Channel) -> bool {
+        self.flow.has_stalled(channel)
+    }
+
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        self.flow.reset();
+        self.transmitter.reset_stats(now);
     }
 }

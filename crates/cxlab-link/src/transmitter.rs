@@ -356,7 +356,7 @@ impl Transmitter {
     }
 
     /// Forgets what was carried so far: measurement begins.
-    pub fn reset_stats(&mut self, now: SimTime) {
+    pub(crate) fn reset_stats(&mut self, now: SimTime) {
         self.begin_flits(now);
         self.line.reset();
         self.sent = [0, 0];

@@ -357,7 +357,7 @@ impl Failing {
 
     /// A link is trained again: the far end gets credits for all places that are free.
     fn train(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16) {
-        let mut occupied = [0u8; BUFFERS];
+        let mut occupied = [0u16; BUFFERS];
         let mut count = |buffer: Buffer| occupied[usize::from(buffer.0)] += 1;
         match &self.node {
             Node::Switch(switch) => switch.buffered(ctx, port, &mut count),

@@ -12,6 +12,7 @@ pub mod enumeration;
 mod failures;
 pub mod fleet;
 pub mod host;
+mod limited;
 pub mod load;
 pub mod output;
 pub mod picture;

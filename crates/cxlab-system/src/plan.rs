@@ -6,6 +6,7 @@ mod address;
 mod coherence;
 mod copies;
 mod cores;
+mod credits;
 mod describe;
 mod endpoints;
 pub(crate) mod enumeration;
@@ -45,6 +46,7 @@ use crate::scenario::{
     AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice,
 };
 
+pub(crate) use credits::CreditLimit;
 pub(crate) use enumeration::Hierarchy;
 pub use failures::{FailureChange, Failures, PlannedTables};
 pub use fleet::PlannedFleet;
@@ -407,7 +409,7 @@ impl Plan {
             accelerator_hosts: &accelerator_hosts,
         };
         let hierarchies = resolved.hierarchies()?;
-        let plan = Plan {
+        let mut plan = Plan {
             scenario,
             hash,
             state_hash,
@@ -436,6 +438,7 @@ impl Plan {
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
         plan.check_os()?;
         plan.sources(plan.scenario.seed).map(drop)?;
+        plan.notes.extend(credits::notes(&plan));
         Ok(plan)
     }
 

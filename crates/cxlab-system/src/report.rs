@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
+use crate::limited;
 use crate::plan::{Plan, PlannedPool, Sample};
 use crate::run::seconds;
 use crate::series;
@@ -95,6 +96,9 @@ pub struct Report {
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the time of the measurement.
     pub time_series: TimeSeries,
+    /// What limited a link other than its wire, and what would lift that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Requests in the window.
@@ -954,7 +958,8 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         })
     });
     let devices = devices.collect();
-    let links = links(system, context);
+    let mut notes = Vec::new();
+    let links = links(system, context, &mut notes);
     let wall_seconds = seconds(context.wall);
     let denied = totals.denied;
     let failed = totals.failed;
@@ -968,9 +973,13 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
     let window_ns = context.window_ns();
     let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
+<<<<<<< HEAD
     let unserved_ps: u128 = totals.unserved.iter().map(Unserved::latency_ps).sum();
     let completed_ps = totals.latency.sum_ps() + unserved_ps;
     Ok(Report {
+=======
+    let mut report = Report {
+>>>>>>> b50eec2 (link: default credits follow from rate times round trip; what limits a link other than its wire is noted)
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: context.plan.scenario.name.clone(),
         plan_hash: context.plan.hash.clone(),
@@ -1011,7 +1020,11 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         accelerators,
         devices,
         links,
-    })
+        notes,
+    };
+    let in_flight = limited::by_requests_in_flight(context.plan, &report);
+    report.notes.extend(in_flight);
+    Ok(report)
 }
 
 /// What a host or an accelerator measured.
@@ -1129,7 +1142,7 @@ fn by_hops(hops: &[HopStats]) -> Vec<ByHops> {
     .collect()
 }
 
-fn links(system: &mut System, context: &Context<'_>) -> Vec<LinkReport> {
+fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<String>) -> Vec<LinkReport> {
     let window_ps = (context.end - context.start).0.max(1) as f64;
     let mut reports = Vec::with_capacity(2 * system.directions.len());
     for (link, directions) in context.plan.links.iter().zip(&system.directions) {
@@ -1138,8 +1151,9 @@ fn links(system: &mut System, context: &Context<'_>) -> Vec<LinkReport> {
             [(directions.forward, a, b), (directions.backward, b, a)]
         {
             let node = system.simulation.component_mut(component);
-            let stats: DirectionStats = node.port_mut(port).transmitter.stats(context.end);
-            reports.push(LinkReport {
+            let port = node.port_mut(port);
+            let stats: DirectionStats = port.transmitter.stats(context.end);
+            let report = LinkReport {
                 name: format!("{a}--{b}"),
                 direction: format!("{from}->{to}"),
                 utilization: (stats.busy_ps as f64 / window_ps).min(1.0),
@@ -1153,7 +1167,16 @@ fn links(system: &mut System, context: &Context<'_>) -> Vec<LinkReport> {
                 flits: stats.flits,
                 retries: stats.retries,
                 rate_gbps: link.params.rate().as_gb_per_s(),
-            });
+            };
+            notes.extend(limited::by_credits(
+                context.plan,
+                link,
+                port,
+                &report,
+                stats.messages,
+                window_ps,
+            ));
+            reports.push(report);
         }
     }
     reports

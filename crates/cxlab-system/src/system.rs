@@ -18,7 +18,7 @@ use cxlab_host::{
     ProcessorConfig, ProcessorError, Requester, RequesterConfig,
 };
 use cxlab_link::{
-    Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission,
+    Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission, Windows,
 };
 use cxlab_memory::{Deferred, Site};
 use cxlab_protocol::PortId;
@@ -409,7 +409,7 @@ impl System {
                 None => unreachable!("every host has a source and every bus two ports"),
             }
         }
-        let both = |end: End| builder.egress(end) + builder.ingress(end);
+        let both = |end: End| plan.egress(end) + plan.ingress(end);
         let constants = enumeration::Constants {
             host: &|host| both(End::Host(host, 0)),
             device: &|device| both(End::Device(device, 0)),
@@ -437,44 +437,6 @@ impl Builder<'_> {
         }
     }
 
-    /// Constant time before a link that leaves this end.
-    fn egress(&self, end: End) -> Picos {
-        match end {
-            End::Host(number, _) => {
-                self.plan.scenario.hosts[self.plan.hosts[number].group].egress()
-            }
-            End::Device(number, _) => match self.plan.devices[number].group {
-                DeviceKind::Accelerator(group) => {
-                    self.plan.scenario.accelerators[group].device.egress()
-                }
-                DeviceKind::Memory(_) => Picos::ZERO,
-            },
-            End::Switch(..) => Picos::ZERO,
-        }
-    }
-
-    /// Constant time behind a link that arrives at this end.
-    fn ingress(&self, end: End) -> Picos {
-        match end {
-            End::Host(number, _) => {
-                self.plan.scenario.hosts[self.plan.hosts[number].group].ingress()
-            }
-            End::Device(number, _) => match self.plan.devices[number].group {
-                DeviceKind::Accelerator(group) => {
-                    self.plan.scenario.accelerators[group].device.ingress()
-                }
-                DeviceKind::Memory(group) => {
-                    let group = &self.plan.scenario.devices[group];
-                    match group.is_hdm_db() {
-                        true => group.coherence.filter.ingress(&group.controller),
-                        false => group.controller.process_time,
-                    }
-                }
-            },
-            End::Switch(..) => self.plan.scenario.fabric.switch.switching_time,
-        }
-    }
-
     /// Adds both ends of one wire.
     fn join(
         &mut self,
@@ -482,6 +444,7 @@ impl Builder<'_> {
         (to, to_port): (usize, u16),
         there: (&LinkParams, Picos, Picos),
         back: (&LinkParams, Picos, Picos),
+        windows: &Windows,
         names: (&str, &str),
     ) {
         let (seed, vcs) = (self.seed, self.vcs);
@@ -493,6 +456,7 @@ impl Builder<'_> {
                     egress,
                     ingress,
                     vcs,
+                    windows: *windows,
                     seed,
                     name,
                 };
@@ -532,9 +496,10 @@ impl Builder<'_> {
         );
         let names = (names.0.as_str(), names.1.as_str());
         let (out, back) = (
-            (self.egress(link.a), self.ingress(link.b)),
-            (self.egress(link.b), self.ingress(link.a)),
+            (self.plan.egress(link.a), self.plan.ingress(link.b)),
+            (self.plan.egress(link.b), self.plan.ingress(link.a)),
         );
+        let windows = &link.params.windows(self.plan.pipelines(link));
         if link.params.duplex == Duplex::Full {
             let params = &link.params;
             self.join(
@@ -542,6 +507,7 @@ impl Builder<'_> {
                 b,
                 (params, out.0, out.1),
                 (params, back.0, back.1),
+                windows,
                 names,
             );
             return Directions {
@@ -575,6 +541,7 @@ impl Builder<'_> {
             (bus, 0),
             (&attach, out.0, zero),
             (&wire, zero, back.1),
+            windows,
             ("attach", names.1),
         );
         self.join(
@@ -582,6 +549,7 @@ impl Builder<'_> {
             (bus, 1),
             (&attach, back.0, zero),
             (&wire, zero, out.1),
+            windows,
             ("attach", names.0),
         );
         Directions {

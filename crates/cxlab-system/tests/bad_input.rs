@@ -235,12 +235,12 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("m2s_req = 64", "m2s_req = 0")],
         "m2s_req",
-        &["m2s_req", "is 0", "from 1 to 255"],
+        &["m2s_req", "is 0", "from 1 to 1023"],
     ),
     one(
-        &[("m2s_req = 64", "m2s_req = 256")],
+        &[("m2s_req = 64", "m2s_req = 1024")],
         "m2s_req",
-        &["m2s_req", "256", "from 1 to 255"],
+        &["m2s_req", "1024", "from 1 to 1023"],
     ),
     one(
         &[("count = 2\n\n[hosts", "count = 0\n\n[hosts")],

@@ -289,7 +289,7 @@ impl CoherentDevice {
             ..DcohStats::default()
         };
         for port in &mut self.ports {
-            port.link.transmitter.reset_stats(now);
+            port.link.begin_measurement(now);
         }
     }
 

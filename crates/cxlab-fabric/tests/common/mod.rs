@@ -36,6 +36,7 @@ pub fn end(params: &LinkParams, port: u16, vcs: u8) -> LinkPort {
             egress: zero,
             ingress: zero,
             vcs,
+            windows: params.windows(zero),
             seed: 1,
             name: "test",
         },

@@ -34,12 +34,12 @@ pub fn link(credits: u8) -> LinkParams {
         propagation: Picos(1_000),
         port_delay: Picos(0),
         credits: CreditTable {
-            m2s_req: credits,
-            m2s_rwd: credits,
-            s2m_ndr: credits,
-            s2m_drs: credits,
-            s2m_bisnp: credits,
-            m2s_birsp: credits,
+            m2s_req: Some(credits.into()),
+            m2s_rwd: Some(credits.into()),
+            s2m_ndr: Some(credits.into()),
+            s2m_drs: Some(credits.into()),
+            s2m_bisnp: Some(credits.into()),
+            m2s_birsp: Some(credits.into()),
             ..CreditTable::default()
         },
         ..LinkParams::default()
@@ -54,6 +54,7 @@ pub fn end(params: &LinkParams, port: u16, egress: Picos) -> LinkPort {
             egress,
             ingress: Picos::ZERO,
             vcs: 1,
+            windows: params.windows(Picos::ZERO),
             seed: 1,
             name: "test",
         },

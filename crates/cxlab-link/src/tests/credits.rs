@@ -3,14 +3,16 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::*;
-use crate::credit::{BUFFERS, Buffer, FlowControl};
+use crate::credit::{Buffer, FlowControl, alone_at, rides_at};
 use crate::parcel::Credits;
 
-fn capacities(of: &[(u8, u8)]) -> [u8; BUFFERS] {
-    let mut table = [0; BUFFERS];
-    of.iter()
-        .for_each(|(buffer, credits)| table[*buffer as usize] = *credits);
-    table
+/// A link of one virtual channel with these windows, by class, and none of other classes.
+fn flow(of: &[(Channel, u16)]) -> FlowControl {
+    let mut windows = [0; Channel::COUNT];
+    for (class, window) in of {
+        windows[class.index()] = *window;
+    }
+    FlowControl::new(&windows, 1)
 }
 
 fn named(credits: Credits) -> Vec<(u8, u8)> {
@@ -33,7 +35,7 @@ fn goes(flow: &mut FlowControl, buffer: Buffer) -> bool {
 
 #[test]
 fn as_many_go_as_there_are_credits_and_one_more_for_each_that_comes_back() {
-    let mut flow = FlowControl::new(&capacities(&[(0, 3), (1, 1)]));
+    let mut flow = flow(&[(Channel::M2sReq, 3), (Channel::M2sRwd, 1)]);
     let request = Buffer::of(Channel::M2sReq, 0);
     for left in [2, 1, 0] {
         assert!(goes(&mut flow, request));
@@ -53,28 +55,22 @@ fn as_many_go_as_there_are_credits_and_one_more_for_each_that_comes_back() {
 
 #[test]
 fn a_virtual_channel_without_buffers_never_goes() {
-    let mut flow = FlowControl::new(&capacities(&[(0, 1)]));
+    let mut flow = flow(&[(Channel::M2sReq, 1)]);
     assert!(!goes(&mut flow, Buffer::of(Channel::M2sReq, 1)));
 }
 
 #[test]
 #[should_panic(expected = "more credits than buffers")]
 fn more_credits_than_buffers_are_our_mistake() {
-    FlowControl::new(&capacities(&[(0, 2)])).credit(Buffer(0), 1);
+    flow(&[(Channel::M2sReq, 2)]).credit(Buffer(0), 1);
 }
 
 #[test]
 fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
     let vcs = 3;
-    let table = crate::CreditTable {
-        m2s_req: 1,
-        m2s_rwd: 5,
-        s2m_ndr: 9,
-        ..Default::default()
-    };
-    let capacity = table.by_buffer(vcs);
-    let mut sender = FlowControl::new(&capacity);
-    let mut returns = FlowControl::new(&capacity);
+    let windows = std::array::from_fn(|class| [1, 5, 9, 128, 1023][class % 5]);
+    let mut sender = FlowControl::new(&windows, vcs);
+    let mut returns = FlowControl::new(&windows, vcs);
     let (mut buffered, mut on_their_way): (Vec<Buffer>, Vec<Credits>) = Default::default();
     let mut rng = StreamRng::new(1, "credits");
     for step in 0..100_000 {
@@ -114,7 +110,7 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
             let here = u32::from(sender.credits(buffer)) + u32::from(returns.waiting(buffer));
             assert_eq!(
                 here + held + returning,
-                u32::from(table.of(channel)),
+                u32::from(windows[channel.index()]),
                 "{buffer:?}"
             );
         }
@@ -122,16 +118,30 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
 }
 
 #[test]
-fn a_quarter_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
-    for (capacity, quarter) in [(1, 1), (3, 1), (7, 1), (8, 2), (128, 32), (255, 63)] {
-        let mut returns = FlowControl::new(&capacities(&[(3, capacity)]));
+fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
+    let sizes = [
+        (1, 1, 1),
+        (3, 1, 1),
+        (7, 1, 1),
+        (8, 2, 1),
+        (128, 32, 8),
+        (255, 32, 8),
+        (256, 64, 16),
+        (1023, 128, 32),
+        (4095, 128, 128),
+    ];
+    let class = Channel::S2mDrs;
+    let buffer = Buffer::of(class, 0);
+    for (window, quarter, sixteenth) in sizes {
+        assert_eq!((alone_at(window), rides_at(window)), (quarter, sixteenth));
+        let mut returns = flow(&[(class, window)]);
         for freed in 1..quarter {
-            assert!(!returns.free(Buffer(3)), "{freed} of {capacity} wait");
+            assert!(!returns.free(buffer), "{freed} of {window} wait");
         }
-        assert!(returns.free(Buffer(3)), "{quarter} of {capacity} do not");
-        assert_eq!(named(returns.take()), [(3, quarter)]);
+        assert!(returns.free(buffer), "{quarter} of {window} do not");
+        assert_eq!(named(returns.take()), [(buffer.0, quarter as u8)]);
         assert_eq!(
-            (returns.waiting(Buffer(3)), named(returns.take())),
+            (returns.waiting(buffer), named(returns.take())),
             (0, vec![])
         );
     }
@@ -139,35 +149,53 @@ fn a_quarter_of_a_buffer_goes_back_alone_and_less_waits_for_a_ride() {
 
 #[test]
 fn one_ride_takes_credits_of_every_buffer_that_has_a_sixteenth_waiting() {
-    let mut returns = FlowControl::new(&capacities(&[(0, 128), (1, 128), (2, 128), (9, 15)]));
-    for (buffer, freed) in [(0, 8), (1, 7), (2, 11)] {
+    use Channel::{H2dRsp, M2sReq, M2sRwd, S2mNdr};
+    let mut returns = flow(&[(M2sReq, 128), (M2sRwd, 128), (S2mNdr, 128), (H2dRsp, 15)]);
+    for (class, freed) in [(M2sReq, 8), (M2sRwd, 7), (S2mNdr, 11)] {
         for _ in 0..freed {
-            assert!(!returns.free(Buffer(buffer)));
+            assert!(!returns.free(Buffer::of(class, 0)));
         }
     }
     assert_eq!(named(returns.take()), [(0, 8), (2, 11)]);
     assert_eq!(returns.waiting(Buffer(1)), 7);
     assert!(!returns.free(Buffer(1)));
     assert_eq!(named(returns.take()), [(1, 8)]);
-    returns.free(Buffer(9));
+    let small = Buffer::of(H2dRsp, 0);
+    returns.free(small);
     assert_eq!(
         named(returns.take()),
-        [(9, 1)],
+        [(small.0, 1)],
         "less than sixteen never wait"
     );
+}
+
+/// A link that is trained again returns whole windows, in returns of at most 255 credits.
+#[test]
+fn a_window_of_more_than_255_goes_back_in_several_entries() {
+    let class = Channel::S2mDrs;
+    let buffer = Buffer::of(class, 0);
+    let (mut here, mut far) = (flow(&[(class, 1023)]), flow(&[(class, 1023)]));
+    here.fail();
+    far.fail();
+    far.restore(|_| 23);
+    loop {
+        let entries = named(far.take());
+        if entries.is_empty() {
+            break;
+        }
+        entries
+            .into_iter()
+            .for_each(|(buffer, count)| here.credit(Buffer(buffer), count));
+    }
+    assert_eq!((here.credits(buffer), here.unreturned()), (1000, 23));
 }
 
 #[test]
 fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     // Four buffers have credits that may wait; the fifth has room for one message, so a
     // transmitter waits for this very credit, and nothing else need ever go back.
-    let mut returns = FlowControl::new(&capacities(&[
-        (0, 128),
-        (1, 128),
-        (2, 128),
-        (3, 128),
-        (7, 1),
-    ]));
+    let windows = std::array::from_fn(|class| if class == 7 { 1 } else { 128 });
+    let mut returns = FlowControl::new(&windows, 1);
     for buffer in 0..4 {
         assert!(!returns.free(Buffer(buffer)));
     }

@@ -81,7 +81,7 @@ fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
     let params = LinkParams {
         flit: Some(format),
         credits: CreditTable {
-            h2d_rsp: responses,
+            h2d_rsp: Some(responses.into()),
             ..CreditTable::default()
         },
         flit_error_rate: FlitErrorRate(0.02),
@@ -104,6 +104,7 @@ fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
                 egress: Picos::ZERO,
                 ingress: Picos::ZERO,
                 vcs: 1,
+                windows: params.windows(Picos::ZERO),
                 seed: 1,
                 name,
             },

@@ -84,6 +84,59 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
     }
 }
 
+/// Groups of hosts whose requests in flight cannot fill their links, in words: requests times lines
+/// over the latency to the nearest device without load and without its medium.
+pub fn in_flight_limits(plan: &Plan) -> Vec<String> {
+    let router = Router::new(plan);
+    let mut limits = Vec::new();
+    for (at, group) in plan.scenario.hosts.iter().enumerate() {
+        let first = plan.hosts.iter().position(|host| host.group == at);
+        let Some(host) = first.filter(|_| group.core.is_none() && group.processor.is_none()) else {
+            continue;
+        };
+        let devices = 0..plan.devices.len();
+        let Some(latency) = devices
+            .filter_map(|device| unloaded_ps(plan, &router, (host, device)))
+            .min()
+        else {
+            continue;
+        };
+        let outstanding = f64::from(group.issue.outstanding);
+        let carried = 64_000.0 * outstanding / latency as f64;
+        let paced = 64_000.0 / group.issue.interval_ps().max(1) as f64;
+        let wire = plan.line_rate(host);
+        if carried < wire.min(paced) {
+            limits.push(format!(
+                "hosts[{at}].issue.outstanding = {outstanding} carry at most {carried:.1} GB/s over {:.0} ns \
+                 to the nearest medium and back, a host's links {wire:.1} of reads; {:.0} fill them",
+                latency as f64 / 1e3,
+                (outstanding * wire / carried).ceil()
+            ));
+        }
+    }
+    limits
+}
+
+/// Latency of a read from a host to a device without load, without the medium, in picoseconds.
+fn unloaded_ps(plan: &Plan, router: &Router<'_>, (host, device): (usize, usize)) -> Option<u64> {
+    let target = plan.hosts.len() + device;
+    plan.hosts[host].map.windows().iter().find(|window| {
+        let ports = window.targets.iter();
+        ports.into_iter().any(|port| usize::from(port.0) == target)
+    })?;
+    let (there, back) = (router.way(host, target)?, router.way(target, host)?);
+    let group = plan.memory_group(&plan.devices[device])?;
+    let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
+    let mut stages = Stages {
+        process: issue.egress().0,
+        device: group.controller.process_time.0,
+        ..Stages::default()
+    };
+    there.add_stages(plan, Class::request(false), &mut stages);
+    back.add_stages(plan, Class::answer(false), &mut stages);
+    Some(stages.named().iter().map(|(_, time)| time).sum())
+}
+
 /// How a medium was found: by device group.
 type Media = Vec<Option<cxlab_analytic::Medium>>;
 
@@ -91,11 +144,9 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
     let media = media(plan, demand, seed)?;
     let mut network = Network::default();
     for link in &plan.links {
-        for forward in [true, false] {
-            network
-                .stations
-                .push(Station::Wire(wire(plan, link, forward)));
-        }
+        let wire = wire(plan, link);
+        network.stations.push(Station::Wire(wire.clone()));
+        network.stations.push(Station::Wire(wire));
     }
     for device in &plan.devices {
         // A device that nobody asks has a station that nobody visits.
@@ -123,34 +174,15 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
     Ok((network, media))
 }
 
-/// A link's direction with its credits' round trip: there with what comes before and behind, and
-/// back alike.
-fn wire(plan: &Plan, link: &PlannedLink, forward: bool) -> Wire {
-    let params = &link.params;
-    let (from, to) = match forward {
-        true => (link.a, link.b),
-        false => (link.b, link.a),
-    };
-    let egress = |end| match end {
-        End::Host(host, _) => plan.scenario.hosts[plan.hosts[host].group].egress().0,
-        End::Device(..) | End::Switch(..) => 0,
-    };
-    let ingress = |end| match end {
-        End::Host(..) => 0,
-        End::Device(device, _) => {
-            let group = plan.memory_group(&plan.devices[device]);
-            group.map_or(0, |group| group.controller.process_time.0)
-        }
-        End::Switch(..) => plan.scenario.fabric.switch.switching_time.0,
-    };
-    let round = 2 * params.crossing_ps() + egress(from) + ingress(to) + egress(to) + ingress(from);
-    let inside = matches!((from, to), (End::Switch(..), End::Switch(..)));
+/// Both directions of a link.
+fn wire(plan: &Plan, link: &PlannedLink) -> Wire {
+    let inside = matches!((link.a, link.b), (End::Switch(..), End::Switch(..)));
     let channels = if inside {
         plan.tables.virtual_channels()
     } else {
         1
     };
-    Wire::new(params, round, channels)
+    Wire::new(&link.params, plan.pipelines(link), channels)
 }
 
 /// Measures the medium of each group of devices, with the addresses of its busiest device.

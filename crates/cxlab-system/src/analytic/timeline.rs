@@ -269,13 +269,11 @@ impl Memory for PlanMemory {
 
 /// By station and class: how long a message makes it busy.
 fn services(plan: &Plan) -> Vec<[u64; Class::COUNT]> {
-    let directions = plan
-        .links
-        .iter()
-        .flat_map(|link| [(link, true), (link, false)]);
-    directions
-        .map(|(link, forward)| service(&wire(plan, link, forward)))
-        .collect()
+    let both = |link| {
+        let service = service(&wire(plan, link));
+        [service, service]
+    };
+    plan.links.iter().flat_map(both).collect()
 }
 
 fn service(wire: &Wire) -> [u64; Class::COUNT] {

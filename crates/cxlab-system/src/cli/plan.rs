@@ -1,5 +1,9 @@
 //! `cxlab check` and `cxlab plan`.
 
+use cxlab_link::LinkParams;
+use cxlab_protocol::Channel;
+
+use crate::analytic;
 use crate::picture;
 use crate::plan::Plan;
 use crate::scenario::Sharing;
@@ -46,6 +50,21 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     }
 }
 
+/// The credits of the classes of CXL.mem's reads and writes: one number, or the smallest and largest.
+fn credits(link: &LinkParams) -> String {
+    let classes = [
+        Channel::M2sReq,
+        Channel::M2sRwd,
+        Channel::S2mNdr,
+        Channel::S2mDrs,
+    ];
+    let each = classes.map(|class| link.credits_of(class));
+    match (each.iter().min(), each.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        _ => each[0].to_string(),
+    }
+}
+
 fn summary(plan: &Plan) -> String {
     let scenario = &plan.scenario;
     let proof = plan.tables.proof();
@@ -73,9 +92,10 @@ fn summary(plan: &Plan) -> String {
     row(
         "link",
         format!(
-            "{:.3} GB/s a direction, {} ns port to port",
+            "{:.3} GB/s a direction, {} ns port to port, {} credits a class",
             link.rate().as_gb_per_s(),
-            link.crossing_ps() as f64 / 1e3
+            link.crossing_ps() as f64 / 1e3,
+            credits(link)
         ),
     );
     row(
@@ -149,6 +169,9 @@ fn summary(plan: &Plan) -> String {
     }
     if let Some(path) = plan.longest_path() {
         row("longest path", format!("{path} links"));
+    }
+    for limit in analytic::in_flight_limits(plan) {
+        row("in flight", limit);
     }
     plan.notes
         .iter()

@@ -94,7 +94,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
         print(&describe_windows(monitor.windows()))?;
-        for note in &loaded.plan.notes {
+        for note in loaded.plan.notes.iter().chain(&report.notes) {
             print(&format!("\n  note: {note}\n"))?;
         }
         print(&format!(

@@ -6,7 +6,7 @@ use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_link::{Duplex, LinkParams, Transmission};
 use cxlab_protocol::flit::FlitFormat;
 
-use super::Problem;
+use super::{DeviceKind, Plan, Problem};
 use crate::scenario::Scenario;
 
 /// Longest of a link's delays.
@@ -210,6 +210,63 @@ pub(super) fn list(
         });
     }
     links
+}
+
+impl Plan {
+    /// Constant time before a link that leaves this end.
+    pub(crate) fn egress(&self, end: End) -> Picos {
+        match end {
+            End::Host(number, _) => self.scenario.hosts[self.hosts[number].group].egress(),
+            End::Device(number, _) => match self.devices[number].group {
+                DeviceKind::Accelerator(group) => self.scenario.accelerators[group].device.egress(),
+                DeviceKind::Memory(_) => Picos::ZERO,
+            },
+            End::Switch(..) => Picos::ZERO,
+        }
+    }
+
+    /// Constant time behind a link that arrives at this end.
+    pub(crate) fn ingress(&self, end: End) -> Picos {
+        match end {
+            End::Host(number, _) => self.scenario.hosts[self.hosts[number].group].ingress(),
+            End::Device(number, _) => match self.devices[number].group {
+                DeviceKind::Accelerator(group) => {
+                    self.scenario.accelerators[group].device.ingress()
+                }
+                DeviceKind::Memory(group) => {
+                    let group = &self.scenario.devices[group];
+                    match group.is_hdm_db() {
+                        true => group.coherence.filter.ingress(&group.controller),
+                        false => group.controller.process_time,
+                    }
+                }
+            },
+            End::Switch(..) => self.scenario.fabric.switch.switching_time,
+        }
+    }
+
+    /// Where the scenario says a link's parameters.
+    pub(crate) fn link_path(&self, link: &PlannedLink) -> &'static str {
+        let inside = matches!((link.a, link.b), (End::Switch(..), End::Switch(..)));
+        match self.scenario.fabric.edge_link.is_some() && !inside {
+            true => "fabric.edge_link",
+            false => "fabric.link",
+        }
+    }
+
+    /// Lines in GB/s that the links of a host carry at most in one direction.
+    pub(crate) fn line_rate(&self, host: usize) -> f64 {
+        let own = |link: &&PlannedLink| matches!(link.a, End::Host(number, _) if number == host);
+        let links = self.links.iter().filter(own);
+        links.map(|link| 64_000.0 / link.params.line_ps()).sum()
+    }
+
+    /// Constant time that the components at both ends of a link spend before and behind it, in both
+    /// directions.
+    pub fn pipelines(&self, link: &PlannedLink) -> Picos {
+        let of = |end| self.egress(end) + self.ingress(end);
+        of(link.a) + of(link.b)
+    }
 }
 
 /// Half-duplex buses have no virtual channels of their own.

@@ -1,0 +1,103 @@
+//! What limits a link other than its wire: credits, and requests in flight, as measured by a run.
+
+use cxlab_link::LinkPort;
+use cxlab_protocol::Channel;
+
+use crate::plan::{CreditLimit, Plan, PlannedLink};
+use crate::report::{LinkReport, Report};
+
+/// A wire that carries less than this of the lines that it could is not what limits.
+const FULL: f64 = 0.95;
+/// A class whose window is filled to this part by the round trip alone is limited by its credits;
+/// otherwise the far end holds them, because what lies behind it is full.
+const FILLED: f64 = 0.85;
+/// Requests in flight limit a host that has at least this part of them in flight on average.
+const IN_FLIGHT: f64 = 0.95;
+/// They do so only while less than this part of a request's latency is a wait in queues.
+const QUEUED: f64 = 0.25;
+
+/// The part of the lines that the wire could carry in one direction that it carried.
+fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64 {
+    (report.payload_bytes / 64) as f64 * link.params.line_ps() / window_ps
+}
+
+/// The note on a direction of a link whose messages waited for credits, if the credits limited it:
+/// with the wire not full, most of the window was under way and not at the far end.
+pub(crate) fn by_credits(
+    plan: &Plan,
+    link: &PlannedLink,
+    port: &LinkPort,
+    report: &LinkReport,
+    messages: u64,
+    window_ps: f64,
+) -> Option<String> {
+    if lines_carried(link, report, window_ps) >= FULL {
+        return None;
+    }
+    let lines = report.payload_bytes / 64;
+    let pipelines = plan.pipelines(link);
+    let windows = link.params.windows(pipelines);
+    let round = (link.params.credit_round_ps() + pipelines.0) as f64;
+    let limited = |channel: &Channel| {
+        let sent = match channel.carries_data() {
+            true => lines,
+            false => messages.saturating_sub(lines),
+        };
+        let under_way = sent as f64 / window_ps * round;
+        port.has_stalled(*channel)
+            && under_way >= FILLED * f64::from(windows[channel.index()])
+            && !channel.is_io()
+    };
+    let channel = Channel::ALL.into_iter().find(limited)?;
+    let (path, name) = (plan.link_path(link), channel.name());
+    let credits = link.params.credits_of(channel);
+    let remedy = match CreditLimit::of(plan, link, channel) {
+        Some(limit) => limit.remedy(),
+        None => format!("{} carry all", link.params.credits_needed()),
+    };
+    Some(format!(
+        "{}: messages waited for {path}.credits.{name} = {credits}, and the wire carried {:.0} % of the \
+         lines that it could; {remedy}",
+        report.direction,
+        100.0 * lines_carried(link, report, window_ps)
+    ))
+}
+
+/// Notes on groups of hosts that their requests in flight limit, where no link is full.
+pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<String> {
+    let report_ps = (report.window_ns * 1e3).max(1.0);
+    let queue = report.stages_ns.get("queue");
+    let queue = queue.and_then(|value| value.as_f64()).unwrap_or(0.0);
+    let full = |(link, report): (&PlannedLink, &[LinkReport])| {
+        let carried = |report| lines_carried(link, report, report_ps);
+        report.iter().any(|report| carried(report) >= FULL)
+    };
+    let links = plan.links.iter().zip(report.links.chunks_exact(2));
+    if links.into_iter().any(full)
+        || report.latency_ns.mean <= 0.0
+        || queue >= QUEUED * report.latency_ns.mean
+    {
+        return Vec::new();
+    }
+    let mut notes = Vec::new();
+    for (at, group) in plan.scenario.hosts.iter().enumerate() {
+        let first = plan.hosts.iter().position(|host| host.group == at);
+        let Some(number) = first.filter(|_| group.core.is_none() && group.processor.is_none())
+        else {
+            continue;
+        };
+        let host = &report.hosts[number];
+        let outstanding = f64::from(group.issue.outstanding);
+        let (rate, wire) = (host.bandwidth_gbps.total, plan.line_rate(number));
+        if host.in_flight >= IN_FLIGHT * outstanding && rate > 0.0 && rate < FULL * wire {
+            notes.push(format!(
+                "hosts[{at}].issue.outstanding = {} carry {rate:.1} GB/s over a latency of {:.0} ns, and \
+                 a host's links carry {wire:.1} of reads; {:.0} fill them",
+                group.issue.outstanding,
+                host.latency_ns.mean,
+                (outstanding * wire / rate).ceil()
+            ));
+        }
+    }
+    notes
+}

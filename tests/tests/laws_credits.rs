@@ -1,0 +1,146 @@
+//! Credits: a link's defaults carry its closed form, and fewer carry what their round trip allows.
+
+use cxlab_link::{LinkParams, PcieGeneration};
+use cxlab_protocol::flit;
+use cxlab_system::report::Report;
+use cxlab_tests::{plan, report, shipped};
+
+/// Memory faster than any link, and more requests than any window holds.
+const FAST: [&str; 5] = [
+    "measure={ requests = 30_000 }",
+    "hosts[0].issue.outstanding=4096",
+    "hosts[0].workload.mix=\"regular\"",
+    "devices[0].controller.contexts=8192",
+    "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
+];
+
+fn run(set: &[&str]) -> Report {
+    report(&shipped("direct"), &[&FAST, set].concat())
+}
+
+/// What a full link carries of reads or of writes alone, in GB/s.
+fn closed_form(link: &LinkParams, read_ratio: f64) -> f64 {
+    let form = flit::efficiency(link.flit_format(), read_ratio);
+    let packed = match form.m2s_limits() {
+        true => form.m2s.packed,
+        false => form.s2m.packed,
+    };
+    link.rate().as_gb_per_s() * packed
+}
+
+#[test]
+fn default_links_of_every_generation_carry_their_closed_form() {
+    for (generation, text) in [
+        (PcieGeneration::Gen4, "4"),
+        (PcieGeneration::Gen5, "5"),
+        (PcieGeneration::Gen6, "6"),
+        (PcieGeneration::Gen7, "7"),
+    ] {
+        for read_ratio in [1.0, 0.0] {
+            let link = LinkParams {
+                generation,
+                ..LinkParams::default()
+            };
+            let expected = closed_form(&link, read_ratio);
+            let found = run(&[
+                &format!("fabric.link.generation=\"{text}\""),
+                &format!("hosts[0].workload.read_ratio={read_ratio:?}"),
+            ]);
+            let error = found.bandwidth_gbps.total / expected - 1.0;
+            assert!(
+                error.abs() < 0.015,
+                "generation {text}, {read_ratio} reads: {:.2} GB/s, closed form {expected:.2}",
+                found.bandwidth_gbps.total
+            );
+            assert_eq!(found.notes, [""; 0], "generation {text}");
+        }
+    }
+}
+
+/// Between switches too, whose switching time lies in the way of a credit here and not in hardware.
+#[test]
+fn default_links_between_switches_carry_their_closed_form() {
+    let expected = closed_form(&LinkParams::default(), 1.0);
+    let chain = "fabric.topology={ kind = \"chain\", switches = 2 }";
+    let found = run(&[chain, "hosts[0].workload.read_ratio=1.0"]);
+    let error = found.bandwidth_gbps.total / expected - 1.0;
+    assert!(
+        error.abs() < 0.015,
+        "{:.2} GB/s, closed form {expected:.2}",
+        found.bandwidth_gbps.total
+    );
+}
+
+/// Below the knee a window of credits passes once a round trip, less what gathers for the way back.
+#[test]
+fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
+    let link = LinkParams::default();
+    let wire = closed_form(&link, 1.0);
+    let knee = wire / 64.0 * link.credit_round_ps() as f64 / 1e3;
+    for part in [0.125, 0.25, 0.5, 0.75, 1.5] {
+        let credits = (knee * part) as u16;
+        let found = run(&[
+            "hosts[0].workload.read_ratio=1.0",
+            &format!("fabric.link.credits={{ s2m_drs = {credits} }}"),
+        ]);
+        let expected = (f64::from(credits) / knee * wire).min(wire);
+        let error = found.bandwidth_gbps.total / expected - 1.0;
+        assert!(
+            (-0.13..=0.06).contains(&error),
+            "{credits} credits of {knee:.0}: {:.2} GB/s, expected {expected:.2}",
+            found.bandwidth_gbps.total
+        );
+        let noted = found.notes.iter().any(|note| {
+            note.contains("mem->host") && note.contains(&format!("s2m_drs = {credits}"))
+        });
+        assert_eq!(noted, part < 1.0, "{credits} credits: {:?}", found.notes);
+    }
+}
+
+#[test]
+fn a_plan_says_which_credits_limit_a_link_and_how_many_would_not() {
+    let link = LinkParams::default();
+    let needed = link.credits_needed();
+    let notes = |set: &[&str]| plan(&shipped("direct"), set).notes;
+    assert_eq!(notes(&[]), [""; 0]);
+    let few = notes(&["fabric.link.credits={ m2s_req = 64, s2m_drs = 1023 }"]);
+    assert_eq!(few.len(), 1, "{few:?}");
+    for part in [
+        "fabric.link.credits",
+        "m2s_req = 64",
+        &format!("{needed} carry all"),
+    ] {
+        assert!(few[0].contains(part), "{part}: {few:?}");
+    }
+    // Half a microsecond of cable needs more than a port can advertise.
+    let far = notes(&["fabric.link.propagation=\"500 ns\""]);
+    assert_eq!(far.len(), 1, "{far:?}");
+    assert!(
+        far[0].contains("s2m_drs = 1023") && far[0].contains("8.2.4.19.3"),
+        "{far:?}"
+    );
+}
+
+/// The number that a run names lifts what it names.
+#[test]
+fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_link() {
+    let set = |outstanding: &str| {
+        run(&[
+            &format!("hosts[0].issue.outstanding={outstanding}"),
+            "hosts[0].workload.read_ratio=1.0",
+        ])
+    };
+    let few = set("64");
+    assert_eq!(few.notes.len(), 1, "{:?}", few.notes);
+    let note = few.notes[0].as_str();
+    assert!(note.contains("hosts[0].issue.outstanding = 64"), "{note}");
+    let number = note.trim_end_matches(" fill them").rsplit(' ').next();
+    let number = number.expect("a last word");
+    let wire = closed_form(&LinkParams::default(), 1.0);
+    let more = set(number);
+    assert!(
+        more.bandwidth_gbps.total > 0.95 * wire,
+        "{number} carry {:.1} of {wire:.1}",
+        more.bandwidth_gbps.total
+    );
+}
