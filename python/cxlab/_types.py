@@ -289,6 +289,8 @@ class LinkReport(TypedDict):
 
     name: str
     direction: str
+    #: The named link that it is one of, where it is one.
+    link_class: NotRequired[str]
     utilization: float
     efficiency: float
     bytes: int

@@ -4,7 +4,7 @@
 //! bandwidths (a link only names its class). Endpoints are numbered requesters first, then
 //! devices, and that number is also the edge port's PID in a PBR fabric.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cxlab_protocol::PortId;
 
@@ -64,6 +64,8 @@ pub struct FabricGraph {
     pub attachments: Vec<Attachment>,
     /// Links from a requester to a device without a switch, by endpoint numbers.
     pub direct: Vec<(usize, usize)>,
+    /// By its ends: the class of each of those links that has one.
+    pub direct_classes: BTreeMap<(usize, usize), String>,
 }
 
 impl Endpoints {

@@ -43,7 +43,7 @@ use sha2::{Digest, Sha256};
 use sharing::SharedPart;
 
 use crate::scenario::{
-    AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, Scenario, WorkloadChoice,
+    AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, LinkClass, Scenario, WorkloadChoice,
 };
 
 pub(crate) use credits::CreditLimit;
@@ -185,6 +185,8 @@ pub struct Plan {
     pub devices: Vec<PlannedDevice>,
     /// Links, by number.
     pub links: Vec<PlannedLink>,
+    /// The classes of links that the scenario has, by number.
+    pub link_classes: Vec<LinkClass>,
     /// What a careful user would want to know.
     pub notes: Vec<String>,
     /// Media, by device group.
@@ -377,13 +379,15 @@ impl Plan {
         let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
         failures::check_shared(&scenario, &shared).map_err(|problem| vec![problem])?;
         let devices = endpoints.devices(maps.decoders, timelines);
-        let links = links::list(&scenario, &graph, &tables);
+        let link_classes = scenario.fabric.link_classes();
+        let links = links::list(&scenario, &graph, &tables, &link_classes)?;
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
         let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
-        let mut notes = notes(&scenario, &graph, &devices);
+        let mut notes = notes(&scenario, &links, &devices);
+        notes.extend(links::notes(&link_classes, &links));
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
         let tables = Arc::new(tables);
         let fabric = failures::Fabric {
@@ -418,6 +422,7 @@ impl Plan {
             hosts,
             devices,
             links,
+            link_classes,
             notes,
             media,
             local_media,
@@ -787,16 +792,18 @@ fn hash_file(hashers: &mut [Sha256], path: &Path) {
     }
 }
 
-fn notes(scenario: &Scenario, graph: &FabricGraph, devices: &[PlannedDevice]) -> Vec<String> {
+fn notes(scenario: &Scenario, links: &[PlannedLink], devices: &[PlannedDevice]) -> Vec<String> {
     use cxlab_link::Transmission;
     use cxlab_protocol::flit::FlitFormat;
     let mut notes = Vec::new();
-    let link = &scenario.fabric.link;
-    if scenario.fabric.kind == FabricKind::Pbr
-        && !graph.links.is_empty()
-        && link.transmission == Transmission::Flit
-        && link.flit_format() != FlitFormat::B256
-    {
+    let other = |link: &PlannedLink| {
+        let inside = matches!((link.a, link.b), (End::Switch(..), End::Switch(..)));
+        let params = &link.params;
+        inside
+            && params.transmission == Transmission::Flit
+            && params.flit_format() != FlitFormat::B256
+    };
+    if scenario.fabric.kind == FabricKind::Pbr && links.iter().any(other) {
         notes.push(
             "links between PBR switches use standard 256 B flits in CXL 3.x; the format asked \
              for is simulated as it is"

@@ -781,6 +781,9 @@ pub struct LinkReport {
     pub name: String,
     /// The direction: from `->` to.
     pub direction: String,
+    /// The named link that it is one of, where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_class: Option<String>,
     /// Fraction of the window in which the wire was busy.
     pub utilization: f64,
     /// Payload (64-byte lines) among all bytes sent.
@@ -1156,6 +1159,7 @@ fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<String>) ->
             let report = LinkReport {
                 name: format!("{a}--{b}"),
                 direction: format!("{from}->{to}"),
+                link_class: context.plan.link_classes[link.class].name.clone(),
                 utilization: (stats.busy_ps as f64 / window_ps).min(1.0),
                 efficiency: if stats.bytes == 0 {
                     0.0

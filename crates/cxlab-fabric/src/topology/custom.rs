@@ -25,8 +25,8 @@ pub struct Custom {
     /// The names of the switches.
     #[serde(default)]
     pub switches: Vec<String>,
-    /// Pairs of names, such as `["a", "b"]` or `["host0", "a"]`, with a link class as an optional
-    /// third. An endpoint is linked to one switch, or without a switch to any number of others: a
+    /// Pairs of names, such as `["a", "b"]` or `["host0", "a"]`, with the name of a link of
+    /// `fabric.links` as an optional third. An endpoint is linked to one switch, or without a switch to any number of others: a
     /// requester by root ports, a device by heads. Two switches may be linked several times.
     pub links: Vec<Vec<String>>,
 }
@@ -89,9 +89,7 @@ fn add(
         [a, b] => (a, b, None),
         [a, b, class] => (a, b, Some(class.clone())),
         _ => {
-            return Err(format!(
-                "{link:?} is not two names and perhaps a link class"
-            ));
+            return Err(format!("{link:?} is not two names and perhaps a link's"));
         }
     };
     match (look_up(nodes, a)?, look_up(nodes, b)?) {
@@ -106,12 +104,10 @@ fn add(
         }
         (Node::Requester(requester), Node::Device(device))
         | (Node::Device(device), Node::Requester(requester)) => {
-            if class.is_some() {
-                return Err(format!(
-                    "`{a}` and `{b}` have no switch; their link takes no class"
-                ));
-            }
             graph.direct.push((requester, device));
+            if let Some(class) = class {
+                graph.direct_classes.insert((requester, device), class);
+            }
         }
         (Node::Requester(_), Node::Requester(_)) => {
             return Err(format!("`{a}` and `{b}` are both requesters"));
@@ -194,7 +190,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "`links`: link 0: `lfet` is no switch, requester or device (did you mean `left`?); \
-             link 1: [\"left\"] is not two names and perhaps a link class; \
+             link 1: [\"left\"] is not two names and perhaps a link's; \
              link 2: `nothing` is no switch, requester or device"
         );
         let error =

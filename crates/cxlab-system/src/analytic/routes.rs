@@ -20,8 +20,6 @@ pub(super) fn station(link: usize, params: &LinkParams, forward: bool) -> u32 {
 pub(super) struct Way {
     /// Directions of links, by link: whether it leads from `a` to `b`, and with what chance.
     steps: Vec<(usize, bool, f64)>,
-    /// Links of one way, in order.
-    links: Vec<usize>,
 }
 
 /// Finds ways in a plan.
@@ -72,7 +70,6 @@ impl<'a> Router<'a> {
         if let Some(link) = self.direct.get(&pair) {
             return Some(Way {
                 steps: vec![(*link, source < destination, 1.0)],
-                links: vec![*link],
             });
         }
         let ports = self.plan.tables.ports();
@@ -80,21 +77,14 @@ impl<'a> Router<'a> {
         let first = *self.edges.get(&source)?;
         let mut way = Way {
             steps: vec![(first, true, 1.0)],
-            links: vec![first],
         };
         let mut at = BTreeMap::from([(ports.edge(source)?.0, 1.0)]);
         while !at.is_empty() {
             let mut next = BTreeMap::new();
-            // Ways are equally long and their links alike, so any of them gives the stages.
-            let mut noted = false;
             for (switch, mass) in &at {
                 for (port, part) in self.outputs(*switch, source, destination) {
                     let (link, forward) = *self.by_switch.get(&(*switch, port))?;
                     way.steps.push((link, forward, mass * part));
-                    if !noted {
-                        way.links.push(link);
-                        noted = true;
-                    }
                     if let PortPeer::Switch { index, .. } = ports.of(*switch)[port as usize] {
                         *next.entry(index).or_insert(0.0) += mass * part;
                     }
@@ -103,6 +93,14 @@ impl<'a> Router<'a> {
             at = next;
         }
         Some(way)
+    }
+
+    /// The rate of the link at a port of a switch, in bytes per second.
+    fn rate(&self, switch: usize, port: u16) -> f64 {
+        let link = self.by_switch.get(&(switch, port));
+        link.map_or(1.0, |(link, _)| {
+            self.plan.links[*link].params.rate().0 as f64
+        })
     }
 
     /// The ports by which messages leave a switch, with what chance.
@@ -116,9 +114,14 @@ impl<'a> Router<'a> {
                 vec![(port, 1.0)]
             }
             // Random takes each as often; adaptive evens out their load.
-            _ => {
-                let part = 1.0 / candidates.len().max(1) as f64;
-                candidates.iter().map(|port| (*port, part)).collect()
+            kind => {
+                let weight = |port: &u16| match kind {
+                    RoutingKind::Adaptive => self.rate(switch, *port),
+                    _ => 1.0,
+                };
+                let sum: f64 = candidates.iter().map(weight).sum();
+                let part = |port: &u16| (*port, weight(port) / sum);
+                candidates.iter().map(part).collect()
             }
         }
     }
@@ -127,7 +130,13 @@ impl<'a> Router<'a> {
 impl Way {
     /// Links from end to end.
     pub(super) fn hops(&self) -> u32 {
-        self.links.len() as u32
+        self.expected(|_| 1.0) as u32
+    }
+
+    /// The expected sum of a quantity of the links of the way, rounded.
+    fn expected(&self, of: impl Fn(usize) -> f64) -> u64 {
+        let steps = self.steps.iter();
+        libm::round(steps.map(|(link, _, share)| share * of(*link)).sum::<f64>()) as u64
     }
 
     /// The stations that messages of a class visit.
@@ -139,20 +148,23 @@ impl Way {
         })
     }
 
-    /// Adds the constant time of links, ports and switches.
+    /// Adds the constant time of links, ports and switches, expected where there are several ways.
     pub(super) fn add_stages(&self, plan: &Plan, class: Class, stages: &mut Stages) {
-        for link in &self.links {
-            let params = &plan.links[*link].params;
-            stages.link += Transmitter::alone_ps(params, class.channel()) + params.propagation.0;
-            stages.port += 2 * params.port_delay.0;
-            if params.duplex == Duplex::Half {
-                // The bus turns round, and handing over takes 1 ps that the wire gives back,
-                // where it has one.
-                stages.queue += params.turnaround.0;
-                stages.link += u64::from(params.propagation == Picos::ZERO);
-            }
-        }
-        let switches = self.links.len() as u64 - 1;
+        let params = |link: usize| &plan.links[link].params;
+        let half = |link: usize| params(link).duplex == Duplex::Half;
+        stages.link += self.expected(|link| {
+            let params = params(link);
+            let alone = Transmitter::alone_ps(params, class.channel()) + params.propagation.0;
+            // Handing over to a bus takes 1 ps that the wire gives back, where it has one.
+            let handed = u64::from(half(link) && params.propagation == Picos::ZERO);
+            (alone + handed) as f64
+        });
+        stages.port += self.expected(|link| 2.0 * params(link).port_delay.0 as f64);
+        stages.queue += self.expected(|link| match half(link) {
+            true => params(link).turnaround.0 as f64,
+            false => 0.0,
+        });
+        let switches = u64::from(self.hops()) - 1;
         stages.switch += switches * plan.scenario.fabric.switch.switching_time.0;
     }
 }

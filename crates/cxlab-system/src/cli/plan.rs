@@ -65,6 +65,17 @@ fn credits(link: &LinkParams) -> String {
     }
 }
 
+/// The links of a class, by their ends where there are few of a named one.
+fn which(plan: &Plan, class: usize, count: usize) -> String {
+    const FEW: usize = 4;
+    if count > FEW || plan.link_classes[class].name.is_none() {
+        return format!("{count} links");
+    }
+    let own = plan.links.iter().filter(|link| link.class == class);
+    let names = own.map(|link| format!("{}--{}", plan.end_name(link.a), plan.end_name(link.b)));
+    names.collect::<Vec<_>>().join(", ")
+}
+
 fn summary(plan: &Plan) -> String {
     let scenario = &plan.scenario;
     let proof = plan.tables.proof();
@@ -88,16 +99,27 @@ fn summary(plan: &Plan) -> String {
     );
     row("switches", plan.graph.switches.len().to_string());
     row("links", plan.links.len().to_string());
-    let link = &scenario.fabric.link;
-    row(
-        "link",
-        format!(
-            "{:.3} GB/s a direction, {} ns port to port, {} credits a class",
-            link.rate().as_gb_per_s(),
-            link.crossing_ps() as f64 / 1e3,
-            credits(link)
-        ),
-    );
+    for (number, class) in plan.link_classes.iter().enumerate() {
+        let count = plan
+            .links
+            .iter()
+            .filter(|link| link.class == number)
+            .count();
+        if count == 0 {
+            continue;
+        }
+        let link = &class.params;
+        row(
+            class.path.trim_start_matches("fabric."),
+            format!(
+                "{:.3} GB/s a direction, {} ns port to port, {} credits a class ({})",
+                link.rate().as_gb_per_s(),
+                link.crossing_ps() as f64 / 1e3,
+                credits(link),
+                which(plan, number, count)
+            ),
+        );
+    }
     row(
         "virtual channels",
         format!(

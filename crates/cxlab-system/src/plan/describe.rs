@@ -15,6 +15,7 @@ impl Plan {
             json!({
                 "a": self.end_name(link.a),
                 "b": self.end_name(link.b),
+                "link_class": self.link_path(link),
                 "params": link.params,
             })
         });

@@ -15,14 +15,16 @@ use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::deadlock::MAX_VIRTUAL_CHANNELS;
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
-use cxlab_link::{Duplex, LinkParams};
+use cxlab_link::Duplex;
 
 use super::Problem;
 use super::endpoints::{Named, unknown};
 use super::events::keeps_lines;
 use super::links::{End, PlannedLink};
 use super::sharing::SharedPart;
-use crate::scenario::{EventParams, FailureParams, PortAction, Scenario, Sharing, UnbindOption};
+use crate::scenario::{
+    EventParams, FailureParams, LinkClass, PortAction, Scenario, Sharing, UnbindOption,
+};
 
 /// The shortest and the longest completion timeout.
 const TIMEOUTS: [Picos; 2] = [Picos(1_000_000), Picos(64_000_000_000_000)];
@@ -124,14 +126,11 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             "\"shortest\"",
         );
     }
-    let links = [
-        ("link", Some(&scenario.fabric.link)),
-        ("edge_link", scenario.fabric.edge_link.as_ref()),
-    ];
-    let half = |link: &LinkParams| link.duplex == Duplex::Half;
-    for (name, _) in links.iter().filter(|(_, link)| link.is_some_and(half)) {
+    let classes = scenario.fabric.link_classes();
+    let half = |class: &&LinkClass| class.params.duplex == Duplex::Half;
+    for class in classes.iter().filter(half) {
         wrong(
-            format!("fabric.{name}.duplex"),
+            format!("{}.duplex", class.path),
             "\"half\"",
             "\"full\" (a bus does not lose what it holds)",
         );

@@ -108,13 +108,8 @@ pub(super) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     let switching = scenario.fabric.switch.switching_time;
     let path = "fabric.switch.switching_time".to_owned();
     check(path, switching.to_string(), switching.0, links);
-    let edge = scenario
-        .fabric
-        .edge_link
-        .as_ref()
-        .map(|link| ("edge_link", link));
-    for (name, link) in std::iter::once(("link", &scenario.fabric.link)).chain(edge) {
-        let path = format!("fabric.{name}");
+    for class in scenario.fabric.link_classes() {
+        let (path, link) = (class.path, class.params);
         let (port, wire) = (link.port_delay, link.propagation);
         check(
             format!("{path}.port_delay"),

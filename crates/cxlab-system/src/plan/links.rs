@@ -1,13 +1,17 @@
 //! Links: who is joined to whom, at which ports, with which parameters.
 
+use std::collections::BTreeMap;
+
 use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_link::{Duplex, LinkParams, Transmission};
 use cxlab_protocol::flit::FlitFormat;
+use serde_json::Value;
 
 use super::{DeviceKind, Plan, Problem};
-use crate::scenario::Scenario;
+use crate::diagnostics::nearest;
+use crate::scenario::{LinkClass, Scenario};
 
 /// Longest of a link's delays.
 const LONGEST_DELAY: Picos = Picos(1_000_000_000);
@@ -30,16 +34,84 @@ pub struct PlannedLink {
     pub a: End,
     /// The other end.
     pub b: End,
+    /// Its class among [`Plan::link_classes`].
+    pub class: usize,
     /// Its parameters.
     pub params: LinkParams,
 }
 
 /// Checks the parameters of the scenario's links.
 pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
-    check_one("fabric.link", &scenario.fabric.link, problems);
-    if let Some(link) = &scenario.fabric.edge_link {
-        check_one("fabric.edge_link", link, problems);
+    let before = problems.len();
+    for class in scenario.fabric.link_classes() {
+        // What is wrong with `fabric.link` is wrong with links that inherit it.
+        if class.name.is_none() || problems.len() == before {
+            check_one(&class.path, &class.params, problems);
+        }
     }
+    let simple = |name: &str| {
+        let legal = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        !name.is_empty() && name.chars().all(legal)
+    };
+    for name in scenario.fabric.links.keys().filter(|name| !simple(name)) {
+        problems.push(Problem::new(
+            "fabric.links",
+            format!("found the name `{name}`; allowed: letters, digits, `-` and `_`"),
+        ));
+    }
+    let given = scenario.fabric.overrides.iter().enumerate();
+    for (at, one) in given {
+        check_name(
+            scenario,
+            &format!("fabric.overrides[{at}].link"),
+            &one.link,
+            problems,
+        );
+    }
+    for (at, name) in custom_names(scenario) {
+        check_name(
+            scenario,
+            &format!("fabric.topology.links[{at}][2]"),
+            name,
+            problems,
+        );
+    }
+}
+
+/// The names of links that the list of a custom topology refers to, with their places in it.
+fn custom_names(scenario: &Scenario) -> impl Iterator<Item = (usize, &str)> {
+    let topology = &scenario.fabric.topology;
+    let list = topology
+        .params
+        .get("links")
+        .filter(|_| topology.kind == "custom");
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.enumerate().filter_map(third)
+}
+
+/// The third word of an entry of a list, with its place.
+fn third((at, link): (usize, &Value)) -> Option<(usize, &str)> {
+    Some((at, link.get(2)?.as_str()?))
+}
+
+/// Checks that a link of this name is there.
+fn check_name(scenario: &Scenario, path: &str, name: &str, problems: &mut Vec<Problem>) {
+    let known = &scenario.fabric.links;
+    if known.contains_key(name) {
+        return;
+    }
+    let hint = nearest(name, known.keys().map(String::as_str))
+        .map(|near| format!("; did you mean `{near}`?"))
+        .unwrap_or_default();
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    let allowed = match names.as_slice() {
+        [] => "a name in [fabric.links], which has none".to_owned(),
+        names => names.join(", "),
+    };
+    problems.push(Problem::new(
+        path,
+        format!("found `{name}`; allowed: {allowed}{hint}"),
+    ));
 }
 
 fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
@@ -151,30 +223,25 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Every link of the fabric.
-pub(super) fn list(
-    scenario: &Scenario,
-    graph: &FabricGraph,
-    tables: &RoutingTables,
-) -> Vec<PlannedLink> {
-    let core = &scenario.fabric.link;
-    let edge = scenario.fabric.edge_link.as_ref().unwrap_or(core);
+/// Every link of the fabric, without its class, and the name of that if its topology says one.
+fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Option<&'a String>)> {
     let hosts = graph.endpoints.requesters.len();
     let endpoint = |number: usize, port: u16| match number.checked_sub(hosts) {
         None => End::Host(number, port),
         Some(device) => End::Device(device, port),
     };
+    let attached: BTreeMap<usize, &String> = graph
+        .attachments
+        .iter()
+        .filter_map(|one| Some((one.endpoint, one.class.as_ref()?)))
+        .collect();
     let mut links = Vec::new();
     for switch in 0..graph.switches.len() {
         for (port, peer) in tables.ports().of(switch).iter().enumerate() {
             let here = End::Switch(switch, port as u16);
             match *peer {
                 PortPeer::Endpoint(number) => {
-                    links.push(PlannedLink {
-                        a: endpoint(number, 0),
-                        b: here,
-                        params: edge.clone(),
-                    });
+                    links.push((endpoint(number, 0), here, attached.get(&number).copied()));
                 }
                 PortPeer::Cut => {}
                 PortPeer::Switch {
@@ -185,31 +252,116 @@ pub(super) fn list(
                     let first =
                         graph.links[link].a == switch && (index != switch || far > port as u16);
                     if first {
-                        let b = End::Switch(index, far);
-                        links.push(PlannedLink {
-                            a: here,
-                            b,
-                            params: core.clone(),
-                        });
+                        let class = graph.links[link].class.as_ref();
+                        links.push((here, End::Switch(index, far), class));
                     }
                 }
             }
         }
     }
     let mut next_port = vec![0u16; graph.endpoints.len()];
-    for (host, device) in &graph.direct {
+    for ends in &graph.direct {
         let mut take = |number: usize| {
             next_port[number] += 1;
             endpoint(number, next_port[number] - 1)
         };
-        let (a, b) = (take(*host), take(*device));
+        links.push((take(ends.0), take(ends.1), graph.direct_classes.get(ends)));
+    }
+    links
+}
+
+/// Every link of the fabric. `classes` are those of the scenario.
+///
+/// # Errors
+/// Overrides that no link has.
+pub(super) fn list(
+    scenario: &Scenario,
+    graph: &FabricGraph,
+    tables: &RoutingTables,
+    classes: &[LinkClass],
+) -> Result<Vec<PlannedLink>, Vec<Problem>> {
+    let endpoints = &graph.endpoints;
+    let name = |end: End| match end {
+        End::Host(host, _) => endpoints.requesters[host].as_str(),
+        End::Device(device, _) => endpoints.devices[device].as_str(),
+        End::Switch(switch, _) => graph.switches[switch].name.as_str(),
+    };
+    let edge = usize::from(scenario.fabric.edge_link.is_some());
+    let numbered = |wanted: &String| {
+        let is_it = |class: &LinkClass| class.name.as_ref() == Some(wanted);
+        classes.iter().position(is_it)
+    };
+    let overrides = &scenario.fabric.overrides;
+    let (mut matched, mut used) = (vec![false; overrides.len()], vec![false; overrides.len()]);
+    let mut links = Vec::new();
+    for (a, b, said) in raw(graph, tables) {
+        let mut class = match (a, b) {
+            (End::Switch(..), End::Switch(..)) => 0,
+            _ => edge,
+        };
+        class = said.and_then(numbered).unwrap_or(class);
+        let mut holds = None;
+        for (at, one) in overrides.iter().enumerate() {
+            if one.matches(name(a), name(b)) {
+                matched[at] = true;
+                holds = Some(at);
+            }
+        }
+        if let Some(at) = holds {
+            used[at] = true;
+            class = numbered(&overrides[at].link).unwrap_or(class);
+        }
         links.push(PlannedLink {
             a,
             b,
-            params: edge.clone(),
+            class,
+            params: classes[class].params.clone(),
         });
     }
-    links
+    let components = || {
+        let switches = graph.switches.iter().map(|switch| switch.name.as_str());
+        endpoints.names().chain(switches)
+    };
+    let problem = |at: usize| {
+        let [a, b] = &overrides[at].between;
+        let unknown = |name: &&String| !name.contains('*') && components().all(|one| one != **name);
+        let reason = match overrides[at].between.iter().find(unknown) {
+            _ if matched[at] => "later overrides take all links between them".to_owned(),
+            Some(name) => {
+                let hint = nearest(name, components())
+                    .map(|near| format!("; did you mean `{near}`?"))
+                    .unwrap_or_default();
+                format!("nothing is called `{name}`{hint}")
+            }
+            None => "no link joins them".to_owned(),
+        };
+        Problem::new(
+            format!("fabric.overrides[{at}].between"),
+            format!(
+                "found `{a}` and `{b}`, and {reason}; allowed: the two ends of a link, by names in which \
+                 `*` stands for any characters"
+            ),
+        )
+    };
+    let problems: Vec<Problem> = (0..overrides.len())
+        .filter(|at| !used[*at])
+        .map(problem)
+        .collect();
+    match problems.is_empty() {
+        true => Ok(links),
+        false => Err(problems),
+    }
+}
+
+/// A note for each named link that no link has.
+pub(super) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<String> {
+    let unused = |number: &usize| {
+        classes[*number].name.is_some() && links.iter().all(|link| link.class != *number)
+    };
+    (0..classes.len())
+        .filter(unused)
+        .map(|number| format!("{}: no link of the fabric has it", classes[number].path))
+        .collect()
 }
 
 impl Plan {
@@ -246,12 +398,8 @@ impl Plan {
     }
 
     /// Where the scenario says a link's parameters.
-    pub(crate) fn link_path(&self, link: &PlannedLink) -> &'static str {
-        let inside = matches!((link.a, link.b), (End::Switch(..), End::Switch(..)));
-        match self.scenario.fabric.edge_link.is_some() && !inside {
-            true => "fabric.edge_link",
-            false => "fabric.link",
-        }
+    pub(crate) fn link_path(&self, link: &PlannedLink) -> &str {
+        &self.link_classes[link.class].path
     }
 
     /// Lines in GB/s that the links of a host carry at most in one direction.
@@ -277,14 +425,11 @@ pub(super) fn check_virtual_channels(
     if tables.virtual_channels() == 1 {
         return Ok(());
     }
-    let links = [
-        ("link", Some(&scenario.fabric.link)),
-        ("edge_link", scenario.fabric.edge_link.as_ref()),
-    ];
-    let half = |link: &&LinkParams| link.duplex == Duplex::Half;
-    let problems = links.into_iter().filter(|(_, link)| link.as_ref().is_some_and(half)).map(|(name, _)| {
+    let half = |class: &LinkClass| class.params.duplex == Duplex::Half;
+    let classes = scenario.fabric.link_classes().into_iter().filter(half);
+    let problems = classes.map(|class| {
         Problem::new(
-            format!("fabric.{name}.duplex"),
+            format!("{}.duplex", class.path),
             format!(
                 "found \"half\"; allowed on this topology: \"full\" (its routing needs {} virtual \
                  channels, which a half-duplex bus does not have)",

@@ -3,6 +3,9 @@
 
 mod choice;
 mod events;
+mod links;
+
+use std::collections::BTreeMap;
 
 use cxlab_device::{AcceleratorParams, DeviceParams, QosParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Picos};
@@ -16,6 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use events::{
     CapacityKind, EventParams, FabricManagerParams, FailureParams, PortAction, UnbindOption,
 };
+
+pub use links::{LinkClass, LinkOverride, LinkTable};
 
 pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
 
@@ -141,9 +146,18 @@ pub struct Fabric {
     /// Every link, unless `edge_link` says otherwise for those of hosts and devices.
     #[serde(default)]
     pub link: LinkParams,
-    /// Links between an endpoint and its switch. Default: as `link`.
+    /// Links of endpoints, to switches and without. Default: as `link`.
     #[serde(default)]
     pub edge_link: Option<LinkParams>,
+    /// Named links: tables of what differs from `link`. What a table does not say is as in `link`,
+    /// but `bandwidth` where it says `generation` or `lanes`, and `flit` where it says `generation` or
+    /// `transmission`. The link list of a custom topology and `overrides` refer to them. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, LinkTable>,
+    /// Which links, by the components at their ends, have the parameters of a named link. Of several
+    /// that match a link the last one holds. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<LinkOverride>,
     /// Multiple VCS: which host each device is bound to, by names. Default: devices take turns
     /// over hosts.
     #[serde(default)]

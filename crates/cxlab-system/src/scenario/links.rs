@@ -1,0 +1,174 @@
+//! Named links, and which links of a fabric have one of their own.
+
+use std::borrow::Cow;
+
+use cxlab_link::LinkParams;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Fabric;
+
+/// The parameters of a named link that its table says. The others are those of `fabric.link`.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(transparent)]
+pub struct LinkTable(Map<String, Value>);
+
+impl JsonSchema for LinkTable {
+    fn schema_name() -> Cow<'static, str> {
+        LinkParams::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        LinkParams::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        LinkParams::json_schema(generator)
+    }
+}
+
+/// What the table says makes these keys of `fabric.link` void: a rate in bytes is of its generation
+/// and lanes, and a flit format of its generation and transmission.
+const VOID: [(&str, &str); 4] = [
+    ("generation", "bandwidth"),
+    ("lanes", "bandwidth"),
+    ("generation", "flit"),
+    ("transmission", "flit"),
+];
+
+impl LinkTable {
+    /// The parameters, where `base` has those that the table does not say.
+    fn over(&self, base: &LinkParams) -> Result<LinkParams, serde_json::Error> {
+        let mut all = serde_json::to_value(base)?;
+        if let Some(base) = all.as_object_mut() {
+            for (said, void) in VOID {
+                if self.0.contains_key(said) {
+                    base.remove(void);
+                }
+            }
+            lay_over(base, &self.0);
+        }
+        serde_json::from_value(all)
+    }
+}
+
+/// Lays a table over another, and tables in it over those in the other.
+fn lay_over(base: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (base.get_mut(key), value) {
+            (Some(Value::Object(base)), Value::Object(over)) => lay_over(base, over),
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Links between some components that have the parameters of a named link.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct LinkOverride {
+    /// The names of the components at the two ends, in either order: hosts, devices, accelerators and
+    /// switches. `*` stands for any characters, such as in `leaf*`.
+    pub between: [String; 2],
+    /// The name of the link in `fabric.links`.
+    pub link: String,
+}
+
+impl LinkOverride {
+    /// Whether a link between components of these names is meant.
+    pub(crate) fn matches(&self, a: &str, b: &str) -> bool {
+        let [first, second] = &self.between;
+        let both = |a, b| is_like(first, a) && is_like(second, b);
+        both(a, b) || both(b, a)
+    }
+}
+
+/// Whether a name is as a pattern says, in which `*` stands for any characters.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(name) = name.strip_prefix(start) else {
+        return false;
+    };
+    let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+    ends.into_iter().any(|at| is_like(rest, &name[at..]))
+}
+
+/// The parameters of some links, and where the scenario says them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkClass {
+    /// Where: `fabric.link`, `fabric.edge_link`, or `fabric.links.NAME`.
+    pub path: String,
+    /// The name of a named link.
+    pub name: Option<String>,
+    /// The parameters.
+    pub params: LinkParams,
+}
+
+impl Fabric {
+    /// All classes of links: that of `link` first, then that of `edge_link` if there is one, then
+    /// named links in the order of their names.
+    pub fn link_classes(&self) -> Vec<LinkClass> {
+        let class = |path: &str, params: &LinkParams| LinkClass {
+            path: path.to_owned(),
+            name: None,
+            params: params.clone(),
+        };
+        let mut classes = vec![class("fabric.link", &self.link)];
+        classes.extend(
+            self.edge_link
+                .iter()
+                .map(|link| class("fabric.edge_link", link)),
+        );
+        classes.extend(self.links.iter().map(|(name, table)| LinkClass {
+            path: format!("fabric.links.{name}"),
+            name: Some(name.clone()),
+            // The schema accepts only what can be read (tests/fuzz_scenario.rs).
+            params: table.over(&self.link).unwrap_or_default(),
+        }));
+        classes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name, like) in [
+            ("leaf1", "leaf1", true),
+            ("leaf1", "leaf10", false),
+            ("leaf*", "leaf10", true),
+            ("leaf*", "leaf", true),
+            ("*f1*", "leaf10", true),
+            ("*", "", true),
+            ("*1", "leaf10", false),
+            ("l*f*0", "leaf10", true),
+        ] {
+            assert_eq!(is_like(pattern, name), like, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_table_says_what_differs_and_a_generation_voids_a_rate() {
+        let base: LinkParams = serde_json::from_value(serde_json::json!({
+            "generation": "5", "bandwidth": "10 GB/s", "flit": "68B", "port_delay": "7 ns",
+            "credits": { "m2s_req": 3, "m2s_rwd": 4 },
+        }))
+        .unwrap();
+        let over = |table: Value| LinkTable(table.as_object().unwrap().clone()).over(&base);
+        let same = over(serde_json::json!({})).unwrap();
+        assert_eq!(same, base);
+        let fast = over(serde_json::json!({ "generation": "6" })).unwrap();
+        assert_eq!((fast.bandwidth, fast.flit), (None, None));
+        assert_eq!(fast.port_delay, base.port_delay);
+        let few = over(serde_json::json!({ "credits": { "m2s_req": 9 } })).unwrap();
+        assert_eq!(few.credits.m2s_req, Some(9));
+        assert_eq!(few.credits.m2s_rwd, Some(4));
+        assert_eq!(few.bandwidth, base.bandwidth);
+    }
+}

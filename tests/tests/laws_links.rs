@@ -1,0 +1,241 @@
+//! Links with parameters of their own, in the list of a custom topology and by overrides: each has
+//! the latency and the bandwidth of its own closed form, in the engine and in the analytic form.
+
+use cxlab_link::{LinkParams, Transmitter};
+use cxlab_protocol::{Channel, flit};
+use cxlab_system::analytic::analyze;
+use cxlab_system::plan::Plan;
+use cxlab_tests::{plan, report, shipped, try_run};
+
+/// The links of a host and a device on two switches, of which `named` is the one that is not as the
+/// others.
+fn line(named: usize, outstanding: u32) -> String {
+    let pairs = [("host", "a"), ("a", "b"), ("b", "mem")];
+    let links = pairs
+        .iter()
+        .enumerate()
+        .map(|(at, (a, b))| match at == named {
+            true => format!("[\"{a}\", \"{b}\", \"odd\"]"),
+            false => format!("[\"{a}\", \"{b}\"]"),
+        });
+    format!(
+        r#"
+name = "line"
+measure = {{ requests = 20_000 }}
+[fabric]
+topology = {{ kind = "custom", switches = ["a", "b"], links = [{}] }}
+link = {{ port_delay = "11 ns" }}
+[fabric.links.odd]
+generation = "5"
+lanes = 4
+propagation = "70 ns"
+[[hosts]]
+name = "host"
+issue = {{ outstanding = {outstanding} }}
+workload = {{ kind = "uniform" }}
+[[devices]]
+name = "mem"
+controller = {{ contexts = 8192 }}
+memory = {{ kind = "fixed", latency = "10 ns", queue = 8192 }}
+"#,
+        links.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Latency of a read without load, in picoseconds.
+fn unloaded(plan: &Plan) -> u64 {
+    let of_link = |params: &LinkParams| {
+        let alone = |channel| Transmitter::alone_ps(params, channel);
+        alone(Channel::M2sReq) + alone(Channel::S2mDrs) + 2 * params.crossing_ps()
+    };
+    let links = plan.links.iter().map(|link| of_link(&link.params));
+    let switches = plan.graph.switches.len() as u64;
+    plan.scenario.hosts[0].issue.process_time.0
+        + links.sum::<u64>()
+        + 2 * switches * plan.scenario.fabric.switch.switching_time.0
+        + plan.scenario.devices[0].controller.process_time.0
+        + 10_000
+}
+
+/// What a full link carries of reads, in GB/s.
+fn closed_form(params: &LinkParams) -> f64 {
+    let form = flit::efficiency(params.flit_format(), 1.0);
+    params.rate().as_gb_per_s() * form.s2m.packed
+}
+
+#[test]
+fn a_request_alone_takes_the_time_of_each_link_on_its_way() {
+    for named in 0..4 {
+        let plan = plan(&line(named, 1), &[]);
+        let expected = unloaded(&plan);
+        let found = try_run(&plan, 1).expect("the run ends");
+        let latency = found.latency_ns;
+        let both = [latency.min, latency.max].map(|time| (time * 1e3).round() as u64);
+        assert_eq!(both, [expected; 2], "link {named}");
+        let analytic = analyze(&plan, 1).expect("the form covers it");
+        let form = (analytic.pairs[0].unloaded_ns * 1e3).round() as u64;
+        assert_eq!(form, expected, "link {named}");
+    }
+}
+
+#[test]
+fn a_full_system_carries_what_its_slowest_link_does() {
+    for named in 0..4 {
+        let plan = plan(&line(named, 4096), &[]);
+        let each = plan.links.iter().map(|link| closed_form(&link.params));
+        let slowest = each.fold(f64::MAX, f64::min);
+        let found = try_run(&plan, 1).expect("the run ends");
+        let error = found.bandwidth_gbps.total / slowest - 1.0;
+        assert!(
+            error.abs() < 0.015,
+            "link {named}: {:.2} GB/s, closed form {slowest:.2}",
+            found.bandwidth_gbps.total
+        );
+        let odd: Vec<&str> = found
+            .links
+            .iter()
+            .filter(|link| link.link_class.as_deref() == Some("odd"))
+            .map(|link| link.name.as_str())
+            .collect();
+        assert_eq!(odd.len(), if named < 3 { 2 } else { 0 }, "{odd:?}");
+    }
+}
+
+const SLOW: &str = "fabric.links={ slow = { bandwidth = \"2 GB/s\" } }";
+
+/// Spreads messages by what each output's link takes, where these differ.
+#[test]
+fn adaptive_routing_and_the_analytic_form_see_that_one_uplink_is_slow() {
+    let text = shipped("spine-leaf-16");
+    let set = [
+        "fabric.routing=\"adaptive\"",
+        SLOW,
+        "fabric.overrides=[{ between = [\"leaf*\", \"spine0\"], link = \"slow\" }]",
+    ];
+    let plan = plan(&text, &set);
+    let slow = |a: &str, b: &str| a.starts_with("leaf") && b == "spine0";
+    for link in &plan.links {
+        let (a, b) = (plan.end_name(link.a), plan.end_name(link.b));
+        let name = plan.link_classes[link.class].name.as_deref();
+        assert_eq!(name == Some("slow"), slow(a, b) || slow(b, a), "{a}--{b}");
+    }
+    let found = try_run(&plan, 1).expect("the run ends");
+    let analytic = analyze(&plan, 1).expect("the form covers it");
+    let sums = |spine: &str| {
+        let own = found.links.iter().filter(|link| link.name.contains(spine));
+        own.map(|link| link.payload_bytes).sum::<u64>()
+    };
+    assert!(sums("spine0") * 4 < sums("spine1"), "most go by the others");
+    let formed = |spine: &str| {
+        let own = analytic
+            .links
+            .iter()
+            .filter(|link| link.name.contains(spine));
+        own.map(|link| link.utilization * link.rate_gbps)
+            .sum::<f64>()
+    };
+    assert!(formed("spine0") * 4.0 < formed("spine1"));
+}
+
+/// The last of several overrides that match a link holds, and it holds over the list's own word.
+#[test]
+fn an_override_holds_over_those_before_and_over_the_list() {
+    let set = [
+        "fabric.links.slow={ bandwidth = \"2 GB/s\" }",
+        "fabric.overrides=[{ between = [\"*\", \"*\"], link = \"odd\" }, \
+         { between = [\"b\", \"a\"], link = \"slow\" }]",
+    ];
+    let plan = plan(&line(1, 1), &set);
+    let names = plan.links.iter().map(|link| {
+        let class = plan.link_classes[link.class].name.as_deref();
+        let ends = [plan.end_name(link.a), plan.end_name(link.b)];
+        (ends.contains(&"a") && ends.contains(&"b"), class)
+    });
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    let odd = (false, Some("odd"));
+    assert_eq!(names, [odd, odd, (true, Some("slow"))]);
+}
+
+#[test]
+fn a_link_between_a_root_port_and_a_device_may_be_a_named_one() {
+    let topology = "fabric.topology={ kind = \"custom\", links = [[\"mem\", \"host\", \"slow\"]] }";
+    let found = report(&shipped("direct"), &[SLOW, topology]);
+    assert!(found.links.iter().all(|link| link.rate_gbps == 2.0));
+}
+
+/// What a user is told of mistakes.
+fn mistakes(set: &[&str]) -> String {
+    let (text, set) = (line(1, 1), set.to_vec());
+    let told = std::panic::catch_unwind(|| drop(plan(&text, &set)));
+    let told = told.expect_err("there is a mistake");
+    told.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+#[test]
+fn mistakes_in_names_of_links_and_of_their_ends_are_told_with_a_near_name() {
+    let links = |third: &str| {
+        format!(
+            "fabric.topology.links=[[\"host\", \"a\"], [\"a\", \"b\", \"{third}\"], [\"b\", \"mem\"]]"
+        )
+    };
+    let over = |a: &str, b: &str, link: &str| {
+        format!("fabric.overrides=[{{ between = [\"{a}\", \"{b}\"], link = \"{link}\" }}]")
+    };
+    let cases: [(String, &[&str]); 7] = [
+        (
+            links("ood"),
+            &[
+                "fabric.topology.links[1][2]",
+                "`ood`",
+                "did you mean `odd`?",
+            ],
+        ),
+        (
+            over("a", "b", "dod"),
+            &["fabric.overrides[0].link", "`dod`", "did you mean `odd`?"],
+        ),
+        (
+            over("a", "men", "odd"),
+            &[
+                "fabric.overrides[0].between",
+                "`men`",
+                "did you mean `mem`?",
+            ],
+        ),
+        (
+            over("host", "mem", "odd"),
+            &["fabric.overrides[0].between", "no link joins them"],
+        ),
+        (
+            over("h*", "m*", "odd"),
+            &["fabric.overrides[0].between", "no link joins them"],
+        ),
+        (
+            "fabric.overrides=[{ between = [\"a\", \"b\"], link = \"odd\" }, \
+             { between = [\"*\", \"*\"], link = \"odd\" }]"
+                .to_owned(),
+            &["fabric.overrides[0].between", "later overrides"],
+        ),
+        (
+            "fabric.links.odd.lanse=4".to_owned(),
+            &["fabric.links.odd", "did you mean `lanes`?"],
+        ),
+    ];
+    for (set, words) in cases {
+        let told = mistakes(&[&set]);
+        for word in words {
+            assert!(told.contains(word), "{set}: {word} in {told}");
+        }
+    }
+    let wrong = mistakes(&["fabric.links.odd.bandwidth=\"1 B/s\""]);
+    assert!(wrong.contains("fabric.links.odd.bandwidth"), "{wrong}");
+}
+
+#[test]
+fn a_named_link_that_nothing_has_is_noted() {
+    let unused = plan(&line(3, 1), &[]).notes;
+    assert_eq!(unused.len(), 1, "{unused:?}");
+    assert!(unused[0].contains("fabric.links.odd"), "{unused:?}");
+    assert_eq!(plan(&line(0, 1), &[]).notes, [""; 0]);
+}
