@@ -21,8 +21,14 @@ type Counts = serde_json::Map<String, serde_json::Value>;
 #[derive(Clone)]
 struct Loads {
     offsets: Vec<u64>,
-    by_device: bool,
+    by: Place,
 }
+
+const CORE: Place = Place::Core { core: 0 };
+const DEVICE: Place = Place::Element {
+    accelerator: 0,
+    element: 0,
+};
 
 impl Script for Loads {
     fn prepare(&self, bases: Bases, image: &Image) {
@@ -34,14 +40,7 @@ impl Script for Loads {
     }
 
     fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
-        let wanted = match self.by_device {
-            true => Place::Element {
-                accelerator: 0,
-                element: 0,
-            },
-            false => Place::Core { core: 0 },
-        };
-        if place != wanted {
+        if place != self.by {
             return Vec::new();
         }
         let (base, offsets) = (bases.local, self.offsets.clone());
@@ -71,6 +70,15 @@ fn simulate(
     workload: impl Script,
     threads: usize,
 ) -> Result<(Report, Vec<u64>), RunError> {
+    simulate_seeded(text, workload, threads, 1)
+}
+
+fn simulate_seeded(
+    text: &str,
+    workload: impl Script,
+    threads: usize,
+    seed: u64,
+) -> Result<(Report, Vec<u64>), RunError> {
     let document = Document::parse("os.toml", text).unwrap();
     let wrong = validate(&document, &scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -84,7 +92,7 @@ fn simulate(
         Ok(())
     };
     let options = RunOptions {
-        seed: 1,
+        seed,
         threads,
         monitor: &monitor,
         rows: Some(&mut rows),
@@ -93,10 +101,10 @@ fn simulate(
     Ok((report, latencies))
 }
 
-fn latencies(os: &str, device: &str, offsets: &[u64], by_device: bool) -> Vec<u64> {
+fn latencies(os: &str, device: &str, offsets: &[u64], by: Place) -> Vec<u64> {
     let loads = Loads {
         offsets: offsets.to_vec(),
-        by_device,
+        by,
     };
     simulate(&text(os, device), loads, 1).unwrap().1
 }
@@ -107,8 +115,8 @@ const SLOW_TLB: &str = "os = { tlb = { entries = 16, ways = 16, latency = \"3 ns
 fn a_walk_of_a_core_is_its_reads_one_after_the_other() {
     // The entries of pages 0 and 1 lie in one line, that of page 8 in the next.
     let offsets = [0, PAGE, 8 * PAGE, 8 * PAGE + 64];
-    let physical = latencies("", "", &offsets, false);
-    let virtual_ = latencies(SLOW_TLB, "", &offsets, false);
+    let physical = latencies("", "", &offsets, CORE);
+    let virtual_ = latencies(SLOW_TLB, "", &offsets, CORE);
     let miss = physical[0];
     assert_eq!(physical, [miss; 4], "the medium takes as long for all");
     let (lookup, l1) = (3_000, 5 * 417);
@@ -126,8 +134,8 @@ fn a_walk_of_a_core_is_its_reads_one_after_the_other() {
 fn a_large_page_saves_a_level_and_covers_what_follows() {
     let offsets = [0, PAGE, 300 * PAGE];
     let os = "os = { pages = \"large\", tlb = { entries = 16, ways = 16, latency = \"3 ns\" } }";
-    let physical = latencies("", "", &offsets, false);
-    let virtual_ = latencies(os, "", &offsets, false);
+    let physical = latencies("", "", &offsets, CORE);
+    let virtual_ = latencies(os, "", &offsets, CORE);
     assert_eq!(virtual_[0], 3_000 + 3 * physical[0] + physical[0]);
     assert_eq!(virtual_[1..], physical[1..]);
 }
@@ -137,15 +145,15 @@ fn an_atc_miss_costs_the_link_and_the_reads_of_its_walk() {
     let device = "device = { atc = { cache = { entries = 1, ways = 1, latency = \"7 ns\" } } }";
     // Each load misses the ATC, which has one entry; page 0 hits the IOTLB when it comes again.
     let offsets = [0, 8 * PAGE, 64, 8 * PAGE + 64, 128, 8 * PAGE + 65 * 64];
-    let physical = latencies("", device, &offsets, true);
-    let virtual_ = latencies("os = {}", device, &offsets, true);
+    let physical = latencies("", device, &offsets, DEVICE);
+    let virtual_ = latencies("os = {}", device, &offsets, DEVICE);
     let line = physical[1];
     let waits: Vec<u64> = virtual_
         .iter()
         .map(|latency| latency - line - 7_000)
         .collect();
     // A line of the page table takes the home agent what a core's miss takes without the way to it.
-    let core = latencies("", "", &[0], false)[0];
+    let core = latencies("", "", &[0], CORE)[0];
     let read = core - 15 * 417 - 2 * 10_000;
     assert_eq!(waits[0] - waits[1], 3 * read, "three levels less");
     assert_eq!(waits[1] - waits[2], read, "none at all: the IOTLB has it");
@@ -256,10 +264,10 @@ fn translations_of_dma_are_bounded_by_requests_and_by_the_cache() {
 #[test]
 fn a_page_fault_takes_its_time_and_zeroes_the_page() {
     // An offset that is not prepared is in a page that nobody has touched.
-    let touch = |device: bool, os: &str| {
+    let touch = |by: Place, os: &str| {
         let loads = Loads {
             offsets: vec![PAGE * 2 + 8],
-            by_device: device,
+            by,
         };
         let (report, _) = simulate(&text(os, ""), loads, 1).unwrap();
         report.hosts[0].processor.clone()
@@ -267,10 +275,10 @@ fn a_page_fault_takes_its_time_and_zeroes_the_page() {
     let os = "os = { copy_lines = 4, fault_time = \"300 ns\", page_request_time = \"2 us\" }";
     // 64 lines, four at once, each as long as the home agent takes.
     let zero = 16.0 * 20.0;
-    let core = touch(false, os);
+    let core = touch(CORE, os);
     assert_eq!(core["page_faults"], 1.0);
     assert_eq!(core["page_fault_ns"], 300.0 + zero);
-    let device = touch(true, os);
+    let device = touch(DEVICE, os);
     assert_eq!(device["page_requests"], 1.0);
     assert_eq!(device["page_request_ns"], 2000.0 + zero);
     // The page, and four levels of tables of which the root was there.
@@ -282,10 +290,10 @@ fn a_page_fault_takes_its_time_and_zeroes_the_page() {
 
 #[test]
 fn a_process_that_touches_what_it_has_not_ends_the_run() {
-    for by_device in [false, true] {
+    for by in [CORE, DEVICE] {
         let loads = Loads {
             offsets: vec![(1 << 30) + 8],
-            by_device,
+            by,
         };
         let error = simulate(&text("os = { heap = \"1 GiB\" }", ""), loads, 1);
         let Err(RunError::Problems(problems)) = error else {
@@ -315,7 +323,7 @@ fn hot_pages_go_up_and_keep_their_values_on_any_number_of_threads() {
     // The kernel checks every counter when it has ended.
     let none = || Loads {
         offsets: Vec::new(),
-        by_device: false,
+        by: CORE,
     };
     let (one, _) = simulate(TIERED, none(), 1).unwrap();
     let host = &one.hosts[0].processor;
@@ -377,4 +385,32 @@ capacity = "256 MiB"
         "{} ns for what takes {least_ns} ns",
         report.sim_time_ns
     );
+}
+
+/// Random replacement of translations draws from a stream of the run's seed and of the component, so neither
+/// another seed nor another component misses where this one does.
+#[test]
+fn translation_caches_draw_from_the_seed_and_from_streams_of_their_own() {
+    let random = r#"entries = 4, ways = 4, replacement = "random""#;
+    let os = format!("os = {{ tlb = {{ {random} }}, walk_cache = {{ level2 = 0 }} }}");
+    let device = format!("count = 2\ndevice = {{ atc = {{ cache = {{ {random} }} }} }}");
+    let text = text(&os, &device).replace("processor = {", "processor = { cores = 2,");
+    // Sixty accesses to six pages of which a cache holds four.
+    let offsets: Vec<u64> = (0..60).map(|access| access * 7 % 6 * PAGE).collect();
+    let run = |by, seed| {
+        let offsets = offsets.clone();
+        simulate_seeded(&text, Loads { offsets, by }, 1, seed)
+            .unwrap()
+            .1
+    };
+    let (core, other_core) = (CORE, Place::Core { core: 1 });
+    let other_device = Place::Element {
+        accelerator: 1,
+        element: 0,
+    };
+    for (one, other) in [(core, other_core), (DEVICE, other_device)] {
+        assert_eq!(run(one, 1), run(one, 1));
+        assert_ne!(run(one, 1), run(one, 2), "{one:?}: the seed counts");
+        assert_ne!(run(one, 1), run(other, 1), "{one:?}, {other:?}: streams differ");
+    }
 }

@@ -24,6 +24,13 @@ impl StreamRng {
         StreamRng(Xoshiro256PlusPlus::seed_from_u64(mix(key ^ mix(seed))))
     }
 
+    /// The stream of a part called `name` of the component that owns this stream. It depends on the
+    /// numbers that this stream will draw, and draws none of them: parts may come and go without
+    /// disturbing the component or each other.
+    pub fn part(&self, name: &str) -> StreamRng {
+        StreamRng::new(self.clone().next_u64(), name)
+    }
+
     /// 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
@@ -79,6 +86,19 @@ mod tests {
         assert_ne!(draw(1, "host0"), draw(1, "host1"));
         assert_ne!(draw(1, "host0"), draw(2, "host0"));
         assert_eq!(draw(1, "host0"), draw(1, "host0"));
+    }
+
+    #[test]
+    fn parts_have_streams_of_their_own_and_leave_the_owner_alone() {
+        let owner = StreamRng::new(1, "host0/os");
+        let draw = |name| owner.part(name).next_u64();
+        assert_ne!(draw("core0"), draw("core1"));
+        assert_eq!(draw("core0"), draw("core0"));
+        assert_ne!(
+            draw("core0"),
+            StreamRng::new(2, "host0/os").part("core0").next_u64()
+        );
+        assert_eq!(owner, StreamRng::new(1, "host0/os"));
     }
 
     #[test]

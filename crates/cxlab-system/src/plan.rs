@@ -29,6 +29,7 @@ use std::sync::Arc;
 use cxlab_agent::Access;
 use cxlab_device::{DeviceChange, QosConfig};
 use cxlab_engine::catalog::ParamError;
+use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
@@ -512,8 +513,10 @@ impl Plan {
             true => (self.heap(host), VIRTUAL),
             false => (group.own_memory(), Bases::PHYSICAL),
         };
+        let mut draws = StreamRng::new(seed, &format!("{}/threads", planned.name));
         ThreadContext {
             seed,
+            draws: draws.next_u64(),
             span: planned.map.span(),
             local,
             bases,

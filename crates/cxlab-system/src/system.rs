@@ -817,6 +817,7 @@ impl Builder<'_> {
             ports,
             memory: self.own_memory(number, group),
             translates: self.plan.has_os(host),
+            rng: StreamRng::new(self.seed, &self.plan.devices[number].name),
             prefetch: params
                 .cache
                 .prefetch

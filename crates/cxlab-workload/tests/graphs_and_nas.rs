@@ -17,6 +17,7 @@ const BENCHMARKS: [&str; 7] = ["bt", "cg", "ep", "ft", "mg", "sp", "ua"];
 fn context(cores: usize, seed: u64) -> ThreadContext {
     ThreadContext {
         seed,
+        draws: seed,
         span: Bytes(1 << 30),
         bases: Bases::PHYSICAL,
         local: Bytes(1 << 28),

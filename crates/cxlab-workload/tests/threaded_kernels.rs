@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 fn context(cores: usize, accelerators: usize, elements: usize) -> ThreadContext {
     ThreadContext {
         seed: 7,
+        draws: 7,
         span: Bytes(1 << 30),
         bases: Bases::PHYSICAL,
         local: Bytes(1 << 28),

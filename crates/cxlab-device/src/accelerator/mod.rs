@@ -63,6 +63,8 @@ pub struct AcceleratorConfig {
     pub reach: Vec<(u64, u64)>,
     /// Whether its host has an operating system: addresses of threads are virtual then.
     pub translates: bool,
+    /// Random numbers for the replacement of translations.
+    pub rng: StreamRng,
     /// What it runs.
     pub threads: Vec<Thread>,
     /// The phases of the threads' kernel.
@@ -152,7 +154,7 @@ impl Accelerator {
         let params = config.params;
         let translator = match config.translates {
             true => {
-                let atc = Atc::new(&params.atc, StreamRng::new(0, "atc"));
+                let atc = Atc::new(&params.atc, config.rng.part("atc"));
                 let atc = atc.map_err(AcceleratorError::Atc)?;
                 Some(Translator::new(atc, &params.atc.cache))
             }

@@ -248,7 +248,7 @@ impl Tlb {
             replacement,
             ..
         } = params;
-        let shared = array("entries", *entries, *ways, replacement, rng.clone())?;
+        let shared = array("entries", *entries, *ways, replacement, rng.part("entries"))?;
         let large = (*large_entries > 0)
             .then(|| {
                 array(
@@ -256,7 +256,7 @@ impl Tlb {
                     *large_entries,
                     *large_ways,
                     replacement,
-                    rng,
+                    rng.part("large_entries"),
                 )
             })
             .transpose()?;

@@ -143,7 +143,7 @@ impl Workload for HotPages {
             run: Arc::new(Run {
                 params: self.clone(),
                 first,
-                seed: ctx.seed,
+                seed: ctx.draws,
                 workers,
             }),
             phases: [phase("touch", 8), phase("first", 8), phase("second", 8)],
@@ -172,6 +172,7 @@ struct Kernel {
 struct Run {
     params: HotPages,
     first: u64,
+    /// Seed of the workers' choices of pages.
     seed: u64,
     workers: Vec<Place>,
 }

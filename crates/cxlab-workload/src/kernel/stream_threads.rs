@@ -167,7 +167,7 @@ impl Workload for StreamThreads {
                 params: self.clone(),
                 first,
                 cores: ctx.cores as u64,
-                seed: ctx.seed,
+                seed: ctx.draws,
             }),
         }))
     }
@@ -190,6 +190,7 @@ struct Run {
     params: StreamThreads,
     first: u64,
     cores: u64,
+    /// Seed of the order in which threads touch their pages first.
     seed: u64,
 }
 

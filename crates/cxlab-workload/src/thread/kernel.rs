@@ -26,8 +26,11 @@ impl Bases {
 /// What a workload is told when it makes the kernel of a coherent system.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadContext {
-    /// The run's seed, of which random contents are made.
+    /// Seed of the run, from which kernels make random contents. All hosts have the same one, so that
+    /// kernels that share memory agree on what is in it.
     pub seed: u64,
+    /// Seed of this host's own draws, such as the order of its threads' accesses.
+    pub draws: u64,
     /// Bytes of CXL memory.
     pub span: Bytes,
     /// Bytes of the host's own memory.
