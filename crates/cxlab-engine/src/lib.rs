@@ -25,5 +25,6 @@ pub use component::{Component, ComponentId, Ctx, Kept, Payload, Wire};
 pub use partition::{Partition, partition};
 pub use prefetch::{CACHE_LINE, prefetch, prefetch_first};
 pub use simulation::{
-    GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, Windows, share,
+    GatherError, LocalRank, Monitor, Outcome, Ranks, Simulation, Stop, Threads, Windows,
+    processors, share,
 };

@@ -4,6 +4,7 @@
 //! The components of a part (`part.rs`) run on one thread; `threads.rs` runs several parts.
 
 mod blocks;
+mod pace;
 mod part;
 mod ranks;
 #[cfg(test)]
@@ -11,7 +12,8 @@ mod tests;
 mod threads;
 mod windows;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -25,6 +27,8 @@ use crate::queue::{EventKey, EventQueue, Target, WheelQueue};
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 use crate::units::{Picos, SimTime};
 use blocks::Arrangement;
+use pace::{Pace, Slice};
+pub use pace::{Threads, processors};
 use part::{Cell, Part};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
 use threads::run_together;
@@ -69,6 +73,8 @@ pub struct Monitor {
     before: AtomicU64,
     time: AtomicU64,
     blocks: AtomicU64,
+    /// The most threads that a run has found worth using.
+    threads: AtomicUsize,
     windows: windows::Counted,
 }
 
@@ -77,6 +83,11 @@ impl Monitor {
     /// near the processor or have little to do at a time.
     pub fn blocks(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
+    }
+
+    /// The most threads that a run has used, but for trials of more that were not faster; 0 before a run.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Ordering::Relaxed)
     }
 
     /// The windows of the runs that it has seen on several threads, between two of them.
@@ -118,6 +129,10 @@ impl Monitor {
 /// each time.
 const LOOK_AT_BALANCE: u64 = 1 << 14;
 
+/// Least time in nanoseconds that the end of a window takes (*assumed*: two cache lines go from one core to
+/// another and back).
+const BARRIER_NS: f64 = 200.0;
+
 /// How much shorter, in percent, the work of the busiest part must become for components to move.
 const WORTH_MOVING: u64 = 5;
 
@@ -142,6 +157,10 @@ pub struct Simulation<C: Component> {
     looked: (u64, SimTime),
     /// Whether events are so dense that parts are handled block by block.
     dense: bool,
+    /// How many threads are used, where a run may choose.
+    pace: Option<Pace>,
+    /// Processors that may be used, once that has been asked.
+    processors: Option<usize>,
 }
 
 impl<C: Component> Simulation<C> {
@@ -189,6 +208,8 @@ impl<C: Component> Simulation<C> {
             look_at_balance: 0,
             looked: (0, SimTime::ZERO),
             dense: false,
+            pace: None,
+            processors: None,
         };
         simulation.place(cells, division);
         simulation
@@ -276,21 +297,16 @@ impl<C: Component> Simulation<C> {
 
     /// Runs until no event is left, `until` is reached (events at `until` or later stay
     /// pending), or the monitor interrupts. Can be called again to go on.
-    pub fn run(&mut self, threads: usize, until: SimTime, monitor: &Monitor) -> Outcome {
+    pub fn run(
+        &mut self,
+        threads: impl Into<Threads>,
+        until: SimTime,
+        monitor: &Monitor,
+    ) -> Outcome {
         self.begin();
+        let threads = threads.into();
         let interrupted = loop {
-            self.divide(threads);
-            let blocks = self.parts.iter().map(|part| part.lane.queue.blocks());
-            let blocks = blocks.max().unwrap_or(1) as u64;
-            monitor.blocks.fetch_max(blocks, Ordering::Relaxed);
-            let ended = if let [alone] = &mut self.parts[..] {
-                let events = self.look_at_balance.saturating_sub(self.events);
-                alone.run_alone(until.0, events, monitor)
-            } else {
-                let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
-                Some(run_together(&mut self.parts, lookahead, until.0, monitor))
-            };
-            self.settle();
+            let ended = self.run_slice(threads, until, monitor);
             if let Some(interrupted) = ended {
                 break interrupted;
             }
@@ -304,6 +320,100 @@ impl<C: Component> Simulation<C> {
             Stop::TimeLimit
         };
         self.outcome(stop)
+    }
+
+    /// Runs a piece on as many threads as are wanted; returns whether it was interrupted, or `None` where the
+    /// run can go on.
+    fn run_slice(&mut self, threads: Threads, until: SimTime, monitor: &Monitor) -> Option<bool> {
+        let (slice, mut pace) = match threads {
+            Threads::Exactly(threads) => {
+                let slice = Slice {
+                    threads,
+                    time: None,
+                    trial: false,
+                };
+                (slice, None)
+            }
+            Threads::UpTo(most) => {
+                let mut pace = self.take_pace(most);
+                (pace.next(|more, event| self.helps(more, event)), Some(pace))
+            }
+        };
+        // Without a limit of time nothing is to be measured.
+        let mut now = || match (&mut pace, slice.time) {
+            (Some(pace), Some(_)) => pace.now(),
+            _ => Duration::ZERO,
+        };
+        let began = now();
+        self.divide(slice.threads);
+        let moved = now();
+        let events = self.events;
+        let mut pause = || slice.time.is_some_and(|time| now() - moved >= time);
+        let ended = self.run_parts(until, &mut pause, monitor);
+        self.settle();
+        let done = now();
+        if let Some(mut pace) = pace {
+            pace.done(self.events - events, done - moved, moved - began);
+            self.pace = Some(pace);
+        }
+        if !slice.trial {
+            monitor
+                .threads
+                .fetch_max(self.division.parts, Ordering::Relaxed);
+        }
+        ended
+    }
+
+    /// Runs the parts of the division.
+    fn run_parts(
+        &mut self,
+        until: SimTime,
+        pause: &mut dyn FnMut() -> bool,
+        monitor: &Monitor,
+    ) -> Option<bool> {
+        let blocks = self.parts.iter().map(|part| part.lane.queue.blocks());
+        let blocks = blocks.max().unwrap_or(1) as u64;
+        monitor.blocks.fetch_max(blocks, Ordering::Relaxed);
+        if let [alone] = &mut self.parts[..] {
+            let events = self.look_at_balance.saturating_sub(self.events);
+            return alone.run_alone(until.0, events, pause, monitor);
+        }
+        let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
+        let processors = self.processors();
+        let spans = (lookahead, until.0);
+        run_together(&mut self.parts, spans, processors, pause, monitor)
+    }
+
+    /// The processors that may be used. Asking takes some files to be read.
+    fn processors(&mut self) -> usize {
+        *self.processors.get_or_insert_with(processors)
+    }
+
+    /// What chooses the number of threads.
+    fn take_pace(&mut self, most: usize) -> Pace {
+        let components = self.local_of.len();
+        let most = most.min(self.processors()).clamp(1, components.max(1));
+        match self.pace.take() {
+            Some(pace) => pace,
+            None => Pace::new(most, components),
+        }
+    }
+
+    /// Whether so many threads can be faster than one where an event takes so many seconds: whether windows
+    /// have enough events to make up for the barriers.
+    fn helps(&self, threads: usize, event: f64) -> bool {
+        let weights = self.weights();
+        let division = partition(&self.wires, &weights, threads, &[]);
+        let Some(lookahead) = division.lookahead else {
+            return false;
+        };
+        let share = division.busiest(&weights) as f64 / weights.iter().sum::<u64>().max(1) as f64;
+        let windows = Windows {
+            count: (self.end.0 / lookahead.0.max(1)).min(self.events),
+            events: self.events,
+            busiest: (self.events as f64 * share) as u64,
+        };
+        windows.speed_up(event * 1e9, BARRIER_NS) > 1.0
     }
 
     /// Before a run: components that have not started do. They send to each other at once, so they are

@@ -208,9 +208,15 @@ impl<C: Component> Part<C> {
         }
     }
 
-    /// Runs as the only part for about so many events; returns whether it was interrupted, or `None`
-    /// where it can go on.
-    pub(super) fn run_alone(&mut self, until: u64, events: u64, monitor: &Monitor) -> Option<bool> {
+    /// Runs as the only part for about so many events, or until `pause` says to pause; returns whether it was
+    /// interrupted, or `None` where it can go on.
+    pub(super) fn run_alone(
+        &mut self,
+        until: u64,
+        events: u64,
+        pause: &mut dyn FnMut() -> bool,
+        monitor: &Monitor,
+    ) -> Option<bool> {
         let mut handled = 0;
         while handled < events {
             let done = self.advance(until, LOOK_EVERY);
@@ -221,6 +227,9 @@ impl<C: Component> Part<C> {
             }
             if monitor.is_interrupted() {
                 return Some(true);
+            }
+            if pause() {
+                return None;
             }
         }
         None

@@ -79,6 +79,71 @@ crate::save_state!(Juggler {
 });
 
 #[test]
+fn a_run_that_tries_numbers_of_threads_at_any_time_has_the_same_result() {
+    let monitor = Monitor::default();
+    let mut whole = jugglers(12, 1_000);
+    let expected = whole.run(1, SimTime(4_000_000), &monitor);
+    for seed in 0..4 {
+        let mut simulation = jugglers(12, 1_000);
+        // A clock that goes on by some milliseconds at each look makes trials begin and end anywhere, and
+        // come out either way.
+        let (mut time, mut rng) = (Duration::ZERO, StreamRng::new(seed, "clock"));
+        let clock = move || {
+            time += Duration::from_micros(rng.below(8_000));
+            time
+        };
+        simulation.pace = Some(Pace::with_clock(5, 12, Box::new(clock)));
+        let watched = Monitor::default();
+        let mut found = None;
+        for until in [1_000_000, 2_500_000, 4_000_000] {
+            found = Some(simulation.run(Threads::AUTO, SimTime(until), &watched));
+        }
+        let found = found.expect("it ran");
+        assert_eq!(
+            (found.digest, found.events, found.end),
+            (expected.digest, expected.events, expected.end)
+        );
+        assert!(watched.windows().count > 0, "it has tried several threads");
+        for (a, b) in whole.components().zip(simulation.components()) {
+            assert_eq!(a.seen, b.seen);
+        }
+    }
+}
+
+#[test]
+fn a_panic_on_one_thread_ends_the_run_with_its_message() {
+    struct Fails(u32);
+    impl Component for Fails {
+        type Payload = Ball;
+        fn start(&mut self, ctx: &mut Ctx<'_, Ball>) {
+            ctx.wake_at(SimTime(1), 0);
+        }
+        fn receive(&mut self, _: &mut Ctx<'_, Ball>, _: u16, _: &Ball) {}
+        fn wake(&mut self, ctx: &mut Ctx<'_, Ball>, token: u32) {
+            assert!(token < 500 || self.0 != 3, "component 3 has had enough");
+            ctx.wake_at(SimTime(ctx.now().0 + 10), token + 1);
+        }
+    }
+    let wire = |number: usize| {
+        vec![Wire {
+            peer: ComponentId::from(number ^ 1),
+            peer_port: 0,
+            min_latency: Picos(100),
+        }]
+    };
+    for threads in [2, 4] {
+        let mut simulation =
+            Simulation::new((0..4).map(Fails).collect(), (0..4).map(wire).collect());
+        let run = std::panic::AssertUnwindSafe(|| {
+            simulation.run(threads, SimTime::NEVER, &Monitor::default());
+        });
+        let panic = std::panic::catch_unwind(run).expect_err("a component fails");
+        let message = panic.downcast_ref::<&str>().copied();
+        assert_eq!(message, Some("component 3 has had enough"));
+    }
+}
+
+#[test]
 fn a_restored_run_ends_as_the_run_that_was_never_saved() {
     let monitor = Monitor::default();
     let mut whole = jugglers(12, 1_000);

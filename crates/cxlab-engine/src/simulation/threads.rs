@@ -4,8 +4,9 @@
 //! after the earliest pending event of all, so no letter can arrive inside it. Letters go through
 //! double-buffered mailboxes, and one barrier a window suffices.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::part::{LOOK_EVERY, Part};
 use super::{Monitor, Windows};
@@ -16,38 +17,114 @@ use crate::queue::EventQueue;
 /// How many letters before its turn one is asked for: it lies with the processor that wrote it.
 const AHEAD: usize = 14;
 
+/// Windows between two questions whether to pause: looking at a clock takes some ten nanoseconds.
+const ASK_EVERY: u64 = 8;
+
 /// What lies in cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// A barrier that spins for a moment and then yields: windows are short, and there may be more
-/// threads than cores.
-struct SpinBarrier {
+/// How often a thread looks whether the others have arrived before it sleeps: some ten microseconds, a few
+/// times as long as most windows.
+const SPINS: u32 = 2_000;
+
+/// A barrier whose threads spin for a moment and then sleep, so that a thread that waits takes no processor
+/// from one that works.
+struct Barrier {
     count: usize,
+    /// How often a thread looks before it sleeps: not at all where threads outnumber processors.
+    spins: u32,
     arrived: Apart<AtomicUsize>,
     generation: Apart<AtomicUsize>,
+    /// A thread has panicked and will never arrive.
+    broken: AtomicBool,
+    asleep: AtomicUsize,
+    lock: Mutex<()>,
+    wake: Condvar,
 }
 
-impl SpinBarrier {
-    fn wait(&self) {
-        let (arrived, current) = (&self.arrived.0, &self.generation.0);
-        let generation = current.load(Ordering::Acquire);
-        if arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
-            arrived.store(0, Ordering::Relaxed);
-            current.store(generation.wrapping_add(1), Ordering::Release);
-            return;
-        }
-        let mut spins = 0u32;
-        while current.load(Ordering::Acquire) == generation {
-            spins += 1;
-            if spins < 2_000 {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
+impl Barrier {
+    fn new(count: usize, processors: usize) -> Barrier {
+        Barrier {
+            count,
+            spins: if count <= processors { SPINS } else { 0 },
+            arrived: Apart::default(),
+            generation: Apart::default(),
+            broken: AtomicBool::new(false),
+            asleep: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
         }
     }
+
+    /// Waits until all threads have arrived; returns whether they can go on.
+    fn wait(&self) -> bool {
+        // In this order: a thread that panics sets `broken` before it begins a new generation.
+        let generation = self.generation.0.load(Ordering::SeqCst);
+        if self.broken.load(Ordering::SeqCst) {
+            return false;
+        }
+        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
+            self.arrived.0.store(0, Ordering::Relaxed);
+            self.open(generation);
+        } else if !self.spin(generation) {
+            self.sleep(generation);
+        }
+        !self.broken.load(Ordering::SeqCst)
+    }
+
+    /// Lets all go on that wait since `generation`.
+    fn open(&self, generation: usize) {
+        // Sequentially consistent, as in `sleep`: either this thread sees that another one sleeps, or that one
+        // sees the new generation.
+        let next = generation.wrapping_add(1);
+        self.generation.0.store(next, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) > 0 {
+            drop(self.lock.lock());
+            self.wake.notify_all();
+        }
+    }
+
+    fn spin(&self, generation: usize) -> bool {
+        for _ in 0..self.spins {
+            if self.generation.0.load(Ordering::Acquire) != generation {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    fn sleep(&self, generation: usize) {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        while self.generation.0.load(Ordering::SeqCst) == generation {
+            let woken = self.wake.wait(guard);
+            guard = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Opens the barrier for the others where a thread panics.
+struct OpenOnPanic<'a>(&'a Barrier);
+
+impl Drop for OpenOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let barrier = self.0;
+            barrier.broken.store(true, Ordering::SeqCst);
+            barrier.open(barrier.generation.0.load(Ordering::SeqCst));
+        }
+    }
+}
+
+/// What all threads do after a window, as the first one says.
+mod after {
+    pub const GO_ON: u8 = 0;
+    pub const PAUSE: u8 = 1;
+    pub const INTERRUPTED: u8 = 2;
 }
 
 /// Letters from one part to another.
@@ -55,22 +132,25 @@ type Mailbox<P> = Apart<Mutex<Vec<Letter<P>>>>;
 
 /// What threads exchange at the barrier; index 0 and 1 alternate by window.
 struct Exchange<P: Payload> {
-    barrier: SpinBarrier,
+    barrier: Barrier,
     /// `mail[turn][from][to]`
     mail: [Vec<Vec<Mailbox<P>>>; 2],
     /// `next[turn][part]`: earliest event that the part knows of, its own letters included, and how many
     /// it has handled in the window that ends.
     next: [Vec<Apart<(AtomicU64, AtomicU64)>>; 2],
-    interrupted: [AtomicBool; 2],
+    /// One of [`after`].
+    after: [AtomicU8; 2],
 }
 
-/// Runs several parts, one thread each; returns whether they were interrupted.
+/// Runs several parts, one thread each, until `pause` says to pause; returns whether they were interrupted,
+/// or `None` where they can go on. `pause` is asked every few windows.
 pub(super) fn run_together<C: Component>(
     parts: &mut [Part<C>],
-    lookahead: u64,
-    until: u64,
+    (lookahead, until): (u64, u64),
+    processors: usize,
+    pause: &mut dyn FnMut() -> bool,
     monitor: &Monitor,
-) -> bool {
+) -> Option<bool> {
     let count = parts.len();
     let mail = || {
         (0..count)
@@ -83,25 +163,28 @@ pub(super) fn run_together<C: Component>(
             .collect()
     };
     let exchange: Exchange<C::Payload> = Exchange {
-        barrier: SpinBarrier {
-            count,
-            arrived: Apart::default(),
-            generation: Apart::default(),
-        },
+        barrier: Barrier::new(count, processors),
         mail: [mail(), mail()],
         next: [next(), next()],
-        interrupted: [AtomicBool::new(false), AtomicBool::new(false)],
+        after: [AtomicU8::new(after::GO_ON), AtomicU8::new(after::GO_ON)],
     };
     let exchange = &exchange;
     std::thread::scope(|scope| {
         let (first, others) = match parts.split_first_mut() {
             Some(split) => split,
-            None => return false,
+            None => return Some(false),
         };
-        for part in others {
-            scope.spawn(move || part.run_windows(exchange, lookahead, until, monitor));
+        let others = others.iter_mut().map(|part| {
+            scope
+                .spawn(move || part.run_windows(exchange, lookahead, until, &mut || false, monitor))
+        });
+        let others: Vec<_> = others.collect();
+        let ended = first.run_windows(exchange, lookahead, until, pause, monitor);
+        for other in others {
+            // With the message of the panic, where the scope would say only that there was one.
+            other.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
-        first.run_windows(exchange, lookahead, until, monitor)
+        ended
     })
 }
 
@@ -111,8 +194,10 @@ impl<C: Component> Part<C> {
         exchange: &Exchange<C::Payload>,
         lookahead: u64,
         until: u64,
+        pause: &mut dyn FnMut() -> bool,
         monitor: &Monitor,
-    ) -> bool {
+    ) -> Option<bool> {
+        let _others_go_on = OpenOnPanic(&exchange.barrier);
         let me = self.lane.partition as usize;
         let mut turn = 0;
         let mut untold = 0;
@@ -123,8 +208,18 @@ impl<C: Component> Part<C> {
                 .0
                 .1
                 .store(handled, Ordering::Relaxed);
-            self.post(exchange, turn, me, monitor);
-            exchange.barrier.wait();
+            self.post(exchange, turn, me);
+            if me == 0 {
+                let after = match () {
+                    () if monitor.is_interrupted() => after::INTERRUPTED,
+                    () if windows.count % ASK_EVERY == 0 && pause() => after::PAUSE,
+                    () => after::GO_ON,
+                };
+                exchange.after[turn].store(after, Ordering::Release);
+            }
+            if !exchange.barrier.wait() {
+                return Some(true);
+            }
             for from in 0..exchange.next[turn].len() {
                 let mailbox = &exchange.mail[turn][from][me].0;
                 let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,13 +245,15 @@ impl<C: Component> Part<C> {
                 windows.events += sum;
                 windows.busiest += most;
             }
-            let interrupted = exchange.interrupted[turn].load(Ordering::Acquire);
-            if interrupted || earliest >= until || earliest == u64::MAX {
+            let after = exchange.after[turn].load(Ordering::Acquire);
+            let over = earliest >= until || earliest == u64::MAX;
+            if over || after != after::GO_ON {
                 self.tell(monitor, untold);
                 if me == 0 {
                     monitor.windows.add(windows);
                 }
-                return interrupted;
+                let interrupted = after == after::INTERRUPTED;
+                return (over || interrupted).then_some(interrupted);
             }
             windows.count += 1;
             handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
@@ -170,7 +267,7 @@ impl<C: Component> Part<C> {
     }
 
     /// Puts this window's letters into the mailboxes and says what is pending next.
-    fn post(&mut self, exchange: &Exchange<C::Payload>, turn: usize, me: usize, monitor: &Monitor) {
+    fn post(&mut self, exchange: &Exchange<C::Payload>, turn: usize, me: usize) {
         let mut earliest = self.lane.queue.next_time();
         for (to, outbox) in self.lane.outboxes.iter_mut().enumerate() {
             if outbox.letters.is_empty() {
@@ -185,8 +282,5 @@ impl<C: Component> Part<C> {
             .0
             .0
             .store(earliest, Ordering::Release);
-        if me == 0 {
-            exchange.interrupted[turn].store(monitor.is_interrupted(), Ordering::Release);
-        }
     }
 }
