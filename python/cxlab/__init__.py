@@ -26,7 +26,7 @@ from cxlab._scenario import (
     workload,
 )
 from cxlab._sweep import SweepError, run_many, sweep
-from cxlab._types import Report
+from cxlab._types import Note, Report
 
 __all__ = [
     "Batches",
@@ -36,6 +36,7 @@ __all__ = [
     "Kernel",
     "Machine",
     "Memory",
+    "Note",
     "Plan",
     "Region",
     "Report",

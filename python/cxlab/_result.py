@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from cxlab import _files
 from cxlab._scenario import PathLike
-from cxlab._types import Report
+from cxlab._types import Note, Report
 
 if TYPE_CHECKING:
     import pandas
@@ -36,12 +36,14 @@ class Result:
         svg: str | None = None,
         columns: list[Column] | None = None,
         requests: Path | None = None,
+        threads_note: str | None = None,
     ) -> None:
         """Made by :func:`cxlab.run` and :meth:`load`."""
         self._json = report
         self._table = table
         self._columns = columns
         self._requests = requests
+        self._threads_note = threads_note
         #: The system as an SVG, links coloured by how busy they were; None when it was not kept.
         self.svg = svg
 
@@ -81,6 +83,14 @@ class Result:
     def json(self) -> str:
         """The report as text."""
         return self._json
+
+    @property
+    def notes(self) -> list[Note]:
+        """What a careful user would want to know of the scenario and of this run."""
+        notes = [Note(note["path"], None, note["message"]) for note in self.report.get("notes", [])]
+        if self._threads_note is not None:
+            notes.append(Note("execution.threads", None, self._threads_note))
+        return notes
 
     @property
     def partial(self) -> bool:

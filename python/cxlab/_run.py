@@ -14,6 +14,7 @@ from cxlab import _native
 from cxlab._kernel import Kernel, Offer
 from cxlab._result import Result
 from cxlab._scenario import PathLike, Scenario
+from cxlab._types import Note, Threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -80,11 +81,16 @@ class Plan:
     def _repr_html_(self) -> str:
         return self.svg
 
+    @property
+    def notes(self) -> list[Note]:
+        """What a careful user would want to know of the scenario."""
+        return [Note(*note) for note in self._native.notes()]
+
     def run(
         self,
         *,
         seed: int | None = None,
-        threads: int | None = None,
+        threads: Threads | None = None,
         progress: Progress | bool | None = None,
         requests: bool = False,
         checkpoint: PathLike | None = None,
@@ -102,8 +108,15 @@ class Plan:
         written = None if checkpoint is None else (os.fspath(checkpoint), checkpoint_every)
         resumed = None if restore is None else os.fspath(restore)
         with _progress(progress, self._native.name) as tell:
-            done = self._native.run(seed, threads, tell, requests, written, resumed)
-        result = Result(done.report, table=done.table, svg=done.svg, columns=done.columns)
+            most = 0 if threads == "auto" else threads
+            done = self._native.run(seed, most, tell, requests, written, resumed)
+        result = Result(
+            done.report,
+            table=done.table,
+            svg=done.svg,
+            columns=done.columns,
+            threads_note=done.threads_note,
+        )
         if isinstance(done.stopped, KeyboardInterrupt):
             raise Interrupted(result) from None
         if done.stopped is not None:
@@ -127,7 +140,7 @@ def run(
     scenario: Scenario | PathLike,
     *,
     seed: int | None = None,
-    threads: int | None = None,
+    threads: Threads | None = None,
     progress: Progress | bool | None = None,
     requests: bool = False,
     workloads: Mapping[str, Workload | Kernel] | None = None,
@@ -143,7 +156,9 @@ def run(
     Args:
         scenario: what is simulated.
         seed: seed of every random stream, instead of the scenario's.
-        threads: threads, instead of the scenario's; the result is the same for every number.
+        threads: threads at most, instead of the scenario's, or ``"auto"`` for as many as there are
+            processors. No more are used than make the run faster, and the result is the same for
+            every number.
         progress: False for no progress bar; True for one; None for one on a terminal's standard
             error; or a function that is called about ten times a second with requests completed,
             requests expected (or None) and simulated nanoseconds. What it raises ends the run.

@@ -24,7 +24,7 @@ from cxlab import _files, _native
 from cxlab._native import ScenarioError
 from cxlab._result import Result
 from cxlab._scenario import PathLike, Scenario
-from cxlab._types import Report, Value
+from cxlab._types import Report, Threads, Value
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +48,10 @@ class SweepError(RuntimeError):
 
 @dataclass(frozen=True)
 class _Point:
-    """What a worker needs for one run: text, and no objects."""
+    """What a worker needs for one run: text, and no objects.
+
+    ``threads`` is a limit, and 0 is none but the processors' number.
+    """
 
     name: str
     text: str
@@ -58,13 +61,20 @@ class _Point:
     threads: int
 
 
-def _simulate(point: _Point) -> str:
-    """The report of a point, as JSON. Runs in a worker."""
+def _simulate(point: _Point, side_by_side: int) -> str:
+    """The report of a point, as JSON. Runs in a worker, beside so many points on its machine."""
     plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
-    done = plan.run(point.seed, point.threads, None, False)
+    threads = _share(point.threads, side_by_side)
+    done = plan.run(point.seed, threads, None, False)
     if done.stopped is not None:
         raise done.stopped
     return done.report
+
+
+def _share(threads: int, side_by_side: int) -> int:
+    """Threads of each of so many runs side by side, so that all together have a processor each."""
+    share = max(1, _native.processors() // max(1, side_by_side))
+    return min(threads, share) if threads else share
 
 
 @cache
@@ -110,7 +120,7 @@ def run_many(
     scenarios: Sequence[Scenario],
     *,
     seed: int | None = None,
-    threads: int = 1,
+    threads: Threads = "auto",
     workers: int | None = None,
     scheduler: str | None = None,
     cache: PathLike | bool = True,
@@ -122,8 +132,10 @@ def run_many(
     Args:
         scenarios: what to run.
         seed: seed of all runs, instead of each scenario's.
-        threads: threads of each run.
-        workers: local processes; as many as there are cores (by ``threads``) when None.
+        threads: threads of each run at most. Workers times threads never exceed the processors, so
+            that ``"auto"`` gives threads to the runs of short sweeps alone.
+        workers: local processes, at most as many as there are processors; when None as many as
+            there are points, or processors (by ``threads``).
         scheduler: address of a Dask scheduler that does it instead (needs ``cxlab[dask]``). Its
             workers need this version of cxlab, and the traces under the same paths.
         cache: whether finished runs are kept, or the folder they are kept in instead of
@@ -137,7 +149,7 @@ def run_many(
 
     """
     points = [
-        _Point(name, text, tuple(changes), folder, seed, threads)
+        _Point(name, text, tuple(changes), folder, seed, 0 if threads == "auto" else threads)
         for name, text, changes, folder in (scenario._parts() for scenario in scenarios)
     ]
     folder = None if cache is False else default_cache() if cache is True else Path(cache)
@@ -163,7 +175,7 @@ def run_many(
         if todo and scheduler is not None:
             _run_on_dask(todo, scheduler, arrived)
         elif todo:
-            _run_locally(todo, workers or _default_workers(threads), arrived)
+            _run_locally(todo, _workers(workers, threads), arrived)
     return [
         Result(_renamed(cast("str", report), name))
         for report, (_, name) in zip(reports, plans, strict=True)
@@ -181,9 +193,12 @@ def _renamed(report: str, name: str) -> str:
     return json.dumps(values, indent=2)
 
 
-def _default_workers(threads: int) -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (cores or 1) // threads)
+def _workers(workers: int | None, threads: Threads) -> int:
+    """Local processes at most."""
+    processors = _native.processors()
+    if workers is not None:
+        return min(workers, processors)
+    return processors if threads == "auto" else max(1, processors // threads)
 
 
 def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
@@ -194,7 +209,7 @@ def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
         seed = plan.seed if point.seed is None else point.seed
         return f"{plan.hash}-{seed}-{_native.VERSION}-{_build()}", plan.name
 
-    with ThreadPoolExecutor(_default_workers(1)) as pool:
+    with ThreadPoolExecutor(_native.processors()) as pool:
         futures = [pool.submit(one, point) for point in points]
         for future, point in zip(futures, points, strict=True):
             error = future.exception()
@@ -213,14 +228,18 @@ def _run_locally(todo: dict[int, _Point], workers: int, arrived: Arrived) -> Non
     left = dict(todo)
     deaths = 0
     while left:
+        side_by_side = min(workers, len(left))
         pool = ProcessPoolExecutor(
-            min(workers, len(left)),
+            side_by_side,
             timeout=_IDLE_SECONDS,
             initializer=_in_worker,
             initargs=(os.getpid(),),
         )
         try:
-            futures = {pool.submit(_simulate, point): number for number, point in left.items()}
+            futures = {
+                pool.submit(_simulate, point, side_by_side): number
+                for number, point in left.items()
+            }
             for future in as_completed(futures):
                 number = futures[future]
                 arrived(number, future.result())
@@ -255,6 +274,18 @@ def _in_worker(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _simulate_on_dask(point: _Point, tasks: Mapping[str, int]) -> str:
+    """The same on a Dask worker, where ``tasks`` says how many run at a time on each machine."""
+    from distributed import get_worker
+
+    return _simulate(point, tasks.get(_machine(get_worker().address), 1))
+
+
+def _machine(address: str) -> str:
+    """The machine of a Dask worker's address, such as ``tcp://10.0.0.7:34567``."""
+    return address.rpartition(":")[0]
+
+
 def _run_on_dask(todo: dict[int, _Point], scheduler: str, arrived: Arrived) -> None:
     """Runs points on a Dask cluster, which replaces workers that die itself."""
     try:
@@ -265,8 +296,11 @@ def _run_on_dask(todo: dict[int, _Point], scheduler: str, arrived: Arrived) -> N
             "a scheduler needs Dask distributed; install it with: pip install 'cxlab[dask]'"
         ) from None
     with Client(scheduler) as client:
+        tasks: dict[str, int] = {}
+        for address, threads in client.nthreads().items():
+            tasks[_machine(address)] = tasks.get(_machine(address), 0) + threads
         futures = {
-            client.submit(_simulate, point, pure=False, retries=_MOST_DEATHS): number
+            client.submit(_simulate_on_dask, point, tasks, pure=False, retries=_MOST_DEATHS): number
             for number, point in todo.items()
         }
         for future, report in completed(futures, with_results=True):
@@ -319,7 +353,7 @@ def sweep(
     metrics: Mapping[str, Callable[[Report], object]] | None = None,
     frame: Literal["pandas", "polars"] = "pandas",
     seed: int | None = None,
-    threads: int = 1,
+    threads: Threads = "auto",
     workers: int | None = None,
     scheduler: str | None = None,
     cache: PathLike | bool = True,
@@ -334,8 +368,8 @@ def sweep(
         metrics: columns to compute from each report, by name; the usual ones when None.
         frame: whose frame to give.
         seed: as in :func:`run_many`, and so all that follow.
-        threads: threads of each run.
-        workers: local processes.
+        threads: threads of each run at most.
+        workers: local processes at most.
         scheduler: address of a Dask scheduler.
         cache: whether, or where, finished runs are kept.
         progress: False for no progress bar.

@@ -1,11 +1,25 @@
 """The types of what a run reports: those of `report.json`."""
 
-from typing import NotRequired, TypeAlias, TypedDict
+from dataclasses import dataclass
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 #: What a scenario can hold: the values of TOML that cxlab knows.
 Value: TypeAlias = "str | int | float | bool | list[Value] | dict[str, Value]"
 #: A table of a scenario.
 Table: TypeAlias = dict[str, Value]
+#: Threads at most, or as many as there are processors.
+Threads: TypeAlias = "int | Literal['auto']"
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a careful user would want to know of a scenario or a run."""
+
+    #: Path in the scenario, such as ``hosts[0].issue``; empty for the whole system.
+    path: str
+    #: Line of the scenario's file where that is known.
+    line: int | None
+    message: str
 
 
 class Bandwidth(TypedDict):
@@ -316,6 +330,13 @@ class TimeSeries(TypedDict):
     latency_ns: list[float]
 
 
+class NoteReport(TypedDict):
+    """What a careful user would want to know: where in the scenario, and what."""
+
+    path: str
+    message: str
+
+
 class Report(TypedDict):
     """What a run measured; the Rust documentation of `cxlab_system::report` has every field."""
 
@@ -325,6 +346,7 @@ class Report(TypedDict):
     seed: int
     digest: str
     partial: bool
+    notes: NotRequired[list[NoteReport]]
     #: When the workloads began, where hosts enumerate before that.
     enumeration_ns: NotRequired[float]
     warmup_ns: float

@@ -112,8 +112,21 @@ print(len(frame), mark.exists())
     assert len(cached(cache)) == 4
 
 
+def test_workers_times_threads_never_exceed_the_processors(monkeypatch):
+    for processors in (1, 2, 3, 8, 64):
+        monkeypatch.setattr(_sweep._native, "processors", lambda count=processors: count)
+        for threads in ("auto", 1, 2, 16):
+            for workers in (None, 1, 2, 7, 100):
+                side_by_side = _sweep._workers(workers, threads)
+                share = _sweep._share(0 if threads == "auto" else threads, side_by_side)
+                assert side_by_side >= 1 and share >= 1
+                assert side_by_side * share <= processors
+                assert threads == "auto" or share <= threads
+                assert workers is None or side_by_side <= workers
+
+
 def test_workers_that_always_die_end_the_sweep(pool, monkeypatch):
-    monkeypatch.setattr(_sweep, "_simulate", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(_sweep, "_simulate", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(cxlab.SweepError, match="3 times a worker died"):
         run_many([pool], workers=1)
 

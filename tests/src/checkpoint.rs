@@ -62,7 +62,7 @@ pub fn watched_run(
 ) -> Result<Report, RunError> {
     let options = RunOptions {
         seed: plan.scenario.seed,
-        threads,
+        threads: threads.into(),
         monitor,
         rows: None,
     };

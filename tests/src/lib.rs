@@ -84,7 +84,7 @@ pub fn rows(plan: &Plan, threads: usize) -> (Report, Vec<RequestRow>) {
     };
     let options = RunOptions {
         seed: plan.scenario.seed,
-        threads,
+        threads: threads.into(),
         monitor: &Monitor::default(),
         rows: Some(&mut keep),
     };
@@ -119,7 +119,7 @@ pub fn try_run(plan: &Plan, threads: usize) -> Result<Report, RunError> {
 pub fn watched_run(plan: &Plan, threads: usize, monitor: &Monitor) -> Result<Report, RunError> {
     let options = RunOptions {
         seed: plan.scenario.seed,
-        threads,
+        threads: threads.into(),
         monitor,
         rows: None,
     };

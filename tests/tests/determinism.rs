@@ -244,7 +244,7 @@ fn rows(text: &str) -> Vec<Vec<RequestRow>> {
     let monitor = Monitor::default();
     let options = RunOptions {
         seed: 7,
-        threads: 1,
+        threads: 1.into(),
         monitor: &monitor,
         rows: Some(&mut sink),
     };

@@ -314,7 +314,7 @@ fn a_switch_that_fails_takes_its_endpoints_with_it_and_nobody_else() {
     assert!(report.failures.unwrap().lost_messages >= 16);
     let note = "2 pairs of host and device are cut off";
     assert!(
-        plan.notes.iter().any(|one| one.contains(note)),
+        plan.notes.iter().any(|one| one.message.contains(note)),
         "{:?}",
         plan.notes
     );

@@ -101,7 +101,7 @@ fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec
     };
     let options = RunOptions {
         seed: 1,
-        threads,
+        threads: threads.into(),
         monitor: &monitor,
         rows: Some(&mut rows),
     };

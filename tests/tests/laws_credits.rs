@@ -52,7 +52,7 @@ fn default_links_of_every_generation_carry_their_closed_form() {
                 "generation {text}, {read_ratio} reads: {:.2} GB/s, closed form {expected:.2}",
                 found.bandwidth_gbps.total
             );
-            assert_eq!(found.notes, [""; 0], "generation {text}");
+            assert_eq!(found.notes, [], "generation {text}");
         }
     }
 }
@@ -91,7 +91,8 @@ fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
             found.bandwidth_gbps.total
         );
         let noted = found.notes.iter().any(|note| {
-            note.contains("mem->host") && note.contains(&format!("s2m_drs = {credits}"))
+            let message = &note.message;
+            message.contains("mem->host") && message.contains(&format!("s2m_drs = {credits}"))
         });
         assert_eq!(noted, part < 1.0, "{credits} credits: {:?}", found.notes);
     }
@@ -101,7 +102,10 @@ fn the_knee_of_a_credit_sweep_is_at_rate_times_round_trip() {
 fn a_plan_says_which_credits_limit_a_link_and_how_many_would_not() {
     let link = LinkParams::default();
     let needed = link.credits_needed();
-    let notes = |set: &[&str]| plan(&shipped("direct"), set).notes;
+    let notes = |set: &[&str]| -> Vec<String> {
+        let notes = plan(&shipped("direct"), set).notes;
+        notes.iter().map(ToString::to_string).collect()
+    };
     assert_eq!(notes(&[]), [""; 0]);
     let few = notes(&["fabric.link.credits={ m2s_req = 64, s2m_drs = 1023 }"]);
     assert_eq!(few.len(), 1, "{few:?}");
@@ -132,8 +136,10 @@ fn requests_in_flight_that_limit_a_host_are_noted_with_a_number_that_fills_its_l
     };
     let few = set("64");
     assert_eq!(few.notes.len(), 1, "{:?}", few.notes);
-    let note = few.notes[0].as_str();
-    assert!(note.contains("hosts[0].issue.outstanding = 64"), "{note}");
+    let note = &few.notes[0];
+    assert_eq!(note.path, "hosts[0].issue.outstanding");
+    let note = note.message.as_str();
+    assert!(note.starts_with("64 carry"), "{note}");
     let number = note.trim_end_matches(" fill them").rsplit(' ').next();
     let number = number.expect("a last word");
     let wire = closed_form(&LinkParams::default(), 1.0);

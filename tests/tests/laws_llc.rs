@@ -75,7 +75,7 @@ fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
     };
     let options = RunOptions {
         seed: 1,
-        threads: 1,
+        threads: 1.into(),
         monitor: &monitor,
         rows: Some(&mut rows),
     };

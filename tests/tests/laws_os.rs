@@ -93,7 +93,7 @@ fn simulate_seeded(
     };
     let options = RunOptions {
         seed,
-        threads,
+        threads: threads.into(),
         monitor: &monitor,
         rows: Some(&mut rows),
     };
@@ -411,6 +411,10 @@ fn translation_caches_draw_from_the_seed_and_from_streams_of_their_own() {
     for (one, other) in [(core, other_core), (DEVICE, other_device)] {
         assert_eq!(run(one, 1), run(one, 1));
         assert_ne!(run(one, 1), run(one, 2), "{one:?}: the seed counts");
-        assert_ne!(run(one, 1), run(other, 1), "{one:?}, {other:?}: streams differ");
+        assert_ne!(
+            run(one, 1),
+            run(other, 1),
+            "{one:?}, {other:?}: streams differ"
+        );
     }
 }

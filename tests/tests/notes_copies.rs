@@ -29,6 +29,7 @@ fn notes(text: &str, set: &[&str]) -> Vec<String> {
     let notes = plan(text, set).notes;
     notes
         .into_iter()
+        .map(|note| note.message)
         .filter(|note| note.contains("keep copies"))
         .collect()
 }

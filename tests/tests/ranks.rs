@@ -26,7 +26,7 @@ fn on_ranks(
                     let monitor = Monitor::default();
                     let options = RunOptions {
                         seed: plan.scenario.seed,
-                        threads: 1,
+                        threads: 1.into(),
                         monitor: &monitor,
                         rows: None,
                     };

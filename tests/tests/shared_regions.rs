@@ -204,7 +204,8 @@ fn a_reader_whose_graph_nobody_writes_is_wrong_in_the_end() {
 #[test]
 fn the_plan_says_who_sees_whose_stores() {
     let notes = plan(&shipped("graph-sharing"), &[]).notes;
-    let copies: Vec<&String> = notes.iter().filter(|one| one.contains("copies")).collect();
+    let messages = notes.iter().map(|note| &note.message);
+    let copies: Vec<&String> = messages.filter(|one| one.contains("copies")).collect();
     assert_eq!(copies.len(), 1);
     assert!(
         copies[0].contains("when that has flushed the line"),

@@ -371,7 +371,7 @@ fn check(seed: u64, text: &str) {
     };
     let options = RunOptions {
         seed: plan.scenario.seed,
-        threads: 1,
+        threads: 1.into(),
         monitor: &monitor,
         rows: Some(&mut sink),
     };

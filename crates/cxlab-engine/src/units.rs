@@ -4,6 +4,7 @@
 //! In scenario files every quantity is a string with its unit (`"25 ns"`, `"64 GiB"`,
 //! `"32 GB/s"`), so that no number in a scenario has to be guessed at.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
@@ -165,7 +166,7 @@ pub struct ParseQuantityError {
     /// What was found.
     pub found: String,
     /// What would have been right, for the message.
-    pub expected: &'static str,
+    pub expected: Cow<'static, str>,
 }
 
 impl fmt::Display for ParseQuantityError {
@@ -185,7 +186,7 @@ fn parse_quantity(
 ) -> Result<u64, ParseQuantityError> {
     let fail = || ParseQuantityError {
         found: text.to_owned(),
-        expected,
+        expected: Cow::Borrowed(expected),
     };
     let trimmed = text.trim();
     let split = trimmed
@@ -215,10 +216,19 @@ fn parse_quantity(
         .and_then(|n| n.checked_add(parse(fraction).ok()?))
         .and_then(|n| n.checked_mul(scale))
         .ok_or_else(fail)?;
+    let whole = u64::try_from(numerator / denominator).map_err(|_| fail())?;
     if numerator % denominator != 0 {
-        return Err(fail());
+        let base = units.iter().find(|(_, scale)| *scale == 1);
+        let base = base.map_or("", |(name, _)| *name);
+        return Err(ParseQuantityError {
+            found: text.to_owned(),
+            expected: Cow::Owned(format!(
+                "a whole number of {base}, the finest unit; nearest: \"{whole} {base}\" and \"{} {base}\"",
+                whole.saturating_add(1)
+            )),
+        });
     }
-    u64::try_from(numerator / denominator).map_err(|_| fail())
+    Ok(whole)
 }
 
 /// Writes `value` in the largest unit of `units` (largest first) that divides it.
@@ -367,6 +377,20 @@ mod tests {
         ] {
             assert!(text.parse::<Picos>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_fraction_of_the_base_unit_is_refused_with_the_reason_and_the_nearest() {
+        let error = "0.4167 ns".parse::<Picos>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`0.4167 ns` is not a whole number of ps, the finest unit; nearest: \"416 ps\" and \"417 ps\""
+        );
+        let error = "1.0005 kB".parse::<Bytes>().unwrap_err().to_string();
+        assert!(
+            error.contains("whole number of B") && error.contains("\"1001 B\""),
+            "{error}"
+        );
     }
 
     #[test]

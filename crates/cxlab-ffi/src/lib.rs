@@ -46,6 +46,12 @@ mod _native {
         cxlab_system::scenario::schema().to_string()
     }
 
+    /// The processors that this process may use, by its affinity and its control group's quota.
+    #[pyfunction]
+    fn processors() -> usize {
+        cxlab_engine::processors()
+    }
+
     /// The values of a scenario's text after changes, as JSON. They are not checked.
     #[pyfunction]
     fn merge(py: Python<'_>, name: &str, text: &str, set: Vec<String>) -> PyResult<String> {

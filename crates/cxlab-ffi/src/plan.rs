@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cxlab_system::load::{self, Loaded};
 use cxlab_system::picture;
 use cxlab_system::plan::{Externals, Files};
+use cxlab_system::scenario::ThreadLimit;
 use pyo3::prelude::*;
 
 use crate::error::raise;
@@ -91,7 +92,19 @@ impl Plan {
         py.detach(|| picture::svg(&self.loaded.plan, None))
     }
 
-    /// Runs the plan, with its own seed and threads where none are given. `progress` is called
+    /// What a careful user would want to know: path, line and message.
+    fn notes(&self) -> Vec<(String, Option<usize>, String)> {
+        let notes = self.loaded.plan.notes.iter();
+        notes
+            .map(|note| {
+                let line = self.loaded.line_of(note);
+                (note.path.clone(), line, note.message.clone())
+            })
+            .collect()
+    }
+
+    /// Runs the plan, with its own seed and threads where none are given. `threads` is a limit, and 0 is
+    /// none. `progress` is called
     /// with requests completed, requests expected (or None) and simulated nanoseconds. `checkpoint` is a
     /// file and how often it is written.
     #[pyo3(signature = (seed, threads, progress, requests, checkpoint=None, restore=None))]
@@ -103,7 +116,7 @@ impl Plan {
         &self,
         py: Python<'_>,
         seed: Option<u64>,
-        threads: Option<usize>,
+        threads: Option<u32>,
         progress: Option<Py<PyAny>>,
         requests: bool,
         checkpoint: Option<(PathBuf, Option<String>)>,
@@ -111,7 +124,11 @@ impl Plan {
     ) -> PyResult<Run> {
         let scenario = &self.loaded.plan.scenario;
         let seed = seed.unwrap_or(scenario.seed);
-        let threads = threads.unwrap_or(scenario.execution.threads as usize);
+        let threads = match threads {
+            None => scenario.execution.threads,
+            Some(0) => ThreadLimit::AUTO,
+            Some(most) => ThreadLimit::UpTo(most),
+        };
         let saving = Saving::new(checkpoint, restore)?;
         let options = (seed, threads);
         run(

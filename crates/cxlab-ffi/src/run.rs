@@ -10,7 +10,8 @@ use cxlab_system::load::Loaded;
 use cxlab_system::picture;
 use cxlab_system::report::Report;
 use cxlab_system::requests::{RequestColumns, Values};
-use cxlab_system::run::{RunError, RunOptions, expected_requests, run_with};
+use cxlab_system::run::{RunError, RunOptions, expected_requests, run_with, unused_threads};
+use cxlab_system::scenario::ThreadLimit;
 use cxlab_system::table;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -35,6 +36,8 @@ pub(crate) struct Run {
     columns: Option<Vec<(String, &'static str, Py<PyBytes>)>>,
     /// What ended the run early: KeyboardInterrupt, or an exception of `progress`.
     stopped: Option<PyErr>,
+    /// Why fewer threads were used than asked for.
+    threads_note: Option<String>,
 }
 
 /// Which checkpoints a run writes, and which one it goes on from.
@@ -74,7 +77,7 @@ pub(crate) fn run(
     py: Python<'_>,
     loaded: &Loaded,
     failed: &Failed,
-    (seed, threads): (u64, usize),
+    (seed, threads): (u64, ThreadLimit),
     progress: Option<Py<PyAny>>,
     requests: bool,
     saving: &Saving,
@@ -108,7 +111,7 @@ pub(crate) fn run(
                 });
                 let options = RunOptions {
                     seed,
-                    threads,
+                    threads: threads.into(),
                     monitor,
                     rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
                 };
@@ -129,7 +132,10 @@ pub(crate) fn run(
         return Err(error);
     }
     match outcome {
-        Ok(Ok(report)) => results(py, loaded, &report, columns, stopped),
+        Ok(Ok(report)) => {
+            let note = unused_threads(threads, &monitor);
+            results(py, loaded, &report, columns, (stopped, note))
+        }
         Ok(Err(RunError::Problems(problems))) => Err(raise(py, &loaded.mistakes(problems))),
         Ok(Err(RunError::Checkpoint(error))) => Err(match error {
             CheckpointError::Refused(why) => PyValueError::new_err(format!("restore: {why}")),
@@ -154,7 +160,7 @@ fn results(
     loaded: &Loaded,
     report: &Report,
     columns: Option<RequestColumns>,
-    stopped: Option<PyErr>,
+    (stopped, threads_note): (Option<PyErr>, Option<String>),
 ) -> PyResult<Run> {
     let json = serde_json::to_string_pretty(report)
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
@@ -186,5 +192,6 @@ fn results(
             columns.collect()
         }),
         stopped,
+        threads_note,
     })
 }

@@ -53,6 +53,10 @@ pub trait Medium: Send + Sync {
     fn check(&self, _capacity: Bytes) -> Result<(), ParamError> {
         Ok(())
     }
+    /// The largest capacity that the medium can be built for, where its parameters say one.
+    fn largest(&self) -> Option<Bytes> {
+        None
+    }
     /// A fresh backend. Only after [`Medium::check`] agreed.
     fn backend(&self, site: Site) -> Box<dyn MemoryBackend>;
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.

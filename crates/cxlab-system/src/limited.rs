@@ -3,6 +3,7 @@
 use cxlab_link::LinkPort;
 use cxlab_protocol::Channel;
 
+use crate::note::Note;
 use crate::plan::{CreditLimit, Plan, PlannedLink};
 use crate::report::{LinkReport, Report};
 
@@ -30,7 +31,7 @@ pub(crate) fn by_credits(
     report: &LinkReport,
     messages: u64,
     window_ps: f64,
-) -> Option<String> {
+) -> Option<Note> {
     if lines_carried(link, report, window_ps) >= FULL {
         return None;
     }
@@ -49,22 +50,25 @@ pub(crate) fn by_credits(
             && !channel.is_io()
     };
     let channel = Channel::ALL.into_iter().find(limited)?;
-    let (path, name) = (plan.link_path(link), channel.name());
+    let name = channel.name();
     let credits = link.params.credits_of(channel);
     let remedy = match CreditLimit::of(plan, link, channel) {
         Some(limit) => limit.remedy(),
         None => format!("{} carry all", link.params.credits_needed()),
     };
-    Some(format!(
-        "{}: messages waited for {path}.credits.{name} = {credits}, and the wire carried {:.0} % of the \
-         lines that it could; {remedy}",
-        report.direction,
-        100.0 * lines_carried(link, report, window_ps)
+    Some(Note::new(
+        format!("{}.credits", plan.link_path(link)),
+        format!(
+            "messages {} waited for {name} = {credits}, and the wire carried {:.0} % of the lines that \
+             it could; {remedy}",
+            report.direction,
+            100.0 * lines_carried(link, report, window_ps)
+        ),
     ))
 }
 
 /// Notes on groups of hosts that their requests in flight limit, where no link is full.
-pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<String> {
+pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     let report_ps = (report.window_ns * 1e3).max(1.0);
     let queue = report.stages_ns.get("queue");
     let queue = queue.and_then(|value| value.as_f64()).unwrap_or(0.0);
@@ -90,12 +94,15 @@ pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<String>
         let outstanding = f64::from(group.issue.outstanding);
         let (rate, wire) = (host.bandwidth_gbps.total, plan.line_rate(number));
         if host.in_flight >= IN_FLIGHT * outstanding && rate > 0.0 && rate < FULL * wire {
-            notes.push(format!(
-                "hosts[{at}].issue.outstanding = {} carry {rate:.1} GB/s over a latency of {:.0} ns, and \
-                 a host's links carry {wire:.1} of reads; {:.0} fill them",
-                group.issue.outstanding,
-                host.latency_ns.mean,
-                (outstanding * wire / rate).ceil()
+            notes.push(Note::new(
+                format!("hosts[{at}].issue.outstanding"),
+                format!(
+                    "{} carry {rate:.1} GB/s over a latency of {:.0} ns, and a host's links carry \
+                     {wire:.1} of reads; {:.0} fill them",
+                    group.issue.outstanding,
+                    host.latency_ns.mean,
+                    (outstanding * wire / rate).ceil()
+                ),
             ));
         }
     }

@@ -1,10 +1,12 @@
 //! From a scenario's text to a plan, with every mistake located in the text.
 
 use crate::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
+use crate::note::Note;
 use crate::plan::{Externals, Files, Plan, Problem};
 use crate::scenario::{self, Scenario};
+use crate::unread;
 
-/// Mistakes, and the document they are in.
+/// Mistakes or warnings, and the document they are in.
 #[derive(Debug)]
 pub struct Mistakes {
     diagnostics: Diagnostics,
@@ -41,6 +43,37 @@ impl Loaded {
         Mistakes {
             diagnostics: located(problems),
             document: Box::new(self.document.clone()),
+        }
+    }
+
+    /// The plan's notes as warnings in the text.
+    pub fn warnings(&self) -> Mistakes {
+        let mut diagnostics = Diagnostics::new();
+        for note in &self.plan.notes {
+            diagnostics.push(Diagnostic::new(&note.path, note.to_string()).as_warning());
+        }
+        Mistakes {
+            diagnostics,
+            document: Box::new(self.document.clone()),
+        }
+    }
+
+    /// The line of the file in which the value that a note is about is written; the nearest value around
+    /// it where that one is a default.
+    pub fn line_of(&self, note: &Note) -> Option<usize> {
+        match note.path.is_empty() {
+            true => None,
+            false => self.document.location(&note.path).line,
+        }
+    }
+
+    /// A note in one line, with file and line.
+    pub fn describe_note(&self, note: &Note) -> String {
+        let location = self.document.location(&note.path);
+        match (note.path.as_str(), location.line) {
+            ("", _) => note.to_string(),
+            (_, Some(line)) => format!("{}:{line}: {note}", location.file),
+            (_, None) => format!("{}: {note}", location.file),
         }
     }
 }
@@ -125,7 +158,11 @@ pub fn resolve(
         }
     };
     match Plan::with_externals(scenario, files, externals) {
-        Ok(plan) => Ok(Loaded { plan, document }),
+        Ok(mut plan) => {
+            let unread = unread::notes(&document, &plan);
+            plan.notes.extend(unread);
+            Ok(Loaded { plan, document })
+        }
         Err(problems) => Err(Mistakes {
             diagnostics: located(problems),
             document: Box::new(document),

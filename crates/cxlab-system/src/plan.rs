@@ -21,6 +21,7 @@ mod programs;
 mod qos;
 mod regions;
 mod sharing;
+mod surprises;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
 use sha2::{Digest, Sha256};
 use sharing::SharedPart;
 
+use crate::note::Note;
 use crate::scenario::{
     AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, LinkClass, Scenario, WorkloadChoice,
 };
@@ -189,7 +191,7 @@ pub struct Plan {
     /// The classes of links that the scenario has, by number.
     pub link_classes: Vec<LinkClass>,
     /// What a careful user would want to know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Media, by device group.
     pub(crate) media: Vec<Box<dyn Medium>>,
     /// Media of the hosts' own memory, by host group.
@@ -389,6 +391,7 @@ impl Plan {
         let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
         let mut notes = notes(&scenario, &links, &devices);
         notes.extend(links::notes(&link_classes, &links));
+        notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
         let tables = Arc::new(tables);
         let fabric = failures::Fabric {
@@ -542,6 +545,35 @@ impl Plan {
         accelerators
             .zip(hosts)
             .filter_map(move |(accelerator, of)| (*of == host).then_some(accelerator))
+    }
+
+    /// Whether a host of the group reaches memory that devices keep coherent.
+    pub(crate) fn is_coherent(&self, group: usize) -> bool {
+        let hosts = self.hosts.iter().zip(&self.caching);
+        hosts
+            .into_iter()
+            .any(|(host, caching)| host.group == group && *caching)
+    }
+
+    /// Whether the hosts of the group run threads.
+    pub(crate) fn runs_threads(&self, group: usize) -> bool {
+        self.workloads[group].needs_threads()
+    }
+
+    /// Whether a host of the group has an accelerator.
+    pub(crate) fn has_accelerator(&self, group: usize) -> bool {
+        let mut hosts = self.accelerator_hosts.iter();
+        hosts.any(|host| self.hosts[*host].group == group)
+    }
+
+    /// Whether an accelerator of the group translates virtual addresses.
+    pub(crate) fn translates(&self, group: usize) -> bool {
+        let all = self.devices.iter().filter_map(|device| match device.group {
+            DeviceKind::Accelerator(group) => Some(group),
+            DeviceKind::Memory(_) => None,
+        });
+        let mut all = all.zip(&self.accelerator_hosts);
+        all.any(|(of, host)| of == group && self.has_os(*host))
     }
 
     /// What a run says of an access to host memory by a thread of a device without CXL.cache;
@@ -795,7 +827,7 @@ fn hash_file(hashers: &mut [Sha256], path: &Path) {
     }
 }
 
-fn notes(scenario: &Scenario, links: &[PlannedLink], devices: &[PlannedDevice]) -> Vec<String> {
+fn notes(scenario: &Scenario, links: &[PlannedLink], devices: &[PlannedDevice]) -> Vec<Note> {
     use cxlab_link::Transmission;
     use cxlab_protocol::flit::FlitFormat;
     let mut notes = Vec::new();
@@ -807,22 +839,22 @@ fn notes(scenario: &Scenario, links: &[PlannedLink], devices: &[PlannedDevice]) 
             && params.flit_format() != FlitFormat::B256
     };
     if scenario.fabric.kind == FabricKind::Pbr && links.iter().any(other) {
-        notes.push(
+        notes.push(Note::new(
+            "fabric.link",
             "links between PBR switches use standard 256 B flits in CXL 3.x; the format asked \
-             for is simulated as it is"
-                .to_owned(),
-        );
+             for is simulated as it is",
+        ));
     }
     if devices
         .iter()
         .flat_map(|device| device.decoders.decoders())
         .any(|decoder| !decoder.set.is_expressible())
     {
-        notes.push(
+        notes.push(Note::new(
+            "address_map",
             "the interleave set has more ways or a coarser level than HDM decoder registers can \
-             express (16 ways, 16 KiB); it is simulated by the same arithmetic"
-                .to_owned(),
-        );
+             express (16 ways, 16 KiB); it is simulated by the same arithmetic",
+        ));
     }
     notes
 }

@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
 use crate::limited;
+use crate::note::Note;
 use crate::plan::{Plan, PlannedPool, Sample};
 use crate::run::seconds;
 use crate::series;
@@ -40,6 +41,10 @@ pub struct Report {
     pub digest: String,
     /// Whether the run was interrupted before its window ended.
     pub partial: bool,
+    /// What a careful user would want to know of the scenario and of this run, such as what limited a
+    /// link other than its wire.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
     /// Simulated time when the workloads began, where hosts enumerate before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enumeration_ns: Option<f64>,
@@ -96,9 +101,6 @@ pub struct Report {
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the time of the measurement.
     pub time_series: TimeSeries,
-    /// What limited a link other than its wire, and what would lift that.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
 }
 
 /// Requests in the window.
@@ -809,6 +811,8 @@ pub(crate) struct Context<'a> {
     pub(crate) start: SimTime,
     pub(crate) end: SimTime,
     pub(crate) partial: bool,
+    /// Notes of the plan, and of this run.
+    pub(crate) notes: Vec<Note>,
     pub(crate) wall: Duration,
 }
 
@@ -961,7 +965,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         })
     });
     let devices = devices.collect();
-    let mut notes = Vec::new();
+    let mut notes = context.notes.clone();
     let links = links(system, context, &mut notes);
     let wall_seconds = seconds(context.wall);
     let denied = totals.denied;
@@ -976,19 +980,16 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
     let window_ns = context.window_ns();
     let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
-<<<<<<< HEAD
     let unserved_ps: u128 = totals.unserved.iter().map(Unserved::latency_ps).sum();
     let completed_ps = totals.latency.sum_ps() + unserved_ps;
-    Ok(Report {
-=======
     let mut report = Report {
->>>>>>> b50eec2 (link: default credits follow from rate times round trip; what limits a link other than its wire is noted)
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: context.plan.scenario.name.clone(),
         plan_hash: context.plan.hash.clone(),
         seed: context.seed,
         digest: format!("{:016x}", context.outcome.digest),
         partial: context.partial,
+        notes,
         enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
         warmup_ns: context.start.0 as f64 / 1e3,
         sim_time_ns: context.end.0 as f64 / 1e3,
@@ -1023,7 +1024,6 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         accelerators,
         devices,
         links,
-        notes,
     };
     let in_flight = limited::by_requests_in_flight(context.plan, &report);
     report.notes.extend(in_flight);
@@ -1145,7 +1145,7 @@ fn by_hops(hops: &[HopStats]) -> Vec<ByHops> {
     .collect()
 }
 
-fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<String>) -> Vec<LinkReport> {
+fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<Note>) -> Vec<LinkReport> {
     let window_ps = (context.end - context.start).0.max(1) as f64;
     let mut reports = Vec::with_capacity(2 * system.directions.len());
     for (link, directions) in context.plan.links.iter().zip(&system.directions) {

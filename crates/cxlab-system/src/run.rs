@@ -8,23 +8,27 @@ use std::time::{Duration, Instant};
 
 use cxlab_engine::state::Refusal;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_engine::{GatherError, Monitor, Outcome, Partition, Ranks, Stop, share};
+use cxlab_engine::{
+    GatherError, Monitor, Outcome, Partition, Ranks, Stop, Threads, processors, share,
+};
 use cxlab_host::{Processor, RequestRow};
 use cxlab_link::Lost;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::host::Host;
+use crate::note::Note;
 use crate::plan::{Plan, Problem};
 use crate::report::{self, Report};
+use crate::scenario::{EventParams, ThreadLimit};
 use crate::system::{Node, Notes, System};
 
 /// How a run is executed; none of it changes the result.
 pub struct RunOptions<'a> {
     /// Seed of every random stream.
     pub seed: u64,
-    /// Threads.
-    pub threads: usize,
+    /// Threads that it may use.
+    pub threads: Threads,
     /// Progress and interruption.
     pub monitor: &'a Monitor,
     /// Takes the rows of completed requests, if they are wanted: all of the run, those of the
@@ -121,6 +125,21 @@ pub fn expected_requests(plan: &Plan) -> Option<u64> {
     }
 }
 
+/// What to say where a run has used fewer threads than it was asked to.
+pub fn unused_threads(limit: ThreadLimit, monitor: &Monitor) -> Option<String> {
+    let used = monitor.threads();
+    let ThreadLimit::UpTo(most) = limit else {
+        return None;
+    };
+    (used > 0 && used < most as usize).then(|| {
+        format!(
+            "found {most} threads, and the run used {used}: it may use {} processors, and no more threads are \
+             used than have been seen to make it faster",
+            processors()
+        )
+    })
+}
+
 struct Runner<'p, 'a> {
     plan: &'p Plan,
     system: System,
@@ -168,7 +187,7 @@ const TRIAL: u64 = 30_000;
 pub fn division(plan: &Plan, seed: u64, ranks: usize) -> Result<Partition, RunError> {
     let mut system = System::build(plan, seed, Notes::default()).map_err(RunError::Problems)?;
     let monitor = Monitor::default();
-    let enumerated = system.enumerate(plan, 1, &monitor);
+    let enumerated = system.enumerate(plan, Threads::Exactly(1), &monitor);
     enumerated.map_err(RunError::Law)?;
     system.simulation.run_some(TRIAL);
     // A host and its accelerators share the bytes of their memory.
@@ -335,6 +354,7 @@ fn run_parts<'p, 'a>(
         start,
         end,
         partial: stop == Stop::Interrupted,
+        notes: runner.notes(end),
         wall: began.elapsed(),
     };
     let report = report::assemble(&mut runner.system, &context);
@@ -342,6 +362,14 @@ fn run_parts<'p, 'a>(
 }
 
 impl<'p> Runner<'p, '_> {
+    /// The notes of the plan, and those about this run, which ended at `end`.
+    fn notes(&self, end: SimTime) -> Vec<Note> {
+        let mut notes = self.plan.notes.clone();
+        let lasted = Picos(end.0.saturating_sub(self.begun.0));
+        notes.extend(late_events(self.plan, lasted));
+        notes
+    }
+
     /// The first phase, where the scenario has it.
     fn enumerate(&mut self) -> Result<Stop, RunError> {
         let (threads, monitor) = (self.options.threads, self.options.monitor);
@@ -671,6 +699,26 @@ impl<'p> Runner<'p, '_> {
 }
 
 /// When no event is left, nothing may be left inside: else requests were lost or are deadlocked.
+/// The events of the scenario that a run did not reach whose workloads ran for `lasted`.
+fn late_events(plan: &Plan, lasted: Picos) -> Vec<Note> {
+    let events = plan.scenario.events.iter().enumerate();
+    let said = |number: usize| {
+        let path = format!("events[{number}]");
+        plan.notes.iter().any(|note| note.path == path)
+    };
+    let late = events.filter(|(number, event)| event.at() > lasted && !said(*number));
+    let note = |(number, event): (usize, &EventParams)| {
+        let (at, what) = (event.at(), event.describe());
+        Note::new(
+            format!("events[{number}]"),
+            format!(
+                "did not happen ({what}, at {at}): the run ended {lasted} after the workloads began"
+            ),
+        )
+    };
+    late.map(note).collect()
+}
+
 fn check_drained(system: &System) -> Result<(), RunError> {
     let mut held = Vec::new();
     for (number, node) in system.simulation.components().enumerate() {

@@ -10,7 +10,9 @@ use cxlab_device::{
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Bytes, BytesPerSec, Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
-use cxlab_engine::{Component, ComponentId, Ctx, Kept, Monitor, Outcome, Simulation, Stop, Wire};
+use cxlab_engine::{
+    Component, ComponentId, Ctx, Kept, Monitor, Outcome, Simulation, Stop, Threads, Wire,
+};
 use cxlab_fabric::bus::{Bus, BusConfig};
 use cxlab_fabric::switch::{Switch, SwitchConfig};
 use cxlab_host::{
@@ -331,7 +333,7 @@ impl System {
     pub fn enumerate(
         &mut self,
         plan: &Plan,
-        threads: usize,
+        threads: Threads,
         monitor: &Monitor,
     ) -> Result<Option<Outcome>, String> {
         if plan.scenario.enumeration.is_none() {

@@ -136,7 +136,7 @@ fn run_briefly(plan: &Plan, text: &str, set: &[String]) {
         let seed = plan.scenario.seed;
         let options = RunOptions {
             seed,
-            threads: 1,
+            threads: 1.into(),
             monitor: &monitor,
             rows: None,
         };

@@ -292,7 +292,7 @@ fn simulate(seed: u64, threads: usize) -> Result<Report, String> {
     let monitor = Monitor::default();
     let options = RunOptions {
         seed,
-        threads,
+        threads: threads.into(),
         monitor: &monitor,
         rows: None,
     };

@@ -66,6 +66,10 @@ impl Medium for DramParams {
         ))
     }
 
+    fn largest(&self) -> Option<Bytes> {
+        self.resolve().ok().map(|resolved| resolved.capacity)
+    }
+
     fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
         match Dram::new(self, site.capacity, |_| Silent) {
             Ok(dram) => Box::new(dram),

@@ -86,7 +86,8 @@ impl Iommu {
             return Err(ParamError::new("walkers", "must lie between 1 and 256"));
         }
         Ok(Iommu {
-            iotlb: Tlb::new(&params.iotlb, rng.part("iotlb")).map_err(|error| below("iotlb", error))?,
+            iotlb: Tlb::new(&params.iotlb, rng.part("iotlb"))
+                .map_err(|error| below("iotlb", error))?,
             walk_cache: WalkCache::new(&params.walk_cache, rng.part("walk_cache"))
                 .map_err(|error| below("walk_cache", error))?,
         })

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Media, is_shared, routes};
+use crate::note::Note;
 use crate::plan::{Plan, PlannedLink};
 use crate::report::Bandwidth;
 use crate::table::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
@@ -55,7 +56,7 @@ pub struct AnalyticReport {
     /// Whether the rates had settled to one part in 10^9 when the work ended.
     pub settled: bool,
     /// What a careful user would want to know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
 }
 
 /// A mean latency and its part without load, in nanoseconds.
@@ -354,14 +355,14 @@ fn links(plan: &Plan, solution: &Solution) -> Vec<AnalyticLink> {
     rows
 }
 
-fn notes(plan: &Plan, media: &Media) -> Vec<String> {
+fn notes(plan: &Plan, media: &Media) -> Vec<Note> {
     let mut notes = plan.notes.clone();
     for (at, medium) in media.iter().enumerate() {
         if medium.is_some_and(|medium| !medium.constant) {
-            notes.push(format!(
-                "devices[{at}].memory has no constant latency: what it does alone was measured on \
-                 its own model with the first accesses of the hosts, and what caches and flash \
-                 hold later is not known"
+            notes.push(Note::new(
+                format!("devices[{at}].memory"),
+                "has no constant latency: what it does alone was measured on its own model with the \
+                 first accesses of the hosts, and what caches and flash hold later is not known",
             ));
         }
     }

@@ -19,6 +19,7 @@ use crate::fleet::{
 };
 use crate::load::Loaded;
 use crate::output::{prepare_dir, write_whole};
+use crate::scenario::ThreadLimit;
 
 #[derive(Args)]
 pub(super) struct FleetArgs {
@@ -34,9 +35,10 @@ pub(super) struct FleetArgs {
     /// Seed of every random stream, instead of the scenario's
     #[arg(long, value_parser = super::seed)]
     seed: Option<u64>,
-    /// Threads, instead of the scenario's; the result is the same for every number
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
-    threads: Option<u32>,
+    /// Threads at most, instead of the scenario's: 1 to 256, or "auto" for the processors' number; the
+    /// result is the same for every number
+    #[arg(long, value_name = "N", value_parser = str::parse::<ThreadLimit>)]
+    threads: Option<ThreadLimit>,
     /// Where fleet.json, fleet.csv and fleet.svg go, or sweep.csv and sweep.svg [default: out/NAME-fleet]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -153,7 +155,7 @@ fn split_values(text: &str) -> Vec<String> {
 fn study(args: &FleetArgs, loaded: &Loaded, watch: &Watch) -> Result<FleetReport, Failure> {
     let scenario = &loaded.plan.scenario;
     let seed = args.seed.unwrap_or(scenario.seed);
-    let threads = args.threads.unwrap_or(scenario.execution.threads) as usize;
+    let threads = args.threads.unwrap_or(scenario.execution.threads).number();
     let begun = Instant::now();
     let fleet = Fleet::new(&loaded.plan, seed)
         .map_err(|problems| Failure::from(loaded.mistakes(problems)))?;

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::checkpoint::Every;
+use crate::scenario::ThreadLimit;
 use failure::Failure;
 
 /// Simulates CXL systems: fabrics, devices and hosts, from one scenario file.
@@ -91,9 +92,13 @@ struct RunArgs {
     /// Seed of every random stream, instead of the scenario's
     #[arg(long, value_parser = seed)]
     seed: Option<u64>,
-    /// Threads, instead of the scenario's; the result is the same for every number
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
-    threads: Option<u32>,
+    /// Threads at most, instead of the scenario's: 1 to 256, or "auto" for the processors' number; the
+    /// result is the same for every number
+    #[arg(long, value_name = "N", value_parser = str::parse::<ThreadLimit>)]
+    threads: Option<ThreadLimit>,
+    /// Run on as many threads as --threads says, whether that is fast or not: for measuring the executor
+    #[arg(long, hide = true, requires = "threads")]
+    exactly: bool,
     /// Where report.json and topology.svg go [default: out/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,

@@ -1,11 +1,13 @@
 //! `cxlab check` and `cxlab plan`.
 
+use std::io::IsTerminal;
+
 use cxlab_link::LinkParams;
 use cxlab_protocol::Channel;
 
 use crate::analytic;
+use crate::load::Loaded;
 use crate::picture;
-use crate::plan::Plan;
 use crate::scenario::Sharing;
 
 use super::failure::Failure;
@@ -20,14 +22,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), Failure> {
             Err(Failure::Mistake(String::new()))
         }
         Err(mistakes) => Err(mistakes.into()),
-        Ok(_) if args.json => print("[]\n"),
+        Ok(loaded) if args.json => print(&loaded.warnings().json()),
         Ok(loaded) => {
             let mut text = format!("{}: ok\n", args.scenario.scenario.display());
-            loaded
-                .plan
-                .notes
-                .iter()
-                .for_each(|note| text.push_str(&format!("note: {note}\n")));
+            if !loaded.plan.notes.is_empty() {
+                text.push_str(&loaded.warnings().render(std::io::stdout().is_terminal()));
+            }
             print(&text)
         }
     }
@@ -38,7 +38,7 @@ pub(super) fn show(args: &PlanArgs) -> Result<(), Failure> {
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
     let plan = &loaded.plan;
     let text = match args.format {
-        PlanFormat::Text => summary(plan),
+        PlanFormat::Text => summary(&loaded),
         PlanFormat::Json => format!("{:#}\n", plan.describe()),
         PlanFormat::Dot => picture::dot(plan),
         PlanFormat::Svg => picture::svg(plan, None),
@@ -76,7 +76,8 @@ fn which(plan: &Plan, class: usize, count: usize) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn summary(plan: &Plan) -> String {
+fn summary(loaded: &Loaded) -> String {
+    let plan = &loaded.plan;
     let scenario = &plan.scenario;
     let proof = plan.tables.proof();
     let mut text = format!("{}  (plan {})\n", scenario.name, plan.hash);
@@ -195,8 +196,8 @@ fn summary(plan: &Plan) -> String {
     for limit in analytic::in_flight_limits(plan) {
         row("in flight", limit);
     }
-    plan.notes
-        .iter()
-        .for_each(|note| text.push_str(&format!("note: {note}\n")));
+    for note in &plan.notes {
+        text.push_str(&format!("warning: {}\n", loaded.describe_note(note)));
+    }
     text
 }

@@ -14,9 +14,11 @@ use crate::report::Report;
 use crate::requests::RequestLog;
 use crate::run::{
     RunError, RunOptions, describe_division, division, expected_requests, run_ranked, run_with,
+    unused_threads,
 };
+use crate::scenario::ThreadLimit;
 use crate::table;
-use cxlab_engine::{Monitor, Windows};
+use cxlab_engine::{Monitor, Threads};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::failure::Failure;
@@ -65,7 +67,7 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     if args.mode == Mode::Analytic {
         return analytic(&loaded, &args, &dir, seed);
     }
-    let threads = args.threads.unwrap_or(scenario.execution.threads) as usize;
+    let threads = args.threads.unwrap_or(scenario.execution.threads);
     let monitor = Arc::new(Monitor::default());
     let handler = Arc::clone(&monitor);
     // Refused only when a handler is set already, and then interrupting ends the run at once.
@@ -93,9 +95,9 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     write_results(&loaded, &report, &dir, args.requests)?;
     if !args.quiet {
         print(&table::summary(&loaded.plan, &report))?;
-        print(&describe_windows(monitor.windows()))?;
-        for note in loaded.plan.notes.iter().chain(&report.notes) {
-            print(&format!("\n  note: {note}\n"))?;
+        print(&describe_threads(threads, &monitor))?;
+        for note in &report.notes {
+            print(&format!("\n  note: {}\n", loaded.describe_note(note)))?;
         }
         print(&format!(
             "\nwritten: {}\n",
@@ -112,14 +114,23 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     Ok(())
 }
 
-/// What windows on several threads were; nothing of a run on one.
-fn describe_windows(windows: Windows) -> String {
-    if windows.count == 0 {
-        return String::new();
+/// Whether that asks for more than one thread.
+fn is_several(threads: ThreadLimit) -> bool {
+    matches!(threads, ThreadLimit::UpTo(2..))
+}
+
+/// What windows on several threads were, and how many threads were not used; nothing of a run on one that
+/// was asked for no more.
+fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
+    let unused = unused_threads(limit, monitor);
+    let unused = unused.map_or_else(String::new, |note| format!("\n  note: --threads: {note}\n"));
+    let windows = monitor.windows();
+    if windows.count == 0 || monitor.threads() < 2 {
+        return unused;
     }
     format!(
         "\n  threads: {} windows of {:.1} events; {:.1} of them in the part that has most, so at most {:.2} \
-         times as fast as one thread if all events cost the same\n",
+         times as fast as one thread if all events cost the same\n{unused}",
         windows.count,
         windows.events as f64 / windows.count as f64,
         windows.busiest as f64 / windows.count as f64,
@@ -145,7 +156,7 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
         let found = match args {
             _ if args.requests => Some("--requests"),
             _ if args.mode == Mode::Analytic => Some("--mode analytic"),
-            _ if args.threads.is_some_and(|threads| threads > 1) => Some("--threads"),
+            _ if args.threads.is_some_and(is_several) => Some("--threads"),
             _ => None,
         };
         if let Some(found) = found {
@@ -193,7 +204,7 @@ fn analytic(loaded: &Loaded, args: &RunArgs, dir: &Path, seed: u64) -> Result<()
     if !args.quiet {
         print(&analytic::summary(&loaded.plan, &report))?;
         for note in &report.notes {
-            print(&format!("\n  note: {note}\n"))?;
+            print(&format!("\n  note: {}\n", loaded.describe_note(note)))?;
         }
         print(&format!("\nwritten: {}\n", written(dir, false).join(", ")))?;
     }
@@ -210,7 +221,7 @@ fn run_on(
 ) -> Result<Option<Report>, Failure> {
     let options = RunOptions {
         seed,
-        threads: 1,
+        threads: Threads::Exactly(1),
         monitor,
         rows: None,
     };
@@ -253,7 +264,7 @@ fn run_logged(
     args: &RunArgs,
     dir: &Path,
     seed: u64,
-    threads: usize,
+    threads: ThreadLimit,
     monitor: &Monitor,
 ) -> Result<Report, Failure> {
     let path = dir.join(REQUESTS);
@@ -265,7 +276,10 @@ fn run_logged(
     let mut sink = log.as_mut().map(|log| |rows| log.write(rows));
     let options = RunOptions {
         seed,
-        threads,
+        threads: match (threads, args.exactly) {
+            (ThreadLimit::UpTo(threads), true) => Threads::Exactly(threads as usize),
+            (limit, _) => limit.into(),
+        },
         monitor,
         rows: sink.as_mut().map(|sink| sink as &mut dyn FnMut(_) -> _),
     };

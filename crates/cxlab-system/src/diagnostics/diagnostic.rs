@@ -16,6 +16,8 @@ pub struct Diagnostic {
     pub label: String,
     /// What to do about it; each line is shown as a `help:` line of its own.
     pub help: Option<String>,
+    /// Whether the scenario can run as it is.
+    pub warning: bool,
     pub(super) anchor: Anchor,
 }
 
@@ -41,8 +43,16 @@ impl Diagnostic {
             message: message.into(),
             label: String::new(),
             help: None,
+            warning: false,
             anchor: Anchor::Value,
         }
+    }
+
+    /// The same diagnostic as a warning: the scenario can run as it is.
+    #[must_use]
+    pub fn as_warning(mut self) -> Diagnostic {
+        self.warning = true;
+        self
     }
 
     /// The same diagnostic pointing at the key and not at the value.

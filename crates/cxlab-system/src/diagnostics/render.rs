@@ -20,7 +20,11 @@ pub fn render(diagnostics: &Diagnostics, document: &Document, color: bool) -> St
 }
 
 fn render_one(diagnostic: &Diagnostic, document: &Document, renderer: &Renderer) -> String {
-    let group = Group::with_title(Level::ERROR.primary_title(one_line(&diagnostic.message)));
+    let level = match diagnostic.warning {
+        true => Level::WARNING,
+        false => Level::ERROR,
+    };
+    let group = Group::with_title(level.primary_title(one_line(&diagnostic.message)));
     let group = match document.spot(diagnostic) {
         Spot::Line(marked) => {
             // One byte for one byte, so that the marked range stays right.
@@ -52,7 +56,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// The diagnostics for programs: an array of objects with `file`, `line`, `column`, `path`,
-/// `value`, `message` and `help`; what does not apply is `null`.
+/// `value`, `level` (`error` or `warning`), `message` and `help`; what does not apply is `null`.
 pub fn to_json(diagnostics: &Diagnostics, document: &Document) -> Value {
     let entries = diagnostics.iter().map(|diagnostic| {
         let location = document.location_of(diagnostic);
@@ -62,6 +66,7 @@ pub fn to_json(diagnostics: &Diagnostics, document: &Document) -> Value {
             "column": location.column,
             "path": diagnostic.path,
             "value": document.get(&diagnostic.path).filter(|_| !diagnostic.path.is_empty()),
+            "level": if diagnostic.warning { "warning" } else { "error" },
             "message": diagnostic.message,
             "help": diagnostic.help,
         })

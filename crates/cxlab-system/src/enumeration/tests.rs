@@ -34,7 +34,7 @@ capacity = "1 GiB"
 /// What comes of software that follows one plan, judged by another.
 fn judged(software: &Plan, judge: &Plan) -> Result<(), String> {
     let mut system = System::build(software, 1, Notes::default()).ok().unwrap();
-    let outcome = system.enumerate(judge, 1, &Monitor::default())?;
+    let outcome = system.enumerate(judge, 1.into(), &Monitor::default())?;
     assert!(outcome.is_some());
     assert_eq!(system.enumerated.len(), 1);
     Ok(())
@@ -86,7 +86,7 @@ fn a_system_without_enumeration_does_nothing_before_its_run() {
     let mut plan = plan(2);
     plan.scenario.enumeration = None;
     let mut system = System::build(&plan, 1, Notes::default()).ok().unwrap();
-    let outcome = system.enumerate(&plan, 1, &Monitor::default());
+    let outcome = system.enumerate(&plan, 1.into(), &Monitor::default());
     assert_eq!(outcome, Ok(None));
     assert_eq!(system.simulation.next_event(), None);
 }
@@ -98,7 +98,10 @@ fn after_an_interruption_the_components_are_what_was_wrapped() {
     assert_eq!(system.issuers().count(), 0, "all are wrapped");
     let monitor = Monitor::default();
     monitor.interrupt();
-    let outcome = system.enumerate(&plan, 2, &monitor).unwrap().unwrap();
+    let outcome = system
+        .enumerate(&plan, 2.into(), &monitor)
+        .unwrap()
+        .unwrap();
     assert_eq!(outcome.stop, Stop::Interrupted);
     assert_eq!(system.issuers().count(), 1);
     assert!(system.enumerated.is_empty());

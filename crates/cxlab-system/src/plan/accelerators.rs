@@ -8,7 +8,7 @@ use cxlab_host::{CacheLevel, DirectoryParams, Inclusion, ProcessorParams, Reques
 use cxlab_os::ats::Atc;
 use cxlab_workload::Workload;
 
-use super::limits::{LONGEST_DELAY, check_time};
+use super::limits::{LONGEST_DELAY, check_time, whole_sets};
 use super::{PlannedHost, Problem};
 use crate::diagnostics::nearest;
 use crate::scenario::{AcceleratorGroup, HostGroup, Scenario};
@@ -70,10 +70,7 @@ impl Checker<'_> {
         }
         let set = u64::from(ways) * LINE_BYTES;
         if size.0 == 0 || !size.0.is_multiple_of(set) || size.0 > 1 << 32 {
-            let allowed = format!(
-                "multiples of {}, a set of {ways} ways of 64 B, up to 4 GiB",
-                Bytes(set)
-            );
+            let allowed = format!("{}, up to 4 GiB", whole_sets(size, ways));
             self.refuse(&format!("{field}.size"), size, &allowed);
         }
     }

@@ -5,6 +5,7 @@ use cxlab_protocol::{DecoderTable, PortId};
 
 use super::sharing::SharedPart;
 use super::{DeviceKind, PlannedDevice, PlannedHost};
+use crate::note::Note;
 use crate::scenario::{HostGroup, Scenario};
 
 /// What a user should know of hosts whose caches hold the same memory of class HDM-H. One line for
@@ -14,7 +15,7 @@ pub(super) fn note(
     hosts: &[PlannedHost],
     devices: &[PlannedDevice],
     parts: &[SharedPart],
-) -> Option<String> {
+) -> Option<Note> {
     let mut shared = devices.iter().enumerate().filter_map(|(number, device)| {
         let DeviceKind::Memory(group) = device.group else {
             return None;
@@ -37,12 +38,12 @@ pub(super) fn note(
         part.is_some_and(|(_, part)| part.shares.iter().any(|share| share.0 == number))
     };
     if has_part(one) && has_part(other) {
-        return Some(format!(
+        return Some(Note::of_system(format!(
             "`{}` and `{}` keep copies of the same memory of `{}`{more}, which nobody keeps coherent \
              (HDM-H): each sees the other's stores when that has flushed the line and itself has no \
              copy of it",
             one.name, other.name, device.name
-        ));
+        )));
     }
     // Cores and processors cannot hold memory of class HDM-DB.
     let (values, or) = match [one, other].iter().any(|host| has_values(scenario, host)) {
@@ -52,11 +53,11 @@ pub(super) fn note(
         ),
         false => ("", ", or the device coherence = { class = \"hdm-db\" }"),
     };
-    Some(format!(
+    Some(Note::of_system(format!(
         "`{}` and `{}` keep copies of the same memory of `{}`{more}, which nobody keeps coherent \
          (HDM-H): neither hears of the other's stores{values}. Give hosts exclusive [[regions]]{or}",
         one.name, other.name, device.name
-    ))
+    )))
 }
 
 /// Two hosts with caches whose addresses lead to the same place in a device.

@@ -5,7 +5,7 @@ use cxlab_host::{CoreParams, RequesterParams};
 use cxlab_workload::Workload;
 
 use super::Problem;
-use super::limits::{LONGEST_DELAY, check_time};
+use super::limits::{LONGEST_DELAY, check_time, whole_sets};
 use crate::scenario::Scenario;
 
 /// Most private caches of a core.
@@ -100,11 +100,7 @@ fn check_core(path: &str, core: &CoreParams, problems: &mut Vec<Problem>) {
     for (level, cache) in core.caches.iter().enumerate() {
         let set = u64::from(cache.ways) * LINE_BYTES;
         if set == 0 || cache.size.0 == 0 || !cache.size.0.is_multiple_of(set) {
-            let allowed = format!(
-                "multiples of {}, a set of {} ways of 64 B",
-                Bytes(set.max(LINE_BYTES)),
-                cache.ways.max(1)
-            );
+            let allowed = whole_sets(cache.size, cache.ways);
             refuse(
                 &format!("caches[{level}].size"),
                 cache.size.to_string(),

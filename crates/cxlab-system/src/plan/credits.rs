@@ -5,6 +5,7 @@ use cxlab_link::MOST_CREDITS;
 use cxlab_protocol::Channel;
 
 use super::{Plan, PlannedLink};
+use crate::note::Note;
 
 /// What the credits of a class allow on a link.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -65,7 +66,7 @@ fn classes(plan: &Plan) -> impl Iterator<Item = Channel> {
 }
 
 /// A note for each kind of link that credits limit.
-pub(super) fn notes(plan: &Plan) -> Vec<String> {
+pub(super) fn notes(plan: &Plan) -> Vec<Note> {
     let mut notes = Vec::new();
     for link in &plan.links {
         let limits: Vec<(Channel, CreditLimit)> = classes(plan)
@@ -82,16 +83,16 @@ pub(super) fn notes(plan: &Plan) -> Vec<String> {
                 format!("{} = {credits}", channel.name())
             })
             .collect();
-        let note = format!(
-            "{}.credits: {} carry at most {:.1} GB/s of lines over a round trip of {:.0} ns, and the \
-             wire carries {:.1}; {}",
-            plan.link_path(link),
+        let message = format!(
+            "{} carry at most {:.1} GB/s of lines over a round trip of {:.0} ns, and the wire carries \
+             {:.1}; {}",
             named.join(", "),
             worst.carried,
             link.params.credit_round_ps() as f64 / 1e3,
             worst.wire,
             worst.remedy()
         );
+        let note = Note::new(format!("{}.credits", plan.link_path(link)), message);
         if !notes.contains(&note) {
             notes.push(note);
         }

@@ -22,6 +22,7 @@ use super::endpoints::{Named, unknown};
 use super::events::keeps_lines;
 use super::links::{End, PlannedLink};
 use super::sharing::SharedPart;
+use crate::note::Note;
 use crate::scenario::{
     EventParams, FailureParams, LinkClass, PortAction, Scenario, Sharing, UnbindOption,
 };
@@ -204,7 +205,7 @@ impl Left {
 
 impl Fabric<'_> {
     /// What each component does; nothing where nothing fails.
-    pub(super) fn failures(&self, notes: &mut Vec<String>) -> Result<Option<Failures>, Problem> {
+    pub(super) fn failures(&self, notes: &mut Vec<Note>) -> Result<Option<Failures>, Problem> {
         if !has_any(self.scenario) {
             return Ok(None);
         }
@@ -255,9 +256,12 @@ impl Fabric<'_> {
                 }
             }
             if pairs > 0 {
-                notes.push(format!(
-                    "after {path} ({}) {pairs} pairs of host and device are cut off",
-                    event.describe()
+                let event = event.describe();
+                notes.push(Note::new(
+                    path,
+                    format!(
+                        "after this event ({event}) {pairs} pairs of host and device are cut off"
+                    ),
                 ));
             }
         }

@@ -215,16 +215,36 @@ fn check_issue(path: &str, issue: &RequesterParams, problems: &mut Vec<Problem>)
     );
     let set = u64::from(cache.ways) * LINE_BYTES;
     if cache.size.0 == 0 || !cache.size.0.is_multiple_of(set) {
+        let allowed = whole_sets(cache.size, cache.ways);
         problems.push(Problem::new(
             format!("{path}.cache.size"),
-            format!(
-                "found {}; allowed: multiples of {}, a set of {} ways of 64 B",
-                cache.size,
-                Bytes(set),
-                cache.ways
-            ),
+            format!("found {}; allowed: {allowed}", cache.size),
         ));
     }
+}
+
+/// What a cache's size may be, in the words of an error about `size`, with a size near it. `ways` may be a
+/// default that the user has never seen.
+pub(super) fn whole_sets(size: Bytes, ways: u32) -> String {
+    let set = u64::from(ways.max(1)) * LINE_BYTES;
+    let near = near_size(size.0, set).map_or_else(String::new, |near| format!(", such as {near}"));
+    format!(
+        "multiples of {}, a set of {} ways of 64 B{near}",
+        Bytes(set),
+        ways.max(1)
+    )
+}
+
+/// The multiple of a set of so many bytes times the largest power of two that is within a sixteenth of a
+/// size: one that is short to write.
+fn near_size(size: u64, set: u64) -> Option<Bytes> {
+    let units = (0..40).rev().map(|power| set << power);
+    let mut near = units.filter_map(|unit| {
+        let count = (size + unit / 2) / unit;
+        let near = count * unit;
+        (count > 0 && near.abs_diff(size) <= size / 16).then_some(Bytes(near))
+    });
+    near.next()
 }
 
 /// What the whole system holds at once must fit in memory.

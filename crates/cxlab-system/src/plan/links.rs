@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{DeviceKind, Plan, Problem};
 use crate::diagnostics::nearest;
+use crate::note::Note;
 use crate::scenario::{LinkClass, Scenario};
 
 /// Longest of a link's delays.
@@ -354,13 +355,13 @@ pub(super) fn list(
 }
 
 /// A note for each named link that no link has.
-pub(super) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<String> {
+pub(super) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<Note> {
     let unused = |number: &usize| {
         classes[*number].name.is_some() && links.iter().all(|link| link.class != *number)
     };
     (0..classes.len())
         .filter(unused)
-        .map(|number| format!("{}: no link of the fabric has it", classes[number].path))
+        .map(|number| Note::new(&classes[number].path, "no link of the fabric has it"))
         .collect()
 }
 

@@ -4,6 +4,7 @@
 mod choice;
 mod events;
 mod links;
+mod threads;
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ use cxlab_fleet::FleetParams;
 use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
 use cxlab_link::LinkParams;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 
 pub use events::{
     CapacityKind, EventParams, FabricManagerParams, FailureParams, PortAction, UnbindOption,
@@ -23,6 +25,7 @@ pub use events::{
 pub use links::{LinkClass, LinkOverride, LinkTable};
 
 pub use choice::{MediumChoice, RoutingChoice, TopologyChoice, VictimChoice, WorkloadChoice};
+pub use threads::{LimitWord, ThreadLimit};
 
 /// A CXL system, what runs on it, and how it is measured.
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
@@ -343,11 +346,12 @@ pub struct AcceleratorGroup {
 }
 
 /// The memory of a Type 2 device.
+// `remote`: what serde derives reads and writes all fields; the traits below know the capacity's default.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct DeviceMemoryParams {
     /// Capacity: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section 8.2.4.20).
-    /// Default 16 GiB.
+    /// Default 16 GiB, or what the medium holds where that is less.
     #[serde(default = "default_capacity")]
     pub capacity: Bytes,
     /// The medium. Default: `{ kind = "fixed" }`.
@@ -356,8 +360,9 @@ pub struct DeviceMemoryParams {
 }
 
 /// Some equal Type 3 devices.
+// `remote`: as for `DeviceMemoryParams`.
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields)]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct DeviceGroup {
     /// The device's name; with `count` over 1 the devices are called name0, name1, ...
     pub name: String,
@@ -366,7 +371,7 @@ pub struct DeviceGroup {
     #[schemars(range(min = 1, max = 4095))]
     pub count: u32,
     /// Capacity of each: a multiple of 256 MiB, the unit of an HDM decoder (CXL 3.1 section
-    /// 8.2.4.20). Default 16 GiB.
+    /// 8.2.4.20). Default 16 GiB, or what the medium holds where that is less.
     #[serde(default = "default_capacity")]
     pub capacity: Bytes,
     /// The controller.
@@ -476,6 +481,36 @@ fn default_capacity() -> Bytes {
     Bytes(16 << 30)
 }
 
+/// Reads and writes a type with fields `capacity` and `memory`, of which the first depends by default on the
+/// second.
+macro_rules! capacity_by_medium {
+    ($type:ident) => {
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $type::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let given: Map<String, Value> = Map::deserialize(deserializer)?;
+                let said = given.contains_key("capacity");
+                let read = $type::deserialize(Value::Object(given));
+                let mut read = read.map_err(serde::de::Error::custom)?;
+                let medium = read.memory.build().ok();
+                if let (false, Some(largest)) = (said, medium.and_then(|medium| medium.largest())) {
+                    // Decoders know multiples of 256 MiB alone.
+                    read.capacity = read.capacity.min(Bytes(largest.0 >> 28 << 28));
+                }
+                Ok(read)
+            }
+        }
+    };
+}
+
+capacity_by_medium!(DeviceMemoryParams);
+capacity_by_medium!(DeviceGroup);
+
 /// How devices share the address space.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
@@ -520,18 +555,12 @@ impl Default for EnumerationParams {
 }
 
 /// How the run is executed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Execution {
-    /// Threads. 1 to 256. Default 1. The result is the same for every number.
-    #[schemars(range(min = 1, max = 256))]
-    pub threads: u32,
-}
-
-impl Default for Execution {
-    fn default() -> Self {
-        Execution { threads: 1 }
-    }
+    /// Threads at most: 1 to 256, or `auto` for as many as the process has processors. A run uses no
+    /// more than make it faster. Default `auto`. The result is the same for every number.
+    pub threads: ThreadLimit,
 }
 
 /// The JSON Schema of a scenario.

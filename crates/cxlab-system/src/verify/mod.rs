@@ -395,7 +395,7 @@ fn simulate(
         &plan,
         RunOptions {
             seed: plan.scenario.seed,
-            threads: 1,
+            threads: cxlab_engine::Threads::Exactly(1),
             monitor: &monitor,
             rows: None,
         },

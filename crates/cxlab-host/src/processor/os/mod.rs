@@ -262,7 +262,8 @@ impl Os {
         };
         let mmus: Result<Vec<Mmu>, ParamError> = (0..config.cores).map(mmu).collect();
         Ok(Os {
-            iommu: Iommu::new(&params.iommu, rng.part("iommu")).map_err(|error| below("iommu", error))?,
+            iommu: Iommu::new(&params.iommu, rng.part("iommu"))
+                .map_err(|error| below("iommu", error))?,
             migrates: migration.next_scan() != cxlab_engine::units::SimTime::NEVER,
             spaces,
             frames,

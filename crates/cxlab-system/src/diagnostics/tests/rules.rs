@@ -201,7 +201,10 @@ fn quantities_are_read_by_the_engine_and_not_by_their_pattern() {
             "latency = \"25\"",
             &["`25` is not a time such as \"25 ns\"", "s.toml:2:11"],
         ),
-        ("latency = \"1.5 ps\"", &["`1.5 ps` is not a time"]),
+        (
+            "latency = \"1.5 ps\"",
+            &["`1.5 ps` is not a whole number of ps"],
+        ),
         (
             "latency = 25",
             &[

@@ -43,7 +43,7 @@ pub(super) fn count(number: usize, noun: &str) -> String {
 /// What a schema takes: `an integer or a string`, or a quantity's own words.
 pub(super) fn expected(schema: &Value) -> String {
     match quantity_error(schema, "") {
-        Some(error) => error.expected.to_owned(),
+        Some(error) => error.expected.into_owned(),
         None => short_expected(schema),
     }
 }
