@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cxlab_agent::Lanes;
-use cxlab_device::DcohStats;
+use cxlab_device::{Accelerator, DcohStats};
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::LatencyProbe;
 use cxlab_engine::units::{Picos, SimTime};
@@ -1090,6 +1090,11 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
         lanes
             .check()
             .map_err(|wrong| format!("the result of a program: {wrong}"))?;
+    }
+    if let Some(overtaken) = host.accelerator().and_then(Accelerator::overtaken) {
+        return Err(format!(
+            "bounded waiting: {overtaken} accesses of an accelerator overtook a message of its host"
+        ));
     }
     let stages: u128 = stats.stages_ps.iter().sum();
     let mut latencies = stats.served_ps();

@@ -87,6 +87,17 @@ pub(super) struct Waiter {
     pub(super) next: u32,
 }
 
+/// How an access comes to look for its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    /// It has not begun before.
+    Fresh,
+    /// It has begun, and waited.
+    Again,
+    /// As `Again`, and it is its turn after an atomic operation.
+    InTurn,
+}
+
 /// What an access finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
@@ -120,7 +131,7 @@ impl Accelerator {
         let lane = self.lanes.lane_of(access.op);
         let line = access.line();
         let was = self.cache.find(line).is_some();
-        let found = self.look(ctx, access, now, true);
+        let found = self.look(ctx, access, now, Look::Fresh);
         if found != Found::Blocked && !self.owns_line(line) {
             self.fetch_ahead(ctx, line, was);
         }
@@ -136,14 +147,15 @@ impl Accelerator {
         }
     }
 
-    /// An access looks for its line. `fresh`: it has not begun before.
+    /// An access looks for its line.
     pub(super) fn look(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         access: &Access,
         begun: SimTime,
-        fresh: bool,
+        how: Look,
     ) -> Found {
+        let fresh = how == Look::Fresh;
         let line = access.line();
         let slot = self.cache.find(line);
         let busy = match slot {
@@ -157,6 +169,17 @@ impl Accelerator {
             return Found::Waits;
         }
         let own = self.owns_line(line);
+        if how != Look::InTurn {
+            let locked = match slot {
+                Some(slot) => self.cache[slot].locked,
+                None if own => self.locked_until(line),
+                None => 0,
+            };
+            if self.waits_for_lock(ctx, access, begun, locked) {
+                self.begin(access, ctx.now(), fresh);
+                return Found::Waits;
+            }
+        }
         if own && !self.is_host_biased(line) {
             self.begin(access, ctx.now(), fresh);
             self.local(ctx, access, begun);
@@ -408,11 +431,10 @@ impl Accelerator {
         Some(waiter)
     }
 
-    /// The cache has the line: the access takes effect, after an atomic operation that keeps it.
+    /// The cache has the line: the access takes effect.
     fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, begun: SimTime, slot: Slot) {
         self.hmc.hits += 1;
-        let start = ctx.now().0.max(self.cache[slot].locked);
-        let mut at = SimTime(start) + self.cycles(self.params.cache.hit_cycles);
+        let mut at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
         if access.kind == AccessKind::Atomic {
             at += self.cycles(self.params.atomic_cycles);
             self.cache[slot].locked = at.0;

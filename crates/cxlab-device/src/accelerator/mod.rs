@@ -8,6 +8,7 @@
 mod bias;
 mod hmc;
 mod io;
+mod locks;
 mod own;
 mod params;
 mod replies;
@@ -28,13 +29,14 @@ use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::prefetch::{PrefetchPolicy, Prefetcher};
 use cxlab_memory::{Geometry, GeometryError, Statistic, TagArray, victim};
 use cxlab_os::ats::Atc;
-use cxlab_protocol::{Channel, Message, Opcode, PortId};
+use cxlab_protocol::{Channel, Opcode, PortId};
 use cxlab_workload::thread::{SCRATCH_BASE, Thread};
 use cxlab_workload::{Image, Phase};
 
 use io::Io;
 
 use hmc::{Entry, HmcStats, Waiter, Way};
+use locks::Locks;
 use own::OwnMemory;
 use translation::{Translated, Translator};
 
@@ -81,7 +83,7 @@ pub struct AcceleratorConfig {
 const KIND_BITS: u32 = 26;
 const OP: u32 = 1 << KIND_BITS;
 const LANE: u32 = 2 << KIND_BITS;
-const SNOOP: u32 = 3 << KIND_BITS;
+const UNLOCK: u32 = 3 << KIND_BITS;
 const RETRY: u32 = 4 << KIND_BITS;
 const DMA: u32 = 5 << KIND_BITS;
 const MEDIUM: u32 = 6 << KIND_BITS;
@@ -107,8 +109,8 @@ pub struct Accelerator {
     /// Lanes that found no room, and accesses that had waited and found none.
     blocked: Vec<u32>,
     postponed: VecDeque<(Access, u64)>,
-    /// Snoops that wait for atomic operations.
-    delayed: Vec<(u64, Message)>,
+    /// What waits for atomic operations.
+    locks: Locks,
     /// Spinning operations, and the line that each waits for a change of.
     spinning: Vec<(LineAddr, Access)>,
     hmc: HmcStats,
@@ -124,9 +126,9 @@ pub struct Accelerator {
 }
 
 save_state!(Accelerator {
-    values: cache_free, entries, free, leaving, waiters, free_waiters, blocked, postponed, delayed, spinning, hmc, refused;
+    values: cache_free, entries, free, leaving, waiters, free_waiters, blocked, postponed, spinning, hmc, refused;
     sized: lane_wake;
-    states: roots, lanes, cache, io, own, prefetcher, translator;
+    states: roots, lanes, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
 });
 
@@ -184,7 +186,7 @@ impl Accelerator {
             free_waiters: Vec::new(),
             blocked: Vec::new(),
             postponed: VecDeque::new(),
-            delayed: Vec::new(),
+            locks: Locks::new(params.turns),
             spinning: Vec::new(),
             hmc: HmcStats::default(),
             io: Io::new(params.dma.tags),
@@ -270,6 +272,7 @@ impl Accelerator {
         self.lanes.in_flight()
             + (self.entries.len() - self.free.len()) as u64
             + self.io.in_flight()
+            + self.locks.in_flight()
             + self.own.as_ref().map_or(0, OwnMemory::in_flight)
     }
 
@@ -277,6 +280,11 @@ impl Accelerator {
     /// thread goes no further.
     pub fn refused(&self) -> Option<Access> {
         self.refused
+    }
+
+    /// The most accesses that overtook one message of the host, if any did: a broken law.
+    pub fn overtaken(&self) -> Option<u32> {
+        (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
     }
 
     /// Requests in flight.
@@ -364,7 +372,7 @@ impl Accelerator {
                 }
                 self.run(ctx, lane);
             }
-            SNOOP => self.take_delayed(ctx),
+            UNLOCK => self.unlock(ctx),
             RETRY => self.retry(ctx),
             DMA => self.work(ctx),
             MEDIUM => self.medium_wakes(ctx),

@@ -96,15 +96,13 @@ pub(super) struct OwnMemory {
     /// Requests that the medium has not accepted.
     waiting: VecDeque<u32>,
     waiters: Vec<Waiter>,
-    /// Reads of the host that wait for an atomic operation.
-    delayed: Vec<(u64, Message)>,
     wake: u64,
     done: Vec<Completion>,
     pub(super) stats: OwnStats,
 }
 
 save_state!(OwnMemory {
-    values: done, requests, free, waiting, waiters, delayed, wake, stats;
+    values: done, requests, free, waiting, waiters, wake, stats;
     states: backend, bias, dmc;
     built: decoder, target;
 });
@@ -122,7 +120,6 @@ impl OwnMemory {
             free: Vec::new(),
             waiting: VecDeque::new(),
             waiters: Vec::new(),
-            delayed: Vec::new(),
             wake: u64::MAX,
             done: Vec::new(),
             stats: OwnStats::default(),
@@ -135,6 +132,17 @@ impl OwnMemory {
             Some((target, dpa)) if target == self.target => Some(dpa),
             _ => None,
         }
+    }
+
+    /// Whether a line lies in this memory.
+    pub(super) fn owns(&self, line: LineAddr) -> bool {
+        self.dpa(line).is_some()
+    }
+
+    /// Until when an atomic operation keeps a line of the cache.
+    pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
+        let slot = self.dmc.find(line);
+        slot.map_or(0, |slot| self.dmc[slot].locked)
     }
 
     pub(super) fn number(&self, line: LineAddr) -> u64 {
@@ -151,7 +159,7 @@ impl OwnMemory {
     }
 
     pub(super) fn in_flight(&self) -> u64 {
-        (self.requests.len() - self.free.len() + self.delayed.len()) as u64
+        (self.requests.len() - self.free.len()) as u64
     }
 
     pub(super) fn begin_measurement(&mut self, now: SimTime) {
@@ -186,7 +194,7 @@ impl Accelerator {
     /// Whether a line lies in the device's own memory.
     #[inline]
     pub(super) fn owns_line(&self, line: LineAddr) -> bool {
-        self.own.as_ref().is_some_and(|own| own.dpa(line).is_some())
+        self.own.as_ref().is_some_and(|own| own.owns(line))
     }
 
     /// Whether the host may hold a line of the device's own memory.
@@ -225,7 +233,7 @@ impl Accelerator {
         };
         own.stats.dmc_hits += 1;
         let way = &mut own.dmc[slot];
-        let mut at = SimTime(now.0.max(way.locked)) + hit;
+        let mut at = now + hit;
         way.dirty |= access.kind.writes();
         if access.kind == AccessKind::Atomic {
             at += atomic;
@@ -332,7 +340,6 @@ impl Accelerator {
             own.free.push(id);
             self.medium_done(ctx, &request);
         }
-        self.take_delayed_reads(ctx);
         self.feed_medium(ctx);
     }
 
@@ -417,7 +424,6 @@ impl Accelerator {
 
     /// The host reads or writes the device's memory.
     pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let now = ctx.now();
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let mut message = *message;
         message.stages.device += self.params.ingress().0 as u32;
@@ -437,15 +443,17 @@ impl Accelerator {
             self.ask_medium(ctx, Job::Host(message), line, true);
             return;
         }
-        let slot = own.dmc.find(line);
-        if let Some(slot) = slot
-            && own.dmc[slot].locked > now.0
-        {
-            let at = own.dmc[slot].locked;
-            own.delayed.push((at, message));
-            ctx.wake_at(SimTime(at), MEDIUM);
-            return;
+        let locked = own.locked_until(line);
+        if !self.host_waits(ctx, &message, line, locked) {
+            self.host_reads(ctx, &message);
         }
+    }
+
+    /// The host reads, or takes, a line that no atomic operation keeps.
+    pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        let Some(own) = &mut self.own else { return };
+        let slot = own.dmc.find(line);
         own.stats.host_reads += 1;
         own.host_takes(line);
         let dirty = slot.is_some_and(|slot| own.dmc.remove(slot).1.dirty);
@@ -455,19 +463,9 @@ impl Accelerator {
         self.changed(ctx, line);
         if message.opcode == Opcode::MemInv {
             // The host takes the line without its data.
-            self.answer_host(ctx, &message);
+            self.answer_host(ctx, message);
         } else {
-            self.ask_medium(ctx, Job::Host(message), line, false);
-        }
-    }
-
-    fn take_delayed_reads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let now = ctx.now().0;
-        let Some(own) = &mut self.own else { return };
-        let (ready, rest): (Vec<_>, Vec<_>) = own.delayed.drain(..).partition(|(at, _)| *at <= now);
-        own.delayed = rest;
-        for (_, message) in ready {
-            self.host_message(ctx, &message);
+            self.ask_medium(ctx, Job::Host(*message), line, false);
         }
     }
 

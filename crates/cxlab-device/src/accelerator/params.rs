@@ -5,6 +5,7 @@ use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, Picos};
 use cxlab_memory::prefetch::{self, PrefetchPolicy};
 use cxlab_os::ats::AtcParams;
+use cxlab_protocol::coherence::hold::Turns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +130,9 @@ pub struct AcceleratorParams {
     pub dma: DmaParams,
     /// Its address translation cache, where its host has an operating system.
     pub atc: AtcParams,
+    /// Who has a line after an atomic operation: no key of scenarios, for tests that break the rule.
+    #[serde(skip)]
+    pub turns: Turns,
 }
 
 impl Default for AcceleratorParams {
@@ -145,6 +149,7 @@ impl Default for AcceleratorParams {
             buffer_cycles: 4,
             dma: DmaParams::default(),
             atc: AtcParams::default(),
+            turns: Turns::default(),
         }
     }
 }

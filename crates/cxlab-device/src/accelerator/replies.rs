@@ -11,9 +11,9 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
 
-use super::hmc::{Entry, Found, NONE, Waiter};
+use super::hmc::{Entry, Found, Look, NONE, Waiter};
 use super::translation::Translated;
-use super::{Accelerator, RETRY, SNOOP};
+use super::{Accelerator, RETRY};
 
 impl Accelerator {
     /// A message of CXL.cache arrives.
@@ -34,18 +34,14 @@ impl Accelerator {
     }
 
     /// A snoop arrives. While an atomic operation keeps the line, it waits.
-    fn snooped(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    pub(super) fn snooped(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let Some(snoop) = Snoop::from_cache_opcode(message.opcode) else {
             panic!("{:?} is no snoop", message.opcode)
         };
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let slot = self.cache.find(line);
-        if let Some(slot) = slot
-            && self.cache[slot].locked > ctx.now().0
-        {
-            let at = SimTime(self.cache[slot].locked);
-            self.delayed.push((at.0, *message));
-            ctx.wake_at(at, SNOOP);
+        let locked = slot.map_or(0, |slot| self.cache[slot].locked);
+        if self.host_waits(ctx, message, line, locked) {
             return;
         }
         self.hmc.snoops += 1;
@@ -74,20 +70,6 @@ impl Accelerator {
             if next.line == Line::I {
                 self.cache.remove(slot);
                 self.changed(ctx, line);
-            }
-        }
-    }
-
-    /// Snoops that waited for atomic operations.
-    pub(super) fn take_delayed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        let now = ctx.now().0;
-        let mut at = 0;
-        while at < self.delayed.len() {
-            if self.delayed[at].0 <= now {
-                let (_, message) = self.delayed.remove(at);
-                self.snooped(ctx, &message);
-            } else {
-                at += 1;
             }
         }
     }
@@ -133,7 +115,9 @@ impl Accelerator {
             (Action::SnoopData, Some(message)) => {
                 let mut to = *message;
                 to.cache.uqid = snoop;
-                self.send(ctx, line, Opcode::D2hData, id, &to, false);
+                let data = self.answer_to(ctx, line, Opcode::D2hData, id, &to, false);
+                let locked = slot.map_or(0, |slot| self.cache[slot].locked);
+                self.send_unlocked(ctx, data, locked);
             }
             (Action::WriteData, Some(message)) => {
                 self.pulled(id);
@@ -286,7 +270,7 @@ impl Accelerator {
             }
             self.lanes.translated(&access);
         }
-        if self.look(ctx, &access, begun, false) == Found::Blocked {
+        if self.look(ctx, &access, begun, Look::Again) == Found::Blocked {
             self.postponed.push_back((access, begun.0));
         }
     }
@@ -359,27 +343,37 @@ impl Accelerator {
         to: &Message,
         bogus: bool,
     ) {
-        self.roots.send(
-            ctx,
-            Message {
-                hpa: Hpa(line.0 * LINE_BYTES),
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag,
-                source: self.port_id,
-                destination: to.source,
-                opcode,
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta {
-                    uqid: to.cache.uqid,
-                    bogus,
-                    ..CacheMeta::NONE
-                },
-                lines: 1,
-                data: 0,
+        let answer = self.answer_to(ctx, line, opcode, tag, to, bogus);
+        self.roots.send(ctx, answer);
+    }
+
+    fn answer_to(
+        &self,
+        ctx: &Ctx<'_, Parcel>,
+        line: LineAddr,
+        opcode: Opcode,
+        tag: u32,
+        to: &Message,
+        bogus: bool,
+    ) -> Message {
+        Message {
+            hpa: Hpa(line.0 * LINE_BYTES),
+            issued_ps: ctx.now().0,
+            stages: LatencyStages::default(),
+            tag,
+            source: self.port_id,
+            destination: to.source,
+            opcode,
+            vc: 0,
+            hops: 0,
+            meta: MemMeta::NONE,
+            cache: CacheMeta {
+                uqid: to.cache.uqid,
+                bogus,
+                ..CacheMeta::NONE
             },
-        );
+            lines: 1,
+            data: 0,
+        }
     }
 }

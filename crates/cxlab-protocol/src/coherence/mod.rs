@@ -108,6 +108,7 @@ pub mod cache_message;
 pub mod dcoh;
 pub mod fields;
 mod filter;
+pub mod hold;
 pub mod host_only;
 pub mod list;
 pub mod message;

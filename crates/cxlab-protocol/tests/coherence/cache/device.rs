@@ -95,7 +95,9 @@ impl Model {
                         .complete(&[Pending::Store, Pending::StoreLine, Pending::Push])?;
                     check(whole || wire.copy == Data::Fresh, Property::LoadValue)?;
                     self.supersede(&mut world, l);
-                    world.wires[l][a].copy = Data::Fresh;
+                    let wire = &mut world.wires[l][a];
+                    wire.copy = Data::Fresh;
+                    wire.kept = !whole && self.config.waits.is_some() && next.line == Line::M;
                 }
                 Action::CompleteWrite => {
                     wire.pending.complete(&[
@@ -121,23 +123,28 @@ impl Model {
     ) {
         let wire = &world.wires[l][a];
         let operations = match world.flushed[a] {
-            0 => self.config.operations,
+            0 if self.may_begin_local(wire) => self.config.operations,
             _ => &[],
         };
         for &event in operations {
             if let Ok(Some((next, actions))) = self.agent(wire.state, event) {
                 let mut asked = *world;
                 asked.wires[l][a].pending = Pending::of(event);
-                let outcome = self.act(&asked, a, l, next, actions);
+                let overtakes = wire.parked;
+                let outcome = match overtakes {
+                    true => Err(Property::BoundedWaiting),
+                    false => self.act(&asked, a, l, next, actions),
+                };
                 out.push((Move::Local(a, l, event), outcome));
             }
         }
         let broken = self.config.broken;
         if let Some(snoop) = wire.snoop {
             let waits = broken == Broken::SnoopBehindRequest && !wire.state.is_settled();
-            if (!wire.behind || broken == Broken::SnoopPassesGo) && !waits {
+            if (!wire.behind || broken == Broken::SnoopPassesGo) && !waits && !wire.kept {
                 let mut next = *world;
                 next.wires[l][a].snoop = None;
+                next.wires[l][a].parked = false;
                 next.wires[l][a].behind = false;
                 let outcome = self.arrives(&next, a, l, Event::Snp(snoop));
                 out.push((Move::Snoop(a, l), outcome));

@@ -1,8 +1,9 @@
 //! All states of small systems with CXL.cache.
 
 use cxlab_protocol::coherence::cache_agent::Event;
+use cxlab_protocol::coherence::hold::Turns;
 
-use super::{Broken, Config, Model, Property, Tables};
+use super::{Broken, Config, Model, Property, Tables, Waits};
 use crate::search::{Found, search};
 
 pub const ALL: &[Event] = &[
@@ -34,6 +35,7 @@ pub const ONE: Config = Config {
     evictions: true,
     reduced: true,
     broken: Broken::Nothing,
+    waits: None,
 };
 
 pub const TWO: Config = Config {
@@ -159,4 +161,47 @@ fn data_that_wait_behind_a_request_deadlock() {
         ..TWO
     };
     breaks(config, Property::NoDeadlock);
+}
+
+/// Who waits for whom; every store is a read-modify-write that keeps its line.
+const FAIR: Config = Config {
+    name: "2 devices, 1 line, turns",
+    waits: Some(Waits {
+        turns: Turns::HostFirst,
+        in_order: true,
+    }),
+    ..NO_CORES
+};
+
+#[test]
+fn waiting_is_bounded_at_devices_and_at_the_home() {
+    holds(FAIR, 0);
+}
+
+#[test]
+fn snoops_that_are_served_last_wait_for_any_number_of_operations() {
+    let waits = Waits {
+        turns: Turns::HostLast,
+        in_order: true,
+    };
+    let config = Config {
+        name: "snoops are served last",
+        waits: Some(waits),
+        ..FAIR
+    };
+    breaks(config, Property::BoundedWaiting);
+}
+
+#[test]
+fn requests_that_the_home_takes_in_any_order_are_overtaken_without_end() {
+    let waits = Waits {
+        turns: Turns::HostFirst,
+        in_order: false,
+    };
+    let config = Config {
+        name: "the home takes requests in any order",
+        waits: Some(waits),
+        ..FAIR
+    };
+    breaks(config, Property::BoundedWaiting);
 }

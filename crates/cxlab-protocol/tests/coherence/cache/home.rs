@@ -210,9 +210,15 @@ impl Model {
         out: &mut Vec<(Move, Outcome)>,
     ) {
         let wire = &world.wires[l][a];
-        if let (Some(request), false) = (wire.request, world.home[l].state.is_busy()) {
+        if let (Some(request), false) = (wire.request, world.home[l].state.is_busy())
+            && self.may_begin_request(world, a, l)
+        {
             let mut next = *world;
             next.wires[l][a].request = None;
+            if let Err(broken) = self.takes_turn(&mut next, a, l) {
+                out.push((Move::Request(a, l), Err(broken)));
+                return;
+            }
             let event = Event::Request(peer(a), request);
             self.begins(&next, l, event, Move::Request(a, l), out);
             if request == Request::CleanEvict && self.config.victims {
@@ -267,7 +273,11 @@ impl Model {
                 self.begins(world, l, Event::ReadDone, Move::ReadDone(l), out);
             }
             Phase::Writing(_) => self.begins(world, l, Event::Written, Move::Written(l), out),
-            Phase::Idle if self.config.evictions && state.filter != Filter::Invalid => {
+            Phase::Idle
+                if self.config.evictions
+                    && state.filter != Filter::Invalid
+                    && world.wires[l].iter().all(|wire| wire.place == 0) =>
+            {
                 self.begins(world, l, Event::EvictEntry, Move::EvictEntry(l), out);
             }
             _ => {}

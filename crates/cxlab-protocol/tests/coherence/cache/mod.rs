@@ -12,6 +12,10 @@
 //! line and device. A second one breaks the property `QueueBounds`. Data are followed as in the model
 //! of HDM-DB: `Fresh` is the value of the last store. A write that the host pulls takes effect when
 //! the device sends its data.
+//!
+//! Where a configuration says who waits for whom ([`Waits`]), each store is a read-modify-write that
+//! keeps its line until the device unlocks it, requests queue at the home in the order of their arrival,
+//! and what overtakes a waiting request is counted (`BoundedWaiting`).
 
 mod check;
 mod device;
@@ -21,6 +25,7 @@ mod home;
 mod mutation;
 mod operation;
 mod state;
+mod waiting;
 
 use std::cell::Cell;
 
@@ -30,6 +35,7 @@ use cxlab_protocol::coherence::cache_home::{self, Others, Peer};
 use crate::search::System;
 pub use operation::{Evicting, Pending, Pulled};
 pub use state::{Code, Cores, Data, Home, Wire, World};
+pub use waiting::Waits;
 
 pub const MAX_DEVICES: usize = 2;
 pub const MAX_LINES: usize = 2;
@@ -78,6 +84,8 @@ pub enum Property {
     SnoopAsAsked,
     /// Who evicted or flushed the line, or held it before a write through, is not in the directory.
     DirectoryObeys,
+    /// A snoop waits for one operation of the device, and a request for one of each other device.
+    BoundedWaiting,
 }
 
 /// Rules that can be broken, to see that they are needed.
@@ -109,6 +117,8 @@ pub struct Config {
     /// States that differ by the names of devices and lines count once.
     pub reduced: bool,
     pub broken: Broken,
+    /// Whether it is followed who waits for whom, and by which rules turns are taken.
+    pub waits: Option<Waits>,
 }
 
 /// What happens between two states. Numbers are device and line.
@@ -121,6 +131,12 @@ pub enum Move {
     SnoopData(usize, usize),
     PulledData(usize, usize),
     Snoop(usize, usize),
+    /// A snoop finds its line kept, and waits.
+    SnoopWaits(usize, usize),
+    /// The read-modify-write that kept the line is over.
+    Unlock(usize, usize),
+    /// A request arrives at the home and queues.
+    Arrive(usize, usize),
     Response(usize, usize),
     Data(usize, usize),
     CoreLoad(usize),
@@ -306,6 +322,7 @@ impl System for Model {
         out.clear();
         for (a, l) in self.pairs() {
             self.device_moves(world, a, l, out);
+            self.waiting_moves(world, a, l, out);
             self.home_moves_for(world, a, l, out);
         }
         for l in 0..self.config.lines {

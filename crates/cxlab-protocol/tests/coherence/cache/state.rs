@@ -38,6 +38,14 @@ pub struct Wire {
     pub evicting: Evicting,
     /// The cores had the line when the device's `WrCur` was served.
     pub hit: bool,
+    /// A read-modify-write keeps the line.
+    pub kept: bool,
+    /// The snoop has arrived and waits for the line.
+    pub parked: bool,
+    /// The place of the request in the home's queue, from 1; 0 before it has arrived.
+    pub place: u8,
+    /// Requests of others that the home has begun since it arrived.
+    pub passed: u8,
 }
 
 /// The home's line, its buffer and its memory.
@@ -130,12 +138,16 @@ impl Wire {
         p.put(self.evicting as u64, 2);
         p.put(u64::from(self.hit), 1);
         p.put(u64::from(flushed), 2);
+        p.put(u64::from(self.kept), 1);
+        p.put(u64::from(self.parked), 1);
+        p.put(u64::from(self.place), 2);
+        p.put(u64::from(self.passed), 2);
         p.0
     }
 
     fn decode(word: u64) -> (Wire, u8) {
         let mut p = Pack(word, 0);
-        let wire = Wire {
+        let mut wire = Wire {
             state: cache_agent::LineState {
                 line: Line::ALL[p.get(5)],
                 owes: SNOOPS[p.get(2)],
@@ -162,8 +174,14 @@ impl Wire {
             pending: Pending::ALL[p.get(4)],
             evicting: Evicting::ALL[p.get(2)],
             hit: p.get(1) == 1,
+            ..Wire::default()
         };
-        (wire, p.get(2) as u8)
+        let flushed = p.get(2) as u8;
+        wire.kept = p.get(1) == 1;
+        wire.parked = p.get(1) == 1;
+        wire.place = p.get(2) as u8;
+        wire.passed = p.get(2) as u8;
+        (wire, flushed)
     }
 
     pub fn is_quiet(&self) -> bool {

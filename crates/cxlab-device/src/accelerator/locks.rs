@@ -1,0 +1,232 @@
+//! Lines of both caches that an atomic operation keeps, and what waits for the end of the operation.
+//!
+//! Accesses of the device wait in order of arrival. A snoop, or a read of the device's own memory by
+//! the host, is served before them ([`Turns`]), so the host waits for one operation at most.
+
+use std::collections::VecDeque;
+
+use cxlab_agent::Access;
+use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{LineAddr, SimTime};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::hold::{Turn, Turns};
+use cxlab_protocol::{Channel, Message};
+use serde::{Deserialize, Serialize};
+
+use super::hmc::{Found, Look};
+use super::{Accelerator, UNLOCK};
+
+/// What waits for one line.
+#[derive(Serialize, Deserialize)]
+struct Queue {
+    line: LineAddr,
+    /// The snoop or the read of the host: there is one of a line at a time.
+    host: Option<Message>,
+    /// Accesses of the device, and when they began.
+    accesses: VecDeque<(Access, SimTime)>,
+    /// Accesses served while `host` waited.
+    overtaken: u32,
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.host.is_none() && self.accesses.is_empty()
+    }
+}
+
+/// The lines that something waits for.
+pub(super) struct Locks {
+    turns: Turns,
+    queues: Vec<Queue>,
+    /// Data of lines that a snoop has taken during their atomic operation, and when that ends.
+    data: Vec<(u64, Message)>,
+    wake: u64,
+    /// The most accesses of the device that one message of the host has waited for, beside the
+    /// operation under way when it came.
+    pub(super) most_overtaken: u32,
+}
+
+save_state!(Locks {
+    values: queues, data, wake, most_overtaken;
+    built: turns;
+});
+
+impl Locks {
+    pub(super) fn new(turns: Turns) -> Locks {
+        Locks {
+            turns,
+            queues: Vec::new(),
+            data: Vec::new(),
+            wake: u64::MAX,
+            most_overtaken: 0,
+        }
+    }
+
+    /// Messages of the host, and data for it, that wait.
+    pub(super) fn in_flight(&self) -> u64 {
+        let waiting = self.queues.iter().filter(|queue| queue.host.is_some());
+        (waiting.count() + self.data.len()) as u64
+    }
+
+    /// Whether something waits for a line.
+    fn is_awaited(&self, line: LineAddr) -> bool {
+        let mut queues = self.queues.iter();
+        queues.any(|queue| queue.line == line && !queue.is_empty())
+    }
+
+    /// What waits for a line.
+    fn queue(&mut self, line: LineAddr) -> &mut Queue {
+        let known = self.queues.iter().position(|queue| queue.line == line);
+        let place = known.or_else(|| self.queues.iter().position(Queue::is_empty));
+        let place = place.unwrap_or_else(|| {
+            self.queues.push(Queue {
+                line,
+                host: None,
+                accesses: VecDeque::new(),
+                overtaken: 0,
+            });
+            self.queues.len() - 1
+        });
+        let queue = &mut self.queues[place];
+        queue.line = line;
+        queue
+    }
+
+    fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: u64) {
+        if at < self.wake {
+            self.wake = at;
+            ctx.wake_at(SimTime(at), UNLOCK);
+        }
+    }
+}
+
+impl Accelerator {
+    /// Until when an atomic operation keeps a line.
+    pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
+        match &self.own {
+            Some(own) if own.owns(line) => own.locked_until(line),
+            _ => {
+                let slot = self.cache.find(line);
+                slot.map_or(0, |slot| self.cache[slot].locked)
+            }
+        }
+    }
+
+    /// Whether an access waits for a line that is locked until `locked`, or that others wait for. It
+    /// is in the queue then.
+    #[inline]
+    pub(super) fn waits_for_lock(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        access: &Access,
+        begun: SimTime,
+        locked: u64,
+    ) -> bool {
+        let line = access.line();
+        let now = ctx.now().0;
+        if locked <= now && (self.locks.queues.is_empty() || !self.locks.is_awaited(line)) {
+            return false;
+        }
+        let queue = self.locks.queue(line);
+        queue.accesses.push_back((*access, begun));
+        self.locks.wake_at(ctx, locked.max(now));
+        true
+    }
+
+    /// Whether a message of the host waits for a line, which is locked until `locked`.
+    pub(super) fn host_waits(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        line: LineAddr,
+        locked: u64,
+    ) -> bool {
+        if locked <= ctx.now().0 {
+            return false;
+        }
+        let queue = self.locks.queue(line);
+        debug_assert!(
+            queue.host.is_none(),
+            "the host asks once for a line at a time"
+        );
+        (queue.host, queue.overtaken) = (Some(*message), 0);
+        self.locks.wake_at(ctx, locked);
+        true
+    }
+
+    /// Sends data of a line when the atomic operation that has it is over.
+    pub(super) fn send_unlocked(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        mut message: Message,
+        locked: u64,
+    ) {
+        message.issued_ps = ctx.now().0.max(locked);
+        if locked <= ctx.now().0 {
+            return self.roots.send(ctx, message);
+        }
+        self.locks.data.push((locked, message));
+        self.locks.wake_at(ctx, locked);
+    }
+
+    /// Atomic operations are over: what waits for their lines has its turn.
+    pub(super) fn unlock(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now().0;
+        if self.locks.wake <= now {
+            self.locks.wake = u64::MAX;
+        }
+        while let Some(at) = self.locks.data.iter().position(|(at, _)| *at <= now) {
+            let (_, message) = self.locks.data.remove(at);
+            self.roots.send(ctx, message);
+        }
+        let mut next = self.locks.data.iter().map(|(at, _)| *at).min();
+        for place in 0..self.locks.queues.len() {
+            if let Some(until) = self.take_turns(ctx, place) {
+                next = Some(next.unwrap_or(u64::MAX).min(until));
+            }
+        }
+        if let Some(next) = next {
+            self.locks.wake_at(ctx, next);
+        }
+    }
+
+    /// Gives turns until the line is locked again; until when, or `None` if nothing waits any more.
+    fn take_turns(&mut self, ctx: &mut Ctx<'_, Parcel>, place: usize) -> Option<u64> {
+        loop {
+            let Queue { line, host, .. } = self.locks.queues[place];
+            let accesses = &self.locks.queues[place].accesses;
+            let turn = self
+                .locks
+                .turns
+                .next(host.is_some(), !accesses.is_empty())?;
+            let until = self.locked_until(line);
+            if until > ctx.now().0 {
+                return Some(until);
+            }
+            let queue = &mut self.locks.queues[place];
+            match turn {
+                Turn::Host => {
+                    let overtaken = queue.overtaken;
+                    let Some(message) = queue.host.take() else {
+                        unreachable!("it is the turn of what waits")
+                    };
+                    self.locks.most_overtaken = self.locks.most_overtaken.max(overtaken);
+                    match message.channel() {
+                        Channel::H2dReq => self.snooped(ctx, &message),
+                        _ => self.host_reads(ctx, &message),
+                    }
+                }
+                Turn::Device => {
+                    queue.overtaken += u32::from(queue.host.is_some());
+                    let Some((access, begun)) = queue.accesses.pop_front() else {
+                        unreachable!("it is the turn of what waits")
+                    };
+                    if self.look(ctx, &access, begun, Look::InTurn) == Found::Blocked {
+                        self.postponed.push_back((access, begun.0));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Who waits for whom: turns of a line at a device, and the queue of a line at the home.
+
+use cxlab_protocol::coherence::hold::{Turn, Turns};
+
+use super::{Model, Move, Outcome, Property, Wire, World, check};
+
+/// By which rules turns are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Who has a line of a device after a read-modify-write.
+    pub turns: Turns,
+    /// Whether the home takes the requests of a line in the order of their arrival, or in any.
+    pub in_order: bool,
+}
+
+impl Model {
+    /// Whether an operation of the device may begin. While a snoop waits, it may if it has its turn
+    /// before the snoop.
+    pub(super) fn may_begin_local(&self, wire: &Wire) -> bool {
+        match self.config.waits {
+            Some(waits) => !wire.kept && waits.turns.next(wire.parked, true) == Some(Turn::Device),
+            None => true,
+        }
+    }
+
+    /// Whether the home may begin a request: the one that arrived first, if there is an order.
+    pub(super) fn may_begin_request(&self, world: &World, a: usize, l: usize) -> bool {
+        let place = world.wires[l][a].place;
+        match self.config.waits {
+            Some(Waits { in_order: true, .. }) => place == 1,
+            Some(_) => place > 0,
+            None => true,
+        }
+    }
+
+    /// The home begins a request, which others wait for.
+    pub(super) fn takes_turn(&self, world: &mut World, a: usize, l: usize) -> Result<(), Property> {
+        let wires = &mut world.wires[l][..self.config.devices];
+        let place = std::mem::take(&mut wires[a].place);
+        wires[a].passed = 0;
+        for wire in wires.iter_mut().filter(|wire| wire.place > 0) {
+            wire.place -= u8::from(wire.place > place);
+            wire.passed += 1;
+            let others = self.config.devices - 1;
+            check(usize::from(wire.passed) <= others, Property::BoundedWaiting)?;
+        }
+        Ok(())
+    }
+
+    /// What happens to what waits, beside its turn.
+    pub(super) fn waiting_moves(
+        &self,
+        world: &World,
+        a: usize,
+        l: usize,
+        out: &mut Vec<(Move, Outcome)>,
+    ) {
+        if self.config.waits.is_none() {
+            return;
+        }
+        let wire = &world.wires[l][a];
+        if wire.kept {
+            let mut next = *world;
+            next.wires[l][a].kept = false;
+            out.push((Move::Unlock(a, l), Ok(next)));
+        }
+        if wire.kept && wire.snoop.is_some() && !wire.behind && !wire.parked {
+            let mut next = *world;
+            next.wires[l][a].parked = true;
+            out.push((Move::SnoopWaits(a, l), Ok(next)));
+        }
+        if wire.request.is_some() && wire.place == 0 {
+            let mut next = *world;
+            let wires = &mut next.wires[l];
+            let last = wires.iter().map(|wire| wire.place).max();
+            wires[a].place = last.unwrap_or(0) + 1;
+            out.push((Move::Arrive(a, l), Ok(next)));
+        }
+    }
+}
