@@ -236,6 +236,6 @@ def test_bandwidths_are_of_four_operations_of_five_devices(tmp_path, monkeypatch
     small = {**fig3.WORKLOAD, "elements": 40_000}
     monkeypatch.setattr(fig3, "WORKLOAD", small)
     table = fig3.collect(Settings(out=tmp_path, workers=1))
-    assert len(table) == len(fig3.MISSES) * len(ssd.DEVICES) * len(fig3.OPERATIONS)
+    assert len(table) == len(ssd.MISSES) * len(ssd.DEVICES) * len(fig3.OPERATIONS)
     by = table[table.misses == 4].groupby("device").bandwidth_gbps.mean()
     assert by[ssd.DRAM] > by[ssd.CXL_DRAM] > by[ssd.UNCACHED]

@@ -8,6 +8,7 @@ use cxlab_protocol::Channel;
 use crate::analytic;
 use crate::load::Loaded;
 use crate::picture;
+use crate::plan::Plan;
 use crate::scenario::Sharing;
 
 use super::failure::Failure;

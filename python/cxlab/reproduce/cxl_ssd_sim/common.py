@@ -18,6 +18,9 @@ SIMILAR = Tolerance(
     0.07, "half of the smallest difference that the paper calls one, 14 %", relative=True
 )
 
+#: Misses in flight: gem5's first cache, and its second. Both are judged.
+MISSES = (4, 20)
+
 DRAM, CXL_DRAM, PMEM, UNCACHED, CACHED = "DRAM", "CXL-DRAM", "PMEM", "CXL-SSD", "CXL-SSD, cache"
 #: The paper's five devices.
 DEVICES = {DRAM: BLACK, CXL_DRAM: BLUE, PMEM: GREEN, UNCACHED: RED, CACHED: ORANGE}
@@ -36,12 +39,22 @@ _MLC: dict[str, Value] = {
     "ways": 4,
     "dies": 2,
     "planes": 1,
-    "buffer": "1 MiB",
+    "read_times": ["40 us", "65 us"],
+    "program_times": ["500 us", "1300 us"],
+    "erase_time": "3500 us",
+    "suspend": "never",
+    "over_provisioning": 0.25,
+    "buffer": "32 MiB",
+    "buffer_reads": False,
+    "buffer_dirty": 0.9,
 }
-#: The base scenario's flash; a low-latency drive, its buffer again a page for each plane; and the
-#: first where a page that was never written costs no read.
+#: The base scenario's flash, SimpleSSD's defaults; the same where reads look into the write cache,
+#: and with a page for each die as buffer; a low-latency drive, its buffer a page for each plane;
+#: and the first where a page that was never written costs no read.
 FLASH: dict[str, Value] = {
     "mlc": _MLC,
+    "mlc-cache": {**_MLC, "buffer_reads": True},
+    "mlc-1mib": {**_MLC, "buffer_reads": True, "buffer": "1 MiB"},
     "z-nand": {"kind": "ssd", "flash": "z-nand", "buffer": "512 KiB"},
     "mlc-fresh": {**_MLC, "unwritten": "zero"},
 }
@@ -57,8 +70,8 @@ def scenario(
     """One of the five devices with a workload, and changes.
 
     An index always lies in the host's own memory. PMEM is on the memory bus, as a device with
-    memory of its own: its link takes no time but that of the wire. Its writes are done when they
-    are queued, as in gem5's memory controller.
+    memory of its own: its link takes no time but that of the wire. Its banks lie behind gem5's
+    memory controller, and write each line by itself as gem5 does.
     """
     values: dict[str, Value] = {"hosts[0].workload": {**workload, "data": "cxl"}}
     if device == DRAM:
@@ -69,7 +82,12 @@ def scenario(
     elif device == PMEM:
         values |= {
             **_BEHIND,
-            "devices[0].memory": {"kind": "pmem", "mode": "simple", "write_done": "queued"},
+            "devices[0].memory": {
+                "kind": "pmem",
+                "mode": "simple",
+                "write_done": "queued",
+                "combine": False,
+            },
             "fabric.edge_link.port_delay": "0 ns",
         }
     elif device == UNCACHED:

@@ -9,7 +9,7 @@ from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cxl_ssd_sim import viper
 from cxlab.reproduce.cxl_ssd_sim.common import CACHED, CXL_DRAM, SIMILAR, UNCACHED
 from cxlab.reproduce.cxl_ssd_sim.viper import qps, ratio
-from cxlab.reproduce.ledger import PREDICTED, hypothesis, printed
+from cxlab.reproduce.ledger import PREDICTED, hypothesis, printed, tested
 
 
 def collect(settings: Settings) -> pd.DataFrame:
@@ -19,35 +19,40 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 def claims(table: pd.DataFrame) -> list[Claim]:
     """Devices, with and without cache, and policies."""
-    found = viper.loss_claims(table, viper.WORK[0])
-    for flash in ("mlc", *viper.OTHER_FLASH):
-        cached, uncached = (qps(table, name, flash=flash) for name in (CACHED, UNCACHED))
-        made = _cache_claims(cached / uncached, flash)
-        if flash != "mlc":
-            made = [claim.unjudged("another flash than the base scenario's") for claim in made]
-        found += made
-    # Their pages are in the cache; those of the others come from the flash first.
-    hot = ["query", "update", "delete"]
-    found.append(
-        Claim(
-            "CXL-SSD with LRU cache over CXL-DRAM when hot, mean of query, update, delete",
-            1.0,
-            ratio(qps(table, CACHED)[hot], qps(table, CXL_DRAM)[hot]),
-            PREDICTED,
-            SIMILAR,
-            section="II-C",
-            quote="If the L2 cache hits the DRAM cache, CXL-SSD-Sim achieves latency close to "
-            "CXL-based DRAM",
+    found = []
+    for misses, beside in viper.in_flight(table):
+        found += viper.loss_claims(table, viper.WORK[0], misses, beside)
+        cached, uncached, far = (
+            qps(table, name, misses=misses) for name in (CACHED, UNCACHED, CXL_DRAM)
         )
-    )
+        found += _cache_claims(cached / uncached, f"mlc{beside}")
+        # Their pages are in the cache; those of the others come from the flash first.
+        hot = ["query", "update", "delete"]
+        found.append(
+            Claim(
+                f"CXL-SSD with LRU cache over CXL-DRAM when hot, query, update, delete{beside}",
+                1.0,
+                ratio(cached[hot], far[hot]),
+                PREDICTED,
+                SIMILAR,
+                section="II-C",
+                quote="If the L2 cache hits the DRAM cache, CXL-SSD-Sim achieves latency close to "
+                "CXL-based DRAM",
+                why=hypothesis("the cache has 50 ns flat, and CXL-DRAM open and closed rows"),
+            )
+        )
+    for flash in viper.OTHER_FLASH:
+        cached, uncached = (qps(table, name, flash=flash) for name in (CACHED, UNCACHED))
+        reason = "another flash than the base scenario's"
+        found += [claim.unjudged(reason) for claim in _cache_claims(cached / uncached, flash)]
     for cycles in viper.WORK[1:]:
         found += viper.loss_claims(table, cycles)
     return found + viper.policy_claims(table)
 
 
 def _cache_claims(gain: "pd.Series[float]", flash: str) -> list[Claim]:
-    """What the cache is worth, by operation and in the mean over all five."""
-    return [
+    """What the cache is worth, by operation; the mean over all five is shown."""
+    found = [
         Claim(
             f"CXL-SSD with LRU cache over without, {name}, {flash}",
             (7.0, 10.0),
@@ -57,16 +62,19 @@ def _cache_claims(gain: "pd.Series[float]", flash: str) -> list[Claim]:
             section="III-C",
             quote="CXL-SSD with LRU cache outperforms its non-cached version by 7 to 10 times on "
             "average",
-            why=hypothesis(
-                "the latency of the flash, which the paper does not give, and how many of an "
-                "operation's accesses miss the cache"
+            why=tested(
+                "it is the latency of the flash and what the drive's own buffer answers, and the "
+                "paper gives neither: with a buffer that reads look into the gain is 1.0 to 1.9, "
+                "with Z-NAND 1.5 to 54"
             ),
         )
         for name, value in (
             *((operation, float(gain[operation])) for operation in viper.OPERATIONS),
-            ("mean of five operations", statistics.geometric_mean(gain)),
+            (viper.MEAN, statistics.geometric_mean(gain)),
         )
     ]
+    found[-1] = found[-1].unjudged(viper.NO_MEAN)
+    return found
 
 
 def draw(table: pd.DataFrame) -> Drawing:

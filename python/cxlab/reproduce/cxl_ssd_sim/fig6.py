@@ -21,13 +21,23 @@ def collect(settings: Settings) -> pd.DataFrame:
 
 
 def claims(table: pd.DataFrame) -> list[Claim]:
-    """Devices, sizes, and policies."""
-    dram, pmem, cached = (qps(table, name) for name in (DRAM, PMEM, CACHED))
+    """Devices, sizes, and policies, with either number of misses in flight."""
+    found = []
+    for misses, beside in viper.in_flight(table):
+        found += _claims(table, misses, beside)
+    return found + viper.policy_claims(table)
+
+
+def _claims(table: pd.DataFrame, misses: int, beside: str) -> list[Claim]:
+    dram, pmem, cached = (qps(table, name, misses=misses) for name in (DRAM, PMEM, CACHED))
     found = [
         Claim(
-            "records of 216 B over 532 B, mean, least of five devices",
+            f"records of 216 B over 532 B, mean, least of five devices{beside}",
             (1.0, math.inf),
-            min(ratio(_small(table, device), qps(table, device)) for device in DEVICES),
+            min(
+                ratio(_small(table, device, misses), qps(table, device, misses=misses))
+                for device in DEVICES
+            ),
             PREDICTED,
             words("an order"),
             section="III-C",
@@ -36,7 +46,7 @@ def claims(table: pd.DataFrame) -> list[Claim]:
     ]
     found += [
         Claim(
-            f"PMEM over DRAM, {operation}",
+            f"PMEM over DRAM, {operation}{beside}",
             0.5,
             float(pmem[operation] / dram[operation]),
             PREDICTED,
@@ -45,15 +55,15 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             quote="PMEM's update and delete operations achieve 50% of DRAM's speed",
             why=tested(
                 "a write takes its bank for 500 ns, for which reads wait: with 20 ns instead they "
-                "reach 0.55 and 0.54"
+                "reach 0.53 and 0.51"
             ),
         )
         for operation in ("update", "delete")
     ]
     behind = 1 - cached / pmem
-    found += [
+    claims = [
         Claim(
-            f"CXL-SSD with LRU cache behind PMEM, {name}",
+            f"CXL-SSD with LRU cache behind PMEM, {name}{beside}",
             (0.2, 0.3),
             value,
             PREDICTED,
@@ -63,19 +73,21 @@ def claims(table: pd.DataFrame) -> list[Claim]:
             why=tested(
                 "writes and inserts fetch each page from flash before its first line is written; "
                 'on a drive that knows that the page was never written (unwritten = "zero") all '
-                "operations are ahead of PMEM"
+                "five are ahead of PMEM"
             ),
         )
         for name, value in (
             *((operation, float(behind[operation])) for operation in viper.OPERATIONS),
-            ("mean of five operations", 1 - ratio(cached, pmem)),
+            (viper.MEAN, 1 - ratio(cached, pmem)),
         )
     ]
-    return found + viper.policy_claims(table)
+    claims[-1] = claims[-1].unjudged(viper.NO_MEAN)
+    found += claims
+    return found
 
 
-def _small(table: pd.DataFrame, device: str) -> pd.Series:
-    return qps(table.assign(qps=table.qps_216), device)
+def _small(table: pd.DataFrame, device: str, misses: int) -> pd.Series:
+    return qps(table.assign(qps=table.qps_216), device, misses=misses)
 
 
 def draw(table: pd.DataFrame) -> Drawing:
