@@ -50,22 +50,32 @@ const NON_INCLUSIVE: &str =
 
 /// Latencies in order of completion, and a count of the processor by name.
 fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
+    let cores = chase.by_core.len();
+    simulate_beside(llc, chase, cores, "[[devices]]\nname = \"memory\"\n")
+}
+
+/// The same of any script, beside devices.
+fn simulate_beside(
+    llc: &str,
+    script: impl Script,
+    cores: usize,
+    devices: &str,
+) -> (Vec<u64>, impl Fn(&str) -> u64) {
     let text = format!(
         "name = \"llc\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\nname = \"host\"\n\
          workload = {{ kind = \"external\", name = \"script\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
          [hosts.processor]\ncores = {}\nmesh_time = \"7 ns\"\nsnoop_time = \"23 ns\"\n\
          l1 = {{ size = \"256 B\", ways = 4, access_time = \"1 ns\" }}\n\
          l2 = {{ size = \"1 KiB\", ways = 16, access_time = \"4 ns\" }}\n\
-         llc = {{ size = \"{} B\", ways = {LLC}, access_time = \"11 ns\", {llc} }}\n\
-         [[devices]]\nname = \"memory\"\n",
-        chase.by_core.len(),
+         llc = {{ size = \"{} B\", ways = {LLC}, access_time = \"11 ns\", {llc} }}\n{devices}",
+        cores,
         64 * LLC,
     );
     let document = Document::parse("llc.toml", &text).unwrap();
     let wrong = validate(&document, &scenario::schema());
     assert!(wrong.is_empty(), "{wrong:?}");
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(chase))
+    let plan = Plan::with_externals(scenario, Files::default(), &externals(script))
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     let monitor = Monitor::default();
     let mut latencies = Vec::new();
@@ -82,6 +92,40 @@ fn simulate(llc: &str, chase: Chase) -> (Vec<u64>, impl Fn(&str) -> u64) {
     let report = run(&plan, options).unwrap();
     let counts = report.hosts[0].processor.clone();
     (latencies, move |name| counts[name].as_f64().unwrap() as u64)
+}
+
+/// A device stores to a line and evicts it; long after that, a core loads the line.
+#[derive(Clone)]
+struct Evicts;
+
+impl Script for Evicts {
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+        let line = bases.local;
+        match place {
+            Place::Element { .. } => vec![Thread::new(move |t| async move {
+                t.store(line, 1).await;
+                t.demote(line).await;
+            })],
+            Place::Core { .. } => vec![Thread::new(move |t| async move {
+                t.compute(1_000_000).await;
+                t.load(line).await;
+            })],
+        }
+    }
+}
+
+#[test]
+fn what_a_device_evicts_goes_where_the_processor_is_said_to_put_it() {
+    let miss = miss();
+    for inclusion in [INCLUSIVE, NON_INCLUSIVE] {
+        for (place, latency, writes) in [("memory", miss, 1), ("llc", LLC_HIT, 0)] {
+            let llc = format!("{inclusion}, device_evictions = \"{place}\"");
+            let device = "[[accelerators]]\nname = \"device\"\n";
+            let (latencies, count) = simulate_beside(&llc, Evicts, 1, device);
+            assert_eq!(latencies.last(), Some(&latency), "{llc}");
+            assert_eq!(count("memory_writes"), writes, "{llc}");
+        }
+    }
 }
 
 fn loads(lines: Vec<u64>) -> Chase {

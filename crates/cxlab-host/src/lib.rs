@@ -22,9 +22,9 @@ pub use fails::Fails;
 pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{
-    Cluster, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig, OsParams, PageChoice,
-    Prepared, Preset, ProcessParams, Processor, ProcessorConfig, ProcessorError, ProcessorParams,
-    ProcessorStats, VIRTUAL,
+    Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig,
+    OsParams, PageChoice, Prepared, Preset, ProcessParams, Processor, ProcessorConfig,
+    ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig};
 pub use throttle::{ThrottleParams, ThrottleStats};

@@ -13,6 +13,7 @@ use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode, PortId};
 
 use super::home::{Txn, What};
+use super::params::DeviceEvictions;
 use super::{ARRIVE, FINISH, NONE, Processor};
 
 /// The transactions that devices know by number (UQIDs, 12 bits).
@@ -102,6 +103,10 @@ impl Processor {
     fn device_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let Some(request) = Request::from_opcode(message.opcode, message.cache.push) else {
             panic!("{:?} is not modelled", message.opcode)
+        };
+        let request = match (request, self.params.llc.device_evictions) {
+            (Request::DirtyEvict, DeviceEvictions::Llc) => Request::DirtyEvictPush,
+            (request, _) => request,
         };
         let now = ctx.now();
         let line = LineAddr(message.hpa.0 / LINE_BYTES);

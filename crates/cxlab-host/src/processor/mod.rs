@@ -56,7 +56,9 @@ use llc::Llc;
 use os::{Os, Translated};
 
 pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, ProcessParams, VIRTUAL};
-pub use params::{Cluster, DirectoryParams, Inclusion, LlcParams, ProcessorParams};
+pub use params::{
+    Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, ProcessorParams,
+};
 pub use presets::Preset;
 pub use stats::ProcessorStats;
 

@@ -67,6 +67,9 @@ pub struct LlcParams {
     pub inclusion: Inclusion,
     /// The directory of a non-inclusive cache; an inclusive one has it beside its tags.
     pub directory: DirectoryParams,
+    /// Where modified lines go that devices evict from their caches of host memory (`DirtyEvict`).
+    /// Default `memory`.
+    pub device_evictions: DeviceEvictions,
 }
 
 impl Default for LlcParams {
@@ -78,8 +81,20 @@ impl Default for LlcParams {
             misses: None,
             inclusion: Inclusion::default(),
             directory: DirectoryParams::default(),
+            device_evictions: DeviceEvictions::default(),
         }
     }
+}
+
+/// Where a modified line goes that a device evicts. CXL leaves it to the host.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceEvictions {
+    /// To memory.
+    #[default]
+    Memory,
+    /// Into the last-level cache, where Intel's data direct I/O puts what devices write by DMA.
+    Llc,
 }
 
 /// A multi-core processor: cores with private caches, a shared last-level cache whose home agent
