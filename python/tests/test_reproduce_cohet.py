@@ -19,6 +19,9 @@ def settings(tmp_path):
 def short(monkeypatch):
     monkeypatch.setattr(common, "LATENCY_REPEATS", 3)
     monkeypatch.setattr(common, "BANDWIDTH_REPEATS", 1)
+    from_host = (4096, 16_384)
+    lines = {HMC: (512, 1024), LLC: from_host, MEMORY: from_host}
+    monkeypatch.setattr(common, "STEADY_LINES", lines)
     monkeypatch.setattr(common, "DMA_MESSAGES", 5)
     monkeypatch.setattr(common, "DMA_BYTES", 1 << 20)
     monkeypatch.setattr(common, "DMA_BOUNDS", (4, 1000))
@@ -52,7 +55,7 @@ def test_short_measurements_come_near_the_testbed(settings, monkeypatch):
     ]
     monkeypatch.setattr(calibration, "_cases", lambda: cases)
     table = calibration.collect(settings)
-    assert len(table) == 5
+    assert len(table) == 5 + len(common.TIERS)
     assert (table.error_percent.abs() < 3).all()
 
 

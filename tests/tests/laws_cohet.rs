@@ -42,15 +42,43 @@ fn loads_take_as_long_as_published() {
     }
 }
 
+/// GB/s of loads in steady state: of those that the longer of two measurements has more, over the time
+/// that it takes more.
+fn steady(tier: &str, lines: [f64; 2], more: &[&str]) -> f64 {
+    let [fewer_ns, more_ns] = lines.map(|lines| {
+        let unit = format!(
+            "kind = \"load-store-unit\", tier = \"{tier}\", lines = {lines}, outstanding = 4096, \
+             repeats = 1, settle = 2400000"
+        );
+        64.0 * lines / phase(&run(&unit, more)).bandwidth_gbps
+    });
+    64.0 * (lines[1] - lines[0]) / (more_ns - fewer_ns)
+}
+
 #[test]
 fn many_loads_have_the_published_bandwidth() {
-    for (tier, gbps) in [("hmc", 25.07), ("llc", 14.10), ("memory", 13.49)] {
-        let unit = format!(
-            "kind = \"load-store-unit\", tier = \"{tier}\", lines = 2048, outstanding = 2048, \
-             repeats = 5"
-        );
-        close(tier, phase(&run(&unit, &[])).bandwidth_gbps, gbps, 3.0);
-    }
+    let (few, many) = ([1024.0, 2048.0], [8192.0, 24_576.0]);
+    let found = steady("hmc", few, &[]);
+    close("hmc", found, 25.6, 0.1);
+    close("hmc", found, 25.07, 3.0);
+    let llc = steady("llc", many, &[]);
+    close("llc", llc, 14.10, 1.0);
+    close("memory", steady("memory", many, &[]), 13.49, 1.5);
+    // Memory is slower because requests run out while a channel refreshes, and for no other reason.
+    let idle = "hosts[0].nodes[0].memory={ kind = \"dram\", channels = 4, refresh = \"none\" }";
+    close(
+        "memory without refresh",
+        steady("memory", many, &[idle]),
+        llc,
+        0.1,
+    );
+    let requests = "accelerators[0].device.cache.misses=512";
+    close(
+        "memory with more requests",
+        steady("memory", many, &[requests]),
+        llc,
+        0.5,
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ from cxlab.reproduce.cohet import (
     fig16,
     fig17,
     fig18,
+    steady,
 )
 
 FIGURES: Sequence[Figure] = (
@@ -25,4 +26,5 @@ FIGURES: Sequence[Figure] = (
     fig18.FIGURE,
     fig4.FIGURE,
     calibration.FIGURE,
+    steady.FIGURE,
 )

@@ -45,11 +45,19 @@ TIERS = {HMC: "hmc", LLC: "llc", MEMORY: "memory"}
 
 #: NUMA nodes in the order of the scenario, which is that of their distance.
 NODES = (7, 6, 5, 4, 0, 1, 2, 3)
+NEAREST = NODES[0]
 
 #: Loads of a repeat for latency and for bandwidth, and repeats (Cohet, sections VI-B and VI-C). The
 #: paper repeats 1,000 times; runs here have no noise but refresh, and fewer say the same.
 LATENCY_LINES, LATENCY_REPEATS = 32, 200
 BANDWIDTH_LINES, BANDWIDTH_REPEATS = 2048, 10
+
+#: Loads of two measurements: what the longer has more of is steady state, without the latency of
+#: the first loads. The HMC holds 2,048 lines; from the host it takes some 75 refreshes.
+STEADY_LINES = {HMC: (1024, 2048), LLC: (16_384, 65_536), MEMORY: (16_384, 65_536)}
+#: Loads that an element has under way at most, and cycles of the host, 1 ms, in which all that it
+#: flushed is written.
+STEADY_OUTSTANDING, STEADY_SETTLE = 4096, 2_400_000
 
 #: Sizes of messages, bytes (Figs. 14 and 16).
 SIZES = tuple(64 << (2 * step) for step in range(7))
@@ -86,8 +94,39 @@ def latency(clock: str, tier: str, *, node: int = 7) -> Scenario:
 
 
 def bandwidth(clock: str, tier: str, *, node: int = 7) -> Scenario:
-    """The measurement of bandwidth: all loads under way at once."""
+    """The measurement of bandwidth, the first loads included: all loads under way at once."""
     return loads(clock, tier, BANDWIDTH_LINES, outstanding=BANDWIDTH_LINES, node=node)
+
+
+def steady_bandwidth(
+    settings: Settings,
+    figure: str,
+    cases: Sequence[tuple[str, str, int]],
+    changes: Mapping[str, Value] | None = None,
+) -> list[float]:
+    """Bandwidth of loads in steady state by clock, tier and node, GB/s, of a changed testbed."""
+    measured = [
+        ({"lines": lines}, _steady(clock, tier, lines, node, changes or {}))
+        for clock, tier, node in cases
+        for lines in STEADY_LINES[tier]
+    ]
+    table = collect(settings, f"{figure}, steady state", measured)
+    table["time_ns"] = 64 * table.lines / table.bandwidth_gbps
+    fewer, more = table.iloc[::2].reset_index(), table.iloc[1::2].reset_index()
+    return list(64 * (more.lines - fewer.lines) / (more.time_ns - fewer.time_ns))
+
+
+def _steady(clock: str, tier: str, lines: int, node: int, changes: Mapping[str, Value]) -> Scenario:
+    workload: dict[str, Value] = {
+        "kind": "load-store-unit",
+        "tier": TIERS[tier],
+        "lines": lines,
+        "outstanding": STEADY_OUTSTANDING,
+        "repeats": 1,
+        "settle": STEADY_SETTLE,
+        "base": f"{NODES.index(node)} GiB",
+    }
+    return scenario(clock, workload, changes)
 
 
 def dma_latency(clock: str, size: int) -> Scenario:

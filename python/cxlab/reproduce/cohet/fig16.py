@@ -26,6 +26,8 @@ def collect(settings: Settings) -> pd.DataFrame:
     """Bandwidth by size and clock, and that of loads."""
     cases = common.dma_cases(SIZES, common.dma_bandwidth, common.bandwidth(FPGA, MEMORY))
     table = common.collect(settings, "fig16", cases)
+    steady = common.steady_bandwidth(settings, "fig16", [(FPGA, MEMORY, common.NEAREST)])
+    table.loc[table.path == CXL, "bandwidth_gbps"] = steady
     return table[["clock", "path", "bytes", "bandwidth_gbps"]]
 
 
