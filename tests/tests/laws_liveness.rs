@@ -49,8 +49,9 @@ impl Script for Acts {
                 accelerator,
                 element,
             } => {
-                let elements = &self.accelerators[accelerator];
-                elements.get(element).cloned().into_iter().collect()
+                let elements = self.accelerators.get(accelerator);
+                let acts = elements.and_then(|elements| elements.get(element));
+                acts.cloned().into_iter().collect()
             }
         };
         let thread = |acts: Vec<Act>| Thread::new(move |t| act(t, acts));
@@ -117,7 +118,7 @@ impl Machine {
             acts.cores.len().max(1),
             self.processor
         );
-        for number in 0..acts.accelerators.len() {
+        for number in 0..acts.accelerators.len().max(1) {
             text += &format!(
                 "[[accelerators]]\nname = \"xpu{number}\"\nmemory = {{ capacity = \"256 MiB\" }}\n\
                  [accelerators.device]\ncycle = \"1 ns\"\nelements = {elements}\n{}\n\
@@ -192,5 +193,131 @@ fn the_host_waits_for_one_addition_and_not_for_all() {
         };
         let longest = PLAIN.longest(acts);
         assert!(longest[&0] < 2_500, "{word:#x}: {} ns", longest[&0]);
+    }
+}
+#[test]
+fn a_device_that_adds_to_its_own_memory_is_not_starved_by_a_host_that_reads_it() {
+    for cores in [1, 4] {
+        let acts = Acts {
+            cores: vec![vec![vec![Loads(0, 0, 1, 3_000, 1)]]; cores],
+            accelerators: vec![vec![vec![Sleep(5_000), Adds(0, 20, 1)]]],
+        };
+        let longest = PLAIN.longest(acts);
+        assert!(longest[&1] < 4_000, "{cores} cores: {} ns", longest[&1]);
+    }
+}
+
+#[test]
+fn elements_share_the_port_of_their_cache() {
+    // The first element loads lines that are there all the time, the others one line now and then.
+    let busy = vec![Loads(LOCAL, 64, 8, 20_000, 200)];
+    let calm = vec![Sleep(5_000), Loads(LOCAL, 64, 8, 20, 1)];
+    let acts = Acts {
+        cores: Vec::new(),
+        accelerators: vec![vec![busy, calm.clone(), calm]],
+    };
+    let last = PLAIN.longest(Acts {
+        cores: Vec::new(),
+        accelerators: vec![vec![acts.accelerators[0][0].clone()]],
+    });
+    let longest = PLAIN.longest(acts);
+    assert!(
+        longest[&1] < last[&1] + 1_000,
+        "{} ns, alone {}",
+        longest[&1],
+        last[&1]
+    );
+}
+
+#[test]
+fn threads_of_a_core_share_its_requests() {
+    // The first thread misses all the time, with more at once than the core asks for.
+    let busy = vec![Loads(LOCAL, 64, 100_000, 3_000, 16)];
+    let calm = vec![Sleep(2_000), Loads(LOCAL + (8 << 20), 64, 1_000, 20, 1)];
+    let machine = Machine {
+        processor: "misses = 2",
+        ..PLAIN
+    };
+    for threads in [vec![busy.clone(), calm.clone()], vec![calm, busy]] {
+        let acts = Acts {
+            cores: vec![threads],
+            accelerators: Vec::new(),
+        };
+        let longest = machine.longest(acts);
+        assert!(longest[&0] < 5_000, "{} ns", longest[&0]);
+    }
+}
+
+#[test]
+fn a_line_without_an_entry_of_the_directory_gets_one_while_others_pass_theirs_on() {
+    // One entry, which three accelerators want for one line, and a core for others.
+    let machine = Machine {
+        processor: "llc = { size = \"64 B\", ways = 1, inclusion = \"non-inclusive\", \
+                    directory = { entries = 1, ways = 1 } }",
+        ..PLAIN
+    };
+    let acts = Acts {
+        cores: vec![vec![vec![Sleep(5_000), Loads(LOCAL + 64, 64, 50, 50, 1)]]],
+        accelerators: vec![vec![vec![Adds(LOCAL, 1_000, 4)]]; 3],
+    };
+    let longest = machine.longest(acts);
+    assert!(longest[&0] < 10_000, "{} ns", longest[&0]);
+}
+
+#[test]
+fn a_request_that_needs_two_cqids_gets_them() {
+    // Lines of the first set are modified, so another one of it takes two CQIDs: one for the line that
+    // leaves. The first element takes each that is free, for lines of the second set that leave silently.
+    let machine = Machine {
+        cache: "size = \"256 B\"\nways = 2\nmisses = 2\nclean_evict = false",
+        ..PLAIN
+    };
+    let second = LOCAL + 64;
+    let busy = vec![Sleep(2_000), Loads(second, 128, 1_000, 4_000, 16)];
+    let calm = vec![
+        Stores(LOCAL, 128, 2, 2, 1),
+        Sleep(5_000),
+        Stores(LOCAL, 128, 20, 20, 1),
+    ];
+    for elements in [vec![busy.clone(), calm.clone()], vec![calm, busy]] {
+        let acts = Acts {
+            cores: Vec::new(),
+            accelerators: vec![elements],
+        };
+        let longest = machine.longest(acts);
+        assert!(longest[&1] < 20_000, "{} ns", longest[&1]);
+    }
+}
+
+#[test]
+fn a_host_at_the_end_of_a_chain_is_not_starved_by_those_before_it() {
+    // One credit of each class, one device at the other end, and three hosts nearer to it that ask all the
+    // time: at each switch the far host's request waits for one message of each other input.
+    for arbitration in ["round-robin", "age"] {
+        let near =
+            "issue = { outstanding = 64 }\nrequests = 4000\nworkload = { kind = \"uniform\" }\n";
+        let far =
+            "issue = { outstanding = 1 }\nrequests = 100\nworkload = { kind = \"uniform\" }\n";
+        let mut text = format!(
+            "name = \"chain\"\n[measure]\nwarmup_requests = 0\n[fabric]\ntopology = {{ kind = \"chain\", switches = 4, placement = \"paired\" }}\n\
+             link = {{ credits = {{ m2s_req = 1, m2s_rwd = 1, s2m_ndr = 1, s2m_drs = 1 }} }}\n\
+             [fabric.switch]\narbitration = \"{arbitration}\"\n"
+        );
+        for number in 0..4 {
+            let what = if number == 3 { far } else { near };
+            text += &format!("[[hosts]]\nname = \"h{number}\"\n{what}");
+        }
+        text += "[[devices]]\nname = \"memory\"\n";
+        let (_, rows) = cxlab_tests::rows(&cxlab_tests::plan(&text, &[]), 1);
+        let others: Vec<_> = rows.iter().filter(|row| row.requester < 3).collect();
+        let far = rows.iter().filter(|row| row.requester == 3);
+        let overtaken = far.map(|far| {
+            let begins = |row: &&&RequestRow| row.issued_ps > far.issued_ps;
+            let ends = |row: &&&RequestRow| row.completed_ps < far.completed_ps;
+            others.iter().filter(begins).filter(ends).count()
+        });
+        // Each of the others has 64 at once, and takes a turn for each turn of the far host at each switch.
+        let most = overtaken.max().unwrap();
+        assert!(most <= 3 * 64, "{arbitration}: {most}");
     }
 }

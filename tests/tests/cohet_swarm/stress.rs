@@ -35,6 +35,8 @@ pub struct Stress {
     pub stride: u64,
     /// Whether there is an operating system to map and unmap memory.
     pub maps: bool,
+    /// Whether the first counter is added to again and again, by all and many times at once.
+    pub hot: bool,
 }
 
 /// What a run did.
@@ -168,6 +170,15 @@ impl One {
             let coherent = |device: u16| self.stress.coherent[usize::from(device)];
             let loads = self.device.is_none_or(coherent);
             match self.rng.below(12) {
+                0..4 if loads && self.stress.hot => {
+                    let values: Vec<_> = (0..8)
+                        .map(|_| t.fetch_add(self.stress.counter(0), 1))
+                        .collect();
+                    for value in values {
+                        value.await;
+                        self.added(0, 1);
+                    }
+                }
                 0..3 if loads => {
                     t.fetch_add(line, 1).await;
                     self.added(at, 1);

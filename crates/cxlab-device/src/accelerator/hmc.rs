@@ -131,20 +131,14 @@ impl Accelerator {
         let lane = self.lanes.lane_of(access.op);
         let line = access.line();
         let was = self.cache.find(line).is_some();
-        let found = self.look(ctx, access, now, Look::Fresh);
-        if found != Found::Blocked && !self.owns_line(line) {
+        let begins = self.look_for_element(ctx, access, lane as u32);
+        if begins && !self.owns_line(line) {
             self.fetch_ahead(ctx, line, was);
         }
-        match found {
-            Found::Blocked => {
-                self.blocked.push(lane as u32);
-                false
-            }
-            Found::Done | Found::Waits => {
-                self.cache_free = now.0 + self.params.cycle.0;
-                true
-            }
+        if begins {
+            self.cache_free = now.0 + self.params.cycle.0;
         }
+        begins
     }
 
     /// An access looks for its line.
@@ -292,7 +286,7 @@ impl Accelerator {
         next: Line,
     ) -> Option<u32> {
         let keeps = slot.is_some() || !is_write(next);
-        if self.free.is_empty() {
+        if self.free.is_empty() || !self.queues.may_take_room() {
             return None;
         }
         let slot = match slot {
@@ -305,13 +299,13 @@ impl Accelerator {
                     let victim = self.cache.find(block.victim)?;
                     let silent =
                         self.cache[victim].line != Line::M && !self.params.cache.clean_evict;
-                    if !silent && self.free.len() < 2 {
-                        return None;
-                    }
                     if silent {
                         self.drop_clean(victim);
                     } else {
                         self.evict(ctx, victim);
+                        if self.free.is_empty() {
+                            return None;
+                        }
                     }
                     Some(self.cache.insert(line, Way::default()))
                 }
@@ -354,7 +348,7 @@ impl Accelerator {
             unreachable!("a settled line can be evicted")
         };
         let Some(id) = self.free.pop() else {
-            unreachable!("there are two free CQIDs")
+            unreachable!("there is a free CQID")
         };
         match way.line {
             Line::M => self.hmc.dirty_evictions += 1,

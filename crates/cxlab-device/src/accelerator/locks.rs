@@ -14,7 +14,7 @@ use cxlab_protocol::coherence::hold::{Turn, Turns};
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
-use super::hmc::{Found, Look};
+use super::hmc::Look;
 use super::{Accelerator, UNLOCK};
 
 /// What waits for one line.
@@ -93,6 +93,12 @@ impl Locks {
         queue
     }
 
+    /// A read of the host waits until an access of the device has the line's data.
+    pub(super) fn hold_back(&mut self, line: LineAddr, message: &Message) {
+        let queue = self.queue(line);
+        (queue.host, queue.overtaken) = (Some(*message), 0);
+    }
+
     fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: u64) {
         if at < self.wake {
             self.wake = at;
@@ -132,6 +138,14 @@ impl Accelerator {
         queue.accesses.push_back((*access, begun));
         self.locks.wake_at(ctx, locked.max(now));
         true
+    }
+
+    /// A line's data have come: what waits for it has its turn when the line is free.
+    pub(super) fn wake_held_back(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        if self.locks.is_awaited(line) {
+            let until = self.locked_until(line).max(ctx.now().0);
+            self.locks.wake_at(ctx, until);
+        }
     }
 
     /// Whether a message of the host waits for a line, which is locked until `locked`.
@@ -200,6 +214,9 @@ impl Accelerator {
                 .locks
                 .turns
                 .next(host.is_some(), !accesses.is_empty())?;
+            if self.own.as_ref().is_some_and(|own| own.is_filling(line)) {
+                return None;
+            }
             let until = self.locked_until(line);
             if until > ctx.now().0 {
                 return Some(until);
@@ -222,9 +239,7 @@ impl Accelerator {
                     let Some((access, begun)) = queue.accesses.pop_front() else {
                         unreachable!("it is the turn of what waits")
                     };
-                    if self.look(ctx, &access, begun, Look::InTurn) == Found::Blocked {
-                        self.postponed.push_back((access, begun.0));
-                    }
+                    self.look_again(ctx, access, begun, Look::InTurn);
                 }
             }
         }

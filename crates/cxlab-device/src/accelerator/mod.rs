@@ -12,6 +12,7 @@ mod locks;
 mod own;
 mod params;
 mod replies;
+mod room;
 mod translation;
 
 use std::collections::VecDeque;
@@ -38,6 +39,7 @@ use io::Io;
 use hmc::{Entry, HmcStats, Waiter, Way};
 use locks::Locks;
 use own::OwnMemory;
+use room::Queues;
 use translation::{Translated, Translator};
 
 pub use own::OwnMemoryConfig;
@@ -106,7 +108,9 @@ pub struct Accelerator {
     leaving: Vec<u32>,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
-    /// Lanes that found no room, and accesses that had waited and found none.
+    /// What waits for the cache's port, and for room in it.
+    queues: Queues,
+    /// Lanes that found no room for a translation, and accesses that look again.
     blocked: Vec<u32>,
     postponed: VecDeque<(Access, u64)>,
     /// What waits for atomic operations.
@@ -126,7 +130,7 @@ pub struct Accelerator {
 }
 
 save_state!(Accelerator {
-    values: cache_free, entries, free, leaving, waiters, free_waiters, blocked, postponed, spinning, hmc, refused;
+    values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, hmc, refused;
     sized: lane_wake;
     states: roots, lanes, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
@@ -184,6 +188,7 @@ impl Accelerator {
             leaving: Vec::with_capacity(entries as usize),
             waiters: Vec::new(),
             free_waiters: Vec::new(),
+            queues: Queues::default(),
             blocked: Vec::new(),
             postponed: VecDeque::new(),
             locks: Locks::new(params.turns),
@@ -371,6 +376,7 @@ impl Accelerator {
                     self.lane_wake[lane] = u64::MAX;
                 }
                 self.run(ctx, lane);
+                self.pass_port(ctx, lane);
             }
             UNLOCK => self.unlock(ctx),
             RETRY => self.retry(ctx),
@@ -421,16 +427,26 @@ impl Accelerator {
             return false;
         }
         let lane = self.lanes.lane_of(access.op);
-        if self.cache_free > now.0 {
-            self.wake_lane(ctx, lane, SimTime(self.cache_free));
+        if !self.has_port(ctx, lane) {
             return false;
         }
+        let begins = self.use_port(ctx, access, lane as u32);
+        self.wake_port(ctx);
+        begins
+    }
+
+    /// Begins an access that has the cache's port; false when it cannot.
+    fn use_port(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, lane: u32) -> bool {
         let mut access = *access;
-        match self.translate(ctx, &mut access, now, true) {
+        match self.translate(ctx, &mut access, ctx.now(), true) {
             Translated::Now => {}
-            Translated::Waits => return true,
+            Translated::Waits => {
+                self.leave_room(ctx, lane);
+                return true;
+            }
             Translated::Full => {
-                self.blocked.push(lane as u32);
+                self.leave_room(ctx, lane);
+                self.blocked.push(lane);
                 return false;
             }
         }

@@ -5,7 +5,9 @@
 //! before it accesses a line itself; after that (device bias) it goes to its own memory, and to a
 //! cache of that (DMC), without the host. The host's next read brings host bias back. The host's answer to such
 //! a request is a `MemRdFwd`: it comes in order with the host's reads of the same line, so the
-//! device knows which came first (CXL 3.1, section 3.3.3).
+//! device knows which came first (CXL 3.1, section 3.3.3). A read of the host that comes while
+//! the device's own access waits for the line's data waits for that access, and for nothing that the
+//! host does: otherwise a host that reads a line all the time would keep the device from it.
 
 use std::collections::VecDeque;
 
@@ -48,8 +50,6 @@ struct Request {
     job: Job,
     line: LineAddr,
     write: bool,
-    /// Of a line for the cache: whether the host has taken it meanwhile.
-    taken: bool,
     since: u64,
     accepted: u64,
 }
@@ -151,11 +151,16 @@ impl OwnMemory {
 
     /// The host takes a line.
     fn host_takes(&mut self, line: LineAddr) {
+        debug_assert!(
+            !self.is_filling(line),
+            "the host waits for the device's access"
+        );
         self.bias.host_takes(self.number(line));
-        for request in &mut self.requests {
-            let fills = matches!(request.job, Job::Fill(wanted) if wanted == line);
-            request.taken |= fills;
-        }
+    }
+
+    /// Whether an access of the device waits for the data of a line.
+    pub(super) fn is_filling(&self, line: LineAddr) -> bool {
+        self.waiters.iter().any(|waiter| waiter.line == line)
     }
 
     pub(super) fn in_flight(&self) -> u64 {
@@ -257,7 +262,6 @@ impl Accelerator {
             job,
             line,
             write,
-            taken: false,
             since: ctx.now().0,
             accepted: 0,
         };
@@ -356,20 +360,17 @@ impl Accelerator {
         }
     }
 
-    /// A line has come for the cache, unless the host has taken it meanwhile.
+    /// A line has come for the cache.
     fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
-        let host = request.taken && self.is_host_biased(line);
         let mut out = None;
         let Some(own) = &mut self.own else { return };
-        if !host {
-            if let Room::Evict(block) = own.dmc.room(line)
-                && let Some(slot) = own.dmc.find(block.victim)
-            {
-                out = Some(own.dmc.remove(slot));
-            }
-            own.dmc.insert(line, DmcWay::default());
-            self.lanes.filled(0, line);
+        if let Room::Evict(block) = own.dmc.room(line)
+            && let Some(slot) = own.dmc.find(block.victim)
+        {
+            out = Some(own.dmc.remove(slot));
         }
+        own.dmc.insert(line, DmcWay::default());
+        self.lanes.filled(0, line);
         let (ready, rest): (Vec<Waiter>, Vec<Waiter>) = own
             .waiters
             .drain(..)
@@ -379,12 +380,13 @@ impl Accelerator {
             self.ask_medium(ctx, Job::WriteBack, line, true);
         }
         for (place, waiter) in ready.into_iter().enumerate() {
-            if host || place > 0 {
+            if place > 0 {
                 self.again(ctx, waiter.access, SimTime(waiter.begun));
             } else {
                 self.first_filled(ctx, &waiter, request);
             }
         }
+        self.wake_held_back(ctx, line);
     }
 
     /// The access that asked for a line is answered by the medium.
@@ -442,6 +444,9 @@ impl Accelerator {
             }
             self.ask_medium(ctx, Job::Host(message), line, true);
             return;
+        }
+        if own.is_filling(line) {
+            return self.locks.hold_back(line, &message);
         }
         let locked = own.locked_until(line);
         if !self.host_waits(ctx, &message, line, locked) {

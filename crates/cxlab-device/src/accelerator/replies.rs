@@ -11,7 +11,7 @@ use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
 
-use super::hmc::{Entry, Found, Look, NONE, Waiter};
+use super::hmc::{Entry, Look, NONE, Waiter};
 use super::translation::Translated;
 use super::{Accelerator, RETRY};
 
@@ -270,13 +270,12 @@ impl Accelerator {
             }
             self.lanes.translated(&access);
         }
-        if self.look(ctx, &access, begun, Look::Again) == Found::Blocked {
-            self.postponed.push_back((access, begun.0));
-        }
+        self.look_again(ctx, access, begun, Look::Again);
     }
 
     /// A CQID or a way has become free.
     pub(super) fn retry(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.serve_room(ctx);
         for _ in 0..self.postponed.len() {
             if let Some((access, begun)) = self.postponed.pop_front() {
                 self.again(ctx, access, SimTime(begun));

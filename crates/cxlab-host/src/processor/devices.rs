@@ -67,13 +67,16 @@ impl Processor {
         txn.uqid != Uqids::NONE
     }
 
-    /// A transaction is over: who waits for a UQID has its.
+    /// A transaction is over: the one that has waited longest for a UQID has its.
     pub(super) fn unname(&mut self, ctx: &mut Ctx<'_, Parcel>, uqid: u16) {
         if uqid == Uqids::NONE {
             return;
         }
         self.uqids.free.push(uqid);
         if let Some(next) = self.uqids.waiting.pop_front() {
+            if let Some(uqid) = self.uqids.give(next) {
+                self.txns[next as usize].uqid = uqid;
+            }
             ctx.wake_at(ctx.now(), FINISH | next);
         }
     }

@@ -9,7 +9,7 @@ use cxlab_agent::{Access, AccessKind, Ending, LOCAL};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
-use cxlab_memory::{Room, Slot};
+use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_home::{CORES, Filter, Found, LineState, Peer};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{LatencyStages, PortId};
@@ -272,47 +272,15 @@ impl Processor {
         txn.last = place;
     }
 
+    /// Whether as many lines are on their way to memory as may be.
+    pub(super) fn writes_are_full(&self) -> bool {
+        self.open_writes >= WRITES
+    }
+
     /// A transaction reaches the home agent.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         self.txns[id as usize].arrived = ctx.now().0;
         self.admit(ctx, id);
-    }
-
-    /// A transaction gets its line, or waits for it.
-    pub(super) fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
-        let line = self.txns[id as usize].line;
-        if let Some(slot) = self.llc.find(line) {
-            match self.llc[slot].txn {
-                NONE => {
-                    self.llc.touch(slot);
-                    self.take(ctx, id, slot);
-                }
-                first => self.queue_behind(first, id),
-            }
-            return;
-        }
-        // What comes in may make lines leave the last-level cache at any time until it is over.
-        if self.llc.is_victim_cache() && self.open_writes >= WRITES {
-            self.stalled.push_back(id);
-            return;
-        }
-        if let Room::Evict(block) = self.llc.room(line)
-            && let Some(slot) = self.llc.find(block.victim)
-        {
-            if self.open_writes >= WRITES {
-                self.stalled.push_back(id);
-                return;
-            }
-            self.evict(ctx, slot);
-        }
-        match self.llc.room(line) {
-            Room::Free => {
-                let slot = self.llc.enter(line);
-                self.take(ctx, id, slot);
-            }
-            // The victim is being recalled, or every way of the set is busy.
-            Room::Evict(_) | Room::Pinned => self.stalled.push_back(id),
-        }
     }
 
     pub(super) fn queue_behind(&mut self, first: u32, id: u32) {
@@ -324,8 +292,8 @@ impl Processor {
     }
 
     /// A line leaves the directory, and every private cache with it; at once, unless a device holds
-    /// it. An inclusive last-level cache loses it too; a non-inclusive one takes in what cores had.
-    pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
+    /// it and is asked: true then. An inclusive last-level cache loses it too; a non-inclusive one takes in what cores had.
+    pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) -> bool {
         let line = self.llc.line(slot);
         match self.llc.is_victim_cache() {
             true => self.stats.directory_evictions += 1,
@@ -335,19 +303,20 @@ impl Processor {
             let id = self.open(Txn::new(line, What::Recall, 0));
             self.txns[id as usize].arrived = ctx.now().0;
             self.take(ctx, id, slot);
-            return;
+            return true;
         }
         let (dirty, any) = self.drop_copies(ctx, slot, NONE);
         if self.llc.is_victim_cache() {
             self.stats.back_invalidations += u64::from(any);
             self.keep(ctx, slot, dirty);
             self.llc.settle(slot);
-            return;
+            return false;
         }
         let (_, way) = self.llc.remove(slot);
         if dirty || way.dirty {
             self.write_memory(ctx, line, NONE, false);
         }
+        false
     }
 
     /// The last-level cache takes a line in; what makes room goes to memory if that is older.

@@ -89,6 +89,12 @@ impl Llc {
         self.directory.line(slot)
     }
 
+    /// The set of the directory that a line belongs to.
+    #[inline]
+    pub(super) fn set_of(&self, line: LineAddr) -> u32 {
+        self.directory.geometry().set_of(line)
+    }
+
     pub(super) fn prefetch(&self, line: LineAddr) {
         self.directory.prefetch(line);
     }

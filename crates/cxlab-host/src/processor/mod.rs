@@ -18,6 +18,7 @@
 //! Instruction fetch, speculation, hardware prefetchers, contention in the mesh, the order in
 //! which a core's stores become visible (each is done when it holds the line).
 
+mod admission;
 mod caches;
 mod devices;
 mod failures;
@@ -46,8 +47,10 @@ use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic};
 use cxlab_protocol::{Channel, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
+use serde::{Deserialize, Serialize};
 
 use crate::local::{LocalConfig, LocalMemory, Returned};
+use admission::Admission;
 use caches::{CoreCaches, Held, Level};
 use devices::Uqids;
 use home::{Behind, Txn};
@@ -125,15 +128,25 @@ struct Core {
     caches: CoreCaches,
     /// Lines that it has asked the home agent for, and the transactions.
     asking: Vec<(LineAddr, u32)>,
-    /// Accesses whose address was known only when it had asked for as many lines as it may, and when
-    /// they began.
-    deferred: VecDeque<(Access, SimTime)>,
-    /// Whether one of these or a lane of it waits for a place in `asking`.
+    /// What waits for a place in `asking`, in order.
+    waiting: VecDeque<Waiting>,
+    /// The first that waited has its turn now.
+    serving: bool,
+    /// Whether a lane of it waits for a walk.
     full: bool,
 }
 
+/// What waits for a place among the lines that a core asks for.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+enum Waiting {
+    /// An access whose address was known only when there was none, and when it began.
+    Access(Access, SimTime),
+    /// A lane whose next access has not begun.
+    Lane(u32),
+}
+
 save_state!(Core {
-    values: asking, deferred, full;
+    values: asking, waiting, serving, full;
     states: caches;
 });
 
@@ -168,8 +181,8 @@ pub struct Processor {
     /// Lines that are being read from memory, and transactions that wait to.
     open_reads: u32,
     unread: VecDeque<u32>,
-    /// Transactions that found every way of their set busy, or memory.
-    stalled: VecDeque<u32>,
+    /// Transactions that wait for entries of the directory.
+    admission: Admission,
     returned: Vec<Returned>,
     /// Lines of CXL memory that are being written, and reads that wait for that.
     writing: Vec<LineAddr>,
@@ -191,7 +204,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, open_writes, open_reads, unread, stalled, writing, held_reads, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, open_writes, open_reads, unread, admission, writing, held_reads, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
@@ -220,7 +233,8 @@ impl Processor {
             Ok(Core {
                 caches: CoreCaches::new(&params.l1, &params.l2)?,
                 asking: Vec::with_capacity(params.misses as usize),
-                deferred: VecDeque::new(),
+                waiting: VecDeque::new(),
+                serving: false,
                 full: false,
             })
         };
@@ -273,7 +287,7 @@ impl Processor {
             open_writes: 0,
             open_reads: 0,
             unread: VecDeque::new(),
-            stalled: VecDeque::new(),
+            admission: Admission::default(),
             returned: Vec::new(),
             writing: Vec::new(),
             held_reads: Vec::new(),
@@ -509,30 +523,45 @@ impl Processor {
             self.ask(ctx, number, &access, begun);
             return true;
         }
-        if self.is_full_for(number, line, kind.writes()) {
-            self.cores[number as usize].full = true;
+        let core = &mut self.cores[number as usize];
+        let turn = std::mem::take(&mut core.serving);
+        if self.waits_for_place(number, line, kind.writes(), turn) {
             if !fresh {
                 self.begin(&mut access, begun, false);
                 let core = &mut self.cores[number as usize];
-                core.deferred.push_back((access, begun));
+                core.waiting.push_back(Waiting::Access(access, begun));
+                return true;
             }
-            return !fresh;
+            let lane = self.lanes.lane_of(access.op) as u32;
+            let waiting = &mut self.cores[number as usize].waiting;
+            let waits = |one: &Waiting| matches!(one, Waiting::Lane(other) if *other == lane);
+            if !waiting.iter().any(waits) {
+                waiting.push_back(Waiting::Lane(lane));
+            }
+            return false;
         }
         self.begin(&mut access, begun, fresh);
         self.look(ctx, number, &access, begun);
         true
     }
 
-    /// Whether a core would have to ask for a line, and has asked for as many as it may.
-    fn is_full_for(&self, number: u16, line: LineAddr, writes: bool) -> bool {
+    /// Whether a core has asked for as many lines as it may.
+    fn asks_for_most(&self, number: u16) -> bool {
+        self.cores[number as usize].asking.len() >= self.params.misses as usize
+    }
+
+    /// Whether an access of a core would have to ask for a line, and may not yet: the core has asked
+    /// for as many as it may, or others wait for that and it is not the access's turn.
+    fn waits_for_place(&self, number: u16, line: LineAddr, writes: bool, turn: bool) -> bool {
         let core = &self.cores[number as usize];
+        if !self.asks_for_most(number) && (turn || core.waiting.is_empty()) {
+            return false;
+        }
         let enough = match writes {
             true => Held::Exclusive,
             false => Held::Shared,
         };
-        core.asking.len() >= self.params.misses as usize
-            && core.caches.held(line) < enough
-            && !core.asking.iter().any(|(other, _)| *other == line)
+        core.caches.held(line) < enough && !core.asking.iter().any(|(other, _)| *other == line)
     }
 
     /// An access that has begun looks for its line.

@@ -13,7 +13,7 @@ use cxlab_protocol::coherence::message::Snoop;
 
 use super::caches::Held;
 use super::home::{Behind, Leave, Txn, Way, What};
-use super::{FINISH, NONE, Processor};
+use super::{FINISH, NONE, Processor, Waiting};
 
 /// Position of `coherence` in the stages.
 const COHERENCE: usize = 7;
@@ -426,10 +426,13 @@ impl Processor {
         }
     }
 
-    /// The line of a transaction is free: the next one has it, or it may leave.
+    /// The line of a transaction is free: it may leave for those that wait for its set, or the next one has it.
     fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, txn: &Txn, slot: Slot) {
         self.llc[slot].txn = NONE;
         self.llc.unpin(slot);
+        let set = self.llc.set_of(txn.line);
+        self.recalled(txn.what, set);
+        self.serve_set(ctx, set);
         let mut next = txn.next;
         while next != NONE {
             let after = std::mem::replace(&mut self.txns[next as usize].next, NONE);
@@ -446,31 +449,37 @@ impl Processor {
         }
     }
 
-    /// Transactions that found every way of their set busy, or memory, look again.
-    pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        for _ in 0..self.stalled.len() {
-            if let Some(id) = self.stalled.pop_front() {
-                self.admit(ctx, id);
-            }
-        }
-    }
-
-    /// What waited for a place in a core goes on.
+    /// What waited for a place in a core goes on, in the order in which it came.
     pub(super) fn run_core(&mut self, ctx: &mut Ctx<'_, Parcel>, core: u16) {
-        if !std::mem::take(&mut self.cores[core as usize].full) {
+        let number = core as usize;
+        if self.cores[number].serving {
             return;
         }
-        while let Some((access, begun)) = self.cores[core as usize].deferred.front().copied() {
-            if self.is_full_for(core, access.line(), access.kind.writes()) {
-                self.cores[core as usize].full = true;
-                return;
+        while let Some(first) = self.cores[number].waiting.front().copied() {
+            match first {
+                Waiting::Access(access, begun) => {
+                    if self.waits_for_place(core, access.line(), access.kind.writes(), true) {
+                        return;
+                    }
+                    self.cores[number].waiting.pop_front();
+                    self.look(ctx, core, &access, begun);
+                }
+                Waiting::Lane(lane) => {
+                    if self.asks_for_most(core) {
+                        return;
+                    }
+                    self.cores[number].waiting.pop_front();
+                    self.cores[number].serving = true;
+                    self.run(ctx, lane as usize);
+                    self.cores[number].serving = false;
+                }
             }
-            self.cores[core as usize].deferred.pop_front();
-            self.look(ctx, core, &access, begun);
         }
-        for lane in 0..self.core_of.len() {
-            if self.core_of[lane] == core {
-                self.run(ctx, lane);
+        if std::mem::take(&mut self.cores[number].full) {
+            for lane in 0..self.core_of.len() {
+                if self.core_of[lane] == core {
+                    self.run(ctx, lane);
+                }
             }
         }
     }

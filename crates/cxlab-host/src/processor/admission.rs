@@ -1,0 +1,161 @@
+//! Who gets an entry of the directory: transactions whose line has none wait for one of its set, in the
+//! order of their arrival.
+//!
+//! When a transaction is over, those that wait for the set have their turn before those that wait for
+//! the line, so a line that is wanted all the time does not keep its entry from others.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_link::Parcel;
+use cxlab_memory::Room;
+use serde::{Deserialize, Serialize};
+
+use super::home::What;
+use super::{NONE, Processor};
+
+/// What waits for entries of one set.
+#[derive(Serialize, Deserialize)]
+struct SetQueue {
+    set: u32,
+    waiting: VecDeque<u32>,
+    /// Entries of the set that devices are asked to give up.
+    recalls: u32,
+}
+
+/// The sets in which something waits, or is given up.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Admission {
+    queues: Vec<SetQueue>,
+}
+
+impl Admission {
+    fn queue(&mut self, set: u32) -> &mut SetQueue {
+        let known = self.queues.iter().position(|queue| queue.set == set);
+        let at = known.unwrap_or_else(|| {
+            self.queues.push(SetQueue {
+                set,
+                waiting: VecDeque::new(),
+                recalls: 0,
+            });
+            self.queues.len() - 1
+        });
+        &mut self.queues[at]
+    }
+
+    /// Transactions that wait for an entry of a set, and entries of it that are being given up.
+    fn state(&self, set: u32) -> (usize, usize) {
+        let mut queues = self.queues.iter();
+        let found = queues.find(|queue| queue.set == set);
+        found.map_or((0, 0), |queue| {
+            (queue.waiting.len(), queue.recalls as usize)
+        })
+    }
+
+    fn first(&self, set: u32) -> Option<u32> {
+        let queue = self.queues.iter().find(|queue| queue.set == set)?;
+        queue.waiting.front().copied()
+    }
+
+    fn tidy(&mut self) {
+        self.queues
+            .retain(|queue| !queue.waiting.is_empty() || queue.recalls > 0);
+    }
+}
+
+impl Processor {
+    /// A transaction gets its line, or waits for it.
+    pub(super) fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        if self.finds_line(ctx, id) {
+            return;
+        }
+        let set = self.llc.set_of(self.txns[id as usize].line);
+        if self.admission.state(set).0 > 0 || !self.enter(ctx, id, set) {
+            self.admission.queue(set).waiting.push_back(id);
+        }
+    }
+
+    /// Whether a transaction's line has an entry. It has it then, or waits behind those that do.
+    fn finds_line(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) -> bool {
+        let Some(slot) = self.llc.find(self.txns[id as usize].line) else {
+            return false;
+        };
+        match self.llc[slot].txn {
+            NONE => {
+                self.llc.touch(slot);
+                self.take(ctx, id, slot);
+            }
+            first => self.queue_behind(first, id),
+        }
+        true
+    }
+
+    /// Whether there is an entry for a transaction whose line has none: it has it then.
+    fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, set: u32) -> bool {
+        let line = self.txns[id as usize].line;
+        // What comes in may make lines leave the last-level cache at any time until it is over.
+        if self.llc.is_victim_cache() && self.writes_are_full() {
+            return false;
+        }
+        if let Room::Evict(block) = self.llc.room(line)
+            && let Some(slot) = self.llc.find(block.victim)
+        {
+            let (waiting, recalls) = self.admission.state(set);
+            if recalls >= waiting.max(1) || self.writes_are_full() {
+                return false;
+            }
+            if self.evict(ctx, slot) {
+                self.admission.queue(set).recalls += 1;
+            }
+        }
+        // Otherwise the victim is being recalled, or every way of the set is busy.
+        let free = self.llc.room(line) == Room::Free;
+        if free {
+            let slot = self.llc.enter(line);
+            self.take(ctx, id, slot);
+        }
+        free
+    }
+
+    /// Transactions that wait for entries of a set have them, as far as there are any.
+    pub(super) fn serve_set(&mut self, ctx: &mut Ctx<'_, Parcel>, set: u32) {
+        while let Some(id) = self.admission.first(set) {
+            if !self.finds_line(ctx, id) && !self.enter(ctx, id, set) {
+                return;
+            }
+            let line = self.txns[id as usize].line;
+            let waiting = &mut self.admission.queue(set).waiting;
+            waiting.pop_front();
+            // Those of the same line keep their order in its own queue.
+            let mut at = 0;
+            while let Some(other) = self.admission.queue(set).waiting.get(at).copied() {
+                if self.txns[other as usize].line == line {
+                    self.admission.queue(set).waiting.remove(at);
+                    self.queue_behind(id, other);
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        self.admission.tidy();
+    }
+
+    /// Transactions that found every way of their set busy, or memory, look again.
+    pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let mut at = 0;
+        while let Some(queue) = self.admission.queues.get(at) {
+            let set = queue.set;
+            self.serve_set(ctx, set);
+            let queue = self.admission.queues.get(at);
+            at += usize::from(queue.is_some_and(|queue| queue.set == set));
+        }
+    }
+
+    /// An entry that devices were asked to give up is free, or on its way to be.
+    pub(super) fn recalled(&mut self, what: What, set: u32) {
+        if what == What::Recall {
+            self.admission.queue(set).recalls -= 1;
+            self.admission.tidy();
+        }
+    }
+}
