@@ -31,7 +31,7 @@ class Bandwidth(TypedDict):
 
 
 class Latency(TypedDict):
-    """A latency distribution, ns."""
+    """A latency distribution, ns. Percentiles are upper bounds (0.1 %, or 0.128 ns)."""
 
     mean: float
     min: float
@@ -281,6 +281,31 @@ class AcceleratorReport(TypedDict):
     accelerator: dict[str, float]
 
 
+class Wait(TypedDict):
+    """How long messages wait at a place, ns, over all that pass it."""
+
+    mean: float
+    #: An upper bound: the end of a bin that is at most 12.5 % wide.
+    p99: float
+    max: float
+
+
+class Bottleneck(TypedDict):
+    """What limits a run, by measured utilization and waits."""
+
+    #: A link's direction, a device, or `hosts`.
+    name: str
+    #: `wire`, `credits`, `medium`, `contexts`, `outstanding` or `pace`.
+    limit: str
+    #: How busy the wire was, where it is a link.
+    busy: NotRequired[float]
+    wait_ns: float
+    #: The part of all requests' latency that is spent in that wait.
+    share: float
+    #: All of that in a sentence.
+    text: str
+
+
 class DeviceReport(TypedDict):
     """What a device measured."""
 
@@ -292,6 +317,10 @@ class DeviceReport(TypedDict):
     #: What it told of its load, where it does.
     load: NotRequired[DeviceLoad]
     bandwidth_gbps: Bandwidth
+    #: Before the medium takes a request.
+    wait_ns: Wait
+    #: The part of the mean that is for the medium; the rest is for a context.
+    medium_wait_ns: float
     #: What its DCOH and snoop filter did, where it keeps its memory coherent.
     coherence: NotRequired[dict[str, float]]
     #: What its medium kept about itself.
@@ -312,6 +341,11 @@ class LinkReport(TypedDict):
     flits: int
     retries: int
     rate_gbps: float
+    messages: int
+    #: Before the transmitter takes a message.
+    wait_ns: Wait
+    #: The part of the mean that is for credits; the rest is for the wire.
+    credit_wait_ns: float
 
 
 class TimeSeries(TypedDict):
@@ -374,6 +408,8 @@ class Report(TypedDict):
     accelerators: NotRequired[list[AcceleratorReport]]
     devices: list[DeviceReport]
     links: list[LinkReport]
+    #: What limits the rate; none where nothing completed.
+    bottleneck: NotRequired[Bottleneck]
     latency_histogram: list[tuple[float, int]]
     time_series: TimeSeries
     #: What limited a link other than its wire, and what would lift that.

@@ -27,12 +27,16 @@ _FILLS = {"host": "#cfe2ff", "device": "#d1e7dd", "switch": "#f1f3f5"}
 _STAGES = {
     "process": "#999999",
     "cache": "#F0E442",
-    "queue": "#D55E00",
+    "host_queue": "#D55E00",
+    "credits": "#661100",
     "link": "#0072B2",
     "port": "#56B4E9",
     "switch": "#009E73",
+    "switch_queue": "#117733",
     "device": "#CC79A7",
+    "device_queue": "#AA4499",
     "coherence": "#882255",
+    "media_queue": "#997700",
     "media": "#E69F00",
 }
 #: From idle over blue to saturated: the colours of `topology.svg`.

@@ -79,12 +79,19 @@ def page(result: Result) -> str:
         _section(
             "Latency of requests",
             _drawn(lambda axes: plot.latency_histogram(result, axes), (6.2, 3.6)),
+            "Percentiles are upper bounds (0.1 %, or 0.128 ns); all else is exact.",
         ),
         _section(
             "Bandwidth over time", _drawn(lambda axes: plot.time_series(result, axes), (6.2, 3.6))
         ),
         "</div>",
-        _section("Where a request's time goes", _stages(report)),
+        _section("Where a request's time goes", _stages(report), _bottleneck(report)),
+        _section(
+            "Where requests wait, the longest first",
+            _waits(report),
+            "Means are over all that pass, whether they wait or not. The 99th percentile is an "
+            "upper bound (12.5 %).",
+        ),
         _programs(report),
         _section("Latency by host", _hosts(report)),
         _section("Devices", _devices(report)),
@@ -226,6 +233,39 @@ def _stages(report: Report) -> str:
         f'<div style="border-radius:6px;overflow:hidden;font-size:0;margin:4px 0 10px">{bar}</div>'
     )
     return strip + _table(["stage", "mean, ns", "share", ""], rows)
+
+
+def _bottleneck(report: Report) -> str:
+    found = report.get("bottleneck")
+    return f"Bottleneck: {html.escape(found['text'])}." if found else ""
+
+
+def _waits(report: Report) -> str:
+    """Outputs of hosts, switches and devices, and devices, by the sum of their waits."""
+    places = [
+        (link["direction"], link["messages"], link["wait_ns"], link["credit_wait_ns"], "credits")
+        for link in report["links"]
+    ]
+    for device in report["devices"]:
+        taken = device["reads"] + device["writes"]
+        taken += sum(device.get("denied", {}).values())  # type: ignore[arg-type, misc]
+        medium = device["medium_wait_ns"]
+        places.append((device["name"], taken, device["wait_ns"], medium, "the medium"))
+    places.sort(key=lambda place: -place[1] * place[2]["mean"])
+    rows = [
+        [
+            name,
+            f"{passed:,}",
+            *(f"{wait[key]:,.1f}" for key in ("mean", "p99", "max")),
+            f"{part:,.1f} for {what}",
+        ]
+        for name, passed, wait, part, what in places
+        if wait["max"] > 0
+    ]
+    if not rows:
+        return "<p>No request waited at an output or a device.</p>"
+    head = ["place", "messages", "mean wait, ns", "p99", "max", "of the mean"]
+    return _table(head, rows)
 
 
 def _hosts(report: Report) -> str:

@@ -57,6 +57,8 @@ def test_the_page_is_whole_and_loads_nothing(folder):
     assert f"{report['latency_ns']['mean']:,.1f} ns" in words
     assert all(host["name"] in words for host in report["hosts"])
     assert "The slowest requests" in words
+    assert f"Bottleneck: {report['bottleneck']['text']}." in words
+    assert "Where requests wait" in words
 
 
 def test_the_command_writes_the_page(folder, tmp_path):

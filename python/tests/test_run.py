@@ -56,7 +56,7 @@ def test_the_time_series_adds_up_to_the_report(pool):
 
 @pytest.mark.parametrize(
     ("table", "rows"),
-    [("hosts", 2), ("devices", 2), ("links", 16), ("stages", 9), ("latency_histogram", 60)],
+    [("hosts", 2), ("devices", 2), ("links", 16), ("stages", 13), ("latency_histogram", 60)],
 )
 def test_tables_have_the_same_shape_everywhere(pool, table, rows):
     result = cxlab.run(pool)

@@ -228,22 +228,22 @@ impl Idle {
             2 * link.params.propagation.0 + bytes
         });
         let switches = u64::from(hops - 1);
+        let ports = path.iter().map(|link| 4 * link.params.port_delay.0).sum();
+        let switching = plan.scenario.fabric.switch.switching_time.0;
+        let access = issue.cache.as_ref().map_or(0, |cache| cache.access_time.0);
+        let stage = |name: &str| match name {
+            "process" => issue.process_time.0,
+            "cache" => access,
+            "link" => wire.clone().sum(),
+            "port" => ports,
+            "switch" => 2 * switches * switching,
+            "device" => group.controller.process_time.0,
+            "media" if write => time("write_latency").unwrap_or(read),
+            "media" => read,
+            _ => 0,
+        };
         Idle {
-            stages: [
-                issue.process_time.0,
-                issue.cache.as_ref().map_or(0, |cache| cache.access_time.0),
-                0,
-                wire.sum(),
-                path.iter().map(|link| 4 * link.params.port_delay.0).sum(),
-                2 * switches * plan.scenario.fabric.switch.switching_time.0,
-                group.controller.process_time.0,
-                0,
-                if write {
-                    time("write_latency").unwrap_or(read)
-                } else {
-                    read
-                },
-            ],
+            stages: STAGE_NAMES.map(stage),
             hops: hops as u16,
         }
     }

@@ -144,7 +144,7 @@ impl Answer {
     /// By a cache that it came to at `from`: it waited before.
     pub fn by_cache_after(begun: SimTime, from: SimTime, at: SimTime) -> Answer {
         let mut stages = [0; STAGE_NAMES.len()];
-        stages[crate::QUEUE] = from.0 - begun.0;
+        stages[crate::HOST_QUEUE] = from.0 - begun.0;
         stages[crate::CACHE] = at.0 - from.0;
         Answer {
             begun,

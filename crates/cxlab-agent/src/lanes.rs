@@ -10,7 +10,7 @@
 //! is [done](Lanes::access_done) then or later; the operation completes with its last access.
 //!
 //! What counts as a request here is an operation on memory. Its latency stages are those of the
-//! access that was done last, and `queue` until that one began.
+//! access that was done last, and `host_queue` until that one began.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::probe::LatencyProbe;
@@ -28,7 +28,7 @@ use crate::access::{
 };
 use crate::audit::{Audit, Versions};
 use crate::ledger::Ledger;
-use crate::stats::{LOCAL, MEDIA, QUEUE, RequestRow};
+use crate::stats::{HOST_QUEUE, LOCAL, MEDIA, RequestRow};
 use crate::steps::{LaneProgram, NextStep, Steps};
 
 /// What one phase of a kernel did on one component.
@@ -693,7 +693,7 @@ impl Lanes {
     fn book(&mut self, ctx: &mut Ctx<'_, Parcel>, op: &Op) {
         let now = ctx.now();
         let mut stages = op.last.stages;
-        stages[QUEUE] += op.last.begun.0 - op.issued;
+        stages[HOST_QUEUE] += op.last.begun.0 - op.issued;
         assert_eq!(
             stages.iter().sum::<u64>(),
             now.0 - op.issued,

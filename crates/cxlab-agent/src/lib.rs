@@ -26,7 +26,8 @@ pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;
 pub use stats::{
-    CACHE, Failure, HopStats, LOCAL, MEDIA, PROCESS, QUEUE, RequestRow, RequesterStats,
-    STAGE_NAMES, Stages, Unserved, stages_of,
+    CACHE, COHERENCE, CREDITS, DEVICE_QUEUE, Failure, HOST_QUEUE, HopStats, LOCAL, MEDIA,
+    MEDIA_QUEUE, PROCESS, QUEUES, RequestRow, RequesterStats, STAGE_NAMES, SWITCH_QUEUE, Stages,
+    Unserved, stages_of,
 };
 pub use steps::LaneProgram;

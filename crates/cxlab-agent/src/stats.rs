@@ -5,21 +5,28 @@ use std::mem::offset_of;
 use cxlab_engine::prefetch;
 use cxlab_engine::probe::{LatencyProbe, LevelIntegral};
 use cxlab_engine::units::Picos;
-use cxlab_protocol::LatencyStages;
+use cxlab_protocol::{LatencyStages, LongStage};
 use serde::{Deserialize, Serialize};
 
 /// Names of the latency stages, in the order of [`Stages`].
-pub const STAGE_NAMES: [&str; 9] = [
+pub const STAGE_NAMES: [&str; 13] = [
     "process",
     "cache",
-    "queue",
+    "host_queue",
+    "credits",
     "link",
     "port",
     "switch",
+    "switch_queue",
     "device",
+    "device_queue",
     "coherence",
+    "media_queue",
     "media",
 ];
+
+/// Positions in [`Stages`] of the stages in which a request waits for a place or a wire.
+pub const QUEUES: [usize; 5] = [HOST_QUEUE, CREDITS, SWITCH_QUEUE, DEVICE_QUEUE, MEDIA_QUEUE];
 
 /// A request's latency by stage, in picoseconds, in the order of [`STAGE_NAMES`].
 pub type Stages = [u64; STAGE_NAMES.len()];
@@ -28,10 +35,20 @@ pub type Stages = [u64; STAGE_NAMES.len()];
 pub const PROCESS: usize = 0;
 /// Position of `cache` in [`Stages`].
 pub const CACHE: usize = 1;
-/// Position of `queue` in [`Stages`].
-pub const QUEUE: usize = 2;
+/// Position of `host_queue` in [`Stages`].
+pub const HOST_QUEUE: usize = 2;
+/// Position of `credits` in [`Stages`].
+pub const CREDITS: usize = 3;
+/// Position of `switch_queue` in [`Stages`].
+pub const SWITCH_QUEUE: usize = 7;
+/// Position of `device_queue` in [`Stages`].
+pub const DEVICE_QUEUE: usize = 9;
+/// Position of `coherence` in [`Stages`].
+pub const COHERENCE: usize = 10;
+/// Position of `media_queue` in [`Stages`].
+pub const MEDIA_QUEUE: usize = 11;
 /// Position of `media` in [`Stages`].
-pub const MEDIA: usize = 8;
+pub const MEDIA: usize = 12;
 
 /// In place of a device's number: the host's own memory.
 pub const LOCAL: u16 = u16::MAX - 1;
@@ -42,13 +59,17 @@ pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages 
     [
         process_ps,
         cache_ps,
-        own.queue,
+        own.of(LongStage::HostQueue),
+        own.of(LongStage::Credits),
         u64::from(own.link),
         u64::from(own.port),
         u64::from(own.switch),
+        own.of(LongStage::SwitchQueue),
         u64::from(own.device),
-        own.coherence,
-        own.media,
+        own.of(LongStage::DeviceQueue),
+        own.of(LongStage::Coherence),
+        own.of(LongStage::MediaQueue),
+        own.of(LongStage::Media),
     ]
 }
 
@@ -59,7 +80,7 @@ pub struct HopStats {
     pub count: u64,
     /// Sum of their latencies, picoseconds.
     pub latency_ps: u128,
-    /// Sum of their queueing stages, picoseconds.
+    /// Sum of their waits ([`QUEUES`]), picoseconds.
     pub queue_ps: u128,
 }
 
@@ -185,7 +206,7 @@ pub struct RequesterStats {
     /// Served requests by links crossed.
     pub by_hops: Vec<HopStats>,
     /// Sum of each stage over served requests, picoseconds.
-    pub stages_ps: [u128; STAGE_NAMES.len()],
+    pub stages_ps: [u64; STAGE_NAMES.len()],
     /// Latency of served reads.
     pub read_latency: LatencyProbe,
     /// Latency of served writes.
@@ -286,7 +307,7 @@ impl RequesterStats {
         probe.record(latency);
         self.cache_hits += u64::from(hit);
         for (sum, stage) in self.stages_ps.iter_mut().zip(row.stages) {
-            *sum += u128::from(stage);
+            *sum += stage;
         }
         let hops = row.hops as usize;
         if self.by_hops.len() <= hops {
@@ -295,6 +316,7 @@ impl RequesterStats {
         let by_hops = &mut self.by_hops[hops];
         by_hops.count += 1;
         by_hops.latency_ps += u128::from(latency.0);
-        by_hops.queue_ps += u128::from(row.stages[QUEUE]);
+        let waited: u64 = QUEUES.iter().map(|stage| row.stages[*stage]).sum();
+        by_hops.queue_ps += u128::from(waited);
     }
 }

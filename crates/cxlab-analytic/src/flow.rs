@@ -51,7 +51,7 @@ pub struct Stages {
     /// A look into a private cache.
     pub cache: u64,
     /// Turning half-duplex buses round.
-    pub queue: u64,
+    pub switch_queue: u64,
     /// On wires: transmission and propagation.
     pub link: u64,
     /// In ports.
@@ -70,7 +70,7 @@ impl Stages {
         [
             ("process", self.process),
             ("cache", self.cache),
-            ("queue", self.queue),
+            ("switch_queue", self.switch_queue),
             ("link", self.link),
             ("port", self.port),
             ("switch", self.switch),

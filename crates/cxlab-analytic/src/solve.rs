@@ -42,6 +42,8 @@ pub struct Solution {
     pub rates: Vec<f64>,
     /// Mean latency of each flow, in picoseconds.
     pub latency_ps: Vec<f64>,
+    /// Mean wait of each flow at each of its visits, in picoseconds.
+    pub waits_ps: Vec<Vec<f64>>,
     /// By station.
     pub stations: Vec<StationLoad>,
     /// Whether the rates had settled when the work ended.
@@ -79,6 +81,7 @@ pub fn solve(network: &Network) -> Solution {
             .zip(&state.waits)
             .map(|(flow, waits)| latency(flow, waits))
             .collect(),
+        waits_ps: state.waits,
         rates: state.rates,
         stations: state.stations.iter().map(|one| one.report()).collect(),
         settled,

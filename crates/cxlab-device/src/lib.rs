@@ -6,6 +6,7 @@ mod capacity;
 mod coherent_device;
 mod memory_device;
 mod qos;
+mod waits;
 
 pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
@@ -17,3 +18,4 @@ pub use coherent_device::{
 };
 pub use memory_device::{DeviceConfig, DeviceParams, DeviceStats, MemoryDevice};
 pub use qos::{QosConfig, QosParams, Share, ShareParams};
+pub use waits::DeviceWaits;

@@ -25,12 +25,13 @@ use cxlab_engine::units::{Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};
+use cxlab_protocol::{Channel, DecoderTable, DevLoad, LongStage, Message, Opcode, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::{DeviceChange, Timeline, Values};
 use crate::qos::{QosConfig, Telemetry};
+use crate::waits::{DeviceWait, DeviceWaits};
 
 /// What a user says of a device's controller.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -81,6 +82,8 @@ struct Request {
     port: u16,
     /// When it arrived, or when the medium accepted it.
     since: SimTime,
+    /// For how long the medium had refused requests when it arrived.
+    refused: u64,
 }
 
 /// A request that the device is about to take.
@@ -96,6 +99,8 @@ struct Incoming<'a> {
     port: u16,
     /// When it arrived.
     since: SimTime,
+    /// For how long the medium had refused requests then, if it waits.
+    refused: u64,
 }
 
 impl<'a> Incoming<'a> {
@@ -111,6 +116,7 @@ impl<'a> Incoming<'a> {
             lines: message.lines,
             port,
             since,
+            refused: 0,
         }
     }
 
@@ -118,6 +124,7 @@ impl<'a> Incoming<'a> {
     fn waited(request: &'a Request) -> Incoming<'a> {
         Incoming {
             waited: Some(&request.message),
+            refused: request.refused,
             ..Incoming::of(&request.message, request.port, request.since)
         }
     }
@@ -186,11 +193,12 @@ pub struct MemoryDevice {
     decoders: DecoderTable,
     timeline: Timeline,
     values: Option<Values>,
+    waits: DeviceWaits,
     done: Vec<Completion>,
 }
 
 save_state!(MemoryDevice {
-    values: requests, free, contexts, waiting, medium_wake, stats, telemetry;
+    values: requests, free, contexts, waiting, medium_wake, stats, telemetry, waits;
     states: ports, backend, timeline, values;
     built: controller, decoders, limit, done;
 } then catch_up);
@@ -230,12 +238,18 @@ impl MemoryDevice {
             medium_wake: SimTime::NEVER,
             done: Vec::with_capacity(16),
             stats: DeviceStats::default(),
+            waits: DeviceWaits::default(),
         }
     }
 
     /// What was counted.
     pub fn stats(&self) -> DeviceStats {
         self.stats
+    }
+
+    /// How long requests waited before the medium took them, since measurement began.
+    pub fn waits(&self) -> &DeviceWaits {
+        &self.waits
     }
 
     /// Requests inside the device: buffered, in the medium, or waiting to be answered.
@@ -268,6 +282,7 @@ impl MemoryDevice {
         self.stats.writes = 0;
         self.stats.denied_reads = 0;
         self.stats.denied_writes = 0;
+        self.waits.reset();
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.begin_measurement();
         }
@@ -339,6 +354,7 @@ impl MemoryDevice {
                     message: request.message(ctx),
                     port,
                     since: now,
+                    refused: self.waits.refused_ps(now),
                 });
                 self.admit_waiting(ctx);
             }
@@ -368,7 +384,8 @@ impl MemoryDevice {
             self.free.push(completion.id);
             let now = ctx.now();
             let media = (now - request.since).0;
-            self.answer(ctx, Incoming::waited(&request), 0, media, now);
+            let waited = DeviceWait::default();
+            self.answer(ctx, Incoming::waited(&request), waited, media, now);
         }
         self.done = done;
         self.admit_waiting(ctx);
@@ -426,18 +443,20 @@ impl MemoryDevice {
         let now = ctx.now();
         let write = incoming.write;
         if !self.has_context(ctx) {
+            self.waits.end_refusal(now);
             return false;
         }
-        let waited = (now - incoming.since).0;
         let decoded = self.decoders.decode(incoming.source, incoming.hpa);
         let leaving = || self.timeline.decode_leaving(&incoming.message(ctx));
         let Some(dpa) = decoded.or_else(leaving) else {
-            self.deny(ctx, incoming, waited);
+            self.deny(ctx, incoming);
             return true;
         };
         if !self.backend.can_accept(now, write) {
+            self.waits.refuse(now);
             return false;
         }
+        let waited = self.end_wait(now, incoming);
         let link = &mut self.ports[incoming.port as usize].link;
         link.release(ctx, incoming.buffer);
         if write {
@@ -464,11 +483,23 @@ impl MemoryDevice {
         true
     }
 
-    /// Answers a request that no decoder of its host's has, and that has waited for so long, in
-    /// picoseconds.
+    /// A request waits no longer. One that has just arrived has not waited, and nothing waits before it.
+    #[inline]
+    fn end_wait(&mut self, now: SimTime, incoming: Incoming<'_>) -> DeviceWait {
+        if incoming.waited.is_none() {
+            return DeviceWait::default();
+        }
+        self.waits.end_refusal(now);
+        let waited = self.waits.waited(now, incoming.since, incoming.refused);
+        self.waits.count(waited);
+        waited
+    }
+
+    /// Answers a request that no decoder of its host's has.
     #[cold]
     #[inline(never)]
-    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>, waited: u64) {
+    fn deny(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
+        let waited = self.end_wait(ctx.now(), incoming);
         let link = &mut self.ports[incoming.port as usize].link;
         link.release(ctx, incoming.buffer);
         self.stats.denied_ever += 1;
@@ -483,7 +514,7 @@ impl MemoryDevice {
         let change = |answer: &mut Message| {
             answer.opcode = opcode;
             answer.lines = Message::DENIED;
-            answer.stages.queue += waited;
+            waited.note(answer);
         };
         let now = ctx.now();
         self.respond(ctx, incoming, opcode.channel(), now, change);
@@ -496,14 +527,15 @@ impl MemoryDevice {
         id: u32,
         dpa: Dpa,
         incoming: Incoming<'_>,
-        waited: u64,
+        waited: DeviceWait,
     ) {
         let mut request = Request {
             message: incoming.message(ctx),
             port: incoming.port,
             since: ctx.now(),
+            refused: 0,
         };
-        request.message.stages.queue += waited;
+        waited.note(&mut request.message);
         if let Some(values) = &mut self.values {
             values.access(dpa, &mut request.message);
         }
@@ -559,13 +591,13 @@ impl MemoryDevice {
     }
 
     /// The medium is done at `ready`, now or later, with a request that waited for it and was in it
-    /// for so long, in picoseconds: its response goes to the link.
+    /// for `media` picoseconds: its response goes to the link.
     #[inline]
     fn answer(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         request: Incoming<'_>,
-        waited: u64,
+        waited: DeviceWait,
         media: u64,
         ready: SimTime,
     ) {
@@ -582,8 +614,8 @@ impl MemoryDevice {
         let change = |answer: &mut Message| {
             answer.opcode = opcode;
             answer.lines = lines;
-            answer.stages.queue += waited;
-            answer.stages.media += media;
+            waited.note(answer);
+            answer.stages.add(LongStage::Media, media);
         };
         self.respond(ctx, request, opcode.channel(), ready, change);
     }

@@ -135,13 +135,14 @@ impl LatencyProbe {
         }
     }
 
-    /// The span at a quantile from 0 to 1, in nanoseconds, never outside minimum and maximum.
+    /// An upper bound of the span at a quantile from 0 to 1, in nanoseconds: the end of its bin, which is at
+    /// most 0.1 % or 128 ps above it, and never outside minimum and maximum.
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         if self.count == 0 {
             return 0.0;
         }
         let steps = self.histogram.value_at_quantile(quantile);
-        let picos = (steps << STEP_SHIFT).saturating_add(1 << (STEP_SHIFT - 1));
+        let picos = (steps << STEP_SHIFT).saturating_add((1 << STEP_SHIFT) - 1);
         picos.clamp(self.min, self.max) as f64 / 1e3
     }
 
@@ -181,6 +182,99 @@ impl LatencyProbe {
             .enumerate()
             .map(|(bin, count)| (libm::exp(low + width * (bin + 1) as f64), count))
             .collect()
+    }
+}
+
+/// Waits at one place: exact sum and maximum, and counts by bins that are an eighth of a power of two wide.
+/// It takes memory for as many bins as the longest wait reaches: at most some 2 KiB.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+pub struct WaitProbe {
+    count: u64,
+    sum: u128,
+    max: u64,
+    bins: Vec<u32>,
+}
+
+impl WaitProbe {
+    /// Bins of a power of two, as a power of two.
+    const SPLIT: u32 = 3;
+
+    /// Counts one wait, in picoseconds.
+    #[inline]
+    pub fn record(&mut self, picos: u64) {
+        let bin = Self::bin(picos);
+        if bin >= self.bins.len() {
+            self.grow(bin);
+        }
+        self.bins[bin] += 1;
+        self.count += 1;
+        self.sum += u128::from(picos);
+        self.max = self.max.max(picos);
+    }
+
+    #[cold]
+    fn grow(&mut self, bin: usize) {
+        self.bins.resize(bin + 1, 0);
+    }
+
+    #[inline]
+    fn bin(picos: u64) -> usize {
+        let power = (picos | 1).ilog2().max(Self::SPLIT);
+        let shift = power - Self::SPLIT;
+        ((shift << Self::SPLIT) as usize) + (picos >> shift) as usize
+    }
+
+    /// The longest wait of a bin.
+    fn longest(bin: usize) -> u64 {
+        let (bin, split) = (bin as u64, 1 << Self::SPLIT);
+        let shift = (bin / split).saturating_sub(1);
+        ((bin - shift * split + 1) << shift) - 1
+    }
+
+    /// Adds all of another probe's waits.
+    pub fn merge(&mut self, other: &WaitProbe) {
+        if self.bins.len() < other.bins.len() {
+            self.bins.resize(other.bins.len(), 0);
+        }
+        for (sum, count) in self.bins.iter_mut().zip(&other.bins) {
+            *sum += count;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many waits were counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their exact sum, in picoseconds.
+    pub fn sum_ps(&self) -> u128 {
+        self.sum
+    }
+
+    /// The longest wait, in picoseconds.
+    pub fn max_ps(&self) -> u64 {
+        self.max
+    }
+
+    /// An upper bound of the wait at a quantile of `all` passages, in picoseconds: those that were not
+    /// counted did not wait. At most an eighth too long, and never longer than the longest.
+    pub fn quantile_ps(&self, quantile: f64, all: u64) -> u64 {
+        let all = all.max(self.count);
+        let rank = libm::ceil(quantile * all as f64) as u64;
+        let mut below = all - self.count;
+        if rank <= below {
+            return 0;
+        }
+        for (bin, count) in self.bins.iter().enumerate() {
+            below += u64::from(*count);
+            if rank <= below {
+                return Self::longest(bin).min(self.max);
+            }
+        }
+        self.max
     }
 }
 
@@ -251,6 +345,21 @@ mod tests {
     }
 
     #[test]
+    fn a_quantile_is_never_below_the_span_that_it_stands_for() {
+        let spans: Vec<u64> = (1..=999u64).map(|i| i * i * 131 + i).collect();
+        let mut probe = LatencyProbe::default();
+        spans.iter().for_each(|span| probe.record(Picos(*span)));
+        for rank in [1, 10, 500, 900, 990, 999] {
+            let exact = spans[rank - 1] as f64 / 1e3;
+            let found = probe.quantile_ns(rank as f64 / spans.len() as f64);
+            assert!(
+                found >= exact && found <= exact * 1.001 + 0.128,
+                "{rank}: {found} {exact}"
+            );
+        }
+    }
+
+    #[test]
     fn merging_equals_recording_in_one() {
         let (mut a, mut b, mut all) = (
             LatencyProbe::default(),
@@ -269,6 +378,40 @@ mod tests {
         a.merge(&b);
         assert_eq!(a.sum_ps(), all.sum_ps());
         assert_eq!(a.quantile_ns(0.9), all.quantile_ns(0.9));
+    }
+
+    #[test]
+    fn a_wait_lies_in_the_bin_that_ends_at_most_an_eighth_above_it() {
+        let mut last = 0;
+        for picos in (0..5_000).chain((12..60).flat_map(|power| {
+            let around = 1u64 << power;
+            [around - 1, around, around + around / 3]
+        })) {
+            let bin = WaitProbe::bin(picos);
+            let longest = WaitProbe::longest(bin);
+            assert!(
+                picos <= longest && longest <= picos + picos / 8,
+                "{picos}: {longest}"
+            );
+            assert!(bin == 0 || WaitProbe::longest(bin - 1) < picos, "{picos}");
+            assert!(bin >= last, "{picos}");
+            last = bin;
+        }
+    }
+
+    #[test]
+    fn quantiles_of_waits_are_upper_bounds_over_all_that_passed() {
+        let mut waits = WaitProbe::default();
+        (1..=100u64).for_each(|nanos| waits.record(nanos * 1_000));
+        assert_eq!(
+            (waits.count(), waits.sum_ps(), waits.max_ps()),
+            (100, 5_050_000, 100_000)
+        );
+        // Of 1,000 that passed, 900 did not wait.
+        assert_eq!(waits.quantile_ps(0.9, 1_000), 0);
+        let found = waits.quantile_ps(0.99, 1_000);
+        assert!((90_000..=101_250).contains(&found), "{found}");
+        assert_eq!(waits.quantile_ps(1.0, 1_000), 100_000);
     }
 
     #[test]

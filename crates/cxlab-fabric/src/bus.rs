@@ -13,6 +13,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::{Blocked, Buffer, LinkPort, Parcel};
 use cxlab_protocol::{Channel, Message};
+use serde::{Deserialize, Serialize};
 
 /// What a bus is built from.
 pub struct BusConfig {
@@ -24,13 +25,27 @@ pub struct BusConfig {
     pub burst: u16,
 }
 
+#[derive(Clone, Serialize, Deserialize)]
+struct Waiting {
+    message: Message,
+    arrived: SimTime,
+    /// For how long its buffer had been starved when it came.
+    starved: u64,
+}
+
+impl Waiting {
+    fn buffer(&self) -> Buffer {
+        Buffer::of(self.message.channel(), self.message.vc)
+    }
+}
+
 /// The bus component.
 pub struct Bus {
     ports: [LinkPort; 2],
     turnaround_ps: u64,
     burst: u16,
-    /// What waits to go out through each port, by class, with its arrival.
-    waiting: [[VecDeque<(Message, u64)>; Channel::COUNT]; 2],
+    /// What waits to go out through each port, by class.
+    waiting: [[VecDeque<Waiting>; Channel::COUNT]; 2],
     count: [u32; 2],
     /// The port that the wire now leads to, and how many messages went that way in a row.
     direction: usize,
@@ -83,8 +98,14 @@ impl Bus {
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
         self.ports[port as usize].receive(parcel);
         if let Some(message) = parcel.message {
-            let out = 1 - port as usize;
-            self.waiting[out][message.channel().queue().index()].push_back((message, ctx.now().0));
+            let (out, now) = (1 - port as usize, ctx.now());
+            let mut waiting = Waiting {
+                message,
+                arrived: now,
+                starved: 0,
+            };
+            waiting.starved = self.ports[out].starved_ps(now, waiting.buffer());
+            self.waiting[out][message.channel().queue().index()].push_back(waiting);
             self.count[out] += 1;
         }
         self.transmit(ctx);
@@ -100,6 +121,7 @@ impl Bus {
 
     fn transmit(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now().0;
+        self.ports.iter_mut().for_each(|port| port.feed(ctx.now()));
         while self.count != [0, 0] {
             if self.free > now {
                 self.wake_at(ctx, self.free);
@@ -113,7 +135,7 @@ impl Bus {
             };
             let ready = |out: usize| self.oldest_ready(out).map(|class| (out, class));
             let Some((out, class)) = ready(preferred).or_else(|| ready(1 - preferred)) else {
-                return;
+                return self.starve(ctx.now());
             };
             if out != self.direction {
                 self.direction = out;
@@ -132,24 +154,35 @@ impl Bus {
     fn oldest_ready(&self, out: usize) -> Option<usize> {
         (0..Channel::COUNT)
             .filter_map(|class| {
-                let (message, arrived) = self.waiting[out][class].front()?;
-                let buffer = Buffer::of(message.channel(), message.vc);
-                (self.ports[out].credits(buffer) > 0).then_some((*arrived, class))
+                let head = self.waiting[out][class].front()?;
+                (self.ports[out].credits(head.buffer()) > 0).then_some((head.arrived, class))
             })
             .min()
             .map(|(_, class)| class)
     }
 
+    /// The wire is free, and nothing that waits has a credit.
+    fn starve(&mut self, now: SimTime) {
+        for (queues, port) in self.waiting.iter().zip(&mut self.ports) {
+            let heads = queues.iter().filter_map(VecDeque::front);
+            heads.for_each(|head| port.starve(now, head.buffer()));
+        }
+    }
+
     /// Sends one message; false when the link cannot take it yet.
     fn send(&mut self, ctx: &mut Ctx<'_, Parcel>, out: usize, class: usize) -> bool {
         let now = ctx.now().0;
-        let Some((message, arrived)) = self.waiting[out][class].front() else {
+        let Some(head) = self.waiting[out][class].front() else {
             return false;
         };
-        let note = |sent: &mut Message| sent.stages.queue += now - arrived;
-        let buffer = Buffer::of(message.channel(), message.vc);
-        match self.ports[out].send(ctx, message, message.vc, ctx.now(), note) {
+        let (message, buffer) = (&head.message, head.buffer());
+        let port = &mut self.ports[out];
+        let waited = port.waited(ctx.now(), buffer, head.arrived, head.starved);
+        let stage = port.stage();
+        let note = |sent: &mut Message| waited.note(stage, sent);
+        match port.send(ctx, message, message.vc, ctx.now(), note) {
             Ok(_) => {
+                port.count_wait(waited);
                 self.waiting[out][class].pop_front();
                 self.count[out] -= 1;
                 self.sent = self.sent.saturating_add(1);

@@ -21,8 +21,8 @@ use cxlab_engine::save_state;
 use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, Kept};
-use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel};
-use cxlab_protocol::{Channel, Message, PortId};
+use cxlab_link::{Blocked, Buffer, LinkPort, Lost, Parcel, Waited};
+use cxlab_protocol::{Channel, LongStage, Message, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,9 @@ struct Waiting {
     #[serde(skip)]
     kept: Kept,
     next: u32,
-    arrived: u64,
+    arrived: SimTime,
+    /// For how long its buffer had been starved when it came.
+    starved: u64,
 }
 
 impl Waiting {
@@ -281,7 +283,7 @@ impl Switch {
     fn forward(&mut self, ctx: &mut Ctx<'_, Parcel>, input: u16, head: Head, output: u16, vc: u8) {
         let out = &mut self.outputs[output as usize];
         if out.link.waiting == 0 {
-            let note = crossed(self.switching_ps, 0);
+            let note = crossed(self.switching_ps, Waited::default());
             match out.link.pass_on(ctx, head.channel, vc, ctx.now(), note) {
                 Ok(_) => {
                     self.forwarded += 1;
@@ -290,7 +292,9 @@ impl Switch {
                     return;
                 }
                 Err(Blocked::Until(time)) => wake_output(ctx, out, output, time),
-                Err(Blocked::Credits) => {}
+                Err(Blocked::Credits) => {
+                    out.link.starve(ctx.now(), Buffer::of(head.channel, vc));
+                }
             }
             self.enqueue(ctx, input, output, vc, head.channel);
         } else if self.enqueue(ctx, input, output, vc, head.channel) {
@@ -418,12 +422,16 @@ impl Switch {
             self.grow();
         }
         let waiting = self.free;
+        let link = &mut self.outputs[output as usize].link;
+        link.feed(ctx.now());
+        let starved = link.starved_ps(ctx.now(), Buffer::of(channel, vc));
         let place = &mut self.slab[waiting as usize];
         self.free = place.next;
         *place = Waiting {
             kept: ctx.keep(),
             next: NIL,
-            arrived: ctx.now().0,
+            arrived: ctx.now(),
+            starved,
         };
         let out = &mut self.outputs[output as usize];
         out.link.waiting += 1;
@@ -472,6 +480,7 @@ impl Switch {
     #[inline]
     fn transmit_unless_closed(&mut self, ctx: &mut Ctx<'_, Parcel>, output: usize) {
         let out = &mut self.outputs[output];
+        out.link.feed(ctx.now());
         match out.link.transmitter.closed_until(ctx.now()) {
             Some(time) => wake_output(ctx, out, output as u16, time),
             None => self.transmit(ctx, output),
@@ -500,10 +509,13 @@ impl Switch {
             let waiting = &mut self.slab[head as usize];
             let message = waiting.message(ctx);
             let (channel, vc) = (message.channel(), message.vc);
-            let note = crossed(self.switching_ps, now.0 - waiting.arrived);
             let link = &mut out.link;
+            let sent_to = Buffer::of(channel, queue.vc);
+            let waited = link.waited(now, sent_to, waiting.arrived, waiting.starved);
+            let note = crossed(self.switching_ps, waited);
             match link.send_kept(ctx, &mut waiting.kept, channel, queue.vc, note) {
                 Ok(()) => {
+                    link.count_wait(waited);
                     let next = std::mem::replace(&mut waiting.next, self.free);
                     self.free = head;
                     queue.head = next;
@@ -519,7 +531,10 @@ impl Switch {
                     let buffer = Buffer::of(channel, vc);
                     self.outputs[input as usize].link.release(ctx, buffer);
                 }
-                Err(Blocked::Credits) => closed |= 1 << queue.buffer.0,
+                Err(Blocked::Credits) => {
+                    link.starve(now, sent_to);
+                    closed |= 1 << queue.buffer.0;
+                }
                 Err(Blocked::Until(time)) => {
                     closed |= 1 << queue.buffer.0;
                     until = until.min(time);
@@ -554,10 +569,10 @@ impl Head {
 
 /// What a switch notes in a message that it forwards.
 #[inline]
-fn crossed(switching_ps: u32, waited_ps: u64) -> impl FnOnce(&mut Message) {
+fn crossed(switching_ps: u32, waited: Waited) -> impl FnOnce(&mut Message) {
     move |message| {
         message.stages.switch += switching_ps;
-        message.stages.queue += waited_ps;
+        waited.note(LongStage::SwitchQueue, message);
         message.hops += 1;
     }
 }

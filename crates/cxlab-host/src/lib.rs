@@ -15,7 +15,7 @@ pub use self::core::{CacheLevel, Core, CoreConfig, CoreParams, CoreStats, PhaseS
 pub use cache::PrivateCache;
 pub use coherent::{CachingConfig, CachingRequester, CoherenceStats, Found, Observation, Stall};
 pub use cxlab_agent::{
-    AddressMap, Failure, HopStats, LOCAL, RequestRow, RequesterStats, STAGE_NAMES, Stages,
+    AddressMap, Failure, HopStats, LOCAL, QUEUES, RequestRow, RequesterStats, STAGE_NAMES, Stages,
     Unserved, Window,
 };
 pub use fails::Fails;

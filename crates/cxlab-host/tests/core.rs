@@ -8,7 +8,8 @@ use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, Ctx, Simulation};
 use cxlab_host::{
-    AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, RequesterStats,
+    AddressMap, CacheLevel, Core, CoreConfig, CoreParams, CoreStats, LocalConfig, QUEUES,
+    RequesterStats,
 };
 use cxlab_link::Parcel;
 use cxlab_memory::fixed::FixedParams;
@@ -137,7 +138,7 @@ fn run_on(params: CoreParams, steps: Vec<Step>, medium: FixedParams) -> Ran {
     assert!(core.is_done());
     let memory = core.stats().clone();
     assert_eq!(memory.issued_ever, memory.completed_ever);
-    let stages: u128 = memory.stages_ps.iter().sum();
+    let stages: u128 = memory.stages_ps.iter().copied().map(u128::from).sum();
     assert_eq!(
         stages,
         memory.read_latency.sum_ps() + memory.write_latency.sum_ps()
@@ -421,7 +422,7 @@ fn a_slow_medium_holds_the_core_back_and_its_time_is_told() {
     assert_eq!(ran.core.misses, 40);
     let last = 39 * 200_000 + MISS;
     assert_eq!(ran.core.phases[0].time(), Picos(last));
-    let queue = ran.memory.stages_ps[2];
+    let queue: u64 = QUEUES.iter().map(|at| ran.memory.stages_ps[*at]).sum();
     assert!(queue > 0, "requests waited until the medium had room");
 }
 

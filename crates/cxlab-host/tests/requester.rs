@@ -15,7 +15,7 @@ use cxlab_link::{
     Transmission,
 };
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{Message, Opcode, PortId};
+use cxlab_protocol::{LongStage, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 /// A link on which every message takes 1 ns, and the wire 1 ns.
@@ -105,7 +105,7 @@ impl Component for Node {
                 echo.seen.push((ctx.now().0, message));
                 echo.link
                     .release(ctx, Buffer::of(message.channel(), message.vc));
-                message.stages.media += delay;
+                message.stages.add(LongStage::Media, delay);
                 message.opcode = if message.opcode == Opcode::MemWr {
                     Opcode::Cmp
                 } else {

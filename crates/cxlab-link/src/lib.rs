@@ -32,6 +32,7 @@ mod port;
 mod tests;
 mod timeline;
 mod transmitter;
+mod waits;
 
 pub use credit::{
     BUFFERS, Buffer, CreditTable, MAX_VCS, MOST_CREDITS, Windows, alone_at, rides_at,
@@ -42,3 +43,4 @@ pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission}
 pub use parcel::{Credits, Parcel};
 pub use port::{LinkPort, PortConfig};
 pub use transmitter::{Blocked, Departure, DirectionStats, Transmitter};
+pub use waits::{Waited, Waits};

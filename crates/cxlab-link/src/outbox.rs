@@ -8,6 +8,7 @@ use cxlab_engine::units::SimTime;
 use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
+use crate::credit::Buffer;
 use crate::parcel::Parcel;
 use crate::port::LinkPort;
 use crate::transmitter::Blocked;
@@ -17,6 +18,15 @@ struct Waiting {
     message: Message,
     /// When it could have gone if the link had been free.
     ready: SimTime,
+    /// For how long its buffer had been starved when it came.
+    starved: u64,
+}
+
+impl Waiting {
+    /// Its buffer at the far end.
+    fn buffer(&self) -> Buffer {
+        Buffer::of(self.message.channel(), self.message.vc)
+    }
 }
 
 /// The outgoing queue of an endpoint's port: messages keep their order within a
@@ -69,13 +79,13 @@ impl Outbox {
         mut sent: impl FnMut(&Message, SimTime),
     ) {
         if self.len > 0 {
-            self.keep(message, ready);
+            self.keep(ctx, port, message, ready);
             self.pump_waiting(ctx, port, token, sent);
             return;
         }
         match port.send(ctx, &message, message.vc, ready, |_| {}) {
             Ok(leaves) => sent(&message, leaves),
-            Err(why) => self.keep_blocked(ctx, token, message, ready, why),
+            Err(why) => self.keep_blocked(ctx, port, token, message, ready, why),
         }
     }
 
@@ -103,7 +113,7 @@ impl Outbox {
             answer
         };
         if self.len > 0 {
-            self.keep(answer(ctx), ready);
+            self.keep(ctx, port, answer(ctx), ready);
             self.pump_waiting(ctx, port, token, |_, leaves| sent(leaves));
             return;
         }
@@ -113,7 +123,7 @@ impl Outbox {
         };
         match went {
             Ok(leaves) => sent(leaves),
-            Err(why) => self.keep_blocked(ctx, token, answer(ctx), ready, why),
+            Err(why) => self.keep_blocked(ctx, port, token, answer(ctx), ready, why),
         }
     }
 
@@ -122,21 +132,40 @@ impl Outbox {
     fn keep_blocked(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
+        port: &mut LinkPort,
         token: u32,
         message: Message,
         ready: SimTime,
         why: Blocked,
     ) {
-        self.keep(message, ready);
-        if let Blocked::Until(time) = why {
-            self.wake_at(ctx, token, time);
+        self.keep(ctx, port, message, ready);
+        match why {
+            Blocked::Until(time) => self.wake_at(ctx, token, time),
+            Blocked::Credits => {
+                // What is ready later does not wait before.
+                let from = ready.max(ctx.now());
+                port.starve(from, Buffer::of(message.channel(), message.vc));
+            }
         }
     }
 
     #[inline(never)]
-    fn keep(&mut self, message: Message, ready: SimTime) {
+    fn keep(
+        &mut self,
+        ctx: &Ctx<'_, Parcel>,
+        port: &mut LinkPort,
+        message: Message,
+        ready: SimTime,
+    ) {
+        port.feed(ctx.now());
         let class = message.channel().queue().index();
-        self.queues[class].push_back(Waiting { message, ready });
+        let from = ready.max(ctx.now());
+        let starved = port.starved_ps(from, Buffer::of(message.channel(), message.vc));
+        self.queues[class].push_back(Waiting {
+            message,
+            ready,
+            starved,
+        });
         self.occupied |= 1 << class;
         self.len += 1;
     }
@@ -178,6 +207,7 @@ impl Outbox {
         mut sent: impl FnMut(&Message, SimTime),
     ) {
         let now = ctx.now();
+        port.feed(now);
         let mut open = self.occupied;
         let mut until = SimTime::NEVER;
         while let Some((ready, class)) = self.oldest(open) {
@@ -189,10 +219,13 @@ impl Outbox {
                 break;
             };
             let message = &waiting.message;
-            let note = |sent: &mut Message| sent.stages.queue += (now - ready).0;
+            let (buffer, stage) = (waiting.buffer(), port.stage());
+            let waited = port.waited(now, buffer, ready, waiting.starved);
+            let note = |sent: &mut Message| waited.note(stage, sent);
             match port.send(ctx, message, message.vc, now, note) {
                 Ok(leaves) => {
                     sent(message, leaves);
+                    port.count_wait(waited);
                     self.queues[class].pop_front();
                     self.len -= 1;
                     if self.queues[class].is_empty() {
@@ -200,7 +233,10 @@ impl Outbox {
                         open &= !(1 << class);
                     }
                 }
-                Err(Blocked::Credits) => open &= !(1 << class),
+                Err(Blocked::Credits) => {
+                    port.starve(now, buffer);
+                    open &= !(1 << class);
+                }
                 Err(Blocked::Until(time)) => {
                     open &= !(1 << class);
                     until = until.min(time);

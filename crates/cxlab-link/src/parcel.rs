@@ -68,7 +68,7 @@ impl Payload for Parcel {
                 message.hpa.0
                     ^ u64::from(message.tag) << 40
                     ^ (message.opcode as u64) << 32
-                    ^ message.stages.queue.rotate_left(20)
+                    ^ message.stages.queue_digest().rotate_left(20)
                     ^ credits
             }
             None => credits,

@@ -3,12 +3,13 @@
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{CACHE_LINE, Ctx, Kept, prefetch_first};
-use cxlab_protocol::{Channel, IoPacket, Message};
+use cxlab_protocol::{Channel, IoPacket, LongStage, Message};
 
 use crate::credit::{Buffer, FlowControl, Windows};
 use crate::params::LinkParams;
 use crate::parcel::{Credits, Parcel};
 use crate::transmitter::{Blocked, Transmitter};
+use crate::waits::{Waited, Waits};
 
 /// What a port needs to know besides its link's parameters.
 #[derive(Clone, Debug)]
@@ -51,6 +52,10 @@ pub struct LinkPort {
     propagation: u32,
     ports: u32,
     port: u16,
+    /// The stage of a message that waits here for the wire.
+    stage: LongStage,
+    /// Buffers at the far end that are starved now.
+    starving: u8,
     /// Messages of a switch that wait for it; other owners have an account of their own. It lies here because
     /// it is looked at with the rest.
     pub waiting: u32,
@@ -59,12 +64,14 @@ pub struct LinkPort {
     pub transmitter: Transmitter,
     /// When the last message on H2D Rsp arrives.
     response_arrives: SimTime,
+    /// Allocated when something first waits.
+    waits: Option<Box<Waits>>,
 }
 
 save_state!(LinkPort {
-    values: waiting, response_arrives;
+    values: waiting, response_arrives, starving, waits;
     states: flow, transmitter;
-    built: fixed, propagation, ports, port;
+    built: fixed, propagation, ports, port, stage;
 });
 
 impl LinkPort {
@@ -76,10 +83,20 @@ impl LinkPort {
             propagation: params.propagation.0 as u32,
             ports: 2 * params.port_delay.0 as u32,
             port: config.port,
+            stage: LongStage::HostQueue,
+            starving: 0,
+            waits: None,
             waiting: 0,
             flow: FlowControl::new(&config.windows, config.vcs),
             response_arrives: SimTime(0),
         }
+    }
+
+    /// The same port in a component whose messages wait in `stage` for the wire: where nothing is said they
+    /// wait in the host.
+    #[must_use]
+    pub fn waiting_in(self, stage: LongStage) -> Self {
+        LinkPort { stage, ..self }
     }
 
     /// Something will be sent soon, on a link of so many virtual channels: asks for the cache lines that are
@@ -261,7 +278,7 @@ impl LinkPort {
     #[inline(always)]
     fn complete(&self, sent: &mut Message, vc: u8, way: &Way) {
         sent.vc = vc;
-        sent.stages.queue += way.queue;
+        sent.stages.add(self.stage, way.queue);
         sent.stages.link += way.link;
         sent.stages.port += self.ports;
     }
@@ -323,6 +340,73 @@ impl LinkPort {
                 credits,
             },
         );
+    }
+
+    /// For how long the buffer has been starved up to `now`, in picoseconds: a message that begins to wait
+    /// keeps it for [`LinkPort::waited`].
+    #[inline]
+    pub fn starved_ps(&self, now: SimTime, buffer: Buffer) -> u64 {
+        let waits = self.waits.as_deref();
+        waits.map_or(0, |waits| waits.starved_ps(buffer.0, now.0))
+    }
+
+    /// A message could not go for want of a credit.
+    #[inline(never)]
+    pub fn starve(&mut self, now: SimTime, buffer: Buffer) {
+        let since = self.transmitter.closed_until(now).unwrap_or(now);
+        let waits = self.waits.get_or_insert_default();
+        self.starving += u8::from(waits.starve(buffer.0, since.0));
+    }
+
+    /// Credits may have come at `now`.
+    #[inline]
+    pub fn feed(&mut self, now: SimTime) {
+        if self.starving > 0
+            && let Some(waits) = &mut self.waits
+        {
+            let flow = &self.flow;
+            self.starving -= waits.feed(now.0, |buffer| flow.credits(Buffer(buffer)) > 0);
+        }
+    }
+
+    /// How long, and for what, a message has waited up to `now` that began to at `since`, when its buffer had
+    /// been starved for `before`.
+    #[inline]
+    pub fn waited(&self, now: SimTime, buffer: Buffer, since: SimTime, before: u64) -> Waited {
+        let wait = now.0 - since.0;
+        let starved = self.starved_ps(now, buffer).saturating_sub(before);
+        let credits = starved.min(wait);
+        Waited {
+            queue: wait - credits,
+            credits,
+        }
+    }
+
+    /// Counts the wait of a message that has gone, if there was one.
+    #[inline]
+    pub fn count_wait(&mut self, waited: Waited) {
+        if waited != Waited::default() {
+            self.waits.get_or_insert_default().count(waited);
+        }
+    }
+
+    /// The stage of a message that waits here for the wire.
+    #[inline]
+    pub fn stage(&self) -> LongStage {
+        self.stage
+    }
+
+    /// The waits in front of the transmitter since measurement began; `None` if nothing ever waited.
+    pub fn waits(&self) -> Option<&Waits> {
+        self.waits.as_deref()
+    }
+
+    /// Measurement begins.
+    pub fn begin_measurement(&mut self, now: SimTime) {
+        self.transmitter.reset_stats(now);
+        if let Some(waits) = &mut self.waits {
+            waits.reset();
+        }
     }
 
     /// The link is lost: nothing can be sent, for want of credits, until it is restored. What has

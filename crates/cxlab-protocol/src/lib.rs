@@ -10,8 +10,10 @@ pub mod io;
 pub mod message;
 pub mod opcode;
 mod qos;
+mod stages;
 
 pub use decoder_table::{DecoderTable, DeviceDecoder};
-pub use message::{CacheMeta, IoPacket, LatencyStages, MemMeta, Message, PortId};
+pub use message::{CacheMeta, IoPacket, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};
 pub use qos::DevLoad;
+pub use stages::{LatencyStages, LongStage};

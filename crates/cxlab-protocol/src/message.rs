@@ -1,11 +1,14 @@
 //! A message: a fixed-size value without pointers that finds its request again by requester and
 //! tag, and carries where its time went.
 
-use cxlab_engine::units::{Hpa, Picos};
+use std::fmt;
+
+use cxlab_engine::units::Hpa;
 use serde::{Deserialize, Serialize};
 
 use crate::coherence::fields::{GoState, MetaField, MetaValue, SnpType};
 use crate::opcode::{Channel, Opcode};
+use crate::stages::LatencyStages;
 
 /// The 12-bit identifier of an edge port of a PBR fabric (SPID and DPID of CXL 3.x, section
 /// 7.7.6): 0 to 4095.
@@ -19,86 +22,63 @@ impl PortId {
     pub const MAX_COUNT: usize = 4096;
 }
 
-/// Where a transaction's time went, in picoseconds. It travels with the messages of the
-/// transaction; the requester asserts at completion that the stages sum to the latency.
-///
-/// The narrow stages are sums of configured constants over at most a few hundred hops and stay
-/// far under 2^32 ps (4.29 ms); queueing and media can be longer and are wide.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-#[repr(C)]
-pub struct LatencyStages {
-    /// Waiting for an output, credits or the open flit, in switches and link transmitters.
-    pub queue: u64,
-    /// On the wires: serialization (flit or packet) and propagation, retries included.
-    pub link: u32,
-    /// Port delays (PHY and link layer of transmitter and receiver).
-    pub port: u32,
-    /// Switching time.
-    pub switch: u32,
-    /// The device's controller.
-    pub device: u32,
-    /// The medium: from acceptance by the memory backend to its data, waiting for banks included.
-    pub media: u64,
-    /// In the coherence agent of a device: waiting for the line, for an entry of the snoop filter
-    /// and for the answers to back-invalidation snoops.
-    pub coherence: u64,
-}
-
-impl LatencyStages {
-    /// The sum of all stages.
-    #[inline]
-    pub fn total(&self) -> Picos {
-        Picos(
-            self.queue
-                + self.media
-                + self.coherence
-                + u64::from(self.link)
-                + u64::from(self.port)
-                + u64::from(self.switch)
-                + u64::from(self.device),
-        )
-    }
-}
-
-/// MetaField, MetaValue and SnpType of a message, as coded in it (CXL 3.1, tables 3-36 to 3-38).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
-pub struct MemMeta {
-    /// Which metadata it carries.
-    pub field: MetaField,
-    /// The state the requester will hold the line in.
-    pub value: MetaValue,
-    /// What other copies must become.
-    pub snoop: SnpType,
-}
+/// MetaField, MetaValue and SnpType of a message, as coded in it (CXL 3.1, tables 3-36 to 3-38), in one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MemMeta(u8);
 
 impl MemMeta {
     /// No metadata and no snoop: all there is in HDM-H memory.
-    pub const NONE: MemMeta = MemMeta {
-        field: MetaField::NoOp,
-        value: MetaValue::Invalid,
-        snoop: SnpType::NoOp,
-    };
+    pub const NONE: MemMeta = MemMeta::new(MetaField::NoOp, MetaValue::Invalid, SnpType::NoOp);
+
+    /// Which metadata the message carries, the state in which the requester will hold the line, and what
+    /// other copies must become.
+    pub const fn new(field: MetaField, value: MetaValue, snoop: SnpType) -> MemMeta {
+        MemMeta(field.code() | value.code() << 2 | snoop.code() << 4)
+    }
+
+    /// Which metadata the message carries.
+    pub fn field(self) -> MetaField {
+        match MetaField::from_code(self.0 & 3) {
+            Some(field) => field,
+            None => unreachable!("it was made from a field"),
+        }
+    }
+
+    /// The state in which the requester will hold the line.
+    pub fn value(self) -> MetaValue {
+        match MetaValue::from_code(self.0 >> 2 & 3) {
+            Some(value) => value,
+            None => unreachable!("it was made from a value"),
+        }
+    }
+
+    /// What other copies must become.
+    pub fn snoop(self) -> SnpType {
+        match SnpType::from_code(self.0 >> 4) {
+            Some(snoop) => snoop,
+            None => unreachable!("it was made from a snoop"),
+        }
+    }
+}
+
+impl fmt::Debug for MemMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (field, value, snoop) = (self.field(), self.value(), self.snoop());
+        write!(f, "{field:?}, {value:?}, {snoop:?}")
+    }
 }
 
 /// What a CXL.cache message says besides its opcode (CXL 3.1, section 3.2.3). A message of CXL.mem
 /// has [`CacheMeta::NONE`].
 ///
 /// The CQID of a request, and of the responses and data it gets, is the message's `tag`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CacheMeta {
     /// UQID, the host's number for what comes back: a snoop and a pull name it, the snoop response
     /// and the data carry it back. 0 to 4095.
     pub uqid: u16,
-    /// `GO`: the state of the line. `Invalid` in every other message.
-    pub granted: GoState,
-    /// D2H Data: the line was snooped after its eviction was asked for, so these data may be stale.
-    pub bogus: bool,
-    /// D2H Req: the line is not expected to be used again soon (NT).
-    pub non_temporal: bool,
-    /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
-    /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
-    /// `ItoMWr` or `DirtyEvict`.
-    pub push: bool,
+    /// The code of a [`GoState`], and the flags above it.
+    bits: u8,
 }
 
 impl CacheMeta {
@@ -108,11 +88,55 @@ impl CacheMeta {
     /// Nothing.
     pub const NONE: CacheMeta = CacheMeta {
         uqid: 0,
-        granted: GoState::Invalid,
-        bogus: false,
-        non_temporal: false,
-        push: false,
+        bits: GoState::Invalid.code(),
     };
+
+    /// D2H Data: the line was snooped after its eviction was asked for, so these data may be stale.
+    pub const BOGUS: u8 = 1 << 4;
+    /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
+    /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
+    /// `ItoMWr` or `DirtyEvict`.
+    pub const PUSH: u8 = 1 << 5;
+
+    /// With a UQID, and nothing else.
+    pub const fn of(uqid: u16) -> CacheMeta {
+        let bits = CacheMeta::NONE.bits;
+        CacheMeta { uqid, bits }
+    }
+
+    /// The same with a state that the host grants.
+    pub const fn granting(self, state: GoState) -> CacheMeta {
+        let bits = self.bits & !0xf | state.code();
+        CacheMeta { bits, ..self }
+    }
+
+    /// The same with one of the flags, if `set`.
+    pub const fn with(self, flag: u8, set: bool) -> CacheMeta {
+        let bits = self.bits | if set { flag } else { 0 };
+        CacheMeta { bits, ..self }
+    }
+
+    /// `GO`: the state of the line. `Invalid` in every other message.
+    pub fn granted(self) -> GoState {
+        match GoState::from_code(self.bits & 0xf) {
+            Some(state) => state,
+            None => unreachable!("it was made from a state"),
+        }
+    }
+
+    /// Whether it has one of the flags.
+    pub const fn has(self, flag: u8) -> bool {
+        self.bits & flag != 0
+    }
+}
+
+impl fmt::Debug for CacheMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UQID {}, {:?}", self.uqid, self.granted())?;
+        let flags = [(CacheMeta::BOGUS, "bogus"), (CacheMeta::PUSH, "push")];
+        (flags.iter().filter(|(flag, _)| self.has(*flag)))
+            .try_for_each(|(_, name)| write!(f, ", {name}"))
+    }
 }
 
 /// What a packet of CXL.io takes on a link.
@@ -124,8 +148,9 @@ pub struct IoPacket {
     pub payload: u64,
 }
 
-/// A CXL.mem or CXL.cache message. 80 bytes, which stay where they lie from hop to hop. What a switch looks at lies
-/// before what only the ends of its way look at.
+/// A CXL.mem or CXL.cache message. 88 bytes, which stay where they lie from hop to hop; with the credits that
+/// ride along they are 96. What a switch looks at lies in the first 56, before what only the ends of its way
+/// look at.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub struct Message {
@@ -155,10 +180,10 @@ pub struct Message {
     pub lines: u8,
     /// What it says about cached copies.
     pub meta: MemMeta,
-    /// What it says besides, in CXL.cache.
-    pub cache: CacheMeta,
     /// Where the time of the transaction went so far.
     pub stages: LatencyStages,
+    /// What it says besides, in CXL.cache.
+    pub cache: CacheMeta,
     /// When the requester issued the transaction, in picoseconds: its age, for age arbitration.
     pub issued_ps: u64,
 }
@@ -218,6 +243,6 @@ mod tests {
 
     #[test]
     fn a_message_is_no_larger_than_it_says() {
-        assert_eq!(size_of::<Message>(), 80);
+        assert_eq!(size_of::<Message>(), 88);
     }
 }

@@ -4,6 +4,7 @@
 //! and nothing flows back.
 
 pub mod analytic;
+pub mod bottleneck;
 mod chart;
 pub mod checkpoint;
 pub mod cli;

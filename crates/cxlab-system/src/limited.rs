@@ -67,11 +67,16 @@ pub(crate) fn by_credits(
     ))
 }
 
+/// Whether a stage is a wait.
+fn waits(stage: &str) -> bool {
+    stage == "credits" || stage.ends_with("queue")
+}
+
 /// Notes on groups of hosts that their requests in flight limit, where no link is full.
 pub(crate) fn by_requests_in_flight(plan: &Plan, report: &Report) -> Vec<Note> {
     let report_ps = (report.window_ns * 1e3).max(1.0);
-    let queue = report.stages_ns.get("queue");
-    let queue = queue.and_then(|value| value.as_f64()).unwrap_or(0.0);
+    let waits = report.stages_ns.iter().filter(|(name, _)| waits(name));
+    let queue: f64 = waits.filter_map(|(_, value)| value.as_f64()).sum();
     let full = |(link, report): (&PlannedLink, &[LinkReport])| {
         let carried = |report| lines_carried(link, report, report_ps);
         report.iter().any(|report| carried(report) >= FULL)

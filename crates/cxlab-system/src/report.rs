@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use cxlab_agent::Lanes;
-use cxlab_device::{Accelerator, DcohStats};
+use cxlab_device::{Accelerator, DcohStats, DeviceStats, DeviceWaits};
 use cxlab_engine::Outcome;
-use cxlab_engine::probe::LatencyProbe;
+use cxlab_engine::probe::{LatencyProbe, WaitProbe};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{
     CoherenceStats, Core, HopStats, Requester, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
@@ -15,6 +15,8 @@ use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::bottleneck;
+pub use crate::bottleneck::{Bottleneck, Limit};
 pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
 use crate::limited;
@@ -97,6 +99,9 @@ pub struct Report {
     pub devices: Vec<DeviceReport>,
     /// By link and direction.
     pub links: Vec<LinkReport>,
+    /// What limits the rate; absent where nothing completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<Bottleneck>,
     /// Latency distribution of served requests: upper bound in nanoseconds and number of requests.
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the time of the measurement.
@@ -330,20 +335,21 @@ pub struct Bandwidth {
     pub write: f64,
 }
 
-/// A latency distribution in nanoseconds.
+/// A latency distribution in nanoseconds. Percentiles are upper bounds: the ends of bins that are 0.1 % wide,
+/// and at least 0.128 ns.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct Latency {
     /// Mean, exact.
     pub mean: f64,
     /// Shortest, exact.
     pub min: f64,
-    /// Median.
+    /// Median, an upper bound.
     pub p50: f64,
-    /// 90 % are not longer.
+    /// 90 % are not longer; an upper bound.
     pub p90: f64,
-    /// 99 % are not longer.
+    /// 99 % are not longer; an upper bound.
     pub p99: f64,
-    /// 99.9 % are not longer.
+    /// 99.9 % are not longer; an upper bound.
     pub p999: f64,
     /// Longest, exact.
     pub max: f64,
@@ -390,6 +396,32 @@ impl UnservedLatency {
     }
 }
 
+/// How long messages wait at a place, in nanoseconds, over all that pass it: those that do not wait count as 0.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct Wait {
+    /// Mean, exact.
+    pub mean: f64,
+    /// 99 % do not wait longer. An upper bound: the end of a bin that is at most 12.5 % wide.
+    pub p99: f64,
+    /// Longest, exact.
+    pub max: f64,
+}
+
+impl Wait {
+    fn of(waits: &WaitProbe, passed: u64) -> Wait {
+        Wait {
+            mean: mean_ns(waits.sum_ps(), passed),
+            p99: waits.quantile_ps(0.99, passed) as f64 / 1e3,
+            max: waits.max_ps() as f64 / 1e3,
+        }
+    }
+}
+
+/// A mean in nanoseconds of a sum in picoseconds.
+fn mean_ns(sum_ps: u128, count: u64) -> f64 {
+    sum_ps as f64 / 1e3 / count.max(1) as f64
+}
+
 /// Requests that crossed so many links.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct ByHops {
@@ -399,7 +431,8 @@ pub struct ByHops {
     pub count: u64,
     /// Mean latency.
     pub mean_ns: f64,
-    /// Mean time in queues.
+    /// Mean wait for a place or a wire: the sum of the stages `host_queue`, `credits`, `switch_queue`,
+    /// `device_queue` and `media_queue`.
     pub queue_ns: f64,
 }
 
@@ -716,12 +749,25 @@ pub struct DeviceReport {
     pub load: Option<DeviceLoad>,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
+    /// How long requests wait in the device before the medium takes them.
+    #[serde(default)]
+    pub wait_ns: Wait,
+    /// The part of the mean wait that is for the medium; the rest is for a context.
+    #[serde(default)]
+    pub medium_wait_ns: f64,
     /// What its DCOH did, where it keeps its memory coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<DeviceCoherence>,
     /// What its medium kept about itself: name with unit, and value.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub medium: Map<String, Value>,
+}
+
+impl DeviceReport {
+    /// Requests that it took: served or denied.
+    pub fn taken(&self) -> u64 {
+        self.reads + self.writes + self.denied.map_or(0, |denied| denied.total())
+    }
 }
 
 /// What a DCOH and its snoop filter did.
@@ -800,6 +846,16 @@ pub struct LinkReport {
     pub retries: u64,
     /// Rate of the direction, GB/s.
     pub rate_gbps: f64,
+    /// Messages sent.
+    #[serde(default)]
+    pub messages: u64,
+    /// How long messages wait for the transmitter of this direction to take them: at the output of a host,
+    /// a switch or a device. What it has taken goes within a flit, or within `staging` of packets.
+    #[serde(default)]
+    pub wait_ns: Wait,
+    /// The part of the mean wait that is for credits; the rest is for the wire.
+    #[serde(default)]
+    pub credit_wait_ns: f64,
 }
 
 pub(crate) struct Context<'a> {
@@ -887,7 +943,7 @@ impl Totals {
         self.latency.merge(&stats.write_latency);
         self.read_latency.merge(&stats.read_latency);
         for (sum, stage) in self.stages_ps.iter_mut().zip(stats.stages_ps) {
-            *sum += stage;
+            *sum += u128::from(stage);
         }
         if self.by_hops.len() < stats.by_hops.len() {
             self.by_hops
@@ -938,11 +994,12 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         match system.simulation.component(system.hosts + number).inside() {
             Node::Device(device) => {
                 let medium = device.medium_statistics(context.end);
-                Some((device.stats(), None, device.told(), medium))
+                Some((device.stats(), None, device.told(), medium, device.waits()))
             }
             Node::Coherent(device) => {
                 let medium = device.medium_statistics(context.end);
-                Some((device.stats(), Some(device.coherence_stats()), None, medium))
+                let coherence = Some(device.coherence_stats());
+                Some((device.stats(), coherence, None, medium, device.waits()))
             }
             Node::Host(_)
             | Node::Switch(_)
@@ -950,21 +1007,25 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             | Node::Failing(_)
             | Node::Enumerating(_) => None,
         }
-        .map(|(stats, coherence, told, medium)| DeviceReport {
-            name: context.plan.devices[number].name.clone(),
-            reads: stats.reads,
-            writes: stats.writes,
-            denied: context.denied(Denied {
-                reads: stats.denied_reads,
-                writes: stats.denied_writes,
-            }),
-            load: told.map(DeviceLoad::of),
-            bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
-            coherence: coherence.map(DeviceCoherence::from),
-            medium: values(medium),
-        })
+        .map(
+            |(stats, coherence, told, medium, waits): (_, _, _, _, &DeviceWaits)| DeviceReport {
+                name: context.plan.devices[number].name.clone(),
+                reads: stats.reads,
+                writes: stats.writes,
+                denied: context.denied(Denied {
+                    reads: stats.denied_reads,
+                    writes: stats.denied_writes,
+                }),
+                load: told.map(DeviceLoad::of),
+                bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+                wait_ns: Wait::of(&waits.all, taken(&stats)),
+                medium_wait_ns: mean_ns(waits.medium_ps, taken(&stats)),
+                coherence: coherence.map(DeviceCoherence::from),
+                medium: values(medium),
+            },
+        )
     });
-    let devices = devices.collect();
+    let devices: Vec<DeviceReport> = devices.collect();
     let mut notes = context.notes.clone();
     let links = links(system, context, &mut notes);
     let wall_seconds = seconds(context.wall);
@@ -1020,6 +1081,13 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         latency_histogram: totals.latency.bins(60),
         time_series: series::sum(system.issuers().map(Host::series), context.end),
         requests: totals.requests,
+        bottleneck: bottleneck::find(
+            context.plan,
+            completed_ps as f64 / 1e3,
+            &hosts,
+            &links,
+            &devices,
+        ),
         hosts,
         accelerators,
         devices,
@@ -1028,6 +1096,11 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let in_flight = limited::by_requests_in_flight(context.plan, &report);
     report.notes.extend(in_flight);
     Ok(report)
+}
+
+/// Requests that a device took: served or denied.
+fn taken(stats: &DeviceStats) -> u64 {
+    stats.reads + stats.writes + stats.denied_reads + stats.denied_writes
 }
 
 /// What a host or an accelerator measured.
@@ -1096,7 +1169,7 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
             "bounded waiting: {overtaken} accesses of an accelerator overtook a message of its host"
         ));
     }
-    let stages: u128 = stats.stages_ps.iter().sum();
+    let stages: u128 = stats.stages_ps.iter().copied().map(u128::from).sum();
     let mut latencies = stats.served_ps();
     let mut sums = vec![(stages, latencies)];
     for unserved in stats.unserved() {
@@ -1161,6 +1234,7 @@ fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<Note>) -> V
             let node = system.simulation.component_mut(component);
             let port = node.port_mut(port);
             let stats: DirectionStats = port.transmitter.stats(context.end);
+            let waits = port.waits().cloned().unwrap_or_default();
             let report = LinkReport {
                 name: format!("{a}--{b}"),
                 direction: format!("{from}->{to}"),
@@ -1176,6 +1250,9 @@ fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<Note>) -> V
                 flits: stats.flits,
                 retries: stats.retries,
                 rate_gbps: link.params.rate().as_gb_per_s(),
+                messages: stats.messages,
+                wait_ns: Wait::of(&waits.all, stats.messages),
+                credit_wait_ns: mean_ns(waits.credits_ps, stats.messages),
             };
             notes.extend(limited::by_credits(
                 context.plan,

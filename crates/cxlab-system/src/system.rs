@@ -23,7 +23,7 @@ use cxlab_link::{
     Duplex, LinkParams, LinkPort, Lost, PacketHeader, Parcel, PortConfig, Transmission, Windows,
 };
 use cxlab_memory::{Deferred, Site};
-use cxlab_protocol::PortId;
+use cxlab_protocol::{LongStage, PortId};
 use cxlab_workload::thread::{Place, Thread, ThreadedKernel};
 use cxlab_workload::{Image, LOCAL_BASE};
 
@@ -450,6 +450,13 @@ impl Builder<'_> {
         names: (&str, &str),
     ) {
         let (seed, vcs) = (self.seed, self.vcs);
+        let hosts = self.plan.hosts.len();
+        let ends = hosts + self.plan.devices.len();
+        let stage = |component: usize| match component {
+            host if host < hosts => LongStage::HostQueue,
+            device if device < ends => LongStage::DeviceQueue,
+            _ => LongStage::SwitchQueue,
+        };
         let mut add =
             |at: (usize, u16), peer: (usize, u16), way: (&LinkParams, Picos, Picos), name| {
                 let (params, egress, ingress) = way;
@@ -471,7 +478,8 @@ impl Builder<'_> {
                 if slots.len() <= at.1 as usize {
                     slots.resize_with(at.1 as usize + 1, || None);
                 }
-                slots[at.1 as usize] = Some((LinkPort::new(params, &config), wire));
+                let port = LinkPort::new(params, &config).waiting_in(stage(at.0));
+                slots[at.1 as usize] = Some((port, wire));
             };
         add((from, from_port), (to, to_port), there, names.0);
         add((to, to_port), (from, from_port), back, names.1);

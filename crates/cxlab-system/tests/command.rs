@@ -174,7 +174,8 @@ fn the_report_has_every_field_and_is_the_same_on_any_number_of_threads() {
         requests/issued requests/completed requests/reads requests/writes \
         bandwidth_gbps/total bandwidth_gbps/read bandwidth_gbps/write \
         latency_ns/mean latency_ns/p50 latency_ns/p90 latency_ns/p99 latency_ns/p999 latency_ns/max \
-        stages_ns/queue by_hops/0/hops by_hops/0/count by_hops/0/mean_ns by_hops/0/queue_ns \
+        stages_ns/host_queue stages_ns/credits stages_ns/switch_queue stages_ns/device_queue \
+        stages_ns/media_queue bottleneck/name bottleneck/limit links/0/wait_ns/p99 devices/0/wait_ns/p99 by_hops/0/hops by_hops/0/count by_hops/0/mean_ns by_hops/0/queue_ns \
         hosts/0/name devices/0/name links/0/name links/0/direction links/0/utilization \
         links/0/efficiency links/0/bytes";
     for field in fields.split_whitespace() {

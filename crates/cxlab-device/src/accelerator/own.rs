@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{Access, AccessKind, Answer, MEDIA, PROCESS, QUEUE};
+use cxlab_agent::{Access, AccessKind, Answer, HOST_QUEUE, MEDIA, MEDIA_QUEUE, PROCESS};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
@@ -19,7 +19,7 @@ use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{Channel, Message, Opcode};
+use cxlab_protocol::{Channel, LongStage, Message, Opcode};
 use serde::{Deserialize, Serialize};
 
 use super::bias::{BiasStats, BiasTable};
@@ -351,8 +351,9 @@ impl Accelerator {
         match request.job {
             Job::Host(message) => {
                 let mut answer = message;
-                answer.stages.queue += request.accepted - request.since;
-                answer.stages.media += ctx.now().0 - request.accepted;
+                let stages = &mut answer.stages;
+                stages.add(LongStage::MediaQueue, request.accepted - request.since);
+                stages.add(LongStage::Media, ctx.now().0 - request.accepted);
                 self.answer_host(ctx, &answer);
             }
             Job::Fill(line) => self.filled(ctx, line, request),
@@ -414,9 +415,10 @@ impl Accelerator {
         let mut answer = Answer::by_cache(SimTime(waiter.begun), at);
         answer.stages = Default::default();
         answer.stages[MEDIA] = ctx.now().0 - request.accepted;
+        answer.stages[MEDIA_QUEUE] = request.accepted - request.since;
         answer.stages[PROCESS] = at.0 - ctx.now().0;
         let sum: u64 = answer.stages.iter().sum();
-        answer.stages[QUEUE] = at.0 - waiter.begun - sum;
+        answer.stages[HOST_QUEUE] = at.0 - waiter.begun - sum;
         answer.device = cxlab_agent::LOCAL;
         self.over(ctx, &access, answer);
         if access.kind.writes() {
@@ -436,8 +438,8 @@ impl Accelerator {
         let number = own.number(line);
         if write {
             own.stats.host_writes += 1;
-            let gone = message.meta.field == MetaField::Meta0State
-                && message.meta.value == MetaValue::Invalid;
+            let gone = message.meta.field() == MetaField::Meta0State
+                && message.meta.value() == MetaValue::Invalid;
             match gone {
                 true => own.bias.host_drops(number),
                 false => own.host_takes(line),

@@ -1,7 +1,7 @@
 //! What the host says to the host-memory cache: answers to its requests, and snoops; and what the
 //! cache says.
 
-use cxlab_agent::{Access, AccessKind, Answer, PROCESS, QUEUE, stages_of};
+use cxlab_agent::{Access, AccessKind, Answer, HOST_QUEUE, PROCESS, stages_of};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
@@ -25,7 +25,7 @@ impl Accelerator {
         let reply = match message.opcode {
             // The host's answer to a request for the device's own memory.
             Opcode::MemRdFwd => Some(Reply::Go(GoState::Invalid)),
-            opcode => Reply::from_opcode(opcode, message.cache.granted),
+            opcode => Reply::from_opcode(opcode, message.cache.granted()),
         };
         let Some(reply) = reply else {
             panic!("{:?} is not modelled", message.opcode)
@@ -194,11 +194,11 @@ impl Accelerator {
         let mut stages = stages_of(&message.stages, ends.min(total), 0);
         let sum: u64 = stages.iter().sum();
         if sum <= total {
-            stages[QUEUE] += total - sum;
+            stages[HOST_QUEUE] += total - sum;
         } else {
             // It waited for an earlier access's request, which had begun before.
             stages = Default::default();
-            stages[QUEUE] = total;
+            stages[HOST_QUEUE] = total;
         }
         debug_assert!(stages[PROCESS] <= total);
         let answer = Answer {
@@ -322,10 +322,7 @@ impl Accelerator {
                 vc: 0,
                 hops: 0,
                 meta: MemMeta::NONE,
-                cache: CacheMeta {
-                    push,
-                    ..CacheMeta::NONE
-                },
+                cache: CacheMeta::NONE.with(CacheMeta::PUSH, push),
                 lines: 1,
                 data: 0,
             },
@@ -366,11 +363,7 @@ impl Accelerator {
             vc: 0,
             hops: 0,
             meta: MemMeta::NONE,
-            cache: CacheMeta {
-                uqid: to.cache.uqid,
-                bogus,
-                ..CacheMeta::NONE
-            },
+            cache: CacheMeta::of(to.cache.uqid).with(CacheMeta::BOGUS, bogus),
             lines: 1,
             data: 0,
         }

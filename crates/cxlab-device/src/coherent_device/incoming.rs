@@ -41,7 +41,7 @@ impl CoherentDevice {
         let what = parse(&message);
         self.coherence.count(what);
         self.stats.accepted += u64::from(what != M2s::BiConflict);
-        message.stages.queue += (ctx.now() - arrived.at).0;
+        self.note_wait(&mut message, ctx.now() - arrived.at);
         let dpa = self.dpa(&message);
         let busy = self.lines.find(dpa.line());
         let slot = match busy {

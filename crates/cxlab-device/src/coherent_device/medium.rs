@@ -4,10 +4,12 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use cxlab_memory::MemoryRequest;
+use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::Event;
 
 use super::lines::NONE;
 use super::{Access, CoherentDevice};
+use crate::waits::DeviceWait;
 
 impl CoherentDevice {
     /// Gives the medium what it accepts, in order.
@@ -42,7 +44,12 @@ impl CoherentDevice {
             } else {
                 self.stats.reads += 1;
                 let reader = self.contexts.get_mut(request);
-                reader.message.stages.queue += (now - reader.since).0;
+                let waited = DeviceWait {
+                    controller: 0,
+                    medium: (now - reader.since).0,
+                };
+                waited.note(&mut reader.message);
+                self.waits.count(waited);
                 reader.since = now;
                 let (id, write) = (request, false);
                 if let Some(at) = self.backend.enqueue(
@@ -63,7 +70,8 @@ impl CoherentDevice {
     /// The medium has read for a request.
     pub(super) fn medium_read(&mut self, ctx: &mut Ctx<'_, Parcel>, request: u32) {
         let reader = self.contexts.get_mut(request);
-        reader.message.stages.media += (ctx.now() - reader.since).0;
+        let inside = ctx.now() - reader.since;
+        reader.message.stages.add(LongStage::Media, inside.0);
         reader.since = ctx.now();
         let number = reader.line;
         self.step(ctx, number, Event::MediumData);

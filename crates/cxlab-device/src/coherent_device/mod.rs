@@ -58,7 +58,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
+use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
@@ -66,6 +66,7 @@ use cxlab_protocol::coherence::message::M2s;
 use cxlab_protocol::{Channel, DecoderTable, Message, PortId};
 
 use crate::memory_device::DeviceStats;
+use crate::waits::{DeviceWait, DeviceWaits};
 use lines::{BusyLines, Contexts, SetQueue};
 use serde::{Deserialize, Serialize};
 use snoops::SnoopTags;
@@ -154,11 +155,12 @@ pub struct CoherentDevice {
     done: Vec<Completion>,
     values: Option<BTreeMap<LineAddr, u16>>,
     stats: DeviceStats,
+    waits: DeviceWaits,
     coherence: DcohStats,
 }
 
 save_state!(CoherentDevice {
-    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, stats, coherence;
+    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, stats, waits, coherence;
     sized: peer_ports, sets;
     states: ports, filter, lines, contexts, snoops, backend;
     built: pipeline, block, eager, port_id, decoders, peers, peer_numbers, write_limit, first_write, done;
@@ -217,6 +219,7 @@ impl CoherentDevice {
             done: Vec::with_capacity(16),
             values: config.observe.then(BTreeMap::new),
             stats: DeviceStats::default(),
+            waits: DeviceWaits::default(),
             coherence: DcohStats::default(),
         })
     }
@@ -284,6 +287,7 @@ impl CoherentDevice {
         self.backend.begin_measurement(now);
         self.stats.reads = 0;
         self.stats.writes = 0;
+        self.waits.reset();
         self.coherence = DcohStats {
             peak_entries: self.filter.len(),
             ..DcohStats::default()
@@ -291,6 +295,22 @@ impl CoherentDevice {
         for port in &mut self.ports {
             port.link.begin_measurement(now);
         }
+    }
+
+    /// How long requests waited in the receive buffers and before the medium, since measurement began. A
+    /// request that waited in both counts twice.
+    pub fn waits(&self) -> &DeviceWaits {
+        &self.waits
+    }
+
+    /// Notes how long a message has waited in its receive buffer.
+    fn note_wait(&mut self, message: &mut Message, waited: Picos) {
+        let waited = DeviceWait {
+            controller: waited.0,
+            medium: 0,
+        };
+        waited.note(message);
+        self.waits.count(waited);
     }
 
     /// A parcel arrives from a link.
@@ -428,7 +448,7 @@ impl CoherentDevice {
 /// The message that a requester sent.
 fn parse(message: &Message) -> M2s {
     let meta = message.meta;
-    match M2s::from_fields(message.opcode, meta.field, meta.value, meta.snoop) {
+    match M2s::from_fields(message.opcode, meta.field(), meta.value(), meta.snoop()) {
         Some(what) => what,
         None => panic!(
             "{:?} with {meta:?} is no request to HDM-DB memory",

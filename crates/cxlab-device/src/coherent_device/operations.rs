@@ -4,6 +4,7 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Block;
+use cxlab_protocol::LongStage;
 use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState, Operation};
 use cxlab_protocol::coherence::message::{M2s, S2m};
 
@@ -19,7 +20,7 @@ impl CoherentDevice {
         let what = parse(&message);
         self.stats.accepted += 1;
         self.coherence.count(what);
-        message.stages.queue += (now - arrived.at).0;
+        self.note_wait(&mut message, now - arrived.at);
         let line = self.dpa(&message).line();
         let busy = self.lines.find(line);
         let request = self.contexts.take(Request {
@@ -171,7 +172,7 @@ impl CoherentDevice {
     pub(super) fn wait_ends(&mut self, now: SimTime, request: u32) -> Picos {
         let request = self.contexts.get_mut(request);
         let waited = now - request.since;
-        request.message.stages.coherence += waited.0;
+        request.message.stages.add(LongStage::Coherence, waited.0);
         request.since = now;
         waited
     }

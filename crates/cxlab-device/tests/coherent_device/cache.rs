@@ -11,7 +11,7 @@ use cxlab_link::{LinkPort, Parcel};
 use cxlab_protocol::coherence::block::{Answer, Answers, BlockSnoop};
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
 use cxlab_protocol::coherence::requester::{Action, Event, Line, LineState, step};
-use cxlab_protocol::{Channel, Message};
+use cxlab_protocol::{Channel, LongStage, Message};
 
 use crate::harness::{Endpoint, PORT, check_response, message, peer_id};
 
@@ -160,7 +160,9 @@ impl Cache {
         {
             match entry.remove() {
                 Later::Send(mut message) => {
-                    message.stages.queue += ctx.now().0 - message.issued_ps;
+                    message
+                        .stages
+                        .add(LongStage::SwitchQueue, ctx.now().0 - message.issued_ps);
                     self.endpoint.send(ctx, PORT, message);
                 }
                 Later::Take(message) => {
@@ -209,7 +211,7 @@ impl Cache {
             let response = S2m::from_opcode(message.opcode).unwrap();
             self.answered += u64::from(response != S2m::BiConflictAck);
             if message.channel() == Channel::S2mNdr {
-                self.oracle.lock().unwrap().coherence += message.stages.coherence;
+                self.oracle.lock().unwrap().coherence += message.stages.of(LongStage::Coherence);
             }
             if response == S2m::MemData {
                 self.copies.get_mut(&line).unwrap().arrived = message.data;

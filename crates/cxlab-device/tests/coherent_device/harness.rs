@@ -386,11 +386,7 @@ pub fn message(what: M2s, line: u64) -> Message {
         source: PortId(0),
         destination: DEVICE,
         opcode: what.opcode(),
-        meta: MemMeta {
-            field,
-            value,
-            snoop,
-        },
+        meta: MemMeta::new(field, value, snoop),
         cache: CacheMeta::NONE,
         lines: 1,
         data: 0,

@@ -11,7 +11,7 @@ use cxlab_memory::{Medium, VictimPolicy, victim};
 use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
-use cxlab_protocol::{DecoderTable, Message, Opcode, PortId};
+use cxlab_protocol::{DecoderTable, LongStage, Message, Opcode, PortId};
 use serde_json::json;
 
 use crate::harness::{
@@ -104,10 +104,13 @@ fn an_idle_read_takes_two_ways_two_pipelines_and_the_medium() {
     );
     for (place, (_, response)) in ran.seen(0).iter().enumerate() {
         let stages = response.stages;
-        assert_eq!((stages.media, stages.coherence), (MEDIUM, 0));
+        assert_eq!(
+            (stages.of(LongStage::Media), stages.of(LongStage::Coherence)),
+            (MEDIUM, 0)
+        );
         assert_eq!(u64::from(stages.device), PROCESS + LOOKUP);
         assert_eq!(u64::from(stages.link), 2 * WAY);
-        assert_eq!(stages.queue, SECOND * place as u64);
+        assert_eq!(stages.queue(), SECOND * place as u64);
         assert_eq!((response.tag, response.destination), (3, peer_id(0)));
     }
     let stats = ran.device().coherence_stats();
@@ -140,8 +143,12 @@ fn a_line_that_two_share_is_owned_when_the_other_has_given_it_up() {
         ]
     );
     let (_, granted) = ran.seen(0)[2];
-    assert_eq!(granted.stages.coherence, WAY + THERE, "the snoop");
-    assert_eq!(granted.stages.media, 0);
+    assert_eq!(
+        granted.stages.of(LongStage::Coherence),
+        WAY + THERE,
+        "the snoop"
+    );
+    assert_eq!(granted.stages.of(LongStage::Media), 0);
     assert_eq!(ran.device().holders(PortId(0), Hpa(0)), owned(0));
     let stats = ran.device().coherence_stats();
     assert_eq!((stats.filter_hits, stats.filter_misses), (2, 1));
@@ -175,7 +182,7 @@ fn a_dirty_victim_is_written_before_its_entry_is_free() {
     );
     let (_, granted) = ran.seen(1)[0];
     assert_eq!(
-        granted.stages.coherence,
+        granted.stages.of(LongStage::Coherence),
         2 * (WAY + THERE),
         "snoop and write"
     );
@@ -415,7 +422,10 @@ fn requests_wait_for_a_busy_line_in_the_order_of_their_arrival() {
         );
         let waited = first + place * MEDIUM - MEDIUM - (granted.issued_ps + THERE);
         assert_eq!(
-            (granted.stages.coherence, granted.stages.media),
+            (
+                granted.stages.of(LongStage::Coherence),
+                granted.stages.of(LongStage::Media)
+            ),
             (waited, MEDIUM)
         );
     }
@@ -462,8 +472,8 @@ fn writes_and_snoop_answers_are_taken_while_no_context_is_free() {
     let began = read + SECOND;
     let (at, current) = ran.seen(2)[0];
     assert_eq!((at, current.opcode), (began + MEDIUM + WAY, Opcode::Cmp));
-    assert_eq!(current.stages.queue, began - (101 * NS + THERE));
-    assert_eq!(current.stages.coherence, 0);
+    assert_eq!(current.stages.queue(), began - (101 * NS + THERE));
+    assert_eq!(current.stages.of(LongStage::Coherence), 0);
 }
 
 #[test]
@@ -487,7 +497,7 @@ fn writes_are_completed_when_they_have_their_place_and_wait_for_one_in_the_link(
     let placed = [THERE, THERE + NS, THERE + MEDIUM, THERE + 2 * MEDIUM];
     for ((at, completed), (place, expected)) in ran.seen(0).iter().zip((0..).zip(placed)) {
         assert_eq!((*at, completed.opcode), (expected + WAY, Opcode::Cmp));
-        assert_eq!(completed.stages.queue, expected - (place * NS + THERE));
+        assert_eq!(completed.stages.queue(), expected - (place * NS + THERE));
     }
     assert_eq!(ran.seen(0).len(), 4);
 }

@@ -48,7 +48,7 @@ use crate::requester::RequesterConfig;
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
+use cxlab_agent::{CACHE, HOST_QUEUE, RequestRow, RequesterStats, STAGE_NAMES, Stages};
 use entries::{Accesses, Entries, Entry, Kind, NONE};
 use serde::{Deserialize, Serialize};
 use snoop::Jobs;
@@ -539,7 +539,7 @@ impl CachingRequester {
         let access = self.accesses.give_back(number);
         let mut stages: Stages = [0; STAGE_NAMES.len()];
         stages[CACHE] = self.cache_ps;
-        stages[QUEUE] = now.0 - access.issued - self.cache_ps;
+        stages[HOST_QUEUE] = now.0 - access.issued - self.cache_ps;
         self.close(ctx, &access, stages, 0, u16::MAX);
     }
 

@@ -10,7 +10,7 @@ use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 
 use super::entries::{Kind, NONE};
 use super::{CachingRequester, access_event, local_step};
-use cxlab_agent::{QUEUE, STAGE_NAMES, Stages, stages_of};
+use cxlab_agent::{HOST_QUEUE, STAGE_NAMES, Stages, stages_of};
 
 impl CachingRequester {
     /// A response on NDR or DRS.
@@ -160,7 +160,7 @@ impl CachingRequester {
                 );
                 waited = begun - access.issued;
             }
-            stages[QUEUE] += waited;
+            stages[HOST_QUEUE] += waited;
             let hops = message.map_or(0, |message| message.hops);
             self.take_effect(now, slot, access.id, access.write);
             self.close(ctx, &access, stages, hops, device.0 - self.first_device);
@@ -179,11 +179,7 @@ impl CachingRequester {
         message: Option<&Message>,
     ) {
         let (field, value, snoop) = what.fields();
-        let meta = MemMeta {
-            field,
-            value,
-            snoop,
-        };
+        let meta = MemMeta::new(field, value, snoop);
         match what {
             M2s::BiRsp(kept) => self.answer(ctx, number, kept),
             M2s::BiConflict => {

@@ -36,7 +36,7 @@ use crate::cache::PrivateCache;
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
-use cxlab_agent::{CACHE, LOCAL, MEDIA, PROCESS, QUEUE};
+use cxlab_agent::{CACHE, LOCAL, MEDIA, MEDIA_QUEUE, PROCESS};
 use cxlab_agent::{RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
 use serde::{Deserialize, Serialize};
 
@@ -399,7 +399,7 @@ impl Core {
             let mut stages: Stages = [0; STAGE_NAMES.len()];
             stages[PROCESS] = way;
             stages[CACHE] = self.lookup_ps;
-            stages[QUEUE] = back.queue_ps;
+            stages[MEDIA_QUEUE] = back.queue_ps;
             stages[MEDIA] = back.media_ps;
             self.answered(ctx, back.tag, stages, 0, LOCAL);
         }

@@ -10,7 +10,9 @@ use cxlab_protocol::coherence::cache_home::{CORES, Event, Peer, Peers};
 use cxlab_protocol::coherence::cache_message::{Answer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
-use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{
+    CacheMeta, Channel, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId,
+};
 
 use super::home::{Txn, What};
 use super::params::DeviceEvictions;
@@ -104,7 +106,9 @@ impl Processor {
 
     /// A device asks for a line. The home agent takes such requests one after the other.
     fn device_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let Some(request) = Request::from_opcode(message.opcode, message.cache.push) else {
+        let Some(request) =
+            Request::from_opcode(message.opcode, message.cache.has(CacheMeta::PUSH))
+        else {
             panic!("{:?} is not modelled", message.opcode)
         };
         let request = match (request, self.params.llc.device_evictions) {
@@ -121,7 +125,7 @@ impl Processor {
         txn.stages = message.stages;
         txn.stages.device += self.params.root_port_time.0 as u32;
         let start = now.0.max(self.home_free);
-        txn.stages.queue += start - now.0;
+        txn.stages.add(LongStage::HostQueue, start - now.0);
         self.home_free = start + self.params.home_interval.0;
         self.stats.device_requests += 1;
         let id = self.open(txn);
@@ -145,7 +149,7 @@ impl Processor {
         let id = self.uqids.transaction(message.cache.uqid);
         let event = match self.is_snooping(id) {
             true => Event::SnoopData,
-            false => Event::PulledData(message.cache.bogus),
+            false => Event::PulledData(message.cache.has(CacheMeta::BOGUS)),
         };
         self.apply(ctx, id, event);
     }
@@ -173,9 +177,10 @@ impl Processor {
     pub(super) fn reply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, reply: Reply) {
         let txn = self.txns[id as usize];
         let mut stages = txn.stages;
-        stages.media += txn.media_ps;
-        stages.queue += txn.waited_ps;
-        stages.coherence += ctx.now().0 - txn.arrived - txn.waited_ps - txn.media_ps;
+        stages.add(LongStage::Media, txn.media_ps);
+        stages.add(LongStage::HostQueue, txn.waited_ps);
+        let asking = ctx.now().0 - txn.arrived - txn.waited_ps - txn.media_ps;
+        stages.add(LongStage::Coherence, asking);
         stages.device += self.params.root_port_time.0 as u32;
         let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {
@@ -215,11 +220,7 @@ impl Processor {
                 vc: 0,
                 hops: 0,
                 meta: MemMeta::NONE,
-                cache: CacheMeta {
-                    uqid,
-                    granted,
-                    ..CacheMeta::NONE
-                },
+                cache: CacheMeta::of(uqid).granting(granted),
                 lines: 1,
                 data: 0,
             },

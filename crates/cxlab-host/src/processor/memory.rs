@@ -6,7 +6,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::{CORES, Event};
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{CacheMeta, LatencyStages, LongStage, MemMeta, Message, Opcode};
 use cxlab_workload::LOCAL_BASE;
 
 use super::failures::NOT_SENT;
@@ -15,11 +15,7 @@ use super::{NODE, NONE, Processor};
 use cxlab_agent::LOCAL;
 
 /// No cache of the host holds the line any more.
-const GONE: MemMeta = MemMeta {
-    field: MetaField::Meta0State,
-    value: MetaValue::Invalid,
-    snoop: SnpType::NoOp,
-};
+const GONE: MemMeta = MemMeta::new(MetaField::Meta0State, MetaValue::Invalid, SnpType::NoOp);
 
 impl Processor {
     /// The node that a line of the host's own memory lies on.
@@ -172,12 +168,11 @@ impl Processor {
             shared.take(self.port_id, message.tag, self.lanes.image(), hpa);
         }
         let stages = &message.stages;
-        txn.media_ps = stages.media;
-        txn.way_ps = u64::from(stages.link)
-            + u64::from(stages.port)
-            + u64::from(stages.switch)
-            + u64::from(stages.device)
-            + 2 * self.params.root_port_time.0;
+        txn.media_ps = stages.of(LongStage::Media);
+        txn.way_ps = 2 * self.params.root_port_time.0;
+        if !matches!(txn.what, What::Device(_)) {
+            txn.stages = *stages;
+        }
         txn.device = message.source.0 - self.first_device;
         txn.hops = message.hops;
         self.memory_answered(ctx, message.tag);

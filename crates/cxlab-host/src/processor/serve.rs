@@ -1,7 +1,9 @@
 //! How the home agent serves a transaction that has its line: what the cores settle among themselves,
 //! what the table says of devices, and what is answered.
 
-use cxlab_agent::{Answer, CACHE, Ending, MEDIA, PROCESS, QUEUE, STAGE_NAMES};
+use cxlab_agent::{
+    Answer, CACHE, COHERENCE, Ending, HOST_QUEUE, MEDIA, PROCESS, STAGE_NAMES, stages_of,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::Parcel;
@@ -10,13 +12,14 @@ use cxlab_protocol::coherence::cache_home::{Action, CORES, Event, Filter, Found,
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
+use cxlab_protocol::{LatencyStages, LongStage};
 
 use super::caches::Held;
 use super::home::{Behind, Leave, Txn, Way, What};
 use super::{FINISH, NONE, Processor, Waiting};
 
-/// Position of `coherence` in the stages.
-const COHERENCE: usize = 7;
+/// Stages that have their time first, where an access began later than its transaction.
+const FIRST: [usize; 4] = [CACHE, PROCESS, MEDIA, COHERENCE];
 
 /// Who on the die has a line that a core wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -395,27 +398,30 @@ impl Processor {
         }
     }
 
-    /// Where the time of an access went; `queue` is what is left.
+    /// Where the time of an access went; `host_queue` is what is left.
     fn answered(&self, txn: &Txn, now: u64, begun: u64, at: SimTime) -> Answer {
         let total = at.0 - begun;
-        let coherence = match txn.ending {
-            Ending::Failed(_) => 0,
-            _ => now - txn.arrived - txn.waited_ps - txn.media_ps - txn.way_ps,
+        // What its message to CXL memory went through; nothing where it sent none.
+        let asked = match txn.what {
+            What::Device(_) => LatencyStages::default(),
+            _ => txn.stages,
         };
+        let process = 2 * self.params.mesh_time.0 + txn.way_ps;
+        let mut parts = stages_of(&asked, process, self.params.lookup().0);
+        let outside = asked.total().0 - asked.of(LongStage::Media);
+        parts[MEDIA] = txn.media_ps;
+        if !matches!(txn.ending, Ending::Failed(_)) {
+            let memory = outside + txn.media_ps + txn.way_ps;
+            parts[COHERENCE] += now - txn.arrived - txn.waited_ps - memory;
+        }
         let mut stages = [0; STAGE_NAMES.len()];
-        let parts = [
-            (CACHE, self.params.lookup().0),
-            (PROCESS, 2 * self.params.mesh_time.0 + txn.way_ps),
-            (MEDIA, txn.media_ps),
-            (COHERENCE, coherence),
-        ];
         let mut left = total;
-        for (stage, time) in parts {
-            let part = time.min(left);
-            stages[stage] = part;
+        for stage in FIRST.into_iter().chain(0..STAGE_NAMES.len()) {
+            let part = (parts[stage] - stages[stage]).min(left);
+            stages[stage] += part;
             left -= part;
         }
-        stages[QUEUE] += left;
+        stages[HOST_QUEUE] += left;
         Answer {
             begun: SimTime(begun),
             at,

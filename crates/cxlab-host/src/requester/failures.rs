@@ -6,7 +6,7 @@
 //! section 12.3, *recollection*). Its tag stays out of use until its answer comes, if ever; another
 //! takes its place, so that as many requests are under way as before.
 
-use cxlab_agent::{Failure, PROCESS, QUEUE, RequestRow, STAGE_NAMES, Stages};
+use cxlab_agent::{Failure, HOST_QUEUE, PROCESS, RequestRow, STAGE_NAMES, Stages};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_link::{Buffer, Lost, Parcel};
@@ -124,7 +124,7 @@ impl Requester {
         let mut stages: Stages = [0; STAGE_NAMES.len()];
         let total = ctx.now().0 - slot.issued;
         stages[PROCESS] = total.min(self.process_ps);
-        stages[QUEUE] = total - stages[PROCESS];
+        stages[HOST_QUEUE] = total - stages[PROCESS];
         let owner = self.map.owner(slot.hpa);
         let row = RequestRow {
             device: owner.map_or(u16::MAX, |PortId(port)| port - self.first_device),

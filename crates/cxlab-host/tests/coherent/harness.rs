@@ -16,7 +16,7 @@ use cxlab_link::{
 };
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, LatencyStages, LongStage, MemMeta, Message, Opcode, PortId};
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 use crate::home::Home;
@@ -267,7 +267,7 @@ impl Component for Node {
                         .release(ctx, Buffer::of(message.channel(), message.vc));
                     peer.seen.push((ctx.now().0, message));
                     for Reply(after, mut reply) in (peer.script)(&message) {
-                        reply.stages.media += after;
+                        reply.stages.add(LongStage::Media, after);
                         peer.schedule(ctx, ctx.now().0 + after, reply);
                     }
                 }

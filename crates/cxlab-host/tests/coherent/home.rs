@@ -10,7 +10,7 @@ use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Operation, Peer, step};
 use cxlab_protocol::coherence::host_only;
 use cxlab_protocol::coherence::message::{Kept, M2s, S2m, Snoop};
-use cxlab_protocol::{CacheMeta, Channel, MemMeta, Message, Opcode, PortId};
+use cxlab_protocol::{CacheMeta, Channel, LongStage, MemMeta, Message, Opcode, PortId};
 
 use crate::harness::{DEVICE, HDM_H, end, link};
 
@@ -159,7 +159,8 @@ impl Home {
             return;
         }
         let meta = message.meta;
-        let m2s = M2s::from_fields(message.opcode, meta.field, meta.value, meta.snoop).unwrap();
+        let m2s =
+            M2s::from_fields(message.opcode, meta.field(), meta.value(), meta.snoop()).unwrap();
         match message.channel() {
             Channel::M2sReq => {
                 let before = self.asked.insert((port, line), (message, ctx.now().0));
@@ -202,7 +203,8 @@ impl Home {
     fn try_request(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) -> bool {
         let line = message.hpa.0 / 64;
         let meta = message.meta;
-        let m2s = M2s::from_fields(message.opcode, meta.field, meta.value, meta.snoop).unwrap();
+        let m2s =
+            M2s::from_fields(message.opcode, meta.field(), meta.value(), meta.snoop()).unwrap();
         let state = self.lines.entry(line).or_default();
         if state.is_busy() {
             return false;
@@ -341,7 +343,7 @@ impl Home {
             data,
             ..*request
         };
-        message.stages.coherence += time - came;
+        message.stages.add(LongStage::Coherence, time - came);
         self.at(ctx, time, Later::Send(to, message));
     }
 

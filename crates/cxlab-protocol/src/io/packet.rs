@@ -9,8 +9,9 @@ use cxlab_engine::units::Hpa;
 
 use super::tlp::{Framing, Kind, Tlp};
 use super::tree::{Bdf, Place, Request, Step};
-use crate::message::{CacheMeta, IoPacket, LatencyStages, MemMeta, Message, PortId};
+use crate::message::{CacheMeta, IoPacket, MemMeta, Message, PortId};
 use crate::opcode::Opcode;
+use crate::stages::LatencyStages;
 
 /// Completion status: successful.
 const SUCCESS: u32 = 0b000;

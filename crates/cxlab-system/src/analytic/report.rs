@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{Media, is_shared, routes};
 use crate::note::Note;
-use crate::plan::{Plan, PlannedLink};
+use crate::plan::{End, Plan, PlannedLink};
 use crate::report::Bandwidth;
 use crate::table::{SHOWN, busiest_links, cells, more, nanos, stages as stages_table, table};
 
@@ -37,7 +37,9 @@ pub struct AnalyticReport {
     pub latency_ns: Idle,
     /// Latency of the reads.
     pub read_latency_ns: Idle,
-    /// Mean time of each latency stage; the stages sum to the mean latency.
+    /// Mean time of each latency stage; the stages sum to the mean latency. A wait for credits is not known
+    /// apart: it is in the queue of the output where it is spent, and `credits` is 0. All waits of a device are
+    /// in `media_queue`, but those for its links.
     pub stages_ns: Map<String, Value>,
     /// Latency by links crossed between requester and device.
     pub by_hops: Vec<AnalyticHops>,
@@ -174,7 +176,7 @@ impl Sum {
         let unloaded = flow.stages.total() as f64;
         self.latency += rate * latency_ps;
         self.unloaded += rate * unloaded;
-        self.queue += rate * (latency_ps - unloaded + flow.stages.queue as f64);
+        self.queue += rate * (latency_ps - unloaded + flow.stages.switch_queue as f64);
     }
 
     fn rate(&self) -> f64 {
@@ -220,7 +222,8 @@ pub(super) fn assemble(
     let mut stages = BTreeMap::<&str, f64>::new();
     let mut devices = vec![Sum::default(); plan.devices.len()];
     let mut pairs = Vec::new();
-    for (flow, latency) in network.flows.iter().zip(&solution.latency_ps) {
+    let latencies = solution.latency_ps.iter().zip(&solution.waits_ps);
+    for (flow, (latency, waits)) in network.flows.iter().zip(latencies) {
         let rate = solution.rates[flow.host as usize] * flow.share;
         if let Some(device) = flow.device {
             devices[device as usize].add(flow, rate, *latency);
@@ -248,7 +251,10 @@ pub(super) fn assemble(
         for (name, picos) in flow.stages.named() {
             *stages.entry(name).or_default() += rate * picos as f64;
         }
-        *stages.entry("queue").or_default() += rate * (latency - flow.stages.total() as f64);
+        for (visit, wait) in flow.visits.iter().zip(waits) {
+            let stage = waits_in(plan, visit.station as usize);
+            *stages.entry(stage).or_default() += rate * visit.share * wait;
+        }
     }
     let named_stages = cxlab_host::STAGE_NAMES.iter().map(|name| {
         let sum = stages.get(name).copied().unwrap_or(0.0);
@@ -307,6 +313,20 @@ pub(super) fn assemble(
         }),
         settled: solution.settled,
         notes: notes(plan, media),
+    }
+}
+
+/// The stage of a wait at a station.
+fn waits_in(plan: &Plan, station: usize) -> &'static str {
+    let Some(link) = plan.links.get(station / 2) else {
+        return "media_queue";
+    };
+    let forward = station.is_multiple_of(2);
+    match if forward { link.a } else { link.b } {
+        _ if is_shared(link) => "switch_queue",
+        End::Host(..) => "host_queue",
+        End::Device(..) => "device_queue",
+        End::Switch(..) => "switch_queue",
     }
 }
 
@@ -417,7 +437,7 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     text.push_str(&table(&rows));
     text.push('\n');
     text.push_str(&stages_table(report.latency_ns.mean, &report.stages_ns));
-    text.push('\n');
+    text.push_str("  waits for credits are in the queue of their output\n\n");
     let links = report.links.iter().map(|link| {
         (
             link.direction.as_str(),

@@ -160,7 +160,7 @@ impl Way {
             (alone + handed) as f64
         });
         stages.port += self.expected(|link| 2.0 * params(link).port_delay.0 as f64);
-        stages.queue += self.expected(|link| match half(link) {
+        stages.switch_queue += self.expected(|link| match half(link) {
             true => params(link).turnaround.0 as f64,
             false => 0.0,
         });

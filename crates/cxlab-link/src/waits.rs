@@ -1,0 +1,103 @@
+//! How long messages wait in front of a transmitter, and for how much of it the receiver's buffer is full.
+//!
+//! A buffer is *starved* from the time at which the transmitter has room for a message of the buffer and no
+//! credit, until a credit comes. What a message waits while its buffer is starved is a wait for credits; the
+//! rest is a wait for the wire, which others use.
+
+use cxlab_engine::probe::WaitProbe;
+use cxlab_protocol::{LongStage, Message};
+use serde::{Deserialize, Serialize};
+
+/// How long a message waited, in picoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Waited {
+    /// For the wire.
+    pub queue: u64,
+    /// For a credit.
+    pub credits: u64,
+}
+
+impl Waited {
+    /// Notes it in a message that waited for the wire in `stage`.
+    #[inline]
+    pub fn note(self, stage: LongStage, message: &mut Message) {
+        message.stages.add(stage, self.queue);
+        message.stages.add(LongStage::Credits, self.credits);
+    }
+}
+
+/// For how long a buffer was starved.
+#[derive(Clone, Copy, Serialize, Deserialize, Debug)]
+struct Starved {
+    buffer: u8,
+    /// Since when it is, in picoseconds; may lie in the future.
+    since: Option<u64>,
+    total: u64,
+}
+
+impl Starved {
+    fn at(&self, now: u64) -> u64 {
+        let running = self.since.map_or(0, |since| now.saturating_sub(since));
+        self.total + running
+    }
+}
+
+/// The waits in front of a transmitter since measurement began. A message that goes at once is not counted.
+#[derive(Clone, Default, Serialize, Deserialize, Debug)]
+pub struct Waits {
+    /// All waits.
+    pub all: WaitProbe,
+    /// The sum of what of them was for credits, in picoseconds.
+    pub credits_ps: u128,
+    /// Buffers that were ever starved: few.
+    starved: Vec<Starved>,
+}
+
+impl Waits {
+    /// For how long the buffer has been starved up to `now`, in picoseconds.
+    pub(crate) fn starved_ps(&self, buffer: u8, now: u64) -> u64 {
+        let found = self.starved.iter().find(|one| one.buffer == buffer);
+        found.map_or(0, |one| one.at(now))
+    }
+
+    /// The buffer has no credit, and the wire has room from `since` on. True if that is new.
+    pub(crate) fn starve(&mut self, buffer: u8, since: u64) -> bool {
+        let found = self.starved.iter_mut().find(|one| one.buffer == buffer);
+        match found {
+            Some(one) => one.since.replace(one.since.unwrap_or(since)).is_none(),
+            None => {
+                self.starved.push(Starved {
+                    buffer,
+                    since: Some(since),
+                    total: 0,
+                });
+                true
+            }
+        }
+    }
+
+    /// Ends, at `now`, the starving of the buffers that have a credit. Returns of how many.
+    pub(crate) fn feed(&mut self, now: u64, has_credit: impl Fn(u8) -> bool) -> u8 {
+        let mut ended = 0;
+        for one in &mut self.starved {
+            if one.since.is_some() && has_credit(one.buffer) {
+                one.total = one.at(now);
+                one.since = None;
+                ended += 1;
+            }
+        }
+        ended
+    }
+
+    /// Counts a wait that has ended.
+    pub(crate) fn count(&mut self, waited: Waited) {
+        self.all.record(waited.queue + waited.credits);
+        self.credits_ps += u128::from(waited.credits);
+    }
+
+    /// Measurement begins.
+    pub(crate) fn reset(&mut self) {
+        self.all = WaitProbe::default();
+        self.credits_ps = 0;
+    }
+}

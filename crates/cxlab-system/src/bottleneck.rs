@@ -1,0 +1,269 @@
+//! What limits a run: the place where requests wait longest, followed downstream to what fills its buffers.
+//!
+//! A full buffer holds back the output before it, which then waits for credits, and so on up to the hosts. So the
+//! longest wait alone may lie far from its cause. The search begins at the place with the largest sum of waits.
+//! Where that is a wait for credits, it goes on to the component that has the buffer, as long as messages
+//! wait there for longer than half the link's round trip; where they do not, the buffer is too small for the round trip,
+//! and the credits themselves limit.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{End, Plan};
+use crate::report::{DeviceReport, HostReport, LinkReport};
+
+/// Waits below this part of all latency limit nothing.
+const SMALL: f64 = 0.1;
+/// A credit is away for the round trip of its link and for what its message waits behind it. The search goes on
+/// where that wait is at least this part of the round trip.
+const CARRIES_ON: f64 = 0.5;
+/// Hosts with at least this part of their outstanding requests in flight are limited by that number.
+const FULL: f64 = 0.9;
+
+/// What limits the rate of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The wire of a link's direction is busy.
+    Wire,
+    /// The buffer at the far end of a link has too few places for its round trip.
+    Credits,
+    /// A device's medium accepts no more.
+    Medium,
+    /// A device has no context for one more request.
+    Contexts,
+    /// Hosts have as many requests in flight as they may.
+    Outstanding,
+    /// Hosts issue as fast as their workload lets them.
+    Pace,
+}
+
+/// What limits a run, by measured utilization and waits.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Bottleneck {
+    /// A link's direction, a device, or `hosts`.
+    pub name: String,
+    /// What of it.
+    pub limit: Limit,
+    /// Part of the window in which the wire was busy, where it is a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<f64>,
+    /// Mean wait there of what passes, for what limits.
+    pub wait_ns: f64,
+    /// The part of all requests' latency that is spent in that wait.
+    pub share: f64,
+    /// All of that in a sentence.
+    pub text: String,
+}
+
+/// A place where requests wait.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    name: &'a str,
+    limit: Limit,
+    /// Sum of waits, in nanoseconds.
+    sum: f64,
+    passed: u64,
+    at: At,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// The number in the report's list.
+    Link(usize),
+    Device,
+}
+
+impl<'a> Place<'a> {
+    /// The larger of the two parts of a wait.
+    fn of(
+        name: &'a str,
+        at: At,
+        passed: u64,
+        mean: f64,
+        (part, limit): (f64, Limit),
+        other: Limit,
+    ) -> Place<'a> {
+        let (mean, limit) = match part >= mean - part {
+            true => (part, limit),
+            false => (mean - part, other),
+        };
+        Place {
+            name,
+            limit,
+            sum: mean * passed as f64,
+            passed,
+            at,
+        }
+    }
+
+    /// Mean wait, in nanoseconds.
+    fn mean(&self) -> f64 {
+        self.sum / self.passed.max(1) as f64
+    }
+
+    fn link(number: usize, link: &'a LinkReport) -> Place<'a> {
+        let credits = (link.credit_wait_ns, Limit::Credits);
+        let (at, mean) = (At::Link(number), link.wait_ns.mean);
+        Place::of(
+            &link.direction,
+            at,
+            link.messages,
+            mean,
+            credits,
+            Limit::Wire,
+        )
+    }
+
+    fn device(device: &'a DeviceReport) -> Place<'a> {
+        let medium = (device.medium_wait_ns, Limit::Medium);
+        let (passed, mean) = (device.taken(), device.wait_ns.mean);
+        Place::of(
+            &device.name,
+            At::Device,
+            passed,
+            mean,
+            medium,
+            Limit::Contexts,
+        )
+    }
+}
+
+fn longest<'a>(places: impl Iterator<Item = Place<'a>>) -> Option<Place<'a>> {
+    // The first of several that are equal.
+    places.reduce(|best, one| if one.sum > best.sum { one } else { best })
+}
+
+/// The end that a direction leads to; directions are listed in pairs, forward first.
+fn leads_to(plan: &Plan, direction: usize) -> End {
+    let link = &plan.links[direction / 2];
+    if direction.is_multiple_of(2) {
+        link.b
+    } else {
+        link.a
+    }
+}
+
+/// Where what waits in front of `place` for credits waits next, and the round trip of the link between them, in
+/// nanoseconds.
+fn behind<'a>(
+    plan: &Plan,
+    place: &Place<'_>,
+    links: &'a [LinkReport],
+    devices: &'a [DeviceReport],
+) -> Option<(Place<'a>, f64)> {
+    let outputs_of = |is: &dyn Fn(End) -> bool| {
+        let all = links.iter().enumerate();
+        // What a direction leaves from is what the other one leads to.
+        longest(
+            all.filter(|(number, _)| is(leads_to(plan, number ^ 1)))
+                .map(|(number, link)| Place::link(number, link)),
+        )
+    };
+    let Limit::Credits = place.limit else {
+        return None;
+    };
+    let At::Link(number) = place.at else {
+        return None;
+    };
+    let round_trip_ps = 2 * plan.links[number / 2].params.crossing_ps();
+    let next = match leads_to(plan, number) {
+        End::Host(..) => None,
+        End::Switch(switch, _) => {
+            outputs_of(&|end| matches!(end, End::Switch(other, _) if other == switch))
+        }
+        End::Device(device, _) => {
+            let name = &plan.devices[device].name;
+            let inside = devices.iter().find(|one| one.name == *name);
+            let output = outputs_of(&|end| matches!(end, End::Device(other, _) if other == device));
+            longest(inside.map(Place::device).into_iter().chain(output))
+        }
+    };
+    next.map(|place| (place, round_trip_ps as f64 / 1e3))
+}
+
+/// What limits a run whose requests took `latency_ns` in all.
+pub(crate) fn find(
+    plan: &Plan,
+    latency_ns: f64,
+    hosts: &[HostReport],
+    links: &[LinkReport],
+    devices: &[DeviceReport],
+) -> Option<Bottleneck> {
+    if latency_ns <= 0.0 {
+        return None;
+    }
+    let places = links.iter().enumerate();
+    let places = places.map(|(number, link)| Place::link(number, link));
+    let most = longest(places.chain(devices.iter().map(Place::device)));
+    let Some(mut place) = most.filter(|place| place.sum >= SMALL * latency_ns) else {
+        return Some(by_hosts(plan, hosts));
+    };
+    // Each step leads downstream, so a path has no more of them than there are links.
+    for _ in 0..links.len() {
+        match behind(plan, &place, links, devices) {
+            Some((next, round_trip_ns)) if next.mean() >= CARRIES_ON * round_trip_ns => {
+                place = next;
+            }
+            _ => break,
+        }
+    }
+    let busy = match place.at {
+        At::Link(number) => Some(links[number].utilization),
+        At::Device => None,
+    };
+    Some(Bottleneck::new(
+        place.name,
+        place.limit,
+        busy,
+        place.mean(),
+        place.sum / latency_ns,
+    ))
+}
+
+/// Nothing but the hosts holds requests back.
+fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
+    let (mut may, mut have) = (0.0, 0.0);
+    let mut simple = true;
+    for (host, report) in plan.hosts.iter().zip(hosts) {
+        let group = &plan.scenario.hosts[host.group];
+        simple &= group.core.is_none() && group.processor.is_none();
+        may += f64::from(group.issue.outstanding);
+        have += report.in_flight;
+    }
+    let limit = match simple && have >= FULL * may {
+        true => Limit::Outstanding,
+        false => Limit::Pace,
+    };
+    Bottleneck::new("hosts", limit, None, 0.0, 0.0)
+}
+
+impl Bottleneck {
+    fn new(name: &str, limit: Limit, busy: Option<f64>, wait_ns: f64, share: f64) -> Bottleneck {
+        let percent = busy.unwrap_or(0.0) * 100.0;
+        let what = match limit {
+            Limit::Wire => format!("its wire is {percent:.1} % busy"),
+            Limit::Credits => {
+                format!("it has too few credits; its wire is {percent:.1} % busy")
+            }
+            Limit::Medium => "its medium accepts no more".to_owned(),
+            Limit::Contexts => "it has no context for one more request".to_owned(),
+            Limit::Outstanding => "they have as many requests in flight as they may".to_owned(),
+            Limit::Pace => "they issue at the pace of their workloads".to_owned(),
+        };
+        let wait = match limit {
+            Limit::Outstanding | Limit::Pace => "nothing else holds requests back".to_owned(),
+            _ => format!(
+                "requests wait {wait_ns:.1} ns for that, {:.0} % of their latency",
+                share * 100.0
+            ),
+        };
+        Bottleneck {
+            text: format!("{name}: {what}; {wait}"),
+            name: name.to_owned(),
+            limit,
+            busy,
+            wait_ns,
+            share,
+        }
+    }
+}

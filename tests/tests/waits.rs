@@ -1,0 +1,146 @@
+//! Where requests wait: each picosecond belongs to one place and one cause, places and requests agree, and
+//! what a run says of its bottleneck is what was built to be one.
+
+use cxlab_host::{RequestRow, STAGE_NAMES};
+use cxlab_system::report::{Bottleneck, Limit, Report};
+use cxlab_tests::{plan, report, rows};
+
+/// Hosts and devices on one switch.
+const STAR: &str = r#"
+name = "star"
+
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "host"
+workload = { kind = "uniform" }
+issue = { outstanding = 64 }
+requests = 4000
+[[devices]]
+name = "mem"
+capacity = "4 GiB"
+"#;
+
+fn stage_ps(rows: &[RequestRow], name: &str) -> u64 {
+    let at = STAGE_NAMES
+        .iter()
+        .position(|one| *one == name)
+        .unwrap_or(usize::MAX);
+    rows.iter().map(|row| row.stages[at]).sum()
+}
+
+fn stage_ns(report: &Report, name: &str) -> f64 {
+    report.stages_ns[name].as_f64().unwrap_or(f64::NAN)
+}
+
+fn bottleneck(set: &[&str]) -> (Report, Bottleneck) {
+    let report = report(STAR, set);
+    let found = report.bottleneck.clone().expect("requests completed");
+    (report, found)
+}
+
+const FEW_CREDITS: &str =
+    "fabric.link.credits={ m2s_req = 4, m2s_rwd = 4, s2m_ndr = 4, s2m_drs = 4 }";
+const SLOW_MEDIUM: &str = "devices[0].memory={ kind = \"fixed\", latency = \"46 ns\", bandwidth = \"2 GB/s\", queue = 8 }";
+
+#[test]
+fn what_requests_wait_for_credits_is_what_outputs_wait_for_credits() {
+    for set in [
+        &[FEW_CREDITS, "hosts[0].workload.read_ratio=0.5"][..],
+        &[SLOW_MEDIUM, "hosts[0].count=3"],
+        &["hosts[0].count=3", "fabric.switch.arbitration=\"age\""],
+    ] {
+        let (report, rows) = rows(&plan(STAR, set), 1);
+        let links = report.links.iter();
+        let places: f64 = links
+            .map(|link| link.credit_wait_ns * link.messages as f64)
+            .sum();
+        let requests = stage_ps(&rows, "credits") as f64 / 1e3;
+        assert!(
+            (places - requests).abs() <= 1e-6 * requests,
+            "{places} {requests}"
+        );
+        let devices = report.devices.iter();
+        let media: f64 = devices
+            .map(|one| one.medium_wait_ns * one.taken() as f64)
+            .sum();
+        let requests = stage_ps(&rows, "media_queue") as f64 / 1e3;
+        assert!(
+            (media - requests).abs() <= 1e-6 * requests,
+            "{media} {requests}"
+        );
+    }
+}
+
+#[test]
+fn a_link_with_few_credits_waits_for_them_and_not_for_its_wire() {
+    let (report, found) = bottleneck(&[FEW_CREDITS]);
+    assert_eq!(found.limit, Limit::Credits, "{found:?}");
+    assert!(found.busy.is_some_and(|busy| busy < 0.5), "{found:?}");
+    assert!(stage_ns(&report, "credits") > 0.5 * report.latency_ns.mean);
+    let other = ["host_queue", "switch_queue", "device_queue", "media_queue"];
+    let other: f64 = other.iter().map(|stage| stage_ns(&report, stage)).sum();
+    assert!(other < 0.02 * report.latency_ns.mean, "{other}");
+}
+
+#[test]
+fn a_slow_medium_is_found_behind_the_credits_that_it_takes_from_others() {
+    // 3 hosts with 64 requests each fill all buffers on the way, so most of the waiting is for credits.
+    let (report, found) = bottleneck(&[
+        SLOW_MEDIUM,
+        "hosts[0].count=3",
+        "fabric.link.credits={ m2s_req = 16 }",
+        "devices[0].controller.contexts=64",
+    ]);
+    let most = report
+        .links
+        .iter()
+        .map(|link| link.credit_wait_ns)
+        .fold(0.0, f64::max);
+    assert!(most > report.devices[0].medium_wait_ns, "{most}");
+    assert_eq!(
+        (found.name.as_str(), found.limit),
+        ("mem", Limit::Medium),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn the_wire_to_which_several_hosts_send_is_busy() {
+    let (report, found) = bottleneck(&[
+        "hosts[0].count=4",
+        "hosts[0].workload.read_ratio=0.0",
+        "fabric.link.lanes=4",
+    ]);
+    assert_eq!(found.limit, Limit::Wire, "{found:?}");
+    assert_eq!(found.name, "sw0->mem");
+    assert!(found.busy.is_some_and(|busy| busy > 0.95), "{found:?}");
+    assert!(stage_ns(&report, "switch_queue") > stage_ns(&report, "host_queue"));
+}
+
+#[test]
+fn hosts_limit_themselves_where_nothing_is_busy() {
+    let (_, found) = bottleneck(&["hosts[0].issue.outstanding=1"]);
+    assert_eq!(found.limit, Limit::Outstanding);
+    let (_, found) = bottleneck(&["hosts[0].issue.issue_interval=\"200 ns\""]);
+    assert_eq!(found.limit, Limit::Pace);
+}
+
+/// "My p99 has doubled since a host was added": one table says where.
+#[test]
+fn the_place_whose_wait_grew_with_a_host_is_in_the_report() {
+    let wait = |hosts: &str| {
+        let set = [
+            hosts,
+            "hosts[0].workload.read_ratio=0.0",
+            "fabric.link.lanes=4",
+        ];
+        let report = report(STAR, &set);
+        let mut links = report.links.into_iter();
+        let found = links.find(|link| link.direction == "sw0->mem");
+        found.expect("the link is there").wait_ns
+    };
+    let (one, three) = (wait("hosts[0].count=1"), wait("hosts[0].count=3"));
+    assert!(three.p99 > 2.0 * one.p99 && three.mean > 2.0 * one.mean);
+    assert!(three.mean <= three.p99 && three.p99 <= three.max * 1.125);
+}
