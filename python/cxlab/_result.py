@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from cxlab import _files
 from cxlab._scenario import PathLike
-from cxlab._types import Note, Report
+from cxlab._types import Ci95, Note, Report
 
 if TYPE_CHECKING:
     import pandas
@@ -98,6 +98,20 @@ class Result:
         return self.report["partial"]
 
     @property
+    def ci95(self) -> Ci95:
+        """Half-widths of the 95 % confidence intervals of the report's rates and means.
+
+        None is a value without an interval, and ``reason`` says why. Hosts, devices, links and
+        ``by_hops`` in the report have a ``ci95`` of their own.
+        """
+        return self.report["ci95"]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know, such as that the window had not settled."""
+        return self.report.get("notes", [])
+
+    @property
     def has_requests(self) -> bool:
         """Whether the request log was kept."""
         return self._columns is not None or self._requests is not None
@@ -165,7 +179,12 @@ class Result:
                 return _flat(cast("list[dict[str, Any]]", report["by_hops"]))
             case "stages":
                 stages = report["stages_ns"]
-                return {"stage": list(stages), "mean_ns": list(stages.values())}
+                widths = report["ci95"]["stages_ns"]
+                return {
+                    "stage": list(stages),
+                    "mean_ns": list(stages.values()),
+                    "ci95_ns": [widths.get(stage) for stage in stages],
+                }
             case "latency_histogram":
                 bins = report["latency_histogram"]
                 return {

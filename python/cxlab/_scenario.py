@@ -184,7 +184,7 @@ class Scenario:
         return self._merge_table("fabric", values)
 
     def measure(self, **values: Value) -> Scenario:
-        """Sets keys of ``[measure]``: requests, duration, warmup_requests, warmup_time."""
+        """Sets keys of ``[measure]``: requests, duration, precision, warmup, ..."""
         return self._merge_table("measure", values)
 
     def address_map(self, **values: Value) -> Scenario:

@@ -329,9 +329,11 @@ def points_of(changes: Mapping[str, Sequence[Value]] | Sequence[Changes]) -> lis
 METRICS: dict[str, Callable[[Report], object]] = {
     "completed": lambda report: report["requests"]["completed"],
     "bandwidth_gbps": lambda report: report["bandwidth_gbps"]["total"],
+    "bandwidth_ci95": lambda report: report["ci95"]["total_gbps"],
     "read_gbps": lambda report: report["bandwidth_gbps"]["read"],
     "write_gbps": lambda report: report["bandwidth_gbps"]["write"],
     "mean_ns": lambda report: report["latency_ns"]["mean"],
+    "mean_ci95": lambda report: report["ci95"]["latency_ns"],
     "p50_ns": lambda report: report["latency_ns"]["p50"],
     "p90_ns": lambda report: report["latency_ns"]["p90"],
     "p99_ns": lambda report: report["latency_ns"]["p99"],
@@ -341,6 +343,7 @@ METRICS: dict[str, Callable[[Report], object]] = {
         (link["utilization"] for link in report["links"]), default=0.0
     ),
     "in_flight": lambda report: report["littles_law"]["in_flight"],
+    "notes": lambda report: "; ".join(report.get("notes", [])),
     "digest": lambda report: report["digest"],
     "plan_hash": lambda report: report["plan_hash"],
 }

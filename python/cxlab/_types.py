@@ -50,6 +50,55 @@ class UnservedLatency(TypedDict):
     cut_off: NotRequired[Latency]
 
 
+class HostCi95(TypedDict):
+    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+
+    #: Why a value here has no interval, where the report's ``ci95`` does not say so of all.
+    reason: NotRequired[str]
+    total_gbps: float | None
+    read_gbps: float | None
+    write_gbps: float | None
+    latency_ns: float | None
+    in_flight: float | None
+
+
+class DeviceCi95(TypedDict):
+    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+
+    reason: NotRequired[str]
+    total_gbps: float | None
+    read_gbps: float | None
+    write_gbps: float | None
+
+
+class LinkCi95(TypedDict):
+    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+
+    reason: NotRequired[str]
+    utilization: float | None
+    efficiency: float | None
+    #: Of the bytes of lines over the window.
+    payload_gbps: float | None
+
+
+class HopsCi95(TypedDict):
+    """Half-widths of 95 % confidence intervals; None is a value without an interval."""
+
+    reason: NotRequired[str]
+    mean_ns: float | None
+    queue_ns: float | None
+
+
+class Ci95(HostCi95):
+    """Half-widths of 95 % confidence intervals of the report's own rates and means."""
+
+    #: Batches of equal simulated time that they are computed from.
+    batches: int
+    batch_ns: float
+    read_latency_ns: float | None
+    stages_ns: dict[str, float | None]
+
+
 class Denied(TypedDict):
     """Requests to memory that a host did not have."""
 
@@ -150,6 +199,7 @@ class ByHops(TypedDict):
     count: int
     mean_ns: float
     queue_ns: float
+    ci95: HopsCi95
 
 
 class LittlesLaw(TypedDict):
@@ -256,6 +306,7 @@ class HostReport(TypedDict):
     #: Of those that were not served, where there are any.
     unserved_latency_ns: NotRequired[UnservedLatency]
     in_flight: float
+    ci95: HostCi95
     #: What its enumeration was, where the run begins with one.
     enumeration: NotRequired[EnumerationReport]
     #: What its program did, where it has a core.
@@ -277,6 +328,7 @@ class AcceleratorReport(TypedDict):
     bandwidth_gbps: Bandwidth
     latency_ns: Latency
     in_flight: float
+    ci95: HostCi95
     phases: list[ThreadPhaseReport]
     accelerator: dict[str, float]
 
@@ -321,6 +373,7 @@ class DeviceReport(TypedDict):
     wait_ns: Wait
     #: The part of the mean that is for the medium; the rest is for a context.
     medium_wait_ns: float
+    ci95: DeviceCi95
     #: What its DCOH and snoop filter did, where it keeps its memory coherent.
     coherence: NotRequired[dict[str, float]]
     #: What its medium kept about itself.
@@ -346,6 +399,7 @@ class LinkReport(TypedDict):
     wait_ns: Wait
     #: The part of the mean that is for credits; the rest is for the wire.
     credit_wait_ns: float
+    ci95: LinkCi95
 
 
 class TimeSeries(TypedDict):
@@ -384,6 +438,8 @@ class Report(TypedDict):
     #: When the workloads began, where hosts enumerate before that.
     enumeration_ns: NotRequired[float]
     warmup_ns: float
+    #: When the transient had ended at the latest, where the run found its warm-up itself.
+    settled_ns: NotRequired[float]
     sim_time_ns: float
     window_ns: float
     wall_seconds: float
@@ -404,6 +460,9 @@ class Report(TypedDict):
     commands: NotRequired[list[CommandReport]]
     pools: NotRequired[list[PoolReport]]
     littles_law: LittlesLaw
+    ci95: Ci95
+    #: What a reader of the numbers should know.
+    notes: NotRequired[list[str]]
     hosts: list[HostReport]
     accelerators: NotRequired[list[AcceleratorReport]]
     devices: list[DeviceReport]

@@ -117,6 +117,8 @@ def _header(report: Report) -> str:
         if report["partial"]
         else ""
     )
+    notes = (f'<p class="partial">{html.escape(note)}.</p>' for note in report.get("notes", []))
+    warning += "".join(notes)
     return (
         f"<header><h1>{html.escape(report['scenario'])}</h1><p>{len(report['hosts'])} hosts, "
         f"{len(report['devices'])} devices; measured for {report['window_ns'] / 1e3:,.2f} µs after "
@@ -127,23 +129,35 @@ def _header(report: Report) -> str:
 
 def _tiles(report: Report) -> str:
     bandwidth, latency = report["bandwidth_gbps"], report["latency_ns"]
+    ci95 = report["ci95"]
     busiest = max((link["utilization"] for link in report["links"]), default=0.0)
     tiles = [
         (
-            f"{bandwidth['total']:,.2f} GB/s",
+            f"{bandwidth['total']:,.2f}{_half(ci95['total_gbps'], 2)} GB/s",
             f"bandwidth (read {bandwidth['read']:,.2f}, write {bandwidth['write']:,.2f})",
         ),
-        (f"{latency['mean']:,.1f} ns", "mean latency"),
+        (f"{latency['mean']:,.1f}{_half(ci95['latency_ns'], 1)} ns", "mean latency"),
         (f"{latency['p50']:,.1f} ns", "median latency"),
         (f"{latency['p99']:,.1f} ns", "99 % are not longer"),
         (f"{report['requests']['completed']:,}", "requests completed"),
-        (f"{report['littles_law']['in_flight']:,.1f}", "requests in flight, mean"),
+        (
+            f"{report['littles_law']['in_flight']:,.1f}{_half(ci95['in_flight'], 1)}",
+            "requests in flight, mean",
+        ),
         (f"{busiest * 100:.1f} %", "busiest link"),
     ]
     inner = "".join(
         f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles
     )
-    return f'<div class="tiles">{inner}</div>'
+    about = f"± is half of a 95 % confidence interval, from {ci95['batches']} batches"
+    if "reason" in ci95:
+        about = f"values without an interval: {html.escape(ci95['reason'])}"
+    return f'<div class="tiles">{inner}</div><p>{about}; percentiles have none.</p>'
+
+
+def _half(width: float | None, digits: int) -> str:
+    """Half of a confidence interval behind its value; nothing where there is none."""
+    return "" if width is None else f" ± {width:,.{digits}f}"
 
 
 def _section(title: str, body: str, note: str = "") -> str:
@@ -215,12 +229,18 @@ def _bar(share: float, colour: str) -> str:
 
 def _stages(report: Report) -> str:
     total = sum(report["stages_ns"].values())
+    widths = report["ci95"]["stages_ns"]
     if total <= 0:
         return "<p>No request completed.</p>"
     means = {stage: report["stages_ns"][stage] for stage in plot.stage_colours(report)}
     colours = plot.stage_colours(report)
     rows = [
-        [stage, f"{mean:,.2f}", f"{mean / total * 100:.1f} %", _bar(mean / total, colours[stage])]
+        [
+            stage,
+            f"{mean:,.2f}{_half(widths.get(stage), 2)}",
+            f"{mean / total * 100:.1f} %",
+            _bar(mean / total, colours[stage]),
+        ]
         for stage, mean in means.items()
     ]
     rows.append(["sum", f"{total:,.2f}", "100 %", "<td></td>"])
@@ -273,8 +293,9 @@ def _hosts(report: Report) -> str:
         [
             host["name"],
             f"{host['completed']:,}",
-            f"{host['bandwidth_gbps']['total']:,.3f}",
-            *(f"{host['latency_ns'][name]:,.1f}" for name in ("mean", "p50", "p90", "p99", "max")),
+            f"{host['bandwidth_gbps']['total']:,.3f}{_half(host['ci95']['total_gbps'], 3)}",
+            f"{host['latency_ns']['mean']:,.1f}{_half(host['ci95']['latency_ns'], 1)}",
+            *(f"{host['latency_ns'][name]:,.1f}" for name in ("p50", "p90", "p99", "max")),
         ]
         for host in report["hosts"]
     ]
@@ -331,11 +352,16 @@ def _devices(report: Report) -> str:
             device["name"],
             f"{device['reads']:,}",
             f"{device['writes']:,}",
-            f"{device['bandwidth_gbps']['total']:,.3f}",
+            f"{device['bandwidth_gbps']['total']:,.3f}{_half(device['ci95']['total_gbps'], 3)}",
         ]
         for device in report["devices"]
     ]
     return _table(["device", "reads", "writes", "GB/s"], rows)
+
+
+def _percent(width: float | None) -> str:
+    """Half of a confidence interval of a part of one, in percent."""
+    return _half(None if width is None else width * 100, 1)
 
 
 def _links(report: Report) -> str:
@@ -346,11 +372,12 @@ def _links(report: Report) -> str:
     rows = [
         [
             link["direction"],
-            f"{link['utilization'] * 100:.1f} %",
+            f"{link['utilization'] * 100:.1f}{_percent(link['ci95']['utilization'])} %",
             _bar(link["utilization"], to_hex(colours(link["utilization"]))),
-            f"{link['payload_bytes'] / max(report['window_ns'], 1e-3):,.2f}",
+            f"{link['payload_bytes'] / max(report['window_ns'], 1e-3):,.2f}"
+            f"{_half(link['ci95']['payload_gbps'], 2)}",
             f"{link['rate_gbps']:,.2f}",
-            f"{link['efficiency'] * 100:.1f} %",
+            f"{link['efficiency'] * 100:.1f}{_percent(link['ci95']['efficiency'])} %",
             f"{link['retries']:,}",
         ]
         for link in ordered
@@ -364,8 +391,8 @@ def _hops(report: Report) -> str:
         [
             str(hops["hops"]),
             f"{hops['count']:,}",
-            f"{hops['mean_ns']:,.1f}",
-            f"{hops['queue_ns']:,.1f}",
+            f"{hops['mean_ns']:,.1f}{_half(hops['ci95']['mean_ns'], 1)}",
+            f"{hops['queue_ns']:,.1f}{_half(hops['ci95']['queue_ns'], 1)}",
         ]
         for hops in report["by_hops"]
     ]

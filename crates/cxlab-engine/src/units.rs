@@ -31,6 +31,10 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct BytesPerSec(pub u64);
 
+/// A part of something, in millionths: 10,000 are 1 %.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Percent(pub u64);
+
 /// A host physical address (byte granular).
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, Debug,
@@ -270,6 +274,9 @@ const RATE_UNITS: &[(&str, u64)] = &[
     ("B/s", 1),
 ];
 
+const PERCENT_UNITS: &[(&str, u64)] = &[("%", 10_000), ("ppm", 1)];
+
+const PERCENT_EXPECTED: &str = "a part such as \"1 %\" (units: %, ppm)";
 const TIME_EXPECTED: &str = "a time such as \"25 ns\" (units: ps, ns, us, ms, s)";
 const BYTES_EXPECTED: &str =
     "a size such as \"64 GiB\" (units: B, KiB, MiB, GiB, TiB, kB, MB, GB, TB)";
@@ -331,6 +338,12 @@ quantity_text!(
     TIME_UNITS,
     TIME_EXPECTED,
     r"^\s*[0-9_]*\.?[0-9_]+\s*(ps|ns|us|ms|s)\s*$"
+);
+quantity_text!(
+    Percent,
+    PERCENT_UNITS,
+    PERCENT_EXPECTED,
+    r"^\s*[0-9_]*\.?[0-9_]+\s*(%|ppm)\s*$"
 );
 quantity_text!(
     Bytes,

@@ -403,6 +403,7 @@ impl LinkPort {
 
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
+        self.flow.reset();
         self.transmitter.reset_stats(now);
         if let Some(waits) = &mut self.waits {
             waits.reset();
@@ -455,11 +456,5 @@ impl LinkPort {
     /// Whether a message of this class has waited for a credit since measurement began.
     pub fn has_stalled(&self, channel: Channel) -> bool {
         self.flow.has_stalled(channel)
-    }
-
-    /// Measurement begins.
-    pub fn begin_measurement(&mut self, now: SimTime) {
-        self.flow.reset();
-        self.transmitter.reset_stats(now);
     }
 }

@@ -15,9 +15,10 @@ use cxlab_engine::state::{Refusal, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
+use crate::batches::Batches;
 use crate::output::{is_special, prepare_dir, write_whole};
 use crate::plan::{DeviceKind, Plan, Problem};
-use crate::run::{RunError, Until};
+use crate::run::{RunError, Until, Warmed};
 use crate::system::{Node, Notes, System};
 
 /// When checkpoints are written. None of it changes a result.
@@ -164,7 +165,7 @@ impl Checkpoint {
         plan: &Plan,
         seed: u64,
         simulation: &mut Simulation<Node>,
-    ) -> Result<Place, CheckpointError> {
+    ) -> Result<(Place, Option<Batches>), CheckpointError> {
         self.fill(plan, seed, simulation)
             .map_err(|error| self.refused(&error))
     }
@@ -174,14 +175,15 @@ impl Checkpoint {
         plan: &Plan,
         seed: u64,
         simulation: &mut Simulation<Node>,
-    ) -> Result<Place, StateError> {
+    ) -> Result<(Place, Option<Batches>), StateError> {
         let mut from = StateReader::open(&self.bytes)?;
         let of: Origin = from.value("checkpoint")?;
         of.check(&Origin::of(plan, seed))?;
         let place = from.value("place")?;
+        let batches = from.value("batches")?;
         simulation.restore(&mut from)?;
         from.finish()?;
-        Ok(place)
+        Ok((place, batches))
     }
 }
 
@@ -243,21 +245,24 @@ pub(crate) struct Place {
     pub(crate) seen: u64,
     /// Whether the window has ended at that look.
     pub(crate) over: bool,
+    /// What became of the warm-up.
+    pub(crate) warmed: Warmed,
 }
 
-/// The bytes of a checkpoint.
+/// The bytes of a checkpoint: where the run has come to, and all components.
 ///
 /// # Errors
 /// What cannot be saved, by component.
 pub(crate) fn save(
     plan: &Plan,
     seed: u64,
-    place: &Place,
+    (place, batches): (&Place, Option<&Batches>),
     simulation: &mut Simulation<Node>,
 ) -> Result<Vec<u8>, Vec<Refusal>> {
     let mut out = StateWriter::default();
     out.value("checkpoint", &Origin::of(plan, seed));
     out.value("place", place);
+    out.value("batches", &batches);
     simulation.save(&mut out);
     out.finish()
 }

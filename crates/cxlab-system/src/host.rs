@@ -222,6 +222,11 @@ impl Host {
 
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {
         of_agent!(&mut self.agent, agent => agent.begin_measurement(now));
+        self.begin_series(now);
+    }
+
+    /// Its series begins anew, at the beginning of its workload or of the measurement.
+    pub(crate) fn begin_series(&mut self, now: SimTime) {
         self.series = Series::new(now);
     }
 

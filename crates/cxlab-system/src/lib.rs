@@ -4,6 +4,7 @@
 //! and nothing flows back.
 
 pub mod analytic;
+mod batches;
 pub mod bottleneck;
 mod chart;
 pub mod checkpoint;
@@ -13,6 +14,7 @@ pub mod enumeration;
 mod failures;
 pub mod fleet;
 pub mod host;
+mod intervals;
 mod limited;
 pub mod load;
 pub mod note;
@@ -24,6 +26,7 @@ pub mod requests;
 pub mod run;
 pub mod scenario;
 mod series;
+mod statistics;
 pub mod system;
 pub mod table;
 mod unread;

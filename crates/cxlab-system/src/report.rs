@@ -15,14 +15,17 @@ use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::batches::Batches;
 use crate::bottleneck;
 pub use crate::bottleneck::{Bottleneck, Limit};
 pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
+use crate::intervals::{self, Intervals};
+pub use crate::intervals::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95};
 use crate::limited;
 use crate::note::Note;
 use crate::plan::{Plan, PlannedPool, Sample};
-use crate::run::seconds;
+use crate::run::{Warmed, part, seconds};
 use crate::series;
 pub use crate::series::TimeSeries;
 use crate::system::{Node, System};
@@ -52,6 +55,10 @@ pub struct Report {
     pub enumeration_ns: Option<f64>,
     /// Simulated time when measurement began.
     pub warmup_ns: f64,
+    /// Simulated time when the transient had ended at the latest, where the warm-up was found by the run
+    /// itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_ns: Option<f64>,
     /// Simulated time at the end of the measurement.
     pub sim_time_ns: f64,
     /// Length of the measurement.
@@ -78,6 +85,12 @@ pub struct Report {
     pub stages_ns: Map<String, Value>,
     /// Latency of served requests by links crossed between requester and device.
     pub by_hops: Vec<ByHops>,
+    /// Half-widths of the 95 % confidence intervals of these rates and means.
+    #[serde(default)]
+    pub ci95: ReportCi95,
+    /// What a reader of these numbers should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What failures have done to messages, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailuresReport>,
@@ -145,7 +158,7 @@ pub struct Denied {
 }
 
 impl Denied {
-    fn of(stats: &RequesterStats) -> Denied {
+    pub(crate) fn of(stats: &RequesterStats) -> Denied {
         Denied {
             reads: stats.denied.reads,
             writes: stats.denied.writes,
@@ -172,7 +185,7 @@ pub struct FailedRequests {
 }
 
 impl FailedRequests {
-    fn of(stats: &RequesterStats) -> FailedRequests {
+    pub(crate) fn of(stats: &RequesterStats) -> FailedRequests {
         FailedRequests {
             timed_out_reads: stats.timed_out.reads,
             timed_out_writes: stats.timed_out.writes,
@@ -434,6 +447,9 @@ pub struct ByHops {
     /// Mean wait for a place or a wire: the sum of the stages `host_queue`, `credits`, `switch_queue`,
     /// `device_queue` and `media_queue`.
     pub queue_ns: f64,
+    /// Half-widths of the 95 % confidence intervals of these means.
+    #[serde(default)]
+    pub ci95: HopsCi95,
 }
 
 /// Mean requests in flight, measured as an integral over time, against rate times latency. The
@@ -479,6 +495,9 @@ pub struct HostReport {
     pub unserved_latency_ns: UnservedLatency,
     /// Mean requests in flight.
     pub in_flight: f64,
+    /// Half-widths of the 95 % confidence intervals of these rates and means.
+    #[serde(default)]
+    pub ci95: HostCi95,
     /// What its enumeration was, where the run begins with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enumeration: Option<EnumerationReport>,
@@ -755,6 +774,9 @@ pub struct DeviceReport {
     /// The part of the mean wait that is for the medium; the rest is for a context.
     #[serde(default)]
     pub medium_wait_ns: f64,
+    /// Half-widths of the 95 % confidence intervals of these rates.
+    #[serde(default)]
+    pub ci95: DeviceCi95,
     /// What its DCOH did, where it keeps its memory coherent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<DeviceCoherence>,
@@ -856,6 +878,9 @@ pub struct LinkReport {
     /// The part of the mean wait that is for credits; the rest is for the wire.
     #[serde(default)]
     pub credit_wait_ns: f64,
+    /// Half-widths of the 95 % confidence intervals of what it carried.
+    #[serde(default)]
+    pub ci95: LinkCi95,
 }
 
 pub(crate) struct Context<'a> {
@@ -869,6 +894,9 @@ pub(crate) struct Context<'a> {
     pub(crate) partial: bool,
     /// Notes of the plan, and of this run.
     pub(crate) notes: Vec<Note>,
+    pub(crate) warmed: Warmed,
+    /// Absent where the run ended by itself.
+    pub(crate) batches: Option<&'a Batches>,
     pub(crate) wall: Duration,
 }
 
@@ -964,25 +992,31 @@ impl Totals {
 /// A law that does not hold, which is our own mistake.
 pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Report, String> {
     let mut totals = Totals::default();
+    let intervals = Intervals::new(context.batches);
     let mut hosts = Vec::with_capacity(system.hosts);
     let mut accelerators = Vec::new();
+    let mut issuers = 0;
     for number in 0..system.hosts + system.devices {
         let Some(host) = system.simulation.component(number).host() else {
             continue;
         };
         let integral = check_host(host, context)?;
         totals.add(host.stats(), host.requests_in_flight(), integral);
+        let ci95 = intervals.of_issuer(issuers);
+        issuers += 1;
         match number.checked_sub(system.hosts) {
             None => hosts.push(host_report(
                 &context.plan.hosts[number].name,
                 host,
                 integral,
+                ci95,
                 context,
             )),
             Some(device) => accelerators.push(host_report(
                 &context.plan.devices[device].name,
                 host,
                 integral,
+                ci95,
                 context,
             )),
         }
@@ -1020,6 +1054,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
                 bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
                 wait_ns: Wait::of(&waits.all, taken(&stats)),
                 medium_wait_ns: mean_ns(waits.medium_ps, taken(&stats)),
+                ci95: intervals.of_device(number),
                 coherence: coherence.map(DeviceCoherence::from),
                 medium: values(medium),
             },
@@ -1027,7 +1062,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     });
     let devices: Vec<DeviceReport> = devices.collect();
     let mut notes = context.notes.clone();
-    let links = links(system, context, &mut notes);
+    let links = links(system, &intervals, context, &mut notes);
     let wall_seconds = seconds(context.wall);
     let denied = totals.denied;
     let failed = totals.failed;
@@ -1053,6 +1088,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         notes,
         enumeration_ns: context.enumeration.map(|begun| begun.0 as f64 / 1e3),
         warmup_ns: context.start.0 as f64 / 1e3,
+        settled_ns: match context.warmed {
+            Warmed::Settled(at) => Some(at.0 as f64 / 1e3),
+            Warmed::AsGiven | Warmed::NotSettled => None,
+        },
         sim_time_ns: context.end.0 as f64 / 1e3,
         window_ns,
         wall_seconds,
@@ -1068,7 +1107,9 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         stages_ns: stages
             .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / count)))
             .collect(),
-        by_hops: by_hops(&totals.by_hops),
+        by_hops: by_hops(&totals.by_hops, &intervals),
+        ci95: intervals.of_report(),
+        notes: notes(context),
         failures: context.plan.failures().map(|_| totals.failures),
         commands: CommandReport::all(context.plan, lasted),
         pools: (context.plan.pools().iter())
@@ -1104,7 +1145,13 @@ fn taken(stats: &DeviceStats) -> u64 {
 }
 
 /// What a host or an accelerator measured.
-fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -> HostReport {
+fn host_report(
+    name: &str,
+    host: &Host,
+    integral: u128,
+    ci95: HostCi95,
+    context: &Context<'_>,
+) -> HostReport {
     let stats = host.stats();
     let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
     HostReport {
@@ -1126,6 +1173,7 @@ fn host_report(name: &str, host: &Host, integral: u128, context: &Context<'_>) -
         latency_ns: latency(&stats.latency()),
         unserved_latency_ns: UnservedLatency::of(stats.unserved()),
         in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
+        ci95,
         enumeration: None,
         coherence: host.coherence().map(HostCoherence::from),
         core: host.core().map(|core| HostCore::of(core, context.end)),
@@ -1200,6 +1248,43 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
     Ok(integral)
 }
 
+/// What a reader of the numbers should know.
+fn notes(context: &Context<'_>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if context.warmed == Warmed::NotSettled {
+        notes.push(
+            "the warm-up ended before total bandwidth and mean latency had settled; use a longer one, by \
+             [measure] warmup_time (docs/error-bars.md)"
+                .to_owned(),
+        );
+    }
+    let what = match context.batches.map(intervals::drifts) {
+        Some([true, true]) => "total bandwidth and mean latency",
+        Some([true, false]) => "total bandwidth",
+        Some([false, true]) => "mean latency",
+        Some([false, false]) | None => "",
+    };
+    if !what.is_empty() {
+        notes.push(format!(
+            "{what} had not settled: the halves of the window differ by more than chance explains; use \
+             a longer warm-up or window (docs/error-bars.md)"
+        ));
+    }
+    if let Some(wanted) = context.plan.scenario.measure.precision {
+        let reached = context.batches.and_then(intervals::relative);
+        if reached.is_none_or(|reached| reached > part(wanted)) {
+            let reached = reached.map_or("without an interval".to_owned(), |reached| {
+                format!("at {:.2} %", reached * 100.0)
+            });
+            notes.push(format!(
+                "the precision of {wanted} was not reached: the longest window ended {reached}; \
+                 [measure] requests or duration sets it"
+            ));
+        }
+    }
+    notes
+}
+
 fn latency(probe: &LatencyProbe) -> Latency {
     Latency {
         mean: probe.mean_ns(),
@@ -1212,18 +1297,24 @@ fn latency(probe: &LatencyProbe) -> Latency {
     }
 }
 
-fn by_hops(hops: &[HopStats]) -> Vec<ByHops> {
+fn by_hops(hops: &[HopStats], intervals: &Intervals<'_>) -> Vec<ByHops> {
     let used = hops.iter().enumerate().filter(|(_, stats)| stats.count > 0);
     used.map(|(hops, stats)| ByHops {
         hops,
         count: stats.count,
         mean_ns: stats.latency_ps as f64 / stats.count as f64 / 1e3,
         queue_ns: stats.queue_ps as f64 / stats.count as f64 / 1e3,
+        ci95: intervals.of_hops(hops),
     })
     .collect()
 }
 
-fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<Note>) -> Vec<LinkReport> {
+fn links(
+    system: &mut System,
+    intervals: &Intervals<'_>,
+    context: &Context<'_>,
+    notes: &mut Vec<Note>,
+) -> Vec<LinkReport> {
     let window_ps = (context.end - context.start).0.max(1) as f64;
     let mut reports = Vec::with_capacity(2 * system.directions.len());
     for (link, directions) in context.plan.links.iter().zip(&system.directions) {
@@ -1253,6 +1344,7 @@ fn links(system: &mut System, context: &Context<'_>, notes: &mut Vec<Note>) -> V
                 messages: stats.messages,
                 wait_ns: Wait::of(&waits.all, stats.messages),
                 credit_wait_ns: mean_ns(waits.credits_ps, stats.messages),
+                ci95: intervals.of_link(reports.len()),
             };
             notes.extend(limited::by_credits(
                 context.plan,

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use cxlab_engine::state::Refusal;
-use cxlab_engine::units::{Picos, SimTime};
+use cxlab_engine::units::{Percent, Picos, SimTime};
 use cxlab_engine::{
     GatherError, Monitor, Outcome, Partition, Ranks, Stop, Threads, processors, share,
 };
@@ -15,12 +15,15 @@ use cxlab_host::{Processor, RequestRow};
 use cxlab_link::Lost;
 use serde::{Deserialize, Serialize};
 
+use crate::batches::{Batches, Tally};
 use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::host::Host;
+use crate::intervals;
 use crate::note::Note;
 use crate::plan::{Plan, Problem};
 use crate::report::{self, Report};
 use crate::scenario::{EventParams, ThreadLimit};
+use crate::series::Series;
 use crate::system::{Node, Notes, System};
 
 /// How a run is executed; none of it changes the result.
@@ -76,6 +79,10 @@ impl std::error::Error for RunError {}
 
 /// Requests that are measured when the scenario does not say.
 const DEFAULT_REQUESTS: u64 = 100_000;
+/// Requests that are measured at most where the scenario asks for a precision alone.
+const MOST_REQUESTS: u64 = 10_000_000;
+/// Fewest batches at which a run stops because it is precise enough.
+const FEWEST_BATCHES: usize = 32;
 /// The first look.
 const FIRST_LOOK: u64 = 1_000_000;
 
@@ -88,6 +95,22 @@ pub(crate) enum Until {
     Time(Picos),
     /// Nothing is left to do.
     End,
+    /// Total bandwidth and mean latency have settled, or so many requests have completed since it began;
+    /// not before a tenth of them has.
+    SettledRequests(u64),
+    /// The same, with a time instead of requests.
+    SettledTime(Picos),
+}
+
+/// What became of a warm-up.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub(crate) enum Warmed {
+    /// It lasted as long as the scenario says, or is not over.
+    AsGiven,
+    /// The transient had ended at this time, at the latest.
+    Settled(SimTime),
+    /// The longest allowed was over.
+    NotSettled,
 }
 
 /// The windows of a plan, defaults resolved.
@@ -101,11 +124,19 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
         (Some(requests), _) => Until::Requests(requests),
         (None, Some(duration)) => Until::Time(duration),
         (None, None) if finite => Until::End,
+        (None, None) if measure.precision.is_some() => Until::Requests(MOST_REQUESTS),
         (None, None) => Until::Requests(DEFAULT_REQUESTS),
     };
+    let auto = measure.warmup.is_some();
     let warmup = match (measure.warmup_requests, measure.warmup_time, window) {
         (Some(requests), _, _) => Until::Requests(requests),
         (None, Some(time), _) => Until::Time(time),
+        (None, None, Until::Requests(requests)) if auto => match measure.precision {
+            Some(_) => Until::SettledRequests(requests.min(DEFAULT_REQUESTS)),
+            None => Until::SettledRequests(requests),
+        },
+        (None, None, Until::Time(time)) if auto => Until::SettledTime(time),
+        (None, None, _) if auto => Until::SettledRequests(DEFAULT_REQUESTS),
         (None, None, Until::Requests(requests)) => Until::Requests(requests / 10),
         (None, None, _) => Until::Requests(0),
     };
@@ -116,6 +147,7 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
 pub fn expected_requests(plan: &Plan) -> Option<u64> {
     match windows(plan) {
         (Until::Requests(warmup), Until::Requests(requests)) => Some(warmup + requests),
+        (Until::SettledRequests(most), Until::Requests(requests)) => Some(most / 10 + requests),
         (_, Until::End) => plan
             .hosts
             .iter()
@@ -150,6 +182,10 @@ struct Runner<'p, 'a> {
     begun: SimTime,
     place: Place,
     writer: Option<Writer<'p>>,
+    /// What the report's intervals are computed from; none before the measurement.
+    batches: Option<Batches>,
+    /// Those of all ranks, when they were brought together last.
+    gathered: Option<Batches>,
     ranked: Option<Ranked<'a>>,
 }
 
@@ -293,8 +329,11 @@ fn run_parts<'p, 'a>(
             look: SimTime::ZERO,
             seen: 0,
             over: warmup == Until::Requests(0) || warmup == Until::Time(Picos::ZERO),
+            warmed: Warmed::AsGiven,
         },
         writer: None,
+        batches: None,
+        gathered: None,
         ranked,
     };
     let mut stop = runner.enumerate()?;
@@ -346,15 +385,21 @@ fn run_parts<'p, 'a>(
         check_drained(&runner.system)?;
         check_kernels(&runner.system)?;
     }
+    let batches = runner
+        .all_batches()
+        .filter(|_| stop != Stop::Exhausted)
+        .cloned();
     let context = report::Context {
         plan,
         seed,
+        warmed: runner.place.warmed,
         outcome: &outcome,
         enumeration: (!runner.system.enumerated.is_empty()).then_some(runner.begun),
         start,
         end,
         partial: stop == Stop::Interrupted,
         notes: runner.notes(end),
+        batches: batches.as_ref(),
         wall: began.elapsed(),
     };
     let report = report::assemble(&mut runner.system, &context);
@@ -379,6 +424,12 @@ impl<'p> Runner<'p, '_> {
         };
         self.now = outcome.end;
         self.begun = outcome.end;
+        let begun = self.begun;
+        self.system.simulation.for_each_mut(|node| {
+            if let Some(host) = node.host_mut() {
+                host.begin_series(begun);
+            }
+        });
         self.outcome = Some(outcome);
         Ok(match outcome.stop {
             Stop::Interrupted => Stop::Interrupted,
@@ -408,8 +459,11 @@ impl<'p> Runner<'p, '_> {
     ) -> Result<(), RunError> {
         if let Some(checkpoint) = &checkpoints.restore {
             let simulation = &mut self.system.simulation;
-            let place = checkpoint.restore(self.plan, self.options.seed, simulation);
-            self.place = place.map_err(RunError::Checkpoint)?;
+            let restored = checkpoint.restore(self.plan, self.options.seed, simulation);
+            (self.place, self.batches) = restored.map_err(RunError::Checkpoint)?;
+            if self.ranked.as_ref().is_some_and(|own| own.ranks.rank() > 0) {
+                self.batches.iter_mut().for_each(Batches::forget);
+            }
             self.now = self.place.now;
             self.options.monitor.take_up(self.completed());
             self.check_windows(warmup, window)?;
@@ -464,7 +518,11 @@ impl<'p> Runner<'p, '_> {
         let start = self.now;
         let simulation = &mut self.system.simulation;
         simulation.for_each_mut(|node| node.begin_measurement(start));
+        let (began, before) = (self.place.since, self.place.completed);
         self.enter_window();
+        let completed = self.place.completed - before;
+        self.batches = Some(Batches::new(start, start.0 - began.0, completed));
+        self.take_batch();
         self.place.measured_since = Some(start);
         self.place.over = false;
         Ok(start)
@@ -473,8 +531,10 @@ impl<'p> Runner<'p, '_> {
     /// When a window by time ends.
     fn limit(&self, window: Until) -> SimTime {
         match window {
-            Until::Time(span) => SimTime(self.place.since.0.saturating_add(span.0)),
-            Until::Requests(_) | Until::End => SimTime::NEVER,
+            Until::Time(span) | Until::SettledTime(span) => {
+                SimTime(self.place.since.0.saturating_add(span.0))
+            }
+            Until::Requests(_) | Until::SettledRequests(_) | Until::End => SimTime::NEVER,
         }
     }
 
@@ -489,10 +549,60 @@ impl<'p> Runner<'p, '_> {
     fn is_over(&self, window: Until) -> bool {
         let place = &self.place;
         match window {
-            Until::Requests(requests) => place.seen - place.completed >= requests,
-            Until::Time(_) => place.look >= self.limit(window),
+            Until::Requests(requests) | Until::SettledRequests(requests) => {
+                place.seen - place.completed >= requests
+            }
+            Until::Time(_) | Until::SettledTime(_) => place.look >= self.limit(window),
             Until::End => false,
         }
+    }
+
+    /// Whether a warm-up that ends by itself has ended at the last look. Says where the transient ended.
+    fn has_settled(&mut self, window: Until) -> bool {
+        let place = &self.place;
+        let least = match window {
+            Until::SettledRequests(most) => place.seen - place.completed >= most / 10,
+            Until::SettledTime(most) => (place.look.0 - place.since.0) >= most.0 / 10,
+            Until::Requests(_) | Until::Time(_) | Until::End => return false,
+        };
+        if !least {
+            return false;
+        }
+        let profile = self.series().map(|all| all.profile(self.now));
+        let settled = profile.and_then(|profile| profile.settled());
+        self.place.warmed = settled.map_or(Warmed::NotSettled, Warmed::Settled);
+        settled.is_some()
+    }
+
+    /// What all hosts have completed over time.
+    fn series(&mut self) -> Option<Series> {
+        let ranked = self.ranked.as_ref();
+        let nodes = self.system.simulation.components().enumerate();
+        let own = nodes.filter(|(number, _)| ranked.is_none_or(|ranked| ranked.owns(*number)));
+        let hosts = own.filter_map(|(_, node)| node.host());
+        let own = Series::merged(hosts.map(Host::series));
+        match &mut self.ranked {
+            Some(Ranked { ranks, .. }) => Series::merged(share(*ranks, &own).into_iter().flatten()),
+            None => own,
+        }
+    }
+
+    /// Whether the measurement is as precise as the scenario wants.
+    fn is_precise(&mut self) -> bool {
+        let (Some(wanted), Some(batches)) = (self.plan.scenario.measure.precision, &self.batches)
+        else {
+            return false;
+        };
+        if batches.count() < FEWEST_BATCHES {
+            return false;
+        }
+        let mut totals = batches.totals();
+        if let Some(Ranked { ranks, .. }) = &mut self.ranked {
+            let mut all = share(*ranks, &totals).into_iter();
+            totals = all.next().unwrap_or(totals);
+            all.for_each(|other| totals.merge(&other));
+        }
+        intervals::relative(&totals).is_some_and(|reached| reached <= part(wanted))
     }
 
     /// Runs to the end of the window that the run is in.
@@ -501,8 +611,7 @@ impl<'p> Runner<'p, '_> {
             let look = self.next_look(window);
             loop {
                 let slice = look.min(self.slice());
-                let outcome = self.simulate(slice);
-                self.now = outcome.end;
+                let outcome = self.advance(slice);
                 self.outcome = Some(outcome);
                 self.hand_over_rows()?;
                 self.check_access()?;
@@ -517,11 +626,39 @@ impl<'p> Runner<'p, '_> {
             }
             self.place.look = look;
             self.place.seen = self.completed();
-            if self.is_over(window) {
+            if self.has_settled(window) || self.is_precise() || self.is_over(window) {
                 return Ok(Stop::TimeLimit);
             }
             self.write_if_due()?;
         }
+    }
+
+    /// Simulates up to that time, batch by batch.
+    fn advance(&mut self, until: SimTime) -> Outcome {
+        loop {
+            let edge = self.batches.as_ref().map_or(SimTime::NEVER, Batches::next);
+            let outcome = self.simulate(until.min(edge));
+            self.now = outcome.end;
+            if outcome.stop != Stop::TimeLimit {
+                return outcome;
+            }
+            if self.now == edge {
+                self.take_batch();
+            }
+            if self.now >= until {
+                return outcome;
+            }
+        }
+    }
+
+    /// A batch ends now.
+    fn take_batch(&mut self) {
+        let Some(batches) = &mut self.batches else {
+            return;
+        };
+        let ranked = self.ranked.as_ref();
+        let own = |number| ranked.is_none_or(|ranked| ranked.owns(number));
+        batches.take(Tally::of(&mut self.system, self.now, own));
     }
 
     /// Simulates up to that time.
@@ -586,6 +723,11 @@ impl<'p> Runner<'p, '_> {
         };
         let gathered = self.system.simulation.gather(division, *ranks);
         let rank = ranks.rank();
+        let mut all = share(*ranks, &self.batches).into_iter();
+        self.gathered = all.next().flatten();
+        if let Some(sum) = &mut self.gathered {
+            all.flatten().for_each(|other| sum.merge(&other));
+        }
         let digest = gathered.map_err(|error| match error {
             GatherError::Refused(refusals) => self.not_saved(&refusals),
             GatherError::Differs(error) => RunError::Law(error.to_string()),
@@ -603,11 +745,24 @@ impl<'p> Runner<'p, '_> {
         }
     }
 
+    /// The batches of all ranks.
+    fn all_batches(&self) -> Option<&Batches> {
+        match self.ranked {
+            Some(_) => self.gathered.as_ref(),
+            None => self.batches.as_ref(),
+        }
+    }
+
     /// The state of the run as bytes.
     fn saved(&mut self) -> Result<Vec<u8>, RunError> {
         self.place.now = self.now;
         let simulation = &mut self.system.simulation;
-        let saved = checkpoint::save(self.plan, self.options.seed, &self.place, simulation);
+        let batches = match self.ranked {
+            Some(_) => self.gathered.as_ref(),
+            None => self.batches.as_ref(),
+        };
+        let place = (&self.place, batches);
+        let saved = checkpoint::save(self.plan, self.options.seed, place, simulation);
         saved.map_err(|refusals| self.not_saved(&refusals))
     }
 
@@ -791,6 +946,11 @@ fn check_kernels(system: &System) -> Result<(), RunError> {
             .map_err(|wrong| RunError::Law(format!("the result of the kernel: {wrong}")))?;
     }
     Ok(())
+}
+
+/// A percentage as a part of one.
+pub(crate) fn part(percent: Percent) -> f64 {
+    percent.0 as f64 / 1e6
 }
 
 /// Wall time as seconds, never zero.

@@ -10,6 +10,8 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use serde::{Deserialize, Serialize};
 
+use crate::statistics;
+
 /// Bins that there are at most; a series that has outgrown them has half as many at least.
 const BINS: usize = 256;
 /// The first width: 1 ns.
@@ -107,7 +109,7 @@ impl Bin {
 }
 
 /// The series of one host. It is told the totals at the ends of bins alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Deserialize, Debug)]
 #[repr(C)]
 pub(crate) struct Series {
     /// Where the bin that is filled now ends.
@@ -201,6 +203,30 @@ impl Series {
         self.width *= 2;
     }
 
+    /// The sum of series that begin at the same time.
+    pub(crate) fn merged(all: impl IntoIterator<Item = Series>) -> Option<Series> {
+        all.into_iter().reduce(|mut sum, series| {
+            sum.merge(series);
+            sum
+        })
+    }
+
+    /// What was completed in the whole bins before `now`.
+    pub(crate) fn profile(&self, now: SimTime) -> Profile {
+        let count = (now.0.saturating_sub(self.start) / self.width) as usize;
+        // What completed after the last whole bin falls into one more.
+        let column = |of: fn(&Bin) -> u64| -> Vec<f64> {
+            let column = self.done.column(count + 1, of).into_iter();
+            column.take(count).map(|sum| sum as f64).collect()
+        };
+        Profile {
+            start: SimTime(self.start),
+            width: self.width,
+            requests: column(|bin| bin.reads + bin.writes),
+            latency: column(|bin| bin.latency_ps),
+        }
+    }
+
     /// Adds another host's series that begins at the same time.
     fn merge(&mut self, mut other: Series) {
         while self.width < other.width {
@@ -212,6 +238,31 @@ impl Series {
         self.done.merge(other.done);
         self.denied.merge(other.denied);
         self.failed.merge(other.failed);
+    }
+}
+
+/// What was completed in successive bins.
+pub(crate) struct Profile {
+    start: SimTime,
+    width: u64,
+    requests: Vec<f64>,
+    latency: Vec<f64>,
+}
+
+impl Profile {
+    /// When the transient at the beginning had ended; `None` where rate or mean latency has not settled, or too
+    /// little was completed to say so.
+    pub(crate) fn settled(&self) -> Option<SimTime> {
+        let rate = statistics::truncation(&self.requests)?;
+        let filled: Vec<usize> = (0..self.requests.len())
+            .filter(|bin| self.requests[*bin] > 0.0)
+            .collect();
+        let means: Vec<f64> = (filled.iter())
+            .map(|bin| self.latency[*bin] / self.requests[*bin])
+            .collect();
+        let latency = filled[statistics::truncation(&means)?];
+        let bin = rate.max(latency) as u64;
+        Some(SimTime(self.start.0 + bin * self.width))
     }
 }
 
@@ -243,11 +294,9 @@ pub struct TimeSeries {
 
 /// The sum of all hosts' series, of a measurement that ends at `end`.
 pub(crate) fn sum(all: impl IntoIterator<Item = Series>, end: SimTime) -> TimeSeries {
-    let mut all = all.into_iter();
-    let Some(mut sum) = all.next() else {
+    let Some(mut sum) = Series::merged(all) else {
         return TimeSeries::default();
     };
-    all.for_each(|series| sum.merge(series));
     let span = end.0.saturating_sub(sum.start);
     while span.div_ceil(sum.width) > BINS as u64 {
         sum.double();

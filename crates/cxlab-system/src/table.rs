@@ -45,6 +45,19 @@ pub(crate) fn nanos(value: f64) -> String {
     }
 }
 
+/// A half-width of a confidence interval of a value, with as many digits as the value has.
+fn plus_minus(width: Option<f64>, digits: usize) -> String {
+    match width {
+        Some(width) => format!("+-{width:.digits$}"),
+        None => "-".to_owned(),
+    }
+}
+
+/// The same, of a time as [`nanos`] writes it.
+fn plus_minus_nanos(width: Option<f64>) -> String {
+    width.map_or_else(|| "-".to_owned(), |width| format!("+-{}", nanos(width)))
+}
+
 fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -57,9 +70,8 @@ fn count(value: u64) -> String {
     text
 }
 
-fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
+fn latency_row(name: &str, latency: &Latency, width: Option<f64>) -> Vec<String> {
     let values = [
-        latency.mean,
         latency.min,
         latency.p50,
         latency.p90,
@@ -67,9 +79,14 @@ fn latency_row(name: &str, latency: &Latency) -> Vec<String> {
         latency.p999,
         latency.max,
     ];
-    std::iter::once(name.to_owned())
-        .chain(values.map(nanos))
-        .collect()
+    [
+        name.to_owned(),
+        nanos(latency.mean),
+        plus_minus_nanos(width),
+    ]
+    .into_iter()
+    .chain(values.map(nanos))
+    .collect()
 }
 
 /// At most this many hosts, devices and links are shown; the report has them all.
@@ -382,11 +399,26 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
             count(all.late_answers),
         ));
     }
-    let bandwidth = &report.bandwidth_gbps;
+    let (bandwidth, ci95) = (&report.bandwidth_gbps, &report.ci95);
+    let with = |value: f64, width: Option<f64>, digits: usize| match width {
+        Some(width) => format!("{value:.digits$} +-{width:.digits$}"),
+        None => format!("{value:.digits$}"),
+    };
     text.push_str(&format!(
-        "  bandwidth {:.3} GB/s (read {:.3}, write {:.3}); {:.1} requests in flight\n\n",
-        bandwidth.total, bandwidth.read, bandwidth.write, report.littles_law.in_flight
+        "  bandwidth {} GB/s (read {}, write {}); {} requests in flight\n",
+        with(bandwidth.total, ci95.total_gbps, 3),
+        with(bandwidth.read, ci95.read_gbps, 3),
+        with(bandwidth.write, ci95.write_gbps, 3),
+        with(report.littles_law.in_flight, ci95.in_flight, 1),
     ));
+    text.push_str(&match &ci95.reason {
+        Some(reason) => format!("  without intervals (-): {reason}\n"),
+        None => "  +- is half of a 95 % confidence interval; percentiles have none\n".to_owned(),
+    });
+    for note in &report.notes {
+        text.push_str(&format!("  note: {note}\n"));
+    }
+    text.push('\n');
     text.push_str(&programs(report));
     text.push_str(&threads(report));
     text.push_str(&translation(report));
@@ -396,6 +428,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut rows = vec![cells([
         "latency, ns",
         "mean",
+        "+-",
         "min",
         "p50",
         "p90",
@@ -408,25 +441,34 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         None => "all requests",
         Some(_) => "served",
     };
-    rows.push(latency_row(name, &report.latency_ns));
+    let width = report.ci95.latency_ns;
+    rows.push(latency_row(name, &report.latency_ns, width));
     if report.requests.reads > 0 && report.requests.writes > 0 {
-        rows.push(latency_row("reads", &report.read_latency_ns));
+        rows.push(latency_row(
+            "reads",
+            &report.read_latency_ns,
+            report.ci95.read_latency_ns,
+        ));
     }
     for (name, latency) in unserved.named() {
-        rows.push(latency_row(name, latency));
+        rows.push(latency_row(name, latency, None));
     }
     let issuers = || report.hosts.iter().chain(&report.accelerators);
     let busy = issuers().filter(|one| one.completed > 0);
     let components = busy.clone().count();
     if components > 1 {
         for one in busy.take(SHOWN) {
-            rows.push(latency_row(&one.name, &one.latency_ns));
+            rows.push(latency_row(&one.name, &one.latency_ns, one.ci95.latency_ns));
         }
         rows.extend(more(components));
     }
     text.push_str(&table(&rows));
     text.push_str("  p50 to p99.9 are upper bounds (0.1 %, or 0.128 ns); all else is exact\n\n");
-    text.push_str(&stages(report.latency_ns.mean, &report.stages_ns));
+    text.push_str(&stages(
+        report.latency_ns.mean,
+        &report.stages_ns,
+        Some(&report.ci95.stages_ns),
+    ));
     if report.by_hops.len() > 1 {
         text.push('\n');
         text.push_str(&hops(report));
@@ -434,11 +476,13 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     text.push('\n');
     let links = report.links.iter().map(|link| {
         let payload = link.payload_bytes as f64 / report.window_ns.max(1e-3);
+        let ci95 = [link.ci95.utilization, link.ci95.payload_gbps];
         (
             link.direction.as_str(),
             link.utilization,
             link.efficiency,
             payload,
+            Some(ci95),
         )
     });
     text.push_str(&busiest_links(links.collect()));
@@ -461,18 +505,24 @@ pub(crate) fn more(all: usize) -> Option<Vec<String>> {
     (all > SHOWN).then(|| vec![format!("... {} more in report.json", all - SHOWN)])
 }
 
-/// Stages with a bar each, so that one sees where the time goes.
-pub(crate) fn stages(mean_ns: f64, stages_ns: &Map<String, Value>) -> String {
+/// Stages with a bar each, so that one sees where the time goes; with their intervals, where there are any.
+pub(crate) fn stages(
+    mean_ns: f64,
+    stages_ns: &Map<String, Value>,
+    ci95: Option<&Map<String, Value>>,
+) -> String {
     let total = mean_ns.max(1e-9);
-    let mut rows = vec![cells(["stage", "mean ns", "share", ""])];
+    let mut rows = vec![cells(["stage", "mean ns", "+-", "share", ""])];
     for (name, value) in stages_ns {
         let value = value.as_f64().unwrap_or(0.0);
         if value > 0.0 {
             let share = value / total;
+            let width = ci95.and_then(|all| all.get(name)?.as_f64());
             let bar = "#".repeat((share * 40.0).round() as usize);
             rows.push(vec![
                 name.clone(),
                 nanos(value),
+                plus_minus_nanos(width),
                 format!("{:.1} %", share * 100.0),
                 bar,
             ]);
@@ -480,9 +530,21 @@ pub(crate) fn stages(mean_ns: f64, stages_ns: &Map<String, Value>) -> String {
     }
     // The bar is left-aligned, so it is padded to one width.
     for row in &mut rows {
-        row[3] = format!("{:<40}", row[3]);
+        row[4] = format!("{:<40}", row[4]);
+    }
+    if ci95.is_none() {
+        without(&mut rows, &[2]);
     }
     table(&rows)
+}
+
+/// Takes columns out, the last one first.
+fn without(rows: &mut [Vec<String>], columns: &[usize]) {
+    for row in rows {
+        for column in columns {
+            row.remove(*column);
+        }
+    }
 }
 
 fn hops(report: &Report) -> String {
@@ -490,14 +552,18 @@ fn hops(report: &Report) -> String {
         "links crossed",
         "requests",
         "mean ns",
+        "+-",
         "in queues ns",
+        "+-",
     ])];
     for hops in &report.by_hops {
         rows.push(vec![
             hops.hops.to_string(),
             count(hops.count),
             nanos(hops.mean_ns),
+            plus_minus_nanos(hops.ci95.mean_ns),
             nanos(hops.queue_ns),
+            plus_minus_nanos(hops.ci95.queue_ns),
         ]);
     }
     table(&rows)
@@ -547,17 +613,29 @@ fn longest_waits(report: &Report) -> String {
     )
 }
 
-/// The busiest of these: direction, part of the time busy, efficiency, payload in GB/s.
-pub(crate) fn busiest_links(mut links: Vec<(&str, f64, f64, f64)>) -> String {
+/// A direction of a link: its name, part of the time busy, efficiency, payload in GB/s, and the intervals of the
+/// first and the last of them where there are any.
+pub(crate) type LinkRow<'a> = (&'a str, f64, f64, f64, Option<[Option<f64>; 2]>);
+
+/// The busiest of these.
+pub(crate) fn busiest_links(mut links: Vec<LinkRow<'_>>) -> String {
     links.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut rows = vec![cells(["busiest links", "busy", "payload", "GB/s"])];
-    for (direction, busy, efficiency, payload) in links.into_iter().take(SHOWN) {
+    let head = ["busiest links", "busy", "+-", "payload", "GB/s", "+-"];
+    let mut rows = vec![cells(head)];
+    let sampled = links.iter().any(|link| link.4.is_some());
+    for (direction, busy, efficiency, payload, ci95) in links.into_iter().take(SHOWN) {
+        let [busy_width, payload_width] = ci95.unwrap_or_default();
         rows.push(vec![
             direction.to_owned(),
             format!("{:.1} %", busy * 100.0),
+            plus_minus(busy_width.map(|width| width * 100.0), 1),
             format!("{:.1} %", efficiency * 100.0),
             format!("{payload:.2}"),
+            plus_minus(payload_width, 2),
         ]);
+    }
+    if !sampled {
+        without(&mut rows, &[5, 2]);
     }
     table(&rows)
 }

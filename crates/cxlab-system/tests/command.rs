@@ -75,12 +75,22 @@ fn text(pipe: Option<impl Read>) -> String {
     text
 }
 
+/// Every half-width of an object of confidence intervals, where a value may have none.
+fn half_widths(ci95: &Value) -> Vec<f64> {
+    let values = ci95.as_object().unwrap().values();
+    values.filter_map(Value::as_f64).collect()
+}
+
 /// Every number of a document.
 fn numbers(value: &Value) -> Vec<f64> {
     match value {
         Value::Number(number) => number.as_f64().into_iter().collect(),
         Value::Array(entries) => entries.iter().flat_map(numbers).collect(),
-        Value::Object(map) => map.values().flat_map(numbers).collect(),
+        Value::Object(map) => (map.iter())
+            .filter(|(key, _)| *key != "ci95")
+            .flat_map(|(_, value)| numbers(value))
+            .chain(map.get("ci95").into_iter().flat_map(half_widths))
+            .collect(),
         Value::Null => panic!("a number that is none (JSON writes NaN as null)"),
         Value::Bool(_) | Value::String(_) => Vec::new(),
     }

@@ -309,10 +309,10 @@ fn the_default_capacity_is_what_the_medium_holds() {
         let loaded = read(&text, &[]).unwrap_or_else(|error| panic!("{memory}: {error}"));
         loaded.plan.scenario.devices[0].capacity
     };
-    let ddr4 = "memory = { kind = \"dram\", timing = \"DDR4-2400R\", channels = 1 }\n";
+    let ddr4 = "memory = { kind = \"dram\", grade = \"DDR4-2400R\", channels = 1 }\n";
     assert_eq!(device(ddr4), Bytes(8 << 30));
     assert_eq!(device(""), Bytes(16 << 30));
-    let two = "memory = { kind = \"dram\", timing = \"DDR4-2400R\", channels = 4 }\n";
+    let two = "memory = { kind = \"dram\", grade = \"DDR4-2400R\", channels = 4 }\n";
     assert_eq!(device(two), Bytes(16 << 30));
 }
 
@@ -360,7 +360,7 @@ fn check_and_plan_warn_and_run_notes_with_file_and_line() {
 
 #[test]
 fn threads_that_do_not_help_are_not_used_and_the_run_says_so() {
-    let folder = Folder::new("threads");
+    let folder = Folder::new("limit");
     let scenario = folder.file("s.toml", host(KINDS[0].1).as_bytes());
     let out = folder.path("out");
     let set = "measure.requests=100";
@@ -377,6 +377,6 @@ fn threads_that_do_not_help_are_not_used_and_the_run_says_so() {
     );
     for few in [&[][..], &["--threads", "auto"], &["--threads", "1"]] {
         let said = run(few);
-        assert!(!said.contains("threads"), "{few:?}: {said}");
+        assert!(!said.contains("--threads"), "{few:?}: {said}");
     }
 }

@@ -135,7 +135,7 @@ fn a_panic_on_one_thread_ends_the_run_with_its_message() {
         let mut simulation =
             Simulation::new((0..4).map(Fails).collect(), (0..4).map(wire).collect());
         let run = std::panic::AssertUnwindSafe(|| {
-            simulation.run(threads, SimTime::NEVER, &Monitor::default());
+            simulation.run(threads, SimTime(100_000), &Monitor::default());
         });
         let panic = std::panic::catch_unwind(run).expect_err("a component fails");
         let message = panic.downcast_ref::<&str>().copied();

@@ -212,7 +212,7 @@ impl<C: Component> Part<C> {
             if me == 0 {
                 let after = match () {
                     () if monitor.is_interrupted() => after::INTERRUPTED,
-                    () if windows.count % ASK_EVERY == 0 && pause() => after::PAUSE,
+                    () if windows.count % ASK_EVERY == ASK_EVERY - 1 && pause() => after::PAUSE,
                     () => after::GO_ON,
                 };
                 exchange.after[turn].store(after, Ordering::Release);

@@ -436,7 +436,11 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     }
     text.push_str(&table(&rows));
     text.push('\n');
-    text.push_str(&stages_table(report.latency_ns.mean, &report.stages_ns));
+    text.push_str(&stages_table(
+        report.latency_ns.mean,
+        &report.stages_ns,
+        None,
+    ));
     text.push_str("  waits for credits are in the queue of their output\n\n");
     let links = report.links.iter().map(|link| {
         (
@@ -444,6 +448,7 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
             link.utilization,
             link.efficiency,
             link.payload_gbps,
+            None,
         )
     });
     text.push_str(&busiest_links(links.collect()));

@@ -2,7 +2,7 @@
 //! transaction (32-bit picoseconds) hold every constant delay; on counts, so that a mistyped number
 //! is refused before it takes all memory; and between fields that exclude one another.
 
-use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
+use cxlab_engine::units::{Bytes, LINE_BYTES, Percent, Picos};
 use cxlab_host::RequesterParams;
 use serde_json::{Map, Value};
 
@@ -140,8 +140,35 @@ pub(super) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     }
 }
 
+/// The narrowest and the widest relative interval that a run can stop at.
+const PRECISE: Percent = Percent(100);
+const COARSE: Percent = Percent(500_000);
+
 fn check_measure(scenario: &Scenario, problems: &mut Vec<Problem>) {
     let measure = &scenario.measure;
+    let given = [
+        ("warmup_requests", measure.warmup_requests.is_some()),
+        ("warmup_time", measure.warmup_time.is_some()),
+    ];
+    for (other, _) in given
+        .iter()
+        .filter(|(_, given)| *given && measure.warmup.is_some())
+    {
+        problems.push(Problem::new(
+            "measure.warmup",
+            format!(
+                "found \"auto\", and {other} too; allowed: one of them, which ends the warm-up"
+            ),
+        ));
+    }
+    if let Some(precision) = measure.precision
+        && !(PRECISE.0..=COARSE.0).contains(&precision.0)
+    {
+        problems.push(Problem::new(
+            "measure.precision",
+            format!("found {precision}; allowed: {PRECISE} to {COARSE}"),
+        ));
+    }
     if let (Some(requests), Some(time)) = (measure.warmup_requests, measure.warmup_time) {
         problems.push(Problem::new(
             "measure.warmup_time",

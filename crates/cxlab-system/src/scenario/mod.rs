@@ -9,7 +9,7 @@ mod threads;
 use std::collections::BTreeMap;
 
 use cxlab_device::{AcceleratorParams, DeviceParams, QosParams, SnoopFilterParams};
-use cxlab_engine::units::{Bytes, Picos};
+use cxlab_engine::units::{Bytes, Percent, Picos};
 use cxlab_fabric::switch::SwitchParams;
 use cxlab_fleet::FleetParams;
 use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
@@ -104,8 +104,12 @@ impl Scenario {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct Measure {
-    /// Warm up until this many requests have completed in the whole system. Default: a tenth of
-    /// `requests`, or 0 where the measurement is limited by time or by its workloads' end.
+    /// `"auto"`: warm up until total bandwidth and mean latency have settled, by MSER
+    /// (docs/error-bars.md); at least for a tenth of the window that is measured, at most for as long as
+    /// that. Default: as `warmup_requests`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Warmup>,
+    /// Warm up until this many requests have completed in the whole system, instead.
     pub warmup_requests: Option<u64>,
     /// Warm up for this long, instead.
     pub warmup_time: Option<Picos>,
@@ -115,6 +119,19 @@ pub struct Measure {
     pub requests: Option<u64>,
     /// Measure for this long, instead.
     pub duration: Option<Picos>,
+    /// Stop as soon as the 95 % confidence intervals of total bandwidth and mean latency are at most
+    /// this part of their value to each side. `requests` or `duration` is the longest window then.
+    /// Default: none, and 10,000,000 requests where it is given without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Percent>,
+}
+
+/// How a warm-up ends.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Warmup {
+    /// When total bandwidth and mean latency have settled.
+    Auto,
 }
 
 /// How switches route.

@@ -1,6 +1,6 @@
 //! The words of messages: what was found and what was expected.
 
-use cxlab_engine::units::{Bytes, BytesPerSec, ParseQuantityError, Picos};
+use cxlab_engine::units::{Bytes, BytesPerSec, ParseQuantityError, Percent, Picos};
 use serde_json::Value;
 
 use super::schema;
@@ -53,6 +53,7 @@ pub(super) fn short_expected(schema: &Value) -> String {
     match schema.get("format").and_then(Value::as_str) {
         Some("Picos") => return "a time in quotes".to_owned(),
         Some("Bytes") => return "a size in quotes".to_owned(),
+        Some("Percent") => return "a percentage in quotes".to_owned(),
         Some("BytesPerSec") => return "a rate in quotes".to_owned(),
         _ => {}
     }
@@ -126,6 +127,7 @@ fn is_item(value: &Value, schema: &Value) -> bool {
 pub(super) fn quantity_error(schema: &Value, text: &str) -> Option<ParseQuantityError> {
     match schema.get("format")?.as_str()? {
         "Picos" => text.parse::<Picos>().err(),
+        "Percent" => text.parse::<Percent>().err(),
         "Bytes" => text.parse::<Bytes>().err(),
         "BytesPerSec" => text.parse::<BytesPerSec>().err(),
         _ => None,
@@ -135,5 +137,5 @@ pub(super) fn quantity_error(schema: &Value, text: &str) -> Option<ParseQuantity
 /// Whether the schema's format is a quantity of the engine.
 pub(super) fn is_quantity(schema: &Value) -> bool {
     let format = schema.get("format").and_then(Value::as_str);
-    matches!(format, Some("Picos" | "Bytes" | "BytesPerSec"))
+    matches!(format, Some("Picos" | "Percent" | "Bytes" | "BytesPerSec"))
 }

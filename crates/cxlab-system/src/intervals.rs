@@ -1,0 +1,310 @@
+//! The confidence intervals of a report, from the batches of its measurement.
+
+use cxlab_host::STAGE_NAMES;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::batches::{Batches, OfDevice, OfHops, OfIssuer, OfLink, Tally};
+use crate::statistics::{self, FEWEST_BATCHES, NoInterval};
+
+/// Half-widths of the 95 % confidence intervals of the report's own rates and means, and where all
+/// intervals of the report come from. `null` is a value without an interval.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct ReportCi95 {
+    /// Batches of equal simulated time.
+    pub batches: u64,
+    /// Length of a batch.
+    pub batch_ns: f64,
+    /// Why a value here has no interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `bandwidth_gbps.total`.
+    pub total_gbps: Option<f64>,
+    /// Of `bandwidth_gbps.read`.
+    pub read_gbps: Option<f64>,
+    /// Of `bandwidth_gbps.write`.
+    pub write_gbps: Option<f64>,
+    /// Of `latency_ns.mean`. Percentiles have no interval.
+    pub latency_ns: Option<f64>,
+    /// Of `read_latency_ns.mean`.
+    pub read_latency_ns: Option<f64>,
+    /// Of `littles_law.in_flight`.
+    pub in_flight: Option<f64>,
+    /// Of each of `stages_ns`.
+    pub stages_ns: Map<String, Value>,
+}
+
+/// Half-widths of the 95 % confidence intervals of a host's or an accelerator's rates and means.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct HostCi95 {
+    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `bandwidth_gbps.total`.
+    pub total_gbps: Option<f64>,
+    /// Of `bandwidth_gbps.read`.
+    pub read_gbps: Option<f64>,
+    /// Of `bandwidth_gbps.write`.
+    pub write_gbps: Option<f64>,
+    /// Of `latency_ns.mean`.
+    pub latency_ns: Option<f64>,
+    /// Of `in_flight`.
+    pub in_flight: Option<f64>,
+}
+
+/// Half-widths of the 95 % confidence intervals of a device's rates.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct DeviceCi95 {
+    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `bandwidth_gbps.total`.
+    pub total_gbps: Option<f64>,
+    /// Of `bandwidth_gbps.read`.
+    pub read_gbps: Option<f64>,
+    /// Of `bandwidth_gbps.write`.
+    pub write_gbps: Option<f64>,
+}
+
+/// Half-widths of the 95 % confidence intervals of one direction of a link.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct LinkCi95 {
+    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `utilization`.
+    pub utilization: Option<f64>,
+    /// Of `efficiency`.
+    pub efficiency: Option<f64>,
+    /// Of the rate of payload: `payload_bytes` over the window.
+    pub payload_gbps: Option<f64>,
+}
+
+/// Half-widths of the 95 % confidence intervals of requests that crossed so many links.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
+pub struct HopsCi95 {
+    /// Why a value here has no interval, where the report's `ci95` does not say so of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Of `mean_ns`.
+    pub mean_ns: Option<f64>,
+    /// Of `queue_ns`.
+    pub queue_ns: Option<f64>,
+}
+
+/// Computes the intervals of one report.
+pub(crate) struct Intervals<'a> {
+    batches: Option<&'a Batches>,
+    /// Why nothing has an interval.
+    none: Option<String>,
+}
+
+impl<'a> Intervals<'a> {
+    /// From the batches of a measurement; `None` where it has none, because the run ended by itself.
+    pub(crate) fn new(batches: Option<&'a Batches>) -> Intervals<'a> {
+        let none = match batches.map_or(0, Batches::count) {
+            _ if batches.is_none() => Some(
+                "the run ended by itself: the window is a whole program, not a sample of a \
+                 steady state"
+                    .to_owned(),
+            ),
+            count if count < FEWEST_BATCHES => Some(format!(
+                "the window has {count} batches; an interval needs {FEWEST_BATCHES} or more"
+            )),
+            _ => None,
+        };
+        Intervals { batches, none }
+    }
+
+    pub(crate) fn of_report(&self) -> ReportCi95 {
+        let mut group = Group::of(self);
+        let all = |of: fn(&OfIssuer) -> u64| move |tally: &Tally| of(&tally.total());
+        let [total_gbps, read_gbps, write_gbps, in_flight] = [
+            group.lines(all(|one| one.reads + one.writes)),
+            group.lines(all(|one| one.reads)),
+            group.lines(all(|one| one.writes)),
+            group.level(all(|one| one.in_flight)),
+        ];
+        let requests = all(|one| one.requests);
+        let latency_ns = group.mean_ns(all(|one| one.latency), requests);
+        let read_latency_ns = group.mean_ns(|tally| tally.read_latency, |tally| tally.reads);
+        let stages = STAGE_NAMES.iter().enumerate();
+        let stages_ns = stages.map(|(at, name)| {
+            let stage = |tally: &Tally| tally.stages.get(at).copied().unwrap_or(0);
+            let width = group.mean_ns(stage, requests);
+            ((*name).to_owned(), width.map_or(Value::Null, Value::from))
+        });
+        let stages_ns = stages_ns.collect();
+        ReportCi95 {
+            batches: self.batches.map_or(0, Batches::count) as u64,
+            batch_ns: self.batches.map_or(0.0, Batches::width_ns),
+            reason: self.none.clone().or(group.reason()),
+            total_gbps,
+            read_gbps,
+            write_gbps,
+            latency_ns,
+            read_latency_ns,
+            in_flight,
+            stages_ns,
+        }
+    }
+
+    /// Of the host or accelerator with this number among all of them.
+    pub(crate) fn of_issuer(&self, number: usize) -> HostCi95 {
+        let mut group = Group::of(self);
+        let one =
+            |of: fn(&OfIssuer) -> u64| move |tally: &Tally| tally.issuers.get(number).map_or(0, of);
+        HostCi95 {
+            total_gbps: group.lines(one(|one| one.reads + one.writes)),
+            read_gbps: group.lines(one(|one| one.reads)),
+            write_gbps: group.lines(one(|one| one.writes)),
+            latency_ns: group.mean_ns(one(|one| one.latency), one(|one| one.requests)),
+            in_flight: group.level(one(|one| one.in_flight)),
+            reason: group.reason(),
+        }
+    }
+
+    pub(crate) fn of_device(&self, number: usize) -> DeviceCi95 {
+        let mut group = Group::of(self);
+        let one =
+            |of: fn(&OfDevice) -> u64| move |tally: &Tally| tally.devices.get(number).map_or(0, of);
+        DeviceCi95 {
+            total_gbps: group.lines(one(|one| one.reads + one.writes)),
+            read_gbps: group.lines(one(|one| one.reads)),
+            write_gbps: group.lines(one(|one| one.writes)),
+            reason: group.reason(),
+        }
+    }
+
+    /// Of a direction: forward and backward of each link in turn.
+    pub(crate) fn of_link(&self, number: usize) -> LinkCi95 {
+        let mut group = Group::of(self);
+        let one =
+            |of: fn(&OfLink) -> u64| move |tally: &Tally| tally.links.get(number).map_or(0, of);
+        LinkCi95 {
+            utilization: group.level(one(|one| one.busy)),
+            efficiency: group.ratio(one(|one| one.payload), one(|one| one.bytes)),
+            payload_gbps: group.rate(one(|one| one.payload)),
+            reason: group.reason(),
+        }
+    }
+
+    pub(crate) fn of_hops(&self, hops: usize) -> HopsCi95 {
+        let mut group = Group::of(self);
+        let one = |of: fn(&OfHops) -> u64| move |tally: &Tally| tally.hops.get(hops).map_or(0, of);
+        HopsCi95 {
+            mean_ns: group.mean_ns(one(|one| one.latency), one(|one| one.requests)),
+            queue_ns: group.mean_ns(one(|one| one.queue), one(|one| one.requests)),
+            reason: group.reason(),
+        }
+    }
+}
+
+/// Values that stand together, with one reason for those that have no interval.
+struct Group<'a> {
+    batches: Option<&'a Batches>,
+    why: Option<NoInterval>,
+}
+
+impl<'a> Group<'a> {
+    fn of(intervals: &Intervals<'a>) -> Group<'a> {
+        Group {
+            batches: intervals.batches.filter(|_| intervals.none.is_none()),
+            why: None,
+        }
+    }
+
+    fn keep(&mut self, width: Result<f64, NoInterval>) -> Option<f64> {
+        match width {
+            Ok(width) => Some(width),
+            Err(why) => {
+                self.why = self.why.or(Some(why));
+                None
+            }
+        }
+    }
+
+    /// Of bytes per nanosecond.
+    fn rate(&mut self, bytes: impl Fn(&Tally) -> u64) -> Option<f64> {
+        let batches = self.batches?;
+        let width = statistics::half_width(&batches.column(bytes));
+        let width = width.map(|width| width / batches.width_ns());
+        self.keep(width)
+    }
+
+    /// Of bytes per nanosecond, in lines.
+    fn lines(&mut self, lines: impl Fn(&Tally) -> u64) -> Option<f64> {
+        self.rate(lines).map(|width| width * 64.0)
+    }
+
+    /// Of a mean over time, from its integral in picoseconds.
+    fn level(&mut self, integral: impl Fn(&Tally) -> u64) -> Option<f64> {
+        self.rate(integral).map(|width| width / 1e3)
+    }
+
+    fn ratio(
+        &mut self,
+        above: impl Fn(&Tally) -> u64,
+        below: impl Fn(&Tally) -> u64,
+    ) -> Option<f64> {
+        let batches = self.batches?;
+        let (above, below) = (batches.column(above), batches.column(below));
+        if below.iter().all(|value| *value == 0.0) {
+            // There is no mean either.
+            return None;
+        }
+        self.keep(statistics::ratio_half_width(&above, &below))
+    }
+
+    /// Of a mean time, from a sum in picoseconds and how many it is of.
+    fn mean_ns(
+        &mut self,
+        picos: impl Fn(&Tally) -> u64,
+        count: impl Fn(&Tally) -> u64,
+    ) -> Option<f64> {
+        self.ratio(picos, count).map(|width| width / 1e3)
+    }
+
+    fn reason(&self) -> Option<String> {
+        let why = match self.why? {
+            NoInterval::FewBatches => "the window has too few batches",
+            NoInterval::FewRequests => "too few batches completed a request",
+            NoInterval::Correlated => {
+                "successive batches are too strongly correlated: the window is too short"
+            }
+        };
+        Some(why.to_owned())
+    }
+}
+
+/// Whether total bandwidth or mean latency drifts over these batches.
+pub(crate) fn drifts(batches: &Batches) -> [bool; 2] {
+    let total = |of: fn(&OfIssuer) -> u64| batches.column(move |tally| of(&tally.total()));
+    let lines = total(|one| one.reads + one.writes);
+    let (latency, requests) = (total(|one| one.latency), total(|one| one.requests));
+    let all = latency.iter().sum::<f64>();
+    let mean = all / requests.iter().sum::<f64>().max(1.0);
+    let residuals: Vec<f64> = (latency.iter().zip(&requests))
+        .map(|(latency, requests)| latency - mean * requests)
+        .collect();
+    let count = lines.len().max(1) as f64;
+    let rate = lines.iter().sum::<f64>() / count;
+    [
+        statistics::drifts(&lines, rate),
+        statistics::drifts(&residuals, all / count),
+    ]
+}
+
+/// The larger half-width of total bandwidth and mean latency, as a part of the value; `None` where one of
+/// them has no interval.
+pub(crate) fn relative(batches: &Batches) -> Option<f64> {
+    let report = Intervals::new(Some(batches)).of_report();
+    let total = |of: fn(&OfIssuer) -> u64| -> f64 {
+        batches.column(move |tally| of(&tally.total())).iter().sum()
+    };
+    let span = batches.count() as f64 * batches.width_ns();
+    let rate = total(|one| one.reads + one.writes) * 64.0 / span;
+    let latency = total(|one| one.latency) / 1e3 / total(|one| one.requests);
+    let relative = [report.total_gbps? / rate, report.latency_ns? / latency];
+    Some(relative[0].max(relative[1]))
+}
