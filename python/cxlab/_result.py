@@ -107,11 +107,6 @@ class Result:
         return self.report["ci95"]
 
     @property
-    def notes(self) -> list[str]:
-        """What a reader of the numbers should know, such as that the window had not settled."""
-        return self.report.get("notes", [])
-
-    @property
     def has_requests(self) -> bool:
         """Whether the request log was kept."""
         return self._columns is not None or self._requests is not None

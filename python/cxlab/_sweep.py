@@ -343,7 +343,7 @@ METRICS: dict[str, Callable[[Report], object]] = {
         (link["utilization"] for link in report["links"]), default=0.0
     ),
     "in_flight": lambda report: report["littles_law"]["in_flight"],
-    "notes": lambda report: "; ".join(report.get("notes", [])),
+    "notes": lambda report: "; ".join(note["message"] for note in report.get("notes", [])),
     "digest": lambda report: report["digest"],
     "plan_hash": lambda report: report["plan_hash"],
 }

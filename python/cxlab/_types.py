@@ -461,8 +461,6 @@ class Report(TypedDict):
     pools: NotRequired[list[PoolReport]]
     littles_law: LittlesLaw
     ci95: Ci95
-    #: What a reader of the numbers should know.
-    notes: NotRequired[list[str]]
     hosts: list[HostReport]
     accelerators: NotRequired[list[AcceleratorReport]]
     devices: list[DeviceReport]
@@ -471,5 +469,3 @@ class Report(TypedDict):
     bottleneck: NotRequired[Bottleneck]
     latency_histogram: list[tuple[float, int]]
     time_series: TimeSeries
-    #: What limited a link other than its wire, and what would lift that.
-    notes: NotRequired[list[str]]

@@ -117,7 +117,7 @@ def _header(report: Report) -> str:
         if report["partial"]
         else ""
     )
-    notes = (f'<p class="partial">{html.escape(note)}.</p>' for note in report.get("notes", []))
+    notes = (f'<p class="partial">{html.escape(note["message"])}.</p>' for note in report.get("notes", []))
     warning += "".join(notes)
     return (
         f"<header><h1>{html.escape(report['scenario'])}</h1><p>{len(report['hosts'])} hosts, "

@@ -61,7 +61,7 @@ fn stage(name: &str) -> usize {
 }
 
 /// What of two rows must be the same: all but what a system's other hosts have to do with.
-fn essence(row: &RequestRow) -> (u64, bool, u64, u64, u64, [u64; 9], bool) {
+fn essence(row: &RequestRow) -> (u64, bool, u64, u64, u64, [u64; STAGE_NAMES.len()], bool) {
     let times = (row.issued_ps, row.completed_ps);
     (
         row.id, row.write, row.hpa, times.0, times.1, row.stages, row.denied,

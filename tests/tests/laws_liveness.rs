@@ -151,7 +151,7 @@ impl Machine {
         };
         let options = RunOptions {
             seed: 1,
-            threads: 1,
+            threads: 1.into(),
             monitor: &Monitor::default(),
             rows: Some(&mut rows),
         };

@@ -88,9 +88,6 @@ pub struct Report {
     /// Half-widths of the 95 % confidence intervals of these rates and means.
     #[serde(default)]
     pub ci95: ReportCi95,
-    /// What a reader of these numbers should know.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
     /// What failures have done to messages, where something fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<FailuresReport>,
@@ -1062,6 +1059,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     });
     let devices: Vec<DeviceReport> = devices.collect();
     let mut notes = context.notes.clone();
+    notes.extend(unsettled(context));
     let links = links(system, &intervals, context, &mut notes);
     let wall_seconds = seconds(context.wall);
     let denied = totals.denied;
@@ -1109,7 +1107,6 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             .collect(),
         by_hops: by_hops(&totals.by_hops, &intervals),
         ci95: intervals.of_report(),
-        notes: notes(context),
         failures: context.plan.failures().map(|_| totals.failures),
         commands: CommandReport::all(context.plan, lasted),
         pools: (context.plan.pools().iter())
@@ -1248,15 +1245,15 @@ fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
     Ok(integral)
 }
 
-/// What a reader of the numbers should know.
-fn notes(context: &Context<'_>) -> Vec<String> {
+/// Notes on a window that has not settled, or is not as precise as it was to be.
+fn unsettled(context: &Context<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
     if context.warmed == Warmed::NotSettled {
-        notes.push(
+        notes.push(Note::new(
+            "measure.warmup",
             "the warm-up ended before total bandwidth and mean latency had settled; use a longer one, by \
-             [measure] warmup_time (docs/error-bars.md)"
-                .to_owned(),
-        );
+             [measure] warmup_time (docs/error-bars.md)",
+        ));
     }
     let what = match context.batches.map(intervals::drifts) {
         Some([true, true]) => "total bandwidth and mean latency",
@@ -1265,9 +1262,12 @@ fn notes(context: &Context<'_>) -> Vec<String> {
         Some([false, false]) | None => "",
     };
     if !what.is_empty() {
-        notes.push(format!(
-            "{what} had not settled: the halves of the window differ by more than chance explains; use \
-             a longer warm-up or window (docs/error-bars.md)"
+        notes.push(Note::new(
+            "measure",
+            format!(
+                "{what} had not settled: the halves of the window differ by more than chance explains; \
+                 use a longer warm-up or window (docs/error-bars.md)"
+            ),
         ));
     }
     if let Some(wanted) = context.plan.scenario.measure.precision {
@@ -1276,9 +1276,12 @@ fn notes(context: &Context<'_>) -> Vec<String> {
             let reached = reached.map_or("without an interval".to_owned(), |reached| {
                 format!("at {:.2} %", reached * 100.0)
             });
-            notes.push(format!(
-                "the precision of {wanted} was not reached: the longest window ended {reached}; \
-                 [measure] requests or duration sets it"
+            notes.push(Note::new(
+                "measure.precision",
+                format!(
+                    "the precision of {wanted} was not reached: the longest window ended {reached}; \
+                     [measure] requests or duration sets it"
+                ),
             ));
         }
     }

@@ -415,9 +415,6 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         Some(reason) => format!("  without intervals (-): {reason}\n"),
         None => "  +- is half of a 95 % confidence interval; percentiles have none\n".to_owned(),
     });
-    for note in &report.notes {
-        text.push_str(&format!("  note: {note}\n"));
-    }
     text.push('\n');
     text.push_str(&programs(report));
     text.push_str(&threads(report));

@@ -32,6 +32,13 @@ _BEHIND: dict[str, Value] = {
     "devices[0].controller.process_time": "20 ns",
 }
 
+_PMEM: dict[str, Value] = {
+    "kind": "pmem",
+    "mode": "simple",
+    "write_done": "queued",
+    "combine": False,
+}
+
 _MLC: dict[str, Value] = {
     "kind": "ssd",
     "flash": "mlc",
@@ -82,12 +89,7 @@ def scenario(
     elif device == PMEM:
         values |= {
             **_BEHIND,
-            "devices[0].memory": {
-                "kind": "pmem",
-                "mode": "simple",
-                "write_done": "queued",
-                "combine": False,
-            },
+            "devices[0].memory": _PMEM,
             "fabric.edge_link.port_delay": "0 ns",
         }
     elif device == UNCACHED:
