@@ -64,7 +64,8 @@ fn mixed_interleaving(
 /// others do not.
 fn cut_traces(scenario: &Scenario, workloads: &[Box<dyn Workload>]) -> Option<Note> {
     let measure = &scenario.measure;
-    if measure.requests.is_some() || measure.duration.is_some() {
+    let says = measure.requests.is_some() || measure.duration.is_some();
+    if says || measure.precision.is_some() {
         return None;
     }
     let ends = |at: &usize| {
@@ -88,7 +89,8 @@ fn cut_traces(scenario: &Scenario, workloads: &[Box<dyn Workload>]) -> Option<No
 /// Events that a run of a given length cannot reach.
 fn late_events(scenario: &Scenario) -> Vec<Note> {
     let measure = &scenario.measure;
-    let (Some(duration), None) = (measure.duration, measure.warmup_requests) else {
+    let (Some(duration), None, None) = (measure.duration, measure.warmup_requests, measure.warmup)
+    else {
         return Vec::new();
     };
     let warmup = measure.warmup_time.unwrap_or_default();
