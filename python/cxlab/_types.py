@@ -349,6 +349,8 @@ class Bottleneck(TypedDict):
     name: str
     #: `wire`, `credits`, `medium`, `contexts`, `outstanding` or `pace`.
     limit: str
+    #: Other wires that are as busy.
+    alike: int
     #: How busy the wire was, where it is a link.
     busy: NotRequired[float]
     wait_ns: float

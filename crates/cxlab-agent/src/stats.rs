@@ -56,20 +56,22 @@ pub const LOCAL: u16 = u16::MAX - 1;
 /// The stages that a message gathered, and those before the link.
 #[inline]
 pub fn stages_of(own: &LatencyStages, process_ps: u64, cache_ps: u64) -> Stages {
+    let long = own.long();
+    let of = |stage: LongStage| long[stage as usize];
     [
         process_ps,
         cache_ps,
-        own.of(LongStage::HostQueue),
-        own.of(LongStage::Credits),
+        of(LongStage::HostQueue),
+        of(LongStage::Credits),
         u64::from(own.link),
         u64::from(own.port),
         u64::from(own.switch),
-        own.of(LongStage::SwitchQueue),
+        of(LongStage::SwitchQueue),
         u64::from(own.device),
-        own.of(LongStage::DeviceQueue),
-        own.of(LongStage::Coherence),
-        own.of(LongStage::MediaQueue),
-        own.of(LongStage::Media),
+        of(LongStage::DeviceQueue),
+        of(LongStage::Coherence),
+        of(LongStage::MediaQueue),
+        of(LongStage::Media),
     ]
 }
 

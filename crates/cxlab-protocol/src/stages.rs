@@ -27,19 +27,10 @@ pub enum LongStage {
 }
 
 impl LongStage {
-    const COUNT: usize = 7;
+    /// How many there are.
+    pub const COUNT: usize = 7;
     /// Stages in which a transaction waits for a place or a wire come first.
     const QUEUES: usize = 5;
-
-    const ALL: [LongStage; Self::COUNT] = [
-        LongStage::SwitchQueue,
-        LongStage::Credits,
-        LongStage::HostQueue,
-        LongStage::DeviceQueue,
-        LongStage::MediaQueue,
-        LongStage::Media,
-        LongStage::Coherence,
-    ];
 }
 
 /// Where a transaction's time went, in picoseconds. It travels with the messages of the
@@ -95,11 +86,23 @@ impl LatencyStages {
         u64::from(self.low[at]) | u64::from(self.high[at]) << u32::BITS
     }
 
+    /// The times of all stages that may be long, by [`LongStage`], in picoseconds.
+    #[inline]
+    pub fn long(&self) -> [u64; LongStage::COUNT] {
+        // Nearly always nothing is beyond 32 bits, and then all are widened at once.
+        let mut long = self.low.map(u64::from);
+        if self.high != [0; LongStage::COUNT] {
+            for (sum, high) in long.iter_mut().zip(self.high) {
+                *sum |= u64::from(high) << u32::BITS;
+            }
+        }
+        long
+    }
+
     /// The sum of all waits for a place or a wire, in picoseconds.
     #[inline]
     pub fn queue(&self) -> u64 {
-        let queues = &LongStage::ALL[..LongStage::QUEUES];
-        queues.iter().map(|stage| self.of(*stage)).sum()
+        self.long()[..LongStage::QUEUES].iter().sum()
     }
 
     /// [`LatencyStages::queue`] without multiples of 2^32 ps in one stage, for digests. It looks at
@@ -113,7 +116,7 @@ impl LatencyStages {
     /// The sum of all stages.
     #[inline]
     pub fn total(&self) -> Picos {
-        let long: u64 = LongStage::ALL.iter().map(|stage| self.of(*stage)).sum();
+        let long: u64 = self.long().iter().sum();
         Picos(
             long + u64::from(self.link)
                 + u64::from(self.port)

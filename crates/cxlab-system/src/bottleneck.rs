@@ -16,6 +16,8 @@ const SMALL: f64 = 0.1;
 /// A credit is away for the round trip of its link and for what its message waits behind it. The search goes on
 /// where that wait is at least this part of the round trip.
 const CARRIES_ON: f64 = 0.5;
+/// Wires that are busy for at least this part of the time of the one that was found are told of with it.
+const ALIKE: f64 = 0.99;
 /// Hosts with at least this part of their outstanding requests in flight are limited by that number.
 const FULL: f64 = 0.9;
 
@@ -44,6 +46,9 @@ pub struct Bottleneck {
     pub name: String,
     /// What of it.
     pub limit: Limit,
+    /// Other wires that are as busy.
+    #[serde(default)]
+    pub alike: usize,
     /// Part of the window in which the wire was busy, where it is a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy: Option<f64>,
@@ -211,10 +216,15 @@ pub(crate) fn find(
         At::Link(number) => Some(links[number].utilization),
         At::Device => None,
     };
+    let as_busy = |link: &&LinkReport| link.utilization >= ALIKE * busy.unwrap_or(1.0);
+    let alike = match place.limit {
+        Limit::Wire => links.iter().filter(as_busy).count() - 1,
+        _ => 0,
+    };
     Some(Bottleneck::new(
         place.name,
         place.limit,
-        busy,
+        busy.map(|busy| (busy, alike)),
         place.mean(),
         place.sum / latency_ns,
     ))
@@ -238,9 +248,21 @@ fn by_hosts(plan: &Plan, hosts: &[HostReport]) -> Bottleneck {
 }
 
 impl Bottleneck {
-    fn new(name: &str, limit: Limit, busy: Option<f64>, wait_ns: f64, share: f64) -> Bottleneck {
+    /// `busy`: of a link, how busy its wire is, and how many others are as busy.
+    fn new(
+        name: &str,
+        limit: Limit,
+        busy: Option<(f64, usize)>,
+        wait_ns: f64,
+        share: f64,
+    ) -> Bottleneck {
+        let alike = busy.map_or(0, |(_, alike)| alike);
+        let busy = busy.map(|(busy, _)| busy);
         let percent = busy.unwrap_or(0.0) * 100.0;
         let what = match limit {
+            Limit::Wire if alike > 0 => {
+                format!("its wire is {percent:.1} % busy, and {alike} others are as busy")
+            }
             Limit::Wire => format!("its wire is {percent:.1} % busy"),
             Limit::Credits => {
                 format!("it has too few credits; its wire is {percent:.1} % busy")
@@ -253,7 +275,7 @@ impl Bottleneck {
         let wait = match limit {
             Limit::Outstanding | Limit::Pace => "nothing else holds requests back".to_owned(),
             _ => format!(
-                "requests wait {wait_ns:.1} ns for that, {:.0} % of their latency",
+                "requests wait {wait_ns:.1} ns for that, {:.0} % of all latency",
                 share * 100.0
             ),
         };
@@ -261,6 +283,7 @@ impl Bottleneck {
             text: format!("{name}: {what}; {wait}"),
             name: name.to_owned(),
             limit,
+            alike,
             busy,
             wait_ns,
             share,
