@@ -117,8 +117,8 @@ def _header(report: Report) -> str:
         if report["partial"]
         else ""
     )
-    notes = (f'<p class="partial">{html.escape(note["message"])}.</p>' for note in report.get("notes", []))
-    warning += "".join(notes)
+    notes = (note["message"] for note in report.get("notes", []))
+    warning += "".join(f'<p class="partial">{html.escape(note)}.</p>' for note in notes)
     return (
         f"<header><h1>{html.escape(report['scenario'])}</h1><p>{len(report['hosts'])} hosts, "
         f"{len(report['devices'])} devices; measured for {report['window_ns'] / 1e3:,.2f} µs after "
@@ -268,7 +268,7 @@ def _waits(report: Report) -> str:
     ]
     for device in report["devices"]:
         taken = device["reads"] + device["writes"]
-        taken += sum(device.get("denied", {}).values())  # type: ignore[arg-type, misc]
+        taken += sum(device.get("denied", {}).values())  # type: ignore[arg-type]
         medium = device["medium_wait_ns"]
         places.append((device["name"], taken, device["wait_ns"], medium, "the medium"))
     places.sort(key=lambda place: -place[1] * place[2]["mean"])

@@ -152,9 +152,9 @@ fn inside(plan: &Plan, truth: [f64; 2], runs: u64) -> ([u64; 2], u64) {
     for seed in 1..=runs {
         let report = measured(plan, seed);
         let widths = [report.ci95.total_gbps, report.ci95.latency_ns];
-        for at in 0..2 {
-            let off = (values(&report)[at] - truth[at]).abs();
-            inside[at] += u64::from(widths[at].is_some_and(|width| off <= width));
+        let wanted = values(&report).into_iter().zip(truth).zip(widths);
+        for (count, ((value, truth), width)) in inside.iter_mut().zip(wanted) {
+            *count += u64::from(width.is_some_and(|width| (value - truth).abs() <= width));
         }
         notes += u64::from(!said(&report).is_empty());
     }
