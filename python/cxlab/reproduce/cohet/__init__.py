@@ -13,6 +13,7 @@ from cxlab.reproduce.cohet import (
     fig16,
     fig17,
     fig18,
+    sensitivity,
     steady,
 )
 
@@ -26,5 +27,6 @@ FIGURES: Sequence[Figure] = (
     fig18.FIGURE,
     fig4.FIGURE,
     calibration.FIGURE,
+    sensitivity.FIGURE,
     steady.FIGURE,
 )

@@ -91,7 +91,7 @@ def draw(table: pd.DataFrame) -> Drawing:
     axes.set_yticks(table.index, list(table.cause), fontsize=8)
     axes.invert_yaxis()
     axes.set(xlabel="GB/s in steady state (dotted: the paper's)", xlim=(0, 17))
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     axes.grid(axis="y", visible=False)
     figure.suptitle("What makes memory slower than the last-level cache, 400 MHz")
     return figure
