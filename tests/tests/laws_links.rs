@@ -108,6 +108,7 @@ const SLOW: &str = "fabric.links={ slow = { bandwidth = \"2 GB/s\" } }";
 fn adaptive_routing_and_the_analytic_form_see_that_one_uplink_is_slow() {
     let text = shipped("spine-leaf-16");
     let set = [
+        "fabric.topology={ kind = \"spine-leaf\", leaves = 8, spines = 2 }",
         "fabric.routing=\"adaptive\"",
         SLOW,
         "fabric.overrides=[{ between = [\"leaf*\", \"spine0\"], link = \"slow\" }]",

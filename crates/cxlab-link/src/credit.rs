@@ -468,8 +468,8 @@ impl FlowControl {
         let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
         let windows = self.windows;
         near.chain(rest).filter_map(move |(state, at)| {
-            let window = windows.get(Buffer(at).class())?;
-            Some((Buffer(at), state, *window))
+            let window = windows.get(Buffer(at).class()).copied()?;
+            (window > 0).then_some((Buffer(at), state, window))
         })
     }
 
