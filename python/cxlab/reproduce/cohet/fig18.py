@@ -92,14 +92,14 @@ QUOTE = {
 WHY = {
     PUSH: tested(
         "RpcNIC's one buffer is not free while it is sent: with a second buffer the six benches "
-        "come to 0.90 to 1.13"
+        "come to 0.87 to 1.08"
     ),
     CXL_MEM: tested(
         "RpcNIC's host copies overlap here: one copy at a time, of 500 ns, brings 2.2 to 6.4"
     ),
     PREFETCH: tested(
         "RpcNIC's host copies overlap, and the home agent's interval is the host's: one copy at a "
-        "time brings 1.3 to 3.2, and an interval that scales with the clock four benches to 1.32 "
+        "time brings 1.2 to 3.2, and an interval that scales with the clock four benches to 1.32 "
         "to 1.57"
     ),
 }
