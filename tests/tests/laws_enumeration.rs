@@ -301,6 +301,7 @@ impl OpSource for Lines {
         (self.0 <= 100).then(|| MemOp {
             hpa: Hpa(64 * 97 * self.0),
             kind: OpKind::Read,
+            lines: 1,
             not_before: SimTime(self.0 * 1_357_911),
             dependent: false,
         })

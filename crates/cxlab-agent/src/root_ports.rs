@@ -14,6 +14,8 @@ pub struct RootPorts {
     /// The root port towards each edge port; empty when there is one root port.
     port_to: Vec<u16>,
     limit: usize,
+    /// No request overtakes another.
+    in_order: bool,
     /// Messages to edge ports that no way leads to.
     refused: Vec<Message>,
 }
@@ -24,7 +26,7 @@ const NOWHERE: u16 = u16::MAX;
 save_state!(RootPorts {
     states: ports, outboxes;
     values: port_to, refused;
-    built: limit;
+    built: limit, in_order;
 });
 
 impl RootPorts {
@@ -35,7 +37,18 @@ impl RootPorts {
             ports,
             port_to,
             limit,
+            in_order: false,
             refused: Vec::new(),
+        }
+    }
+
+    /// The same where messages leave in the order in which they were sent.
+    #[must_use]
+    pub fn in_order(self) -> Self {
+        RootPorts {
+            outboxes: vec![Outbox::in_order(); self.ports.len()],
+            in_order: true,
+            ..self
         }
     }
 
@@ -47,10 +60,15 @@ impl RootPorts {
         }
     }
 
-    /// Whether as many messages wait for links as may before issuing stops.
+    /// Whether as many messages wait for links as may before issuing stops: in order over several
+    /// root ports none may, because it could be overtaken at another port.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.waiting() >= self.limit
+        let limit = match self.in_order && self.ports.len() > 1 {
+            true => 1,
+            false => self.limit,
+        };
+        self.waiting() >= limit
     }
 
     /// Messages that wait for links.

@@ -225,6 +225,9 @@ pub struct RequesterStats {
     pub late_ever: u64,
     /// Answers among those by which a device denied the message, ever.
     pub late_denied_ever: u64,
+    /// Latency of operations of several lines that were served, from the issue of the first line to the end
+    /// of the last; each line is a request too. `None` while there is none.
+    pub whole_latency: Option<Box<LatencyProbe>>,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
     /// What [`Self::in_flight`] held when measurement began.

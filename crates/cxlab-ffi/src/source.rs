@@ -171,6 +171,7 @@ impl OpSource for Source {
         Some(MemOp {
             hpa,
             kind: if write { OpKind::Write } else { OpKind::Read },
+            lines: 1,
             not_before,
             dependent: false,
         })

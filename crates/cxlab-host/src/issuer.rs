@@ -67,6 +67,11 @@ impl Issuer {
         self.interval_ps = interval_ps;
     }
 
+    /// How far apart issues are at least, in picoseconds.
+    pub(crate) fn interval(&self) -> u64 {
+        self.interval_ps
+    }
+
     /// Nothing is issued any more.
     pub(crate) fn stop(&mut self) {
         self.left = 0;

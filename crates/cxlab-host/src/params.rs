@@ -89,6 +89,12 @@ pub struct RequesterParams {
     /// Default: as `outstanding`.
     #[schemars(range(min = 1, max = 1048576))]
     pub queue: Option<u32>,
+    /// Whether requests reach the link in the order of their issue, so that a read waits behind a
+    /// write that has no credits; over several root ports, nothing is issued while a request
+    /// waits. Default false: reads and writes wait apart, as their channels (M2S Req and RwD) have
+    /// credits of their own, and may overtake each other. Not where `cache` is coherent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub in_order: bool,
     /// Least time between two issues. Default 0 ns: as fast as requests complete.
     pub issue_interval: Picos,
     /// Issue at this rate of 64 B lines at most, instead of `issue_interval`.
@@ -106,6 +112,7 @@ impl Default for RequesterParams {
             process_time: Picos::from_nanos(10),
             outstanding: 64,
             queue: None,
+            in_order: false,
             issue_interval: Picos::ZERO,
             rate: None,
             cache: None,

@@ -15,7 +15,7 @@ use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode, PortId};
-use cxlab_workload::{OpKind, OpSource};
+use cxlab_workload::{MemOp, OpKind, OpSource};
 
 mod failures;
 
@@ -68,6 +68,22 @@ struct Slot {
     id: u64,
     write: bool,
     kind: SlotKind,
+    /// The operation of several lines that it belongs to, from 1; 0: none.
+    whole: u32,
+}
+
+/// An operation of several lines.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Whole {
+    issued: u64,
+    /// The line that is issued next.
+    next: Hpa,
+    write: bool,
+    /// Lines that are not issued, and that are not done.
+    unissued: u8,
+    left: u8,
+    /// None of its lines was denied or failed.
+    served: bool,
 }
 
 impl Slot {
@@ -135,6 +151,8 @@ pub struct Requester {
     throttle: Option<Box<Throttle>>,
     /// A write-back that waits for a slot.
     writeback: Option<Hpa>,
+    /// The operation of several lines whose lines go before the next operation, from 1; 0: none.
+    current: u32,
     cache: Option<PrivateCache>,
     issuer: Issuer,
     ledger: Ledger,
@@ -142,6 +160,9 @@ pub struct Requester {
     idle: usize,
     /// Slots that are not needed, because others have taken their place.
     spare: Vec<u32>,
+    /// Operations of several lines, and the places of those that are done.
+    wholes: Vec<Whole>,
+    free_wholes: Vec<u32>,
     /// Least time between two issues without a throttle.
     interval_ps: u64,
     joins: Picos,
@@ -149,7 +170,7 @@ pub struct Requester {
 }
 
 save_state!(Requester {
-    values: free, writeback, slots, idle, spare, throttle;
+    values: free, writeback, slots, idle, spare, throttle, current, wholes, free_wholes;
     states: roots, issuer, cache, ledger;
     built: port_id, first_device, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
 });
@@ -165,12 +186,17 @@ impl Requester {
             id: 0,
             write: false,
             kind: SlotKind::Free,
+            whole: 0,
         };
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
+        let roots = RootPorts::new(config.ports, config.port_to, limit);
         Requester {
             port_id: config.port_id,
             first_device: config.first_device,
-            roots: RootPorts::new(config.ports, config.port_to, limit),
+            roots: match params.in_order {
+                true => roots.in_order(),
+                false => roots,
+            },
             map: config.map,
             issuer: Issuer::new(
                 config.source,
@@ -185,6 +211,9 @@ impl Requester {
             free: (0..outstanding as u32).rev().collect(),
             idle: 0,
             spare: Vec::new(),
+            current: 0,
+            wholes: Vec::new(),
+            free_wholes: Vec::new(),
             writeback: None,
             ledger: Ledger::new(config.number, config.log),
             interval_ps: params.interval_ps(),
@@ -227,7 +256,7 @@ impl Requester {
 
     /// Whether its source has finished and everything has completed.
     pub fn is_done(&self) -> bool {
-        self.issuer.is_done() && self.in_flight() == 0
+        self.issuer.is_done() && self.current == 0 && self.in_flight() == 0
     }
 
     /// Its ports, for link statistics.
@@ -306,7 +335,10 @@ impl Requester {
             self.issuer.woken(ctx.now());
         } else if token >= HIT {
             match token {
-                LEAVE => self.issuer.stop(),
+                LEAVE => {
+                    self.issuer.stop();
+                    self.drop_unissued();
+                }
                 hit => self.complete_hit(ctx, hit - HIT),
             }
         } else {
@@ -323,27 +355,110 @@ impl Requester {
                 return;
             }
             if let Some(hpa) = self.writeback.take() {
-                self.enter(ctx, hpa, true, SlotKind::Writeback);
+                self.enter(ctx, hpa, true, SlotKind::Writeback, 0);
                 continue;
             }
-            let Some(op) = self.issuer.next(ctx, self.ledger.in_flight()) else {
-                return;
+            let (line, write, whole) = match self.next_of_whole() {
+                Some(next) => next,
+                None => {
+                    let Some(op) = self.issuer.next(ctx, self.ledger.in_flight()) else {
+                        return;
+                    };
+                    let whole = match op.lines > 1 {
+                        true => self.begin_whole(ctx.now(), op),
+                        false => 0,
+                    };
+                    (Hpa(op.hpa.0 & !63), op.kind == OpKind::Write, whole)
+                }
             };
-            let write = op.kind == OpKind::Write;
-            let line = Hpa(op.hpa.0 & !63);
             let access = self
                 .cache
                 .as_mut()
                 .map(|cache| cache.access(line.line(), write));
             match access {
-                Some(access) if access.hit => self.hit(ctx, line, write),
+                Some(access) if access.hit => self.hit(ctx, line, write, whole),
                 Some(access) => {
                     self.writeback = access.evicted.map(|line| Hpa(line.0 * 64));
                     // Write-allocate: a store that misses reads the line.
-                    self.enter(ctx, line, false, SlotKind::Request);
+                    self.enter(ctx, line, false, SlotKind::Request, whole);
                 }
-                None => self.enter(ctx, line, write, SlotKind::Request),
+                None => self.enter(ctx, line, write, SlotKind::Request, whole),
             }
+        }
+    }
+
+    /// The next line of an operation of several, before others: address, whether it writes, and the
+    /// operation's number.
+    #[inline]
+    fn next_of_whole(&mut self) -> Option<(Hpa, bool, u32)> {
+        let number = self.current;
+        if number == 0 {
+            return None;
+        }
+        let whole = &mut self.wholes[number as usize - 1];
+        let next = (whole.next, whole.write, number);
+        whole.next = Hpa(whole.next.0 + 64);
+        whole.unissued -= 1;
+        if whole.unissued == 0 {
+            self.current = 0;
+        }
+        Some(next)
+    }
+
+    /// An operation of several lines begins with its first; the interval to the next operation is
+    /// that of all its lines.
+    #[inline(never)]
+    fn begin_whole(&mut self, now: SimTime, op: MemOp) -> u32 {
+        let unissued = op.lines - 1;
+        let whole = Whole {
+            issued: now.0,
+            next: Hpa((op.hpa.0 & !63) + 64),
+            write: op.kind == OpKind::Write,
+            unissued,
+            left: op.lines,
+            served: true,
+        };
+        self.current = match self.free_wholes.pop() {
+            Some(number) => {
+                self.wholes[number as usize] = whole;
+                number + 1
+            }
+            None => {
+                self.wholes.push(whole);
+                self.wholes.len() as u32
+            }
+        };
+        let more = u64::from(unissued) * self.issuer.interval();
+        self.issuer.hold_up(now, more);
+        self.current
+    }
+
+    /// The workload ends: lines that were not issued are not waited for.
+    fn drop_unissued(&mut self) {
+        let number = std::mem::take(&mut self.current);
+        if number > 0 {
+            let whole = &mut self.wholes[number as usize - 1];
+            whole.left -= std::mem::take(&mut whole.unissued);
+        }
+    }
+
+    /// A line of an operation of several is done.
+    #[inline(never)]
+    fn part_done(&mut self, now: SimTime, number: u32, served: bool) {
+        let whole = &mut self.wholes[number as usize - 1];
+        whole.left -= 1;
+        whole.served &= served;
+        if whole.left > 0 {
+            return;
+        }
+        let latency = Picos(now.0 - whole.issued);
+        self.free_wholes.push(number - 1);
+        if whole.served {
+            self.ledger
+                .stats
+                .whole_latency
+                .get_or_insert_default()
+                .record(latency);
         }
     }
 
@@ -376,7 +491,7 @@ impl Requester {
         slot
     }
 
-    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool) {
+    fn hit(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, whole: u32) {
         let now = ctx.now();
         let id = self.ledger.issued();
         let kind = SlotKind::Hit;
@@ -386,6 +501,7 @@ impl Requester {
             id,
             write,
             kind,
+            whole,
         };
         let tag = self.take_slot(now, slot);
         ctx.wake_at(SimTime(now.0 + self.cache_ps), HIT + tag);
@@ -406,7 +522,14 @@ impl Requester {
     }
 
     /// A request takes a slot and waits for the link, or goes at once.
-    fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, hpa: Hpa, write: bool, kind: SlotKind) {
+    fn enter(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        hpa: Hpa,
+        write: bool,
+        kind: SlotKind,
+        whole: u32,
+    ) {
         let now = ctx.now();
         let device = match self.map.owner(hpa) {
             Some(device) => device,
@@ -418,6 +541,7 @@ impl Requester {
             id: self.ledger.issued(),
             write,
             kind,
+            whole,
         };
         let tag = self.take_slot(now, slot);
         if kind == SlotKind::Writeback {
@@ -500,5 +624,8 @@ impl Requester {
             ..slot.row(ctx.now(), stages)
         };
         self.ledger.complete(ctx, row, answer == Answer::Cache);
+        if slot.whole != 0 {
+            self.part_done(ctx.now(), slot.whole, answer != Answer::Denied);
+        }
     }
 }

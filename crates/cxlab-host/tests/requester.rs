@@ -141,6 +141,7 @@ fn read(line: u64) -> MemOp {
     MemOp {
         hpa: Hpa(64 * line),
         kind: OpKind::Read,
+        lines: 1,
         not_before: SimTime(0),
         dependent: false,
     }
@@ -442,6 +443,87 @@ fn a_read_passes_writes_that_have_no_credit() {
         .map(|(_, message)| message.hpa.0 / 64)
         .collect();
     assert_eq!(seen, [0, 1, 3]);
+}
+
+#[test]
+fn in_order_a_read_waits_behind_writes_that_have_no_credit() {
+    let in_order = RequesterParams {
+        in_order: true,
+        ..RequesterParams::default()
+    };
+    let later = MemOp {
+        not_before: SimTime(50_000),
+        ..read(3)
+    };
+    let ops = [write(0), write(1), write(2), later];
+    let seen = |ran: &Ran| -> Vec<u64> {
+        let seen = ran.echo(0).seen.iter();
+        seen.map(|(_, message)| message.hpa.0 / 64).collect()
+    };
+    let stuck = run(in_order.clone(), 2, &[None], &ops);
+    assert_eq!(seen(&stuck), [0, 1], "the third write never goes");
+    // One credit, returned as each request is taken: all arrive, in the order of their issue.
+    let mixed: Vec<MemOp> = (0..40)
+        .map(|line| {
+            if line % 3 == 0 {
+                read(line)
+            } else {
+                write(line)
+            }
+        })
+        .collect();
+    let ran = run(in_order.clone(), 1, &[Some(70_000)], &mixed);
+    assert_eq!(seen(&ran), (0..40).collect::<Vec<_>>());
+    let relaxed = run(RequesterParams::default(), 1, &[Some(70_000)], &mixed);
+    assert_ne!(seen(&relaxed), seen(&ran));
+    // Nor does a request to another device pass at another root port.
+    let ops = [write(0), write(1), read(SECOND)];
+    let ran = run(in_order, 1, &[None, Some(0)], &ops);
+    assert_eq!((seen(&ran), ran.echo(1).seen.len()), (vec![0], 0));
+}
+
+#[test]
+fn an_operation_of_several_lines_is_done_with_its_last() {
+    let block = |line: u64, lines: u8| MemOp {
+        lines,
+        ..read(line)
+    };
+    let params = RequesterParams {
+        outstanding: 3,
+        ..RequesterParams::default()
+    };
+    let ops = [block(0, 4), read(100), block(200, 2)];
+    let ran = run(params.clone(), 128, &[Some(100_000)], &ops);
+    let lines: Vec<u64> = ran.rows.iter().map(|row| row.hpa / 64).collect();
+    assert_eq!(lines, [0, 1, 2, 3, 100, 200, 201]);
+    // Three lines go at once, each a nanosecond on the wire; the fourth when the first is back.
+    let done = |line: u64| {
+        let row = ran.rows.iter().find(|row| row.hpa == 64 * line);
+        row.unwrap().completed_ps
+    };
+    let operations = ran.host().stats().whole_latency.as_ref().unwrap();
+    assert_eq!(operations.count(), 2);
+    let issued = |line: u64| {
+        let row = ran.rows.iter().find(|row| row.hpa == 64 * line);
+        row.unwrap().issued_ps
+    };
+    let latencies = done(3) + done(201) - issued(200);
+    assert_eq!(operations.sum_ps(), u128::from(latencies));
+    assert!(
+        done(3) > trip(100_000) + 100_000,
+        "the fourth waited for the first"
+    );
+    assert!(ran.host().is_done());
+    // Each line takes its interval.
+    let apart = RequesterParams {
+        issue_interval: Picos(7_000),
+        ..RequesterParams::default()
+    };
+    let ran = run(apart, 128, &[Some(0)], &[block(0, 4), read(100)]);
+    assert_eq!(ran.issued(), [0, 0, 0, 0, 28_000]);
+    // And none is kept where all are lines.
+    let ran = run(params, 128, &[Some(0)], &many(4));
+    assert!(ran.host().stats().whole_latency.is_none());
 }
 
 #[test]

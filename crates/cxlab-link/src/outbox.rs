@@ -42,6 +42,8 @@ pub struct Outbox {
     queues: Box<[VecDeque<Waiting>; Channel::COUNT]>,
     /// Classes that have something waiting.
     occupied: u16,
+    /// All messages wait in the queue of the first class, so that none overtakes another.
+    in_order: bool,
     len: u32,
     /// The wake-up that is pending, to ask for no second one.
     wake: Option<SimTime>,
@@ -49,9 +51,18 @@ pub struct Outbox {
 
 save_state!(Outbox {
     values: queues, occupied, len, wake;
+    built: in_order;
 });
 
 impl Outbox {
+    /// A queue in which a message that waits for credits also stops those of other classes.
+    pub fn in_order() -> Self {
+        Outbox {
+            in_order: true,
+            ..Outbox::default()
+        }
+    }
+
     /// How many messages wait.
     #[inline]
     pub fn len(&self) -> usize {
@@ -158,7 +169,10 @@ impl Outbox {
         ready: SimTime,
     ) {
         port.feed(ctx.now());
-        let class = message.channel().queue().index();
+        let class = match self.in_order {
+            true => 0,
+            false => message.channel().queue().index(),
+        };
         let from = ready.max(ctx.now());
         let starved = port.starved_ps(from, Buffer::of(message.channel(), message.vc));
         self.queues[class].push_back(Waiting {

@@ -386,7 +386,7 @@ impl Plan {
         let links = links::list(&scenario, &graph, &tables, &link_classes)?;
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
-        coherence::check_policies(&scenario, &hosts, &caching)?;
+        coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
         let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
         let mut notes = notes(&scenario, &links, &devices);

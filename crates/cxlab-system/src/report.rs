@@ -81,6 +81,9 @@ pub struct Report {
     /// Latency of the requests that completed in the window without being served.
     #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
     pub unserved_latency_ns: UnservedLatency,
+    /// Operations of several lines, where there are such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<Operations>,
     /// Mean time of each latency stage of served requests; the stages sum to the mean latency.
     pub stages_ns: Map<String, Value>,
     /// Latency of served requests by links crossed between requester and device.
@@ -116,6 +119,15 @@ pub struct Report {
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the time of the measurement.
     pub time_series: TimeSeries,
+}
+
+/// Operations of several lines, each of which is a request too.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Operations {
+    /// Completed in the window.
+    pub completed: u64,
+    /// From the issue of the first line to the end of the last.
+    pub latency_ns: Latency,
 }
 
 /// Requests in the window.
@@ -941,6 +953,7 @@ struct Totals {
     completed_ever: u64,
     latency: LatencyProbe,
     read_latency: LatencyProbe,
+    operations: Option<Box<LatencyProbe>>,
     stages_ps: [u128; STAGE_NAMES.len()],
     by_hops: Vec<HopStats>,
     integral: u128,
@@ -967,6 +980,9 @@ impl Totals {
         self.latency.merge(&stats.read_latency);
         self.latency.merge(&stats.write_latency);
         self.read_latency.merge(&stats.read_latency);
+        if let Some(operations) = &stats.whole_latency {
+            self.operations.get_or_insert_default().merge(operations);
+        }
         for (sum, stage) in self.stages_ps.iter_mut().zip(stats.stages_ps) {
             *sum += u128::from(stage);
         }
@@ -1102,6 +1118,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         latency_ns: latency(&totals.latency),
         read_latency_ns: latency(&totals.read_latency),
         unserved_latency_ns: UnservedLatency::of(totals.unserved.each_ref()),
+        operations: totals.operations.as_ref().map(|probe| Operations {
+            completed: probe.count(),
+            latency_ns: latency(probe),
+        }),
         stages_ns: stages
             .map(|(name, sum)| ((*name).to_owned(), Value::from(sum as f64 / 1e3 / count)))
             .collect(),

@@ -450,6 +450,9 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     for (name, latency) in unserved.named() {
         rows.push(latency_row(name, latency, None));
     }
+    if let Some(operations) = &report.operations {
+        rows.push(latency_row("operations", &operations.latency_ns, None));
+    }
     let issuers = || report.hosts.iter().chain(&report.accelerators);
     let busy = issuers().filter(|one| one.completed > 0);
     let components = busy.clone().count();

@@ -368,6 +368,41 @@ const SCENARIOS: &[Scenario] = &[
         ],
     ),
     one(
+        &[
+            (
+                "outstanding = 16",
+                "cache = { size = \"32 KiB\" }\nin_order = true",
+            ),
+            ("capacity = ", "coherence.class = \"hdm-db\"\ncapacity = "),
+        ],
+        "in_order = true",
+        &[
+            "hosts[0].issue.in_order",
+            "found true",
+            "is coherent",
+            "allowed: false",
+        ],
+    ),
+    one(
+        &[
+            ("outstanding = 16", "cache = { size = \"32 KiB\" }"),
+            ("read_ratio = 0.5", "read_ratio = 0.5\nrequest = \"4 KiB\""),
+            ("capacity = ", "coherence.class = \"hdm-db\"\ncapacity = "),
+        ],
+        "request = ",
+        &[
+            "hosts[0].workload.request",
+            "found more than 64 B",
+            "is coherent",
+            "allowed: 32 B, 64 B",
+        ],
+    ),
+    one(
+        &[("read_ratio = 0.5", "read_ratio = 0.5\nrequest = \"96 B\"")],
+        "request = ",
+        &["request", "found 96 B", "32 B to 4 KiB"],
+    ),
+    one(
         &[(
             "outstanding = 16",
             "cache = { size = \"32 KiB\", mshrs = 0 }",

@@ -245,6 +245,7 @@ const VALUES: &[&str] = &[
     "{ kind = \"stream\" }",
     "{ kind = \"stride\", stride = \"0 B\" }",
     "{ kind = \"hot-cold\" }",
+    "{ kind = \"zipf\", exponent = 1.2, scramble = true }",
     "{ kind = \"pointer-chase\" }",
     "{ kind = \"trace\" }",
     "{ kind = \"trace\", path = \"../traces/sqlite-index.cxlt\" }",

@@ -28,13 +28,15 @@ pub enum OpKind {
     Write,
 }
 
-/// One operation on one 64-byte line of memory.
+/// One operation on one 64-byte line of memory, or on several in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct MemOp {
     /// The line's first byte.
     pub hpa: Hpa,
     /// Read or write.
     pub kind: OpKind,
+    /// Lines from there on, 1 to 64. The operation is done when all are.
+    pub lines: u8,
     /// Earliest issue; [`SimTime::ZERO`] when there is none.
     pub not_before: SimTime,
     /// May issue only when the source's previous operation has completed (pointer chase).
@@ -78,7 +80,19 @@ pub trait Workload: Send + Sync {
     /// # Errors
     /// As [`Workload::source`].
     fn program(&self, ctx: &SourceContext) -> Result<Box<dyn Program>, WorkloadError> {
+        if self.request_lines() > 1 {
+            return Err(WorkloadError::param(
+                "request",
+                "found more than 64 B on a core; allowed: 64 B, as its loads and stores lie within a \
+                 line",
+            ));
+        }
         Ok(Box::new(Lines::new(self.source(ctx)?)))
+    }
+
+    /// Lines of an operation, 1 to 64.
+    fn request_lines(&self) -> u8 {
+        1
     }
 
     /// Makes the kernel of one coherent system, whose threads share memory.
@@ -143,6 +157,10 @@ impl<W: Workload + ?Sized> Workload for Arc<W> {
 
     fn needs_core(&self) -> bool {
         self.as_ref().needs_core()
+    }
+
+    fn request_lines(&self) -> u8 {
+        self.as_ref().request_lines()
     }
 
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {

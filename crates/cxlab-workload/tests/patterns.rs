@@ -11,7 +11,14 @@ use cxlab_workload::pattern::CATALOG;
 use cxlab_workload::{MemOp, OpKind, SourceContext, Workload, WorkloadError};
 use serde_json::{Value, json};
 
-const SYNTHETIC: [&str; 5] = ["stream", "stride", "uniform", "hot-cold", "pointer-chase"];
+const SYNTHETIC: [&str; 6] = [
+    "stream",
+    "stride",
+    "uniform",
+    "hot-cold",
+    "zipf",
+    "pointer-chase",
+];
 
 fn context(span: u64, requester: usize, requesters: usize) -> SourceContext<'static> {
     let scenario_dir = Path::new(".");
@@ -77,6 +84,44 @@ fn operations_stay_in_their_region_on_whole_lines() {
             }
         }
     }
+}
+
+#[test]
+fn an_operation_covers_its_request() {
+    for (request, lines) in [("32 B", 1u8), ("64 B", 1), ("256 B", 4), ("4 KiB", 64)] {
+        let bytes = u64::from(lines) * 64;
+        for name in SYNTHETIC {
+            let mut params = json!({"footprint": "64 KiB", "offset": "8 KiB", "request": request});
+            if name == "stride" {
+                params["stride"] = json!("8 KiB");
+            }
+            assert_eq!(build(name, &params).request_lines(), lines);
+            let ops = take(name, &params, &context(1 << 20, 0, 1), 1, 2_000);
+            for op in &ops {
+                assert_eq!((op.lines, op.hpa.0 % bytes), (lines, 0), "{name} {request}");
+                assert!(
+                    (8192..8192 + 65_536).contains(&op.hpa.0),
+                    "{name} {request}"
+                );
+            }
+            let touched: BTreeSet<u64> = ops.iter().map(|op| op.hpa.0).collect();
+            let all = 65_536 / bytes;
+            let most = if name == "stride" {
+                all.min(2_000)
+            } else {
+                all
+            };
+            assert!(touched.len() as u64 <= most, "{name} {request}");
+            if lines > 1 && ["stream", "stride", "pointer-chase"].contains(&name) {
+                assert_eq!(touched.len() as u64, all, "{name} {request}");
+            }
+        }
+    }
+    // Two halves of a line are two operations on it.
+    let params = json!({"request": "32 B"});
+    let ops = take("stream", &params, &context(1 << 20, 0, 1), 1, 4);
+    let lines: Vec<u64> = ops.iter().map(|op| op.hpa.0).collect();
+    assert_eq!(lines, [0, 0, 64, 64]);
 }
 
 #[test]
@@ -194,6 +239,55 @@ fn hot_lines_take_their_share() {
     );
 }
 
+/// How often each line is drawn, by line.
+fn draws(params: &Value, requester: usize, seed: u64) -> Vec<u32> {
+    let ctx = context(64_000, requester, 2);
+    let mut counts = vec![0; 1_000];
+    for op in take("zipf", params, &ctx, seed, 200_000) {
+        counts[op.hpa.0 as usize / 64] += 1;
+    }
+    counts
+}
+
+#[test]
+fn lines_come_as_often_as_zipfs_law_says() {
+    for exponent in [0.6, 0.99, 1.4] {
+        let counts = draws(&json!({"exponent": exponent}), 0, 3);
+        let weight = |line: usize| ((line + 1) as f64).powf(-exponent);
+        let all: f64 = (0..1_000).map(weight).sum();
+        for (line, count) in counts.iter().enumerate() {
+            let expected = weight(line) / all * 200_000.0;
+            let deviation = (f64::from(*count) - expected).abs();
+            assert!(
+                deviation < 5.0 * expected.sqrt().max(1.0),
+                "{exponent}: line {line} came {count} times, expected {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn scrambled_ranks_are_the_same_lines_for_all_requesters_and_seeds() {
+    let plain = draws(&json!({}), 0, 3);
+    let scrambled = draws(&json!({"scramble": true}), 0, 3);
+    let mut sorted = [plain.clone(), scrambled.clone()];
+    sorted.iter_mut().for_each(|counts| counts.sort_unstable());
+    assert_eq!(
+        sorted[0], sorted[1],
+        "each line keeps the draws of its rank"
+    );
+    assert_ne!(plain, scrambled);
+    let hottest = |counts: &[u32]| (0..1_000).max_by_key(|line| counts[*line]);
+    assert_eq!(hottest(&plain), Some(0));
+    let other = draws(&json!({"scramble": true}), 1, 4);
+    assert_eq!(hottest(&other), hottest(&scrambled));
+    // Neighbours in rank are not neighbours in memory: the ten hottest lines touch ten pages.
+    let mut lines: Vec<usize> = (0..1_000).collect();
+    lines.sort_unstable_by_key(|line| std::cmp::Reverse(scrambled[*line]));
+    let pages: BTreeSet<usize> = lines[..10].iter().map(|line| line / 64).collect();
+    assert!(pages.len() >= 5, "{pages:?}");
+}
+
 #[test]
 fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
     let ctx = context(1 << 20, 0, 4);
@@ -233,6 +327,22 @@ fn wrong_parameters_name_the_field_the_value_and_what_is_allowed() {
             "`footprint`",
             "64 B",
         ),
+        ("stream", json!({"request": "96 B"}), "`request`", "96 B"),
+        ("stream", json!({"request": "8 KiB"}), "`request`", "8 KiB"),
+        (
+            "uniform",
+            json!({"request": "4 KiB", "footprint": "6 KiB"}),
+            "`footprint`",
+            "6144 B",
+        ),
+        (
+            "stride",
+            json!({"request": "4 KiB", "stride": "64 B"}),
+            "`stride`",
+            "64 B",
+        ),
+        ("zipf", json!({"exponent": 0.0}), "`exponent`", "0"),
+        ("zipf", json!({"exponent": 4.5}), "`exponent`", "4.5"),
         (
             "trace",
             json!({"path": "x", "time_scale": 0.0}),

@@ -133,5 +133,8 @@ impl Requester {
             ..slot.row(ctx.now(), stages)
         };
         self.ledger.complete(ctx, row, false);
+        if slot.whole != 0 {
+            self.part_done(ctx.now(), slot.whole, false);
+        }
     }
 }

@@ -85,6 +85,7 @@ pub fn read(line: u64) -> MemOp {
     MemOp {
         hpa: Hpa(64 * line),
         kind: OpKind::Read,
+        lines: 1,
         not_before: SimTime::ZERO,
         dependent: false,
     }

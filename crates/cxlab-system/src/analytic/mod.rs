@@ -66,6 +66,21 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
             ));
         }
     }
+    for (at, workload) in plan.workloads.iter().enumerate() {
+        if workload.request_lines() > 1 {
+            problems.push(Problem::new(
+                format!("hosts[{at}].workload.request"),
+                "found more than 64 B; allowed in analytic mode: 32 B, 64 B (it knows requests of \
+                 a line)",
+            ));
+        }
+        if plan.scenario.hosts[at].issue.in_order {
+            problems.push(Problem::new(
+                format!("hosts[{at}].issue.in_order"),
+                "found true; allowed in analytic mode: false (it has no order)",
+            ));
+        }
+    }
     if plan.has_events() {
         let path = match plan.scenario.events.is_empty() {
             true => "regions",

@@ -4,6 +4,7 @@ use cxlab_engine::units::Picos;
 use cxlab_link::Transmission;
 use cxlab_protocol::Channel;
 use cxlab_protocol::coherence::dcoh::Peer;
+use cxlab_workload::Workload;
 
 use super::{DeviceKind, PlannedDevice, PlannedHost, PlannedLink, Problem};
 use crate::scenario::Scenario;
@@ -117,14 +118,44 @@ pub(super) fn check(
     }
 }
 
-/// Checks the victim policies of caches: only coherent ones have others than `lru`.
+/// Checks what only coherent caches have, or only others: victim policies other than `lru`,
+/// requests in order, and operations of several lines.
 pub(super) fn check_policies(
     scenario: &Scenario,
+    workloads: &[Box<dyn Workload>],
     hosts: &[PlannedHost],
     caching: &[bool],
 ) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     for (at, group) in scenario.hosts.iter().enumerate() {
+        let members = hosts
+            .iter()
+            .zip(caching)
+            .filter(|(host, _)| host.group == at);
+        let coherent = members.clone().find(|(_, caching)| **caching);
+        if workloads[at].request_lines() > 1
+            && let Some((host, _)) = coherent
+        {
+            problems.push(Problem::new(
+                format!("hosts[{at}].workload.request"),
+                format!(
+                    "found more than 64 B, but the cache of \"{}\" is coherent; allowed: 32 B, 64 B",
+                    host.name
+                ),
+            ));
+        }
+        if group.issue.in_order
+            && let Some((host, _)) = coherent
+        {
+            problems.push(Problem::new(
+                format!("hosts[{at}].issue.in_order"),
+                format!(
+                    "found true, but the cache of \"{}\" is coherent; allowed: false, as its \
+                     responses to snoops must pass its requests",
+                    host.name
+                ),
+            ));
+        }
         let cache = group.issue.cache.as_ref();
         let Some(policy) = cache.and_then(|cache| cache.policy.as_ref()) else {
             continue;
@@ -134,11 +165,7 @@ pub(super) fn check_policies(
             problems.push(Problem::of_param(&path, error));
             continue;
         }
-        let mut members = hosts
-            .iter()
-            .zip(caching)
-            .filter(|(host, _)| host.group == at);
-        if let Some((host, _)) = members.find(|(_, caching)| !**caching)
+        if let Some((host, _)) = members.clone().find(|(_, caching)| !**caching)
             && policy.kind != "lru"
         {
             problems.push(Problem::new(

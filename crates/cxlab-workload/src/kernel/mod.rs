@@ -22,7 +22,7 @@ mod script;
 pub mod stream;
 pub mod stream_threads;
 mod team;
-mod zipf;
+pub(crate) mod zipf;
 
 pub use axpy::Axpy;
 pub use circus_tent::CircusTent;

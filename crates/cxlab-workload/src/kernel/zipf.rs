@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Ranks 0 to n - 1; rank k is drawn with a probability in proportion to (k + 1)^-exponent.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
-pub(super) struct Zipf {
+pub(crate) struct Zipf {
     exponent: f64,
     n: f64,
     /// Integrals of the enveloping function to 3/2, less 1, and to n + 1/2.

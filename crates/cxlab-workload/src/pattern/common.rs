@@ -38,6 +38,12 @@ macro_rules! pattern_params {
             pub footprint: Option<cxlab_engine::units::Bytes>,
             /// Where the footprint begins. A multiple of 64 B.
             pub offset: cxlab_engine::units::Bytes,
+            /// Bytes of an operation: 32 B, or a power of two from 64 B to 4 KiB. More than a line
+            /// become several requests, and the operation is done when all are. 32 B move a whole
+            /// line all the same: a CXL.mem read has no other size, and a short write carries its
+            /// byte enables beside the line (CXL 3.1, section 3.3.5; those are left out). Default
+            /// 64 B. More only on hosts without a core and without a coherent cache.
+            pub request: cxlab_engine::units::Bytes,
             /// Fraction of operations that are reads, 0 to 1.
             pub read_ratio: f64,
             /// How reads and writes are mixed.
@@ -52,6 +58,7 @@ macro_rules! pattern_params {
                     $($field: $default,)*
                     footprint: None,
                     offset: cxlab_engine::units::Bytes(0),
+                    request: cxlab_engine::units::Bytes(64),
                     read_ratio: 1.0,
                     mix: crate::pattern::Mix::Random,
                     private: false,
@@ -64,6 +71,7 @@ macro_rules! pattern_params {
                 crate::pattern::common::Common {
                     footprint: self.footprint,
                     offset: self.offset,
+                    request: self.request,
                     read_ratio: self.read_ratio,
                     mix: self.mix,
                     private: self.private,
@@ -78,6 +86,7 @@ pub(super) use pattern_params;
 pub(super) struct Common {
     pub footprint: Option<Bytes>,
     pub offset: Bytes,
+    pub request: Bytes,
     pub read_ratio: f64,
     pub mix: Mix,
     pub private: bool,
@@ -87,15 +96,43 @@ impl Common {
     /// Checks what can be checked before the system is known.
     pub fn check(&self) -> Result<(), ParamError> {
         unit_interval("read_ratio", self.read_ratio)?;
+        if !self.request.0.is_power_of_two() || !(32..=4096).contains(&self.request.0) {
+            let message = format!(
+                "found {}; allowed: powers of two from 32 B to 4 KiB",
+                self.request
+            );
+            return Err(ParamError::new("request", message));
+        }
         whole_lines("offset", self.offset)?;
+        self.whole_requests("offset", self.offset)?;
         match self.footprint {
             Some(Bytes(0)) => Err(ParamError::new(
                 "footprint",
                 "found 0 B; allowed: 64 B and more",
             )),
-            Some(footprint) => whole_lines("footprint", footprint),
+            Some(footprint) => {
+                whole_lines("footprint", footprint)?;
+                self.whole_requests("footprint", footprint)
+            }
             None => Ok(()),
         }
+    }
+
+    /// Refuses a size that is not a whole number of operations.
+    fn whole_requests(&self, field: &str, size: Bytes) -> Result<(), ParamError> {
+        if size.0.is_multiple_of(self.request.0) {
+            return Ok(());
+        }
+        let message = format!(
+            "found {} B; allowed: multiples of {}, the request",
+            size.0, self.request
+        );
+        Err(ParamError::new(field, message))
+    }
+
+    /// Lines of an operation.
+    pub fn request_lines(&self) -> u8 {
+        (self.request.0 / LINE_BYTES).max(1) as u8
     }
 
     /// The lines that one requester touches in this system.
@@ -105,12 +142,12 @@ impl Common {
         let room = span.saturating_sub(self.offset.0);
         let footprint = self
             .footprint
-            .map_or(room / LINE_BYTES * LINE_BYTES, |bytes| bytes.0);
-        if room < LINE_BYTES {
+            .map_or(room / self.grain() * self.grain(), |bytes| bytes.0);
+        if room < self.grain() {
             let message = format!(
-                "found {}; allowed: at most {} B, so that a line fits in the {} of memory",
+                "found {}; allowed: at most {} B, so that an operation fits in the {} of memory",
                 self.offset,
-                span.saturating_sub(LINE_BYTES),
+                span.saturating_sub(self.grain()),
                 ctx.span
             );
             return Err(WorkloadError::param("offset", message));
@@ -127,13 +164,19 @@ impl Common {
         }
         let whole = Region {
             first: self.offset.0,
-            lines: footprint / LINE_BYTES,
+            lines: footprint / self.request.0,
+            bytes: self.request.0,
         };
         if self.private {
             whole.slice(ctx)
         } else {
             Ok(whole)
         }
+    }
+
+    /// What offset and footprint are multiples of.
+    fn grain(&self) -> u64 {
+        self.request.0.max(LINE_BYTES)
     }
 
     /// The mixer of one source.
@@ -152,13 +195,22 @@ impl Common {
     }
 }
 
-/// A run of lines.
+/// A run of lines, or of what an operation accesses where that is larger or smaller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Region {
-    /// Byte address of the first line.
+    /// Byte address of the first.
     pub first: u64,
-    /// How many lines; at least 1.
+    /// How many there are; at least 1.
     pub lines: u64,
+    /// Bytes of each.
+    pub bytes: u64,
+}
+
+/// What an operation accesses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Block {
+    hpa: Hpa,
+    lines: u8,
 }
 
 impl Region {
@@ -168,22 +220,27 @@ impl Region {
         let lines = self.lines / requesters;
         if lines == 0 {
             let message = format!(
-                "found a footprint of {}; allowed: at least 64 B for each of {requesters} requesters",
-                Bytes(self.lines * LINE_BYTES)
+                "found a footprint of {}; allowed: at least {} for each of {requesters} requesters",
+                Bytes(self.lines * self.bytes),
+                Bytes(self.bytes)
             );
             return Err(WorkloadError::param("private", message));
         }
         let requester = (ctx.requester as u64).min(requesters - 1);
         Ok(Region {
-            first: self.first + requester * lines * LINE_BYTES,
+            first: self.first + requester * lines * self.bytes,
             lines,
+            bytes: self.bytes,
         })
     }
 
-    /// The address of a line of the region.
+    /// A line of the region, or the lines of one operation.
     #[inline]
-    pub fn line(self, index: u64) -> Hpa {
-        Hpa(self.first + index * LINE_BYTES)
+    pub fn line(self, index: u64) -> Block {
+        Block {
+            hpa: Hpa((self.first + index * self.bytes) & !(LINE_BYTES - 1)),
+            lines: (self.bytes / LINE_BYTES).max(1) as u8,
+        }
     }
 }
 
@@ -221,10 +278,11 @@ impl Mixer {
 
 /// An independent operation without an issue time.
 #[inline]
-pub(super) fn untimed(hpa: Hpa, kind: OpKind) -> MemOp {
+pub(super) fn untimed(block: Block, kind: OpKind) -> MemOp {
     MemOp {
-        hpa,
+        hpa: block.hpa,
         kind,
+        lines: block.lines,
         not_before: SimTime::ZERO,
         dependent: false,
     }

@@ -56,6 +56,10 @@ save_state!(Source {
 });
 
 impl Workload for HotCold {
+    fn request_lines(&self) -> u8 {
+        self.common().request_lines()
+    }
+
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         self.check()?;
         let common = self.common();

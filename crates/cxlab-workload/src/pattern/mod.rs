@@ -13,6 +13,7 @@ mod stream;
 mod stride;
 mod trace;
 mod uniform;
+mod zipf;
 
 use cxlab_engine::catalog::Entry;
 
@@ -27,6 +28,7 @@ pub use stream::Stream;
 pub use stride::Stride;
 pub use trace::{Addresses, Share, Timing, Trace};
 pub use uniform::Uniform;
+pub use zipf::Zipf;
 
 /// Every workload, in the order in which they are listed.
 pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
@@ -34,6 +36,7 @@ pub static CATALOG: &[Entry<Box<dyn Workload>>] = &[
     stride::ENTRY,
     uniform::ENTRY,
     hot_cold::ENTRY,
+    zipf::ENTRY,
     pointer_chase::ENTRY,
     trace::ENTRY,
     external::ENTRY,

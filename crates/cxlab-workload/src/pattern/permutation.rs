@@ -53,6 +53,18 @@ impl Cycle {
         }
     }
 
+    /// The place of a number below n in a random order of all of them. Independent of
+    /// [`Cycle::next`].
+    #[inline]
+    pub fn place(&self, number: u64) -> u64 {
+        // The bijection leads from a number below n back to it, so one below n comes on the way.
+        let mut x = self.scatter(number);
+        while x >= self.n {
+            x = self.scatter(x);
+        }
+        x
+    }
+
     /// The bijection on the masked bits.
     #[inline]
     fn scatter(&self, counter: u64) -> u64 {
@@ -79,6 +91,16 @@ mod tests {
             let mut sorted = first;
             sorted.sort_unstable();
             assert!(sorted.into_iter().eq(0..n), "{n}");
+        }
+    }
+
+    #[test]
+    fn every_number_has_a_place_of_its_own() {
+        for n in (1..300).chain([1023, 1024, 1025, 65_537]) {
+            let cycle = Cycle::new(n, &mut StreamRng::new(n, "cycle"));
+            let mut places: Vec<u64> = (0..n).map(|number| cycle.place(number)).collect();
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..n), "{n}");
         }
     }
 

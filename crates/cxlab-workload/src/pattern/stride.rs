@@ -3,7 +3,7 @@
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{Bytes, LINE_BYTES};
+use cxlab_engine::units::Bytes;
 
 use super::common::{Mixer, Region, pattern_params, read, untimed, whole_lines};
 use crate::error::WorkloadError;
@@ -57,13 +57,25 @@ save_state!(Source {
 });
 
 impl Workload for Stride {
+    fn request_lines(&self) -> u8 {
+        self.common().request_lines()
+    }
+
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         self.check()?;
         let common = self.common();
         let region = common.region(ctx)?;
-        let stride = self.stride.0 / LINE_BYTES;
+        let stride = self.stride.0 / region.bytes;
+        if !self.stride.0.is_multiple_of(region.bytes) {
+            let message = format!(
+                "found {}; allowed: multiples of {}, the request",
+                self.stride,
+                Bytes(region.bytes)
+            );
+            return Err(WorkloadError::param("stride", message));
+        }
         if stride >= region.lines {
-            let footprint = Bytes(region.lines * LINE_BYTES);
+            let footprint = Bytes(region.lines * region.bytes);
             let message = format!(
                 "found {}; allowed: less than {footprint}, the footprint",
                 self.stride

@@ -35,6 +35,10 @@ save_state!(Source {
 });
 
 impl Workload for Uniform {
+    fn request_lines(&self) -> u8 {
+        self.common().request_lines()
+    }
+
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
         let common = self.common();
         Ok(Box::new(Source {

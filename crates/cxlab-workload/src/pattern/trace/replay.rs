@@ -166,6 +166,7 @@ impl OpSource for Replay {
         Some(MemOp {
             hpa,
             kind: record.kind,
+            lines: 1,
             not_before: self.not_before(&record),
             dependent: false,
         })

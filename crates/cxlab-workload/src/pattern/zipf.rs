@@ -1,0 +1,86 @@
+//! Lines drawn by Zipf's law, as keys of stores and pages of the web are asked for.
+
+use cxlab_engine::catalog::{Entry, ParamError};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
+
+use super::common::{Mixer, Region, pattern_params, read, untimed};
+use super::permutation::Cycle;
+use crate::error::WorkloadError;
+use crate::kernel::zipf::Zipf as Law;
+use crate::op::{MemOp, OpSource, SourceContext, Workload};
+
+pub(super) const ENTRY: Entry<Box<dyn Workload>> = Entry {
+    name: "zipf",
+    summary: "independent lines by Zipf's law: a few are asked for most of the time",
+    schema: <Zipf as schemars::JsonSchema>::json_schema,
+    build: |params| {
+        let params: Zipf = read(params)?;
+        params.check()?;
+        Ok(Box::new(params))
+    },
+};
+
+pattern_params! {
+    /// Independent lines by Zipf's law: the line of rank k, from 1, is drawn with a probability in
+    /// proportion to k^-exponent (rejection-inversion, Hörmann and Derflinger, ACM TOMACS 1996).
+    Zipf {
+        /// Exponent of the law, above 0, at most 4. Default 0.99 (YCSB, Cooper et al., SoCC 2010).
+        exponent: f64 = 0.99,
+        /// Whether ranks are scattered over the footprint, as YCSB's scrambled Zipfian does; else
+        /// the line of rank 1 is the first. The order is random and the same for all requesters,
+        /// runs and seeds.
+        scramble: bool = false,
+    }
+}
+
+impl Zipf {
+    fn check(&self) -> Result<(), ParamError> {
+        self.common().check()?;
+        if self.exponent > 0.0 && self.exponent <= 4.0 {
+            return Ok(());
+        }
+        let message = format!("found {}; allowed: above 0, at most 4", self.exponent);
+        Err(ParamError::new("exponent", message))
+    }
+}
+
+struct Source {
+    region: Region,
+    mixer: Mixer,
+    law: Law,
+    /// Where the ranks lie, if they are scattered.
+    order: Option<Cycle>,
+}
+
+save_state!(Source {
+    values: mixer;
+    built: region, law, order;
+});
+
+impl Workload for Zipf {
+    fn request_lines(&self) -> u8 {
+        self.common().request_lines()
+    }
+
+    fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        self.check()?;
+        let common = self.common();
+        let region = common.region(ctx)?;
+        let mut fixed = StreamRng::new(0, "zipf");
+        Ok(Box::new(Source {
+            region,
+            mixer: common.mixer(),
+            law: Law::new(region.lines, self.exponent),
+            order: self.scramble.then(|| Cycle::new(region.lines, &mut fixed)),
+        }))
+    }
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        let rank = self.law.draw(rng);
+        let line = self.order.as_ref().map_or(rank, |order| order.place(rank));
+        Some(untimed(self.region.line(line), self.mixer.kind(rng)))
+    }
+}
