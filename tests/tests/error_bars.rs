@@ -55,6 +55,7 @@ impl OpSource for Source {
             kind: OpKind::Read,
             not_before: SimTime(self.now as u64),
             dependent: false,
+            lines: 1,
         })
     }
 }
