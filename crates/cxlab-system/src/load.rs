@@ -1,5 +1,7 @@
 //! From a scenario's text to a plan, with every mistake located in the text.
 
+use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
+
 use crate::diagnostics::{Diagnostic, Diagnostics, Document, render, to_json, validate};
 use crate::note::Note;
 use crate::plan::{Externals, Files, Plan, Problem};
@@ -41,7 +43,7 @@ impl Loaded {
     /// Turns problems found later into mistakes in the text.
     pub fn mistakes(&self, problems: Vec<Problem>) -> Mistakes {
         Mistakes {
-            diagnostics: located(problems),
+            diagnostics: located(problems, &self.document),
             document: Box::new(self.document.clone()),
         }
     }
@@ -80,9 +82,10 @@ impl Loaded {
 
 /// What was found wrong after reading. Each message names its key, also where the file does not
 /// have it and only an ancestor can be shown.
-fn located(problems: Vec<Problem>) -> Diagnostics {
+fn located(problems: Vec<Problem>, document: &Document) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     for Problem { path, message } in problems {
+        let message = as_written(message, document.get(&path));
         let message = if path.is_empty() {
             message
         } else {
@@ -91,6 +94,30 @@ fn located(problems: Vec<Problem>) -> Diagnostics {
         diagnostics.push(Diagnostic::new(path, message));
     }
     diagnostics
+}
+
+/// A message that begins with the quantity found, with the quantity as the user wrote it: `64 MB` and not
+/// `62500 KiB`.
+fn as_written(message: String, written: Option<&serde_json::Value>) -> String {
+    let Some(written) = written.and_then(|value| value.as_str()) else {
+        return message;
+    };
+    let found = [
+        written.parse::<Bytes>().map(|found| found.to_string()).ok(),
+        written.parse::<Picos>().map(|found| found.to_string()).ok(),
+        written
+            .parse::<BytesPerSec>()
+            .map(|found| found.to_string())
+            .ok(),
+    ];
+    let rest = found.into_iter().flatten().find_map(|found| {
+        let rest = message.strip_prefix("found ")?.strip_prefix(&found)?;
+        (!rest.starts_with(|next: char| next.is_alphanumeric())).then(|| rest.to_owned())
+    });
+    match rest {
+        Some(rest) => format!("found {written}{rest}"),
+        None => message,
+    }
 }
 
 /// Reads a scenario's text and carries out changes (`path.to.key=value`) to it. `name` is shown
@@ -147,10 +174,11 @@ pub fn resolve(
         Err(error) => {
             // The schema accepts only what the types accept (tests/fuzz_scenario.rs), so this
             // is for what slips through: better without a line than not at all.
-            let diagnostics = located(vec![Problem {
+            let problem = Problem {
                 path: String::new(),
                 message: error.to_string(),
-            }]);
+            };
+            let diagnostics = located(vec![problem], &document);
             return Err(Mistakes {
                 diagnostics,
                 document: Box::new(document),
@@ -164,7 +192,7 @@ pub fn resolve(
             Ok(Loaded { plan, document })
         }
         Err(problems) => Err(Mistakes {
-            diagnostics: located(problems),
+            diagnostics: located(problems, &document),
             document: Box::new(document),
         }),
     }

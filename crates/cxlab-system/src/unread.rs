@@ -5,7 +5,6 @@
 //! itself is refused by the plan. A key has a note only where the file or a `--set` has it.
 
 use cxlab_device::AcceleratorKind;
-use cxlab_host::Inclusion;
 
 use crate::diagnostics::Document;
 use crate::note::Note;
@@ -56,14 +55,6 @@ const HOSTS: &[Rule] = &[
               threads",
     },
     Rule {
-        keys: &["processor.llc.directory"],
-        unread: |plan, at| {
-            let processor = plan.scenario.hosts[at].processor.as_ref();
-            processor.is_some_and(|processor| processor.llc.inclusion == Inclusion::Inclusive)
-        },
-        why: "an inclusive cache has its directory beside its tags",
-    },
-    Rule {
         keys: &[
             "processor.home_interval",
             "processor.interrupt_time",
@@ -109,18 +100,11 @@ const ACCELERATORS: &[Rule] = &[
 ];
 
 /// Tables of the whole scenario, and when nothing reads them.
-const TABLES: &[(&str, fn(&Plan) -> bool, &str)] = &[
-    (
-        "fabric.switch",
-        |plan| plan.graph.switches.is_empty(),
-        "the topology has no switches",
-    ),
-    (
-        "failures",
-        |plan| plan.failures().is_none(),
-        "nothing fails: [[events]] has no failure",
-    ),
-];
+const TABLES: &[(&str, fn(&Plan) -> bool, &str)] = &[(
+    "fabric.switch",
+    |plan| plan.graph.switches.is_empty(),
+    "the topology has no switches",
+)];
 
 /// The notes about keys of a document that its plan does not read.
 pub(crate) fn notes(document: &Document, plan: &Plan) -> Vec<Note> {
