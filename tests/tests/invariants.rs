@@ -33,7 +33,14 @@ fn unreturned(text: &str, set: &[&str]) -> Vec<u32> {
         .collect()
 }
 
-const MIXED: &[&str] = &["hosts[0].workload.read_ratio=0.5", "hosts[0].requests=200"];
+/// Without pipelines behind its links, a window is the credits alone.
+const MIXED: &[&str] = &[
+    "hosts[0].workload.read_ratio=0.5",
+    "hosts[0].requests=200",
+    "hosts[0].issue.process_time=\"0 ns\"",
+    "devices[0].controller.process_time=\"0 ns\"",
+    "fabric.switch.switching_time=\"0 ns\"",
+];
 
 #[test]
 fn every_credit_of_a_small_buffer_has_come_back_when_a_run_has_drained() {
@@ -188,14 +195,15 @@ name = "slow"
 duration = "400 us"
 [fabric]
 topology = { kind = "chain", switches = 1 }
+switch = { switching_time = "0 ns" }
 link = { credits = { m2s_req = 2, m2s_rwd = 2, s2m_ndr = 2, s2m_drs = 2 } }
 [[hosts]]
 name = "host"
 workload = { kind = "uniform", read_ratio = 1.0 }
-issue = { outstanding = 500 }
+issue = { outstanding = 500, process_time = "0 ns" }
 [[devices]]
 name = "mem"
-controller = { contexts = 1 }
+controller = { contexts = 1, process_time = "0 ns" }
 memory = { kind = "fixed", latency = "1 us", queue = 1 }
 "#;
 

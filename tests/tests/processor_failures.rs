@@ -177,7 +177,9 @@ fn a_release_is_a_machine_check_for_what_is_not_in_caches() {
     let denied = found.iter().filter(|row| row.denied);
     assert!(denied.clone().count() > 100);
     for row in denied.clone() {
-        assert!(row.completed_ps > 30 * US && row.issued_ps < 60 * US);
+        // An access that waits for the line of an earlier one is denied with that, and has crossed no switch itself.
+        let joined = row.stages[stage("switch")] == 0;
+        assert!(row.completed_ps > 30 * US && (joined || row.issued_ps < 60 * US));
     }
     assert_eq!(count(&report, 0, "machine_checks"), denied.count() as f64);
     assert!(count(&report, 0, "lost_write_backs") > 0.0);
@@ -411,4 +413,12 @@ fn many_processors_in_any_failure() {
     for seed in 1_000_000..1_000_500 {
         check(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
+}
+
+/// A stage's place in a row.
+fn stage(name: &str) -> usize {
+    cxlab_host::STAGE_NAMES
+        .iter()
+        .position(|one| *one == name)
+        .expect("a stage")
 }

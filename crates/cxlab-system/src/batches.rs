@@ -124,7 +124,7 @@ impl Tally {
         self.read_latency = (self.read_latency).wrapping_add(stats.read_latency.sum_ps() as u64);
         self.stages.resize(stats.stages_ps.len(), 0);
         for (sum, stage) in self.stages.iter_mut().zip(stats.stages_ps) {
-            *sum = sum.wrapping_add(stage as u64);
+            *sum = sum.wrapping_add(stage);
         }
         let hops: Vec<OfHops> = (stats.by_hops.iter())
             .map(|hops| OfHops {

@@ -99,8 +99,11 @@ const ACCELERATORS: &[Rule] = &[
     },
 ];
 
+/// A table of the whole scenario, whether nothing reads it, and why.
+type TableRule = (&'static str, fn(&Plan) -> bool, &'static str);
+
 /// Tables of the whole scenario, and when nothing reads them.
-const TABLES: &[(&str, fn(&Plan) -> bool, &str)] = &[(
+const TABLES: &[TableRule] = &[(
     "fabric.switch",
     |plan| plan.graph.switches.is_empty(),
     "the topology has no switches",

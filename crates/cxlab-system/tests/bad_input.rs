@@ -101,7 +101,7 @@ const SCENARIOS: &[Scenario] = &[
         &["in `fabric.link`", "did you mean `lanes`?"],
     ),
     one(
-        &[("m2s_req = 64", "m2s_rqe = 64")],
+        &[("m2s_req = 1000", "m2s_rqe = 64")],
         "m2s_rqe",
         &["in `fabric.link.credits`", "did you mean `m2s_req`?"],
     ),
@@ -224,7 +224,7 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("\"1 ns\"", "\"0.0001 ns\"")],
         "propagation",
-        &["`0.0001 ns`", "units"],
+        &["`0.0001 ns`", "whole number of ps"],
     ),
     // Ranges.
     one(
@@ -233,12 +233,12 @@ const SCENARIOS: &[Scenario] = &[
         &["fabric.link.lanes", "3", "1, 2, 4, 8, 16"],
     ),
     one(
-        &[("m2s_req = 64", "m2s_req = 0")],
+        &[("m2s_req = 1000", "m2s_req = 0")],
         "m2s_req",
         &["m2s_req", "is 0", "from 1 to 1023"],
     ),
     one(
-        &[("m2s_req = 64", "m2s_req = 1024")],
+        &[("m2s_req = 1000", "m2s_req = 1024")],
         "m2s_req",
         &["m2s_req", "1024", "from 1 to 1023"],
     ),

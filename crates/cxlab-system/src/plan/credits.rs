@@ -65,7 +65,7 @@ fn classes(plan: &Plan) -> impl Iterator<Item = Channel> {
         })
 }
 
-/// A note for each kind of link that credits limit.
+/// A note for each class of link that credits limit, on the link that they limit most.
 pub(super) fn notes(plan: &Plan) -> Vec<Note> {
     let mut notes = Vec::new();
     for link in &plan.links {
@@ -93,9 +93,14 @@ pub(super) fn notes(plan: &Plan) -> Vec<Note> {
             worst.remedy()
         );
         let note = Note::new(format!("{}.credits", plan.link_path(link)), message);
-        if !notes.contains(&note) {
-            notes.push(note);
+        match notes
+            .iter_mut()
+            .find(|(_, other): &&mut (f64, Note)| other.path == note.path)
+        {
+            Some(found) if worst.carried < found.0 => *found = (worst.carried, note),
+            Some(_) => {}
+            None => notes.push((worst.carried, note)),
         }
     }
-    notes
+    notes.into_iter().map(|(_, note)| note).collect()
 }

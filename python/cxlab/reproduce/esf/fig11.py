@@ -15,6 +15,8 @@ WHY_HALF = tested(
 )
 WHY_QUEUE = tested("the oldest request goes first, so all wait as long, within 5 %")
 
+#: What the report has by links crossed.
+HOPS = ("hops", "count", "mean_ns", "queue_ns")
 ARBITRATIONS = {"round-robin": "round-robin", "age": "oldest first"}
 
 
@@ -35,7 +37,7 @@ def collect(settings: Settings) -> pd.DataFrame:
     ]
     return pd.DataFrame(
         [
-            {"arbitration": arbitration, "topology": kind, **hops}
+            {"arbitration": arbitration, "topology": kind, **{key: hops[key] for key in HOPS}}
             for (arbitration, kind), result in zip(
                 cases, settings.run("fig11", scenarios), strict=True
             )

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure as Drawing
 
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.esf.common import TOPOLOGIES, law, scenario
+from cxlab.reproduce.esf.fig11 import HOPS
 from cxlab.reproduce.ledger import PREDICTED, Tolerance, fitted, printed, tested
 
 BISECTION_GBPS = 64.0
@@ -66,7 +67,7 @@ def collect(settings: Settings) -> pd.DataFrame:
     ]
     return pd.DataFrame(
         [
-            {"outstanding": outstanding, "topology": kind, **hops}
+            {"outstanding": outstanding, "topology": kind, **{key: hops[key] for key in HOPS}}
             for (outstanding, kind), result in zip(
                 cases, settings.run("fig12", scenarios), strict=True
             )
