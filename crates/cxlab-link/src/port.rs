@@ -403,10 +403,6 @@ impl LinkPort {
 
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
-        if now == SimTime::ZERO {
-            // Nothing was sent before, and what is sent now may yet join a flit that begins now.
-            return;
-        }
         self.flow.reset();
         self.transmitter.reset_stats(now);
         if let Some(waits) = &mut self.waits {
