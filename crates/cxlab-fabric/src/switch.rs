@@ -399,7 +399,7 @@ impl Switch {
     /// The output for a message, among the routing's candidates.
     #[inline]
     fn choose(&mut self, now: SimTime, head: Head) -> u16 {
-        let (outputs, rng) = (&self.outputs, &mut self.rng);
+        let (outputs, rng) = (&mut self.outputs, &mut self.rng);
         self.routing.pick(
             head.source,
             head.destination,
@@ -693,7 +693,7 @@ impl Output {
 
     /// How long a line sent now would roughly wait, in picoseconds: what the wire is promised,
     /// what waits here, and what waits (or is on its way) at the far end.
-    fn congestion(&self, now: SimTime) -> u64 {
+    fn congestion(&mut self, now: SimTime) -> u64 {
         let lines = u64::from(self.link.waiting) + u64::from(self.link.unreturned());
         self.link.transmitter.backlog_ps(now) + lines * self.line_time
     }

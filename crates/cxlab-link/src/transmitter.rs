@@ -308,9 +308,11 @@ impl Transmitter {
         closed.then_some(SimTime(self.line.free()))
     }
 
-    /// How far the wire is promised beyond `now`, in picoseconds.
+    /// How far the wire is promised beyond `now`, in picoseconds. A flit whose time has come counts, whether
+    /// anything has looked at the wire since or not.
     #[inline]
-    pub fn backlog_ps(&self, now: SimTime) -> u64 {
+    pub fn backlog_ps(&mut self, now: SimTime) -> u64 {
+        self.begin_flits(now);
         self.line.backlog(now.0)
     }
 
