@@ -130,7 +130,7 @@ const CASES: &[Case] = &[
         "[failures]",
         "[fabric_manager]\nreset_time = \"0 ns\"\n[failures]",
         "reset_time",
-        &["fabric_manager.reset_time", "0 ps", "1 ps to 3600 s"],
+        &["fabric_manager.reset_time", "found 0 ns", "1 ps to 3600 s"],
     ),
     (
         "[failures]",

@@ -1584,7 +1584,7 @@ const SCENARIOS: &[Scenario] = &[
     one(
         &[("requests = 500", "duration = \"0 ns\"")],
         "duration",
-        &["measure.duration", "found 0 ps"],
+        &["measure.duration", "found 0 ns"],
     ),
     one(
         &[("requests = 500", "duration = \"5000 s\"")],
