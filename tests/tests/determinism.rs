@@ -185,7 +185,14 @@ fn a_window_by_time_ends_where_it_says_on_any_number_of_threads() {
 #[test]
 fn a_warm_up_changes_what_is_measured_and_not_what_happens() {
     for case in &CASES[..5] {
-        let whole = report(&plan_of(case, 1, &["measure={ duration=\"6 us\" }"]), 1);
+        let whole = report(
+            &plan_of(
+                case,
+                1,
+                &["measure={ warmup_requests=0, duration=\"6 us\" }"],
+            ),
+            1,
+        );
         let halves = ["measure={ warmup_time=\"3 us\", duration=\"3 us\" }"];
         let half = report(&plan_of(case, 1, &halves), 2);
         assert_eq!(

@@ -276,7 +276,7 @@ fn share(at_ps: u64, host: usize, allocated: u16) -> String {
 
 #[test]
 fn shares_that_are_set_at_once_are_those_of_the_scenario() {
-    let short = ["measure={ duration = \"60 us\" }"];
+    let short = ["measure={ warmup_requests = 0, duration = \"60 us\" }"];
     let set = format!("{SHARED}{}{}", share(0, 0, 32), share(0, 1, 160));
     let written = SHARED.replace("allocated = 128", "allocated = 32");
     let written = written.replacen("allocated = 64", "allocated = 160", 1);

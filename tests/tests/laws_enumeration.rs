@@ -271,7 +271,11 @@ const SYSTEMS: &[(&str, &[&str])] = &[
 #[test]
 fn workloads_measure_the_same_with_and_without_enumeration() {
     for (name, set) in SYSTEMS {
-        let mut set = [&["measure={ requests = 2000 }"], *set].concat();
+        let mut set = [
+            &["measure={ warmup_requests = 200, requests = 2000 }"],
+            *set,
+        ]
+        .concat();
         let text = shipped(name).replace("\n[enumeration]\n", "\n");
         let without = measured(&plan(&text, &set));
         set.push("enumeration={}");

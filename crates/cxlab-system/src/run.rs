@@ -20,7 +20,7 @@ use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::host::Host;
 use crate::intervals;
 use crate::note::Note;
-use crate::plan::{Plan, Problem};
+use crate::plan::{Plan, PlannedHost, Problem};
 use crate::report::{self, Report};
 use crate::scenario::{EventParams, ThreadLimit};
 use crate::series::Series;
@@ -116,10 +116,11 @@ pub(crate) enum Warmed {
 /// The windows of a plan, defaults resolved.
 pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
     let measure = &plan.scenario.measure;
-    let finite = plan.hosts.iter().all(|host| {
+    let ends = |host: &PlannedHost| {
         let limited = plan.scenario.hosts[host.group].requests.is_some();
         limited || host.leaves.is_some() || plan.is_finite(host)
-    });
+    };
+    let finite = plan.hosts.iter().all(ends);
     let window = match (measure.requests, measure.duration) {
         (Some(requests), _) => Until::Requests(requests),
         (None, Some(duration)) => Until::Time(duration),
@@ -127,7 +128,9 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
         (None, None) if measure.precision.is_some() => Until::Requests(MOST_REQUESTS),
         (None, None) => Until::Requests(DEFAULT_REQUESTS),
     };
-    let auto = measure.warmup.is_some();
+    // What ends has no steady state, and events happen at times since the beginning.
+    let steady = !plan.has_events() && !plan.hosts.iter().any(ends);
+    let auto = measure.warmup.is_some() || steady;
     let warmup = match (measure.warmup_requests, measure.warmup_time, window) {
         (Some(requests), _, _) => Until::Requests(requests),
         (None, Some(time), _) => Until::Time(time),

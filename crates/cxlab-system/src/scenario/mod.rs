@@ -106,7 +106,8 @@ impl Scenario {
 pub struct Measure {
     /// `"auto"`: warm up until total bandwidth and mean latency have settled, by MSER
     /// (docs/error-bars.md); at least for a tenth of the window that is measured, at most for as long as
-    /// that. Default: as `warmup_requests`.
+    /// that. Default: `"auto"` where neither `warmup_requests` nor `warmup_time` is given, all workloads are
+    /// endless, and there are no events; otherwise a tenth of `requests`, and none where that is not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Warmup>,
     /// Warm up until this many requests have completed in the whole system, instead.
