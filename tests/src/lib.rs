@@ -5,6 +5,7 @@ pub mod checkpoint;
 pub mod oracle;
 pub mod script;
 pub mod swarm;
+pub mod turns;
 
 use cxlab_engine::Monitor;
 use cxlab_host::RequestRow;

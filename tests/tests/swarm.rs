@@ -5,6 +5,8 @@
 //! every machine.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{RequestRow, STAGE_NAMES};
@@ -16,6 +18,7 @@ use cxlab_tests::checkpoint::timeless;
 use cxlab_tests::swarm::{
     Draw, LinkRules, Swarm, assert_every_topology, check_drained, link, shape,
 };
+use cxlab_tests::turns::most_sent_past_a_head;
 
 fn workload(draw: &mut Draw) -> String {
     let kind = draw.pick(&[
@@ -344,6 +347,24 @@ fn check_counts(plan: &Plan, report: &Report) {
     }
 }
 
+/// Requests of one host to one device that take the same path and whose medium has no banks that are busy: none
+/// overtakes another of its kind.
+fn check_order(plan: &Plan, rows: &[RequestRow]) {
+    let in_order = |row: &&RequestRow| {
+        let device = plan.devices.get(usize::from(row.device));
+        let group = device.and_then(|device| plan.memory_group(device));
+        group.is_some_and(|group| !group.memory.params.contains_key("bank_cycle"))
+    };
+    let mut last: BTreeMap<(u16, u16, bool), &RequestRow> = BTreeMap::new();
+    let mut sent: Vec<&RequestRow> = rows.iter().filter(in_order).collect();
+    sent.sort_by_key(|row| row.id);
+    for row in sent {
+        let before = last.insert((row.requester, row.device, row.write), row);
+        let overtaken = before.filter(|before| before.completed_ps > row.completed_ps);
+        assert!(overtaken.is_none(), "{row:?} overtook {overtaken:?}");
+    }
+}
+
 /// Runs the system in one piece and looks at what it leaves behind.
 fn check_one_piece(plan: &Plan, digest: &str) {
     let notes = Notes::default();
@@ -387,6 +408,13 @@ fn check(seed: u64, text: &str) {
     );
     rows.iter().for_each(|row| check_row(&plan, row, alone));
     check_one_piece(&plan, &report.digest);
+    if plan.scenario.fabric.routing.0.keeps_order() {
+        check_order(&plan, &rows);
+    }
+    if !text.contains("arbitration = \"age\"") {
+        let most = most_sent_past_a_head(&plan);
+        assert!(most <= 1, "a message waits for {most} of another input");
+    }
     for threads in [2, 3] {
         match cxlab_tests::try_run(&plan, threads) {
             Ok(other) => assert_eq!(timeless(other), report, "{threads} threads, seed {seed}"),

@@ -14,7 +14,7 @@ pub use accelerator::{
 };
 pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
 pub use coherent_device::{
-    CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams,
+    CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams, Turn, WaitsFor,
 };
 pub use memory_device::{DeviceConfig, DeviceParams, DeviceStats, MemoryDevice};
 pub use qos::{QosConfig, QosParams, Share, ShareParams};

@@ -81,6 +81,17 @@ pub struct SwitchConfig {
     pub rng: StreamRng,
 }
 
+/// The oldest message of one input, class and virtual channel in front of an output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueHead {
+    /// What it waits for a place in.
+    pub buffer: Buffer,
+    /// Where it lies: no two messages lie there that arrived at the same time.
+    place: u32,
+    /// When it arrived.
+    arrived: SimTime,
+}
+
 const NIL: u32 = u32::MAX;
 
 /// A message that waits where it arrived.
@@ -324,6 +335,25 @@ impl Switch {
         let buffer = Buffer::of(head.channel, head.vc);
         self.outputs[port as usize].link.release(ctx, buffer);
         true
+    }
+
+    /// How many ports it has.
+    pub fn ports(&self) -> u16 {
+        self.outputs.len() as u16
+    }
+
+    /// The queues in front of an output that hold something, by number.
+    pub fn heads(&self, output: u16) -> impl Iterator<Item = (usize, QueueHead)> {
+        let queues = self.outputs[output as usize].queues.iter().enumerate();
+        let held = queues.filter(|(_, queue)| queue.head != NIL);
+        held.map(|(number, queue)| {
+            let head = QueueHead {
+                buffer: queue.buffer,
+                place: queue.head,
+                arrived: self.slab[queue.head as usize].arrived,
+            };
+            (number, head)
+        })
     }
 
     /// Messages that wait for an output.

@@ -50,20 +50,22 @@ fn moments(values: &[f64]) -> (f64, f64) {
     (mean, squares.sum())
 }
 
-/// Skewness of what values are drawn from, estimated without bias where it is normal.
+/// What the skewness of values has beyond its standard error where they are normal, in magnitude. Without that error
+/// taken off, chance alone would widen the intervals of symmetric values.
 fn skewness(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let (mean, squares) = moments(values);
     let deviations = values.iter().map(|value| value - mean);
     let cubes: f64 = deviations.map(|one| one * one * one).sum();
     let deviation = (squares / (n - 1.0)).sqrt();
-    n / ((n - 1.0) * (n - 2.0)) * cubes / (deviation * deviation * deviation)
+    let skewness = n / ((n - 1.0) * (n - 2.0)) * cubes / (deviation * deviation * deviation);
+    (skewness.abs() - (6.0 / n).sqrt()).max(0.0)
 }
 
 /// A quantile `t` of Student's t for a mean whose own distribution has that skewness: the wider of the two sides of
 /// Willink's interval, as Skart takes it, for a symmetric one.
 fn skewed_t(t: f64, skewness: f64) -> f64 {
-    let beta = skewness.abs() / 6.0;
+    let beta = skewness / 6.0;
     if beta < 1e-6 {
         return t;
     }

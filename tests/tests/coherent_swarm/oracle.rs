@@ -15,6 +15,9 @@
 //! in the device; at the end the last store of each line lies in the modified copy, or else in the
 //! device.
 //!
+//! **Bounded waiting.** At its device, no request that waits for a line, or for an entry of the filter, is overtaken
+//! by one that came later for the same.
+//!
 //! Lines of HDM-H memory are nobody's to keep coherent, so they are counted and not compared.
 
 use std::collections::BTreeMap;
@@ -30,6 +33,7 @@ use cxlab_system::host::Host;
 use cxlab_system::plan::Plan;
 use cxlab_system::system::{Node, Notes, System};
 use cxlab_tests::swarm::{Draw, check_drained};
+use cxlab_tests::turns::most_overtaken;
 
 /// More events than any of these systems can need.
 const MANY_EVENTS: u64 = 5_000_000;
@@ -407,6 +411,8 @@ impl<'a> Watched<'a> {
                 Node::Device(device) => writes += device.stats().writes,
                 Node::Coherent(device) => {
                     let (stats, dcoh) = (device.stats(), device.coherence_stats());
+                    let overtaken = most_overtaken(device.turns());
+                    assert_eq!(overtaken, 0, "d{number}: bounded waiting");
                     assert_eq!(stats.accepted, stats.answered, "d{number}");
                     assert_eq!(
                         stats.accepted,

@@ -33,6 +33,7 @@ impl CoherentDevice {
         number: u32,
         line: LineAddr,
     ) -> bool {
+        self.log_entry(number, false);
         let set = self.set_of(line);
         if self.sets[set].waiting > 0 {
             self.sets[set].append(&mut self.lines, number);
@@ -60,6 +61,7 @@ impl CoherentDevice {
 
     /// A line takes a free entry.
     pub(super) fn take_entry(&mut self, number: u32) {
+        self.log_entry(number, true);
         let busy = self.lines.get_mut(number);
         let slot = self.filter.insert(busy.line, Filter::Invalid);
         busy.slot = Some(slot);

@@ -53,6 +53,7 @@ mod outgoing;
 mod params;
 mod snoops;
 mod stats;
+mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -73,6 +74,7 @@ use snoops::SnoopTags;
 
 pub use params::{CoherentConfig, CoherentError, SnoopFilterParams};
 pub use stats::DcohStats;
+pub use turns::{Turn, WaitsFor};
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
@@ -154,13 +156,14 @@ pub struct CoherentDevice {
     medium_wake: SimTime,
     done: Vec<Completion>,
     values: Option<BTreeMap<LineAddr, u16>>,
+    turns: Option<Vec<Turn>>,
     stats: DeviceStats,
     waits: DeviceWaits,
     coherence: DcohStats,
 }
 
 save_state!(CoherentDevice {
-    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, stats, waits, coherence;
+    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, turns, stats, waits, coherence;
     sized: peer_ports, sets;
     states: ports, filter, lines, contexts, snoops, backend;
     built: pipeline, block, eager, port_id, decoders, peers, peer_numbers, write_limit, first_write, done;
@@ -218,6 +221,7 @@ impl CoherentDevice {
             medium_wake: SimTime::NEVER,
             done: Vec::with_capacity(16),
             values: config.observe.then(BTreeMap::new),
+            turns: config.observe.then(Vec::new),
             stats: DeviceStats::default(),
             waits: DeviceWaits::default(),
             coherence: DcohStats::default(),
@@ -327,7 +331,13 @@ impl CoherentDevice {
             let peer = self.peer(&message);
             self.peer_ports[peer.index()] = port;
             match message.channel() {
-                Channel::M2sReq => self.requests.push_back(arrived),
+                Channel::M2sReq => {
+                    if self.turns.is_some() {
+                        let line = WaitsFor::Line(self.dpa(&message).line());
+                        self.log_turn(line, &message, false);
+                    }
+                    self.requests.push_back(arrived);
+                }
                 Channel::M2sRwd => self.writes.push_back(arrived),
                 Channel::M2sBirsp => {
                     self.release(ctx, &arrived);

@@ -9,6 +9,7 @@ use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState,
 use cxlab_protocol::coherence::message::{M2s, S2m};
 
 use super::lines::{NONE, Request};
+use super::turns::WaitsFor;
 use super::{Access, Arrived, CoherentDevice, dpa_of, parse, row};
 
 impl CoherentDevice {
@@ -88,6 +89,10 @@ impl CoherentDevice {
             let waited = self.wait_ends(ctx.now(), request);
             self.coherence.line_waits += u64::from(waited > Picos::ZERO);
             self.coherence.line_wait.0 += waited.0;
+            if self.turns.is_some() {
+                let message = self.contexts.get(request).message;
+                self.log_turn(WaitsFor::Line(busy.line), &message, true);
+            }
             self.begin(ctx, number);
         }
     }

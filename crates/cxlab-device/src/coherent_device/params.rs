@@ -92,7 +92,7 @@ pub struct CoherentConfig {
     pub port_id: PortId,
     /// The edge ports of the requesters that may hold its lines. At most 64.
     pub peers: Vec<PortId>,
-    /// Whether it keeps the values that writes carry and reads return, for checkers.
+    /// Whether it keeps the values that writes carry and reads return, and the turns of requests, for checkers.
     pub observe: bool,
 }
 

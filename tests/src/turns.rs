@@ -1,0 +1,119 @@
+//! Bounded waiting: how often what waits is overtaken.
+
+use std::collections::BTreeMap;
+
+use cxlab_device::{Turn, WaitsFor};
+use cxlab_engine::Monitor;
+use cxlab_engine::units::SimTime;
+use cxlab_fabric::switch::QueueHead;
+use cxlab_system::plan::Plan;
+use cxlab_system::system::{Node, Notes, System};
+
+/// The most requests that came later and whose turn came earlier, of any request in a log.
+///
+/// # Panics
+/// If the turn of a request comes that does not wait, or one waits at the end.
+pub fn most_overtaken(log: &[Turn]) -> usize {
+    let mut waiting: BTreeMap<WaitsFor, Vec<(_, usize)>> = BTreeMap::new();
+    let mut most = 0;
+    for turn in log {
+        let queue = waiting.entry(turn.waits_for).or_default();
+        if !turn.has_come {
+            queue.push((turn.request, 0));
+            continue;
+        }
+        let mut places = queue.iter();
+        let Some(place) = places.position(|(request, _)| *request == turn.request) else {
+            panic!("{turn:?} of a request that does not wait");
+        };
+        for (_, overtaken) in &mut queue[..place] {
+            *overtaken += 1;
+        }
+        most = most.max(queue.remove(place).1);
+    }
+    assert!(
+        waiting.values().all(Vec::is_empty),
+        "a request waits at the end"
+    );
+    most
+}
+
+/// A head that waits at an output of a switch, and how often each other queue has sent a message since.
+struct Waiting {
+    head: QueueHead,
+    overtaken: BTreeMap<usize, usize>,
+}
+
+/// The most messages that one input sent past another's head for the same output, class and virtual channel. The
+/// system is run event by event, and each of its switches looked at in between.
+pub fn most_sent_past_a_head(plan: &Plan) -> usize {
+    let notes = Notes::default();
+    let Ok(mut system) = System::build(plan, plan.scenario.seed, notes) else {
+        panic!("the system builds");
+    };
+    let mut waiting: BTreeMap<(usize, u16), BTreeMap<usize, Waiting>> = BTreeMap::new();
+    let mut most = 0;
+    while let Some(next) = system.simulation.next_event() {
+        let until = SimTime(next.0 + 1);
+        system.simulation.run(1, until, &Monitor::default());
+        for (number, node) in system.simulation.components().enumerate() {
+            let Node::Switch(switch) = node else { continue };
+            for output in 0..switch.ports() {
+                let before = waiting.entry((number, output)).or_default();
+                let heads: BTreeMap<_, _> = switch.heads(output).collect();
+                most = most.max(look(before, &heads));
+            }
+        }
+    }
+    most
+}
+
+/// Compares the heads in front of an output with those before the last event.
+fn look(before: &mut BTreeMap<usize, Waiting>, heads: &BTreeMap<usize, QueueHead>) -> usize {
+    let stays = |queue: &usize, waiting: &Waiting| heads.get(queue) == Some(&waiting.head);
+    let gone: Vec<(usize, QueueHead)> = (before.iter())
+        .filter(|(queue, waiting)| !stays(queue, waiting))
+        .map(|(queue, waiting)| (*queue, waiting.head))
+        .collect();
+    before.retain(|queue, waiting| stays(queue, waiting));
+    let mut most = 0;
+    for (queue, head) in gone {
+        let others = before.values_mut();
+        for other in others.filter(|other| other.head.buffer == head.buffer) {
+            let count = other.overtaken.entry(queue).or_default();
+            *count += 1;
+            most = most.max(*count);
+        }
+    }
+    for (queue, head) in heads {
+        before.entry(*queue).or_insert(Waiting {
+            head: *head,
+            overtaken: BTreeMap::new(),
+        });
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cxlab_engine::units::LineAddr;
+    use cxlab_protocol::PortId;
+
+    #[test]
+    fn who_is_overtaken_is_counted() {
+        let turn = |tag, has_come| Turn {
+            waits_for: WaitsFor::Line(LineAddr(1)),
+            request: (PortId(0), tag),
+            has_come,
+        };
+        let in_order = [turn(1, false), turn(2, false), turn(1, true), turn(2, true)];
+        assert_eq!(most_overtaken(&in_order), 0);
+        let mut last_first = vec![turn(1, false)];
+        for tag in 2..5 {
+            last_first.extend([turn(tag, false), turn(tag, true)]);
+        }
+        last_first.push(turn(1, true));
+        assert_eq!(most_overtaken(&last_first), 3);
+    }
+}
