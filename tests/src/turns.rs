@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use cxlab_device::{Turn, WaitsFor};
-use cxlab_engine::Monitor;
 use cxlab_engine::units::SimTime;
+use cxlab_engine::{Monitor, Stop};
 use cxlab_fabric::switch::QueueHead;
 use cxlab_system::plan::Plan;
 use cxlab_system::system::{Node, Notes, System};
@@ -53,9 +53,13 @@ pub fn most_sent_past_a_head(plan: &Plan) -> usize {
     };
     let mut waiting: BTreeMap<(usize, u16), BTreeMap<usize, Waiting>> = BTreeMap::new();
     let mut most = 0;
-    while let Some(next) = system.simulation.next_event() {
+    let mut stop = Stop::TimeLimit;
+    while stop != Stop::Exhausted {
+        // Hosts begin with the first run.
+        let next = system.simulation.next_event().unwrap_or_default();
         let until = SimTime(next.0 + 1);
-        system.simulation.run(1, until, &Monitor::default());
+        let outcome = system.simulation.run(1, until, &Monitor::default());
+        stop = outcome.stop;
         for (number, node) in system.simulation.components().enumerate() {
             let Node::Switch(switch) = node else { continue };
             for output in 0..switch.ports() {

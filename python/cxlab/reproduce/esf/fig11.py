@@ -37,7 +37,11 @@ def collect(settings: Settings) -> pd.DataFrame:
     ]
     return pd.DataFrame(
         [
-            {"arbitration": arbitration, "topology": kind, **{key: hops[key] for key in HOPS}}
+            {
+                "arbitration": arbitration,
+                "topology": kind,
+                **{key: value for key, value in hops.items() if key in HOPS},
+            }
             for (arbitration, kind), result in zip(
                 cases, settings.run("fig11", scenarios), strict=True
             )

@@ -67,7 +67,11 @@ def collect(settings: Settings) -> pd.DataFrame:
     ]
     return pd.DataFrame(
         [
-            {"outstanding": outstanding, "topology": kind, **{key: hops[key] for key in HOPS}}
+            {
+                "outstanding": outstanding,
+                "topology": kind,
+                **{key: value for key, value in hops.items() if key in HOPS},
+            }
             for (outstanding, kind), result in zip(
                 cases, settings.run("fig12", scenarios), strict=True
             )
