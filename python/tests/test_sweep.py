@@ -85,7 +85,7 @@ from cxlab import _sweep
 real = _sweep._simulate
 mark = Path({str(tmp_path / "died")!r})
 
-def deadly(point):
+def deadly(point, side_by_side):
     if point.seed is None and any("outstanding=8" in change for change in point.set):
         try:
             mark.touch(exist_ok=False)
@@ -93,7 +93,7 @@ def deadly(point):
             pass
         else:
             os.kill(os.getpid(), signal.SIGKILL)
-    return real(point)
+    return real(point, side_by_side)
 
 _sweep._simulate = deadly
 pool = cxlab.Scenario.from_file(sys.argv[1])
