@@ -15,6 +15,7 @@ use cxlab_protocol::{Channel, Message};
 use serde::{Deserialize, Serialize};
 
 use super::hmc::Look;
+use super::own::Received;
 use super::{Accelerator, UNLOCK};
 
 /// What waits for one line.
@@ -22,7 +23,7 @@ use super::{Accelerator, UNLOCK};
 struct Queue {
     line: LineAddr,
     /// The snoop or the read of the host: there is one of a line at a time.
-    host: Option<Message>,
+    host: Option<Received>,
     /// Accesses of the device, and when they began.
     accesses: VecDeque<(Access, SimTime)>,
     /// Accesses served while `host` waited.
@@ -94,9 +95,9 @@ impl Locks {
     }
 
     /// A read of the host waits until an access of the device has the line's data.
-    pub(super) fn hold_back(&mut self, line: LineAddr, message: &Message) {
+    pub(super) fn hold_back(&mut self, line: LineAddr, received: &Received) {
         let queue = self.queue(line);
-        (queue.host, queue.overtaken) = (Some(*message), 0);
+        (queue.host, queue.overtaken) = (Some(*received), 0);
     }
 
     fn wake_at(&mut self, ctx: &mut Ctx<'_, Parcel>, at: u64) {
@@ -152,7 +153,7 @@ impl Accelerator {
     pub(super) fn host_waits(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        message: &Message,
+        received: &Received,
         line: LineAddr,
         locked: u64,
     ) -> bool {
@@ -164,7 +165,7 @@ impl Accelerator {
             queue.host.is_none(),
             "the host asks once for a line at a time"
         );
-        (queue.host, queue.overtaken) = (Some(*message), 0);
+        (queue.host, queue.overtaken) = (Some(*received), 0);
         self.locks.wake_at(ctx, locked);
         true
     }
@@ -225,13 +226,13 @@ impl Accelerator {
             match turn {
                 Turn::Host => {
                     let overtaken = queue.overtaken;
-                    let Some(message) = queue.host.take() else {
+                    let Some(received) = queue.host.take() else {
                         unreachable!("it is the turn of what waits")
                     };
                     self.locks.most_overtaken = self.locks.most_overtaken.max(overtaken);
-                    match message.channel() {
-                        Channel::H2dReq => self.snooped(ctx, &message),
-                        _ => self.host_reads(ctx, &message),
+                    match received.message.channel() {
+                        Channel::H2dReq => self.snooped(ctx, &received.message),
+                        _ => self.host_reads(ctx, &received),
                     }
                 }
                 Turn::Device => {

@@ -38,7 +38,7 @@ use io::Io;
 
 use hmc::{Entry, HmcStats, Waiter, Way};
 use locks::Locks;
-use own::OwnMemory;
+use own::{OwnMemory, Received};
 use room::Queues;
 use translation::{Translated, Translator};
 
@@ -178,7 +178,7 @@ impl Accelerator {
         let dmc = Geometry::set_associative(sets * ways, ways)?;
         let own = config.memory.map(|memory| {
             let tags = TagArray::new(dmc, lru.as_ref(), StreamRng::new(0, "lru"));
-            OwnMemory::new(memory, tags)
+            OwnMemory::new(memory, tags, params.dmc.write_buffer)
         });
         Ok(Accelerator {
             cache: TagArray::new(geometry, lru.as_ref(), StreamRng::new(0, "lru")),
@@ -249,6 +249,7 @@ impl Accelerator {
             ("dma_bytes_written", self.io.bytes_written),
             ("dmc_hits", own.dmc_hits),
             ("dmc_misses", own.dmc_misses),
+            ("dmc_write_waits", own.dmc_write_waits),
             ("bias_flips", bias_flips),
             ("host_reads", own.host_reads),
             ("host_writes", own.host_writes),
@@ -344,14 +345,18 @@ impl Accelerator {
         let credited = link.receive(parcel);
         if let Some(mut message) = parcel.message {
             message.hops += 1;
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            let to_memory = match message.channel() {
+                Channel::M2sRwd => true,
+                Channel::M2sReq => message.opcode != Opcode::MemRdFwd,
+                _ => false,
+            };
+            if !to_memory {
+                link.release(ctx, Buffer::of(message.channel(), message.vc));
+            }
             match message.channel() {
+                _ if to_memory => self.host_message(ctx, &Received { message, port }),
                 Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
                     self.io_message(ctx, &message);
-                }
-                Channel::M2sRwd => self.host_message(ctx, &message),
-                Channel::M2sReq if message.opcode != Opcode::MemRdFwd => {
-                    self.host_message(ctx, &message);
                 }
                 _ => self.cache_message(ctx, &message),
             }

@@ -15,7 +15,7 @@ use cxlab_agent::{Access, AccessKind, Answer, HOST_QUEUE, MEDIA, MEDIA_QUEUE, PR
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
-use cxlab_link::Parcel;
+use cxlab_link::{Buffer, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::hdm::InterleaveSet;
@@ -32,12 +32,19 @@ pub(super) struct DmcWay {
     locked: u64,
 }
 
+/// A message of the host, in the receive buffer of a port until the medium takes it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Received {
+    pub(super) message: Message,
+    pub(super) port: u16,
+}
+
 /// What a request to the medium is for.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Job {
     Free,
     /// The host's, to be answered.
-    Host(Message),
+    Host(Received),
     /// A line for the cache.
     Fill(LineAddr),
     /// A modified line from the cache.
@@ -79,6 +86,8 @@ pub struct OwnMemoryConfig {
 pub(super) struct OwnStats {
     pub(super) dmc_hits: u64,
     pub(super) dmc_misses: u64,
+    /// Lines that waited for a place in the write buffer.
+    pub(super) dmc_write_waits: u64,
     pub(super) host_reads: u64,
     pub(super) host_writes: u64,
 }
@@ -96,19 +105,28 @@ pub(super) struct OwnMemory {
     /// Requests that the medium has not accepted.
     waiting: VecDeque<u32>,
     waiters: Vec<Waiter>,
+    /// Places for modified lines that have left the cache, and how many the medium has not taken.
+    write_places: u32,
+    writes: u32,
+    /// Lines that have come and wait for a place.
+    stalled: VecDeque<Request>,
     wake: u64,
     done: Vec<Completion>,
     pub(super) stats: OwnStats,
 }
 
 save_state!(OwnMemory {
-    values: done, requests, free, waiting, waiters, wake, stats;
+    values: done, requests, free, waiting, waiters, writes, stalled, wake, stats;
     states: backend, bias, dmc;
-    built: decoder, target;
+    built: decoder, target, write_places;
 });
 
 impl OwnMemory {
-    pub(super) fn new(config: OwnMemoryConfig, dmc: TagArray<DmcWay>) -> OwnMemory {
+    pub(super) fn new(
+        config: OwnMemoryConfig,
+        dmc: TagArray<DmcWay>,
+        write_places: u32,
+    ) -> OwnMemory {
         let (decoder, target) = config.decoder;
         OwnMemory {
             backend: config.backend,
@@ -120,6 +138,9 @@ impl OwnMemory {
             free: Vec::new(),
             waiting: VecDeque::new(),
             waiters: Vec::new(),
+            write_places,
+            writes: 0,
+            stalled: VecDeque::new(),
             wake: u64::MAX,
             done: Vec::new(),
             stats: OwnStats::default(),
@@ -164,7 +185,7 @@ impl OwnMemory {
     }
 
     pub(super) fn in_flight(&self) -> u64 {
-        (self.requests.len() - self.free.len()) as u64
+        (self.requests.len() - self.free.len() + self.stalled.len()) as u64
     }
 
     pub(super) fn begin_measurement(&mut self, now: SimTime) {
@@ -258,6 +279,7 @@ impl Accelerator {
 
     fn ask_medium(&mut self, ctx: &mut Ctx<'_, Parcel>, job: Job, line: LineAddr, write: bool) {
         let Some(own) = &mut self.own else { return };
+        own.writes += u32::from(matches!(job, Job::WriteBack));
         let request = Request {
             job,
             line,
@@ -287,7 +309,9 @@ impl Accelerator {
             let Some(id) = own.waiting.front().copied() else {
                 break;
             };
-            let Request { line, write, .. } = own.requests[id as usize];
+            let Request {
+                job, line, write, ..
+            } = own.requests[id as usize];
             if !own.backend.can_accept(now, write) {
                 break;
             }
@@ -303,6 +327,11 @@ impl Accelerator {
             if let Some(at) = own.backend.enqueue(now, request) {
                 // It is known already: the wake-up says so then.
                 own.done.push(Completion { id, at });
+            }
+            match job {
+                Job::Host(received) => self.release(ctx, &received),
+                Job::WriteBack => own.writes -= 1,
+                Job::Fill(_) | Job::Free => {}
             }
         }
         self.wake_medium(ctx);
@@ -345,23 +374,56 @@ impl Accelerator {
             self.medium_done(ctx, &request);
         }
         self.feed_medium(ctx);
+        self.fill_stalled(ctx);
+    }
+
+    /// Lines that wait for a place in the write buffer come into the cache, as far as there is one.
+    fn fill_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        while let Some(own) = &mut self.own
+            && own.writes < own.write_places
+            && let Some(request) = own.stalled.pop_front()
+        {
+            self.filled(ctx, request.line, &request);
+        }
+    }
+
+    /// The medium has taken a message of the host.
+    fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+        let buffer = Buffer::of(received.message.channel(), received.message.vc);
+        self.roots.ports[usize::from(received.port)].release(ctx, buffer);
     }
 
     fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request) {
         match request.job {
-            Job::Host(message) => {
-                let mut answer = message;
+            Job::Host(received) => {
+                let mut answer = received.message;
                 let stages = &mut answer.stages;
                 stages.add(LongStage::MediaQueue, request.accepted - request.since);
                 stages.add(LongStage::Media, ctx.now().0 - request.accepted);
                 self.answer_host(ctx, &answer);
             }
-            Job::Fill(line) => self.filled(ctx, line, request),
+            Job::Fill(line) => self.fill_or_wait(ctx, line, request),
             Job::WriteBack | Job::Free => {}
         }
     }
 
-    /// A line has come for the cache.
+    /// A line has come for the cache. It waits while a modified one would leave and the write buffer is
+    /// full.
+    fn fill_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
+        let Some(own) = &mut self.own else { return };
+        if (own.writes >= own.write_places || !own.stalled.is_empty())
+            && let Room::Evict(block) = own.dmc.room(line)
+            && let Some(slot) = own.dmc.find(block.victim)
+            && own.dmc[slot].dirty
+        {
+            own.stats.dmc_write_waits += 1;
+            own.stalled.push_back(Request { line, ..*request });
+            return;
+        }
+        self.filled(ctx, line, request);
+    }
+
+    /// A line comes into the cache.
     fn filled(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, request: &Request) {
         let mut out = None;
         let Some(own) = &mut self.own else { return };
@@ -427,9 +489,10 @@ impl Accelerator {
     }
 
     /// The host reads or writes the device's memory.
-    pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    pub(super) fn host_message(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+        let mut received = *received;
+        let message = &mut received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        let mut message = *message;
         message.stages.device += self.params.ingress().0 as u32;
         let write = message.channel() == Channel::M2sRwd;
         let Some(own) = &mut self.own else {
@@ -444,20 +507,21 @@ impl Accelerator {
                 true => own.bias.host_drops(number),
                 false => own.host_takes(line),
             }
-            self.ask_medium(ctx, Job::Host(message), line, true);
+            self.ask_medium(ctx, Job::Host(received), line, true);
             return;
         }
         if own.is_filling(line) {
-            return self.locks.hold_back(line, &message);
+            return self.locks.hold_back(line, &received);
         }
         let locked = own.locked_until(line);
-        if !self.host_waits(ctx, &message, line, locked) {
-            self.host_reads(ctx, &message);
+        if !self.host_waits(ctx, &received, line, locked) {
+            self.host_reads(ctx, &received);
         }
     }
 
     /// The host reads, or takes, a line that no atomic operation keeps.
-    pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+        let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let Some(own) = &mut self.own else { return };
         let slot = own.dmc.find(line);
@@ -470,9 +534,10 @@ impl Accelerator {
         self.changed(ctx, line);
         if message.opcode == Opcode::MemInv {
             // The host takes the line without its data.
+            self.release(ctx, received);
             self.answer_host(ctx, message);
         } else {
-            self.ask_medium(ctx, Job::Host(*message), line, false);
+            self.ask_medium(ctx, Job::Host(*received), line, false);
         }
     }
 

@@ -87,6 +87,11 @@ pub struct DmcParams {
     /// Lines of a set. 1 to 65536. Default 4 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub ways: u32,
+    /// Modified lines that have left the cache and that the medium has not accepted. A fill that must
+    /// evict a modified line waits for a place. Lines that the host takes come on top, at most one for each
+    /// credit of M2S Req. 1 to 65536. Default 16 (*assumed*).
+    #[schemars(range(min = 1, max = 65536))]
+    pub write_buffer: u32,
 }
 
 impl Default for DmcParams {
@@ -94,6 +99,7 @@ impl Default for DmcParams {
         DmcParams {
             size: Bytes(32 << 10),
             ways: 4,
+            write_buffer: 16,
         }
     }
 }

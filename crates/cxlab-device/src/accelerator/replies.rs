@@ -12,6 +12,7 @@ use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
 
 use super::hmc::{Entry, Look, NONE, Waiter};
+use super::own::Received;
 use super::translation::Translated;
 use super::{Accelerator, RETRY};
 
@@ -41,7 +42,11 @@ impl Accelerator {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let slot = self.cache.find(line);
         let locked = slot.map_or(0, |slot| self.cache[slot].locked);
-        if self.host_waits(ctx, message, line, locked) {
+        let received = Received {
+            message: *message,
+            port: 0,
+        };
+        if self.host_waits(ctx, &received, line, locked) {
             return;
         }
         self.hmc.snoops += 1;
