@@ -50,8 +50,11 @@ pub(crate) struct LocalMemory {
     pub(crate) base: Hpa,
     pub(crate) capacity: Bytes,
     pub(crate) latency_ps: u64,
-    /// On their way to the controller, or waiting there: when they arrive.
+    /// On their way to the controller: when they arrive.
     coming: VecDeque<(u64, MemoryRequest)>,
+    /// Reads and writes that have arrived and were not accepted, and when they arrived: a read waits for
+    /// other reads, and for a write of its line.
+    refused: [VecDeque<(u64, MemoryRequest)>; 2],
     /// On their way back: when they arrive.
     going: VecDeque<(u64, u32)>,
     times: Vec<Times>,
@@ -60,8 +63,6 @@ pub(crate) struct LocalMemory {
     told: SimTime,
     /// What the medium said last of its next event.
     event: Option<SimTime>,
-    /// The first of those coming has arrived and was not accepted.
-    refused: bool,
     wake: u64,
 }
 
@@ -79,12 +80,12 @@ impl LocalMemory {
             capacity: config.capacity,
             latency_ps: config.latency.0,
             coming: VecDeque::with_capacity(requests),
+            refused: [VecDeque::new(), VecDeque::new()],
             going: VecDeque::with_capacity(requests),
             times: vec![Times::default(); requests],
             done: Vec::new(),
             told: SimTime::ZERO,
             event: None,
-            refused: false,
             wake: u64::MAX,
         }
     }
@@ -159,13 +160,13 @@ impl LocalMemory {
 
     /// When something happens next in the medium, or reaches it.
     fn next_inside(&self) -> Option<SimTime> {
+        // What was refused waits for the medium's next event.
         match self.coming.front() {
-            // One that was not accepted waits for the medium's next event.
-            Some((at, _)) if !self.refused => {
+            Some((at, _)) => {
                 let event = self.event.unwrap_or(SimTime::NEVER);
                 Some(event.min(SimTime(*at)))
             }
-            _ => self.event,
+            None => self.event,
         }
     }
 
@@ -182,22 +183,57 @@ impl LocalMemory {
         self.event = self.backend.next_event();
     }
 
-    /// The medium takes what has reached it, as far as it has room.
+    /// The medium takes what has reached it, as far as it has room: what arrived first before the other
+    /// kind, so that neither keeps the other from a queue that they share.
     fn accept(&mut self, now: SimTime) {
-        self.refused = false;
-        while let Some((at, request)) = self.coming.front()
-            && *at <= now.0
+        while let Some((at, request)) = self.coming.front().copied()
+            && at <= now.0
         {
-            if !self.backend.can_accept(now, request.write) {
-                self.refused = true;
-                return;
-            }
-            let times = &mut self.times[request.id as usize];
-            (times.arrived, times.accepted) = (*at, now.0);
-            if let Some(done) = self.backend.enqueue(now, *request) {
-                self.going.push_back((done.0 + self.latency_ps, request.id));
-            }
             self.coming.pop_front();
+            let direct = self.refused.iter().all(VecDeque::is_empty);
+            if direct && self.backend.can_accept(now, request.write) {
+                self.enqueue(now, at, request);
+            } else {
+                self.refused[usize::from(request.write)].push_back((at, request));
+            }
+        }
+        while self.accept_refused(now) {}
+    }
+
+    /// Whether the medium has taken one of those that it had refused.
+    fn accept_refused(&mut self, now: SimTime) -> bool {
+        let arrived = |kind: usize| self.refused[kind].front().map(|(at, _)| *at);
+        let order = match (arrived(0), arrived(1)) {
+            (None, None) => return false,
+            (read, write) if write.is_none() || read.is_some_and(|read| Some(read) <= write) => {
+                [0, 1]
+            }
+            _ => [1, 0],
+        };
+        for kind in order {
+            if let Some((at, request)) = self.refused[kind].front().copied()
+                && self.takes(now, &request)
+            {
+                self.refused[kind].pop_front();
+                self.enqueue(now, at, request);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the medium takes a request now. A read does not pass a write of its line.
+    fn takes(&mut self, now: SimTime, request: &MemoryRequest) -> bool {
+        let mut writes = self.refused[1].iter();
+        let waits = !request.write && writes.any(|(_, write)| write.dpa == request.dpa);
+        !waits && self.backend.can_accept(now, request.write)
+    }
+
+    fn enqueue(&mut self, now: SimTime, arrived: u64, request: MemoryRequest) {
+        let times = &mut self.times[request.id as usize];
+        (times.arrived, times.accepted) = (arrived, now.0);
+        if let Some(done) = self.backend.enqueue(now, request) {
+            self.going.push_back((done.0 + self.latency_ps, request.id));
         }
     }
 
@@ -208,9 +244,7 @@ impl LocalMemory {
         if let Some(at) = self.event {
             next = at.0 + self.latency_ps;
         }
-        if let Some((at, _)) = self.coming.front()
-            && !self.refused
-        {
+        if let Some((at, _)) = self.coming.front() {
             let done = self.backend.soonest(SimTime(*at));
             next = next.min(done.0 + self.latency_ps);
         }

@@ -21,6 +21,8 @@ struct SetQueue {
     waiting: VecDeque<u32>,
     /// Entries of the set that devices are asked to give up.
     recalls: u32,
+    /// Whether the set waits for a place in the write buffer.
+    writes: bool,
 }
 
 /// The sets in which something waits, or is given up.
@@ -37,6 +39,7 @@ impl Admission {
                 set,
                 waiting: VecDeque::new(),
                 recalls: 0,
+                writes: false,
             });
             self.queues.len() - 1
         });
@@ -55,6 +58,18 @@ impl Admission {
     fn first(&self, set: u32) -> Option<u32> {
         let queue = self.queues.iter().find(|queue| queue.set == set)?;
         queue.waiting.front().copied()
+    }
+
+    /// A set waits for a place in the write buffer; false if it did already.
+    pub(super) fn waits_for_write(&mut self, set: u32) -> bool {
+        !std::mem::replace(&mut self.queue(set).writes, true)
+    }
+
+    /// A set waits for a place in the write buffer no more.
+    pub(super) fn write_waited(&mut self, set: u32) {
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.set == set) {
+            queue.writes = false;
+        }
     }
 
     fn tidy(&mut self) {
@@ -94,14 +109,16 @@ impl Processor {
     fn enter(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, set: u32) -> bool {
         let line = self.txns[id as usize].line;
         // What comes in may make lines leave the last-level cache at any time until it is over.
-        if self.llc.is_victim_cache() && self.writes_are_full() {
+        let victims = self.llc.is_victim_cache();
+        if victims && !self.may_evict(set) {
             return false;
         }
         if let Room::Evict(block) = self.llc.room(line)
             && let Some(slot) = self.llc.find(block.victim)
         {
             let (waiting, recalls) = self.admission.state(set);
-            if recalls >= waiting.max(1) || self.writes_are_full() {
+            let writes = !victims && !self.is_recalled(slot) && self.eviction_writes(slot);
+            if recalls >= waiting.max(1) || writes && !self.may_evict(set) {
                 return false;
             }
             if self.evict(ctx, slot) {
@@ -140,7 +157,7 @@ impl Processor {
         self.admission.tidy();
     }
 
-    /// Transactions that found every way of their set busy, or memory, look again.
+    /// Transactions that found every way of their set busy look again.
     pub(super) fn admit_stalled(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut at = 0;
         while let Some(queue) = self.admission.queues.get(at) {

@@ -20,10 +20,6 @@ use super::devices::Uqids;
 use super::failures::NOT_SENT;
 use super::{ARRIVE, FINISH, NONE, Processor};
 
-/// Lines on their way to memory at once, before lines that would make others leave wait
-/// (*assumed*: the write pending queues of a server's memory controllers together).
-const WRITES: u32 = 256;
-
 /// An entry of the directory: a line in the last-level cache, or that others hold.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Way {
@@ -126,8 +122,12 @@ pub(super) struct Txn {
     pub(super) claimed: bool,
     /// When it reached the home agent.
     pub(super) arrived: u64,
-    /// How long it waited until its line was read; while it waits, since when.
+    /// How long it waited for a place in the write buffer, and until its line was read.
     pub(super) waited_ps: u64,
+    /// While it waits for either: since when.
+    pub(super) since: u64,
+    /// Places in the write buffer that it has reserved.
+    pub(super) places: u32,
     /// How long memory took.
     pub(super) media_ps: u64,
     /// Constant ways to memory and back.
@@ -169,6 +169,8 @@ impl Txn {
             claimed: false,
             arrived: 0,
             waited_ps: 0,
+            since: 0,
+            places: 0,
             media_ps: 0,
             way_ps: 0,
             sent: NOT_SENT,
@@ -272,11 +274,6 @@ impl Processor {
         txn.last = place;
     }
 
-    /// Whether as many lines are on their way to memory as may be.
-    pub(super) fn writes_are_full(&self) -> bool {
-        self.open_writes >= WRITES
-    }
-
     /// A transaction reaches the home agent.
     pub(super) fn arrive(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         self.txns[id as usize].arrived = ctx.now().0;
@@ -299,7 +296,7 @@ impl Processor {
             true => self.stats.directory_evictions += 1,
             false => self.stats.llc_evictions += 1,
         }
-        if !self.llc[slot].filter.holders().without(CORES).is_empty() {
+        if self.is_recalled(slot) {
             let id = self.open(Txn::new(line, What::Recall, 0));
             self.txns[id as usize].arrived = ctx.now().0;
             self.take(ctx, id, slot);
@@ -314,9 +311,14 @@ impl Processor {
         }
         let (_, way) = self.llc.remove(slot);
         if dirty || way.dirty {
-            self.write_memory(ctx, line, NONE, false);
+            self.write_memory(ctx, line, None, NONE, false);
         }
         false
+    }
+
+    /// Whether devices hold a line, so that they are asked before it leaves the directory.
+    pub(super) fn is_recalled(&self, slot: Slot) -> bool {
+        !self.llc[slot].filter.holders().without(CORES).is_empty()
     }
 
     /// The last-level cache takes a line in; what makes room goes to memory if that is older.
@@ -326,7 +328,7 @@ impl Processor {
         };
         self.stats.llc_evictions += 1;
         if leaving.dirty {
-            self.write_memory(ctx, leaving.line, NONE, leaving.keeps);
+            self.write_memory(ctx, leaving.line, None, NONE, leaving.keeps);
         }
     }
 

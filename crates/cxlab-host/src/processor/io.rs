@@ -11,7 +11,7 @@ use cxlab_agent::{AtsKind, AtsMessage, interrupt_at, register_address, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
-use cxlab_link::Parcel;
+use cxlab_link::{Buffer, Parcel};
 use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
@@ -33,6 +33,11 @@ const TAGS: u32 = 1 << 12;
 /// What a device has under way.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Source {
+    /// In the receive buffer of a root port, by its number: requests that wait for room in the root
+    /// complex.
+    outside: VecDeque<(u16, Message)>,
+    /// Lines of writes in the root complex and at the home agent.
+    inside: u32,
     /// Lines that it writes.
     open: u32,
     /// What waits for those.
@@ -108,12 +113,61 @@ impl Io {
     }
 }
 
+/// The lines of a transaction: the first, and how many.
+fn lines_of(message: &Message) -> (u64, u64) {
+    let last = message.hpa.0 + u64::from(message.data.max(1)) - 1;
+    let first = message.hpa.0 / LINE_BYTES;
+    (first, last / LINE_BYTES - first + 1)
+}
+
+/// The lines of memory that a message writes.
+fn lines_written(message: &Message) -> u32 {
+    let elsewhere = AtsMessage::at(message.hpa).is_some() || interrupt_at(message.hpa).is_some();
+    match message.opcode == Opcode::MWr && !elsewhere {
+        true => lines_of(message).1 as u32,
+        false => 0,
+    }
+}
+
 impl Processor {
-    /// A transaction of CXL.io arrives; it passes the root complex.
-    pub(super) fn io_arrives(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+    /// A transaction of CXL.io arrives. A request waits in the receive buffer while a write has no room
+    /// in the root complex, itself or one before it.
+    pub(super) fn io_arrives(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
+        let source = self.peer_of(message.source).index();
+        let first = self.io.sources[source].outside.is_empty();
+        if message.opcode == Opcode::CplD || first && self.has_io_room(source, message) {
+            self.io_enters(ctx, port, message);
+        } else {
+            self.io.sources[source].outside.push_back((port, *message));
+        }
+    }
+
+    /// Whether the lines that a request writes have room in the root complex.
+    fn has_io_room(&self, source: usize, message: &Message) -> bool {
+        let inside = self.io.sources[source].inside;
+        inside == 0 || inside + lines_written(message) <= self.params.io_writes
+    }
+
+    /// A transaction leaves the receive buffer and passes the root complex.
+    fn io_enters(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, message: &Message) {
+        let buffer = Buffer::of(message.channel(), message.vc);
+        self.roots.ports[usize::from(port)].release(ctx, buffer);
+        let source = self.peer_of(message.source).index();
+        self.io.sources[source].inside += lines_written(message);
         let at = ctx.now() + self.params.io_time;
         self.io.coming.push_back((at.0, *message));
         ctx.wake_at(at, COMING);
+    }
+
+    /// A line that a device writes is done: requests in the receive buffer may enter.
+    fn io_leaves(&mut self, ctx: &mut Ctx<'_, Parcel>, source: usize) {
+        self.io.sources[source].inside -= 1;
+        while let Some((port, message)) = self.io.sources[source].outside.front().copied()
+            && self.has_io_room(source, &message)
+        {
+            self.io.sources[source].outside.pop_front();
+            self.io_enters(ctx, port, &message);
+        }
     }
 
     /// Transactions that have passed the root complex.
@@ -172,15 +226,8 @@ impl Processor {
         }
     }
 
-    /// The lines of a transaction: the first, and how many.
-    fn lines_of(message: &Message) -> (u64, u64) {
-        let last = message.hpa.0 + u64::from(message.data.max(1)) - 1;
-        let first = message.hpa.0 / LINE_BYTES;
-        (first, last / LINE_BYTES - first + 1)
-    }
-
     fn begin_read(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
-        let (first, lines) = Self::lines_of(message);
+        let (first, lines) = lines_of(message);
         let number = self.io.open(message, lines as u32);
         if message.data == 0 {
             // A read of nothing says that all earlier writes are done.
@@ -193,7 +240,7 @@ impl Processor {
     }
 
     fn begin_write(&mut self, ctx: &mut Ctx<'_, Parcel>, source: usize, message: &Message) {
-        let (first, lines) = Self::lines_of(message);
+        let (first, lines) = lines_of(message);
         self.io.sources[source].open += lines as u32;
         let number = self.io.open(message, lines as u32);
         for line in first..first + lines {
@@ -299,6 +346,7 @@ impl Processor {
             self.io.free.push(txn.tag);
         }
         self.io.sources[source].open -= 1;
+        self.io_leaves(ctx, source);
         while let Some(message) = self.io.sources[source].queue.front().copied() {
             let relaxed = message.opcode == Opcode::MWr && message.is_relaxed();
             if self.io.sources[source].open > 0 && !relaxed {

@@ -41,7 +41,7 @@ impl Processor {
         if let Some(most) = self.params.llc.misses
             && self.open_reads >= most
         {
-            self.txns[id as usize].waited_ps = ctx.now().0;
+            self.txns[id as usize].since = ctx.now().0;
             self.unread.push_back(id);
             return;
         }
@@ -53,8 +53,8 @@ impl Processor {
     fn read_next(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.open_reads -= 1;
         if let Some(next) = self.unread.pop_front() {
-            let since = &mut self.txns[next as usize].waited_ps;
-            *since = ctx.now().0 - *since;
+            let txn = &mut self.txns[next as usize];
+            txn.waited_ps += ctx.now().0 - txn.since;
             self.open_reads += 1;
             self.read_memory(ctx, next, 0);
         }
@@ -72,17 +72,18 @@ impl Processor {
         }
     }
 
-    /// A modified line goes back to memory; `parent` is the transaction that waits for it, or
-    /// `NONE`; `keeps` says whether a cache may hold the line still.
+    /// A modified line goes back to memory; `by` is the transaction whose place in the write buffer it
+    /// takes; `parent` is the one that waits for it, or `NONE`; `keeps` says whether a cache may hold the line still.
     pub(super) fn write_memory(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         line: LineAddr,
+        by: Option<u32>,
         parent: u32,
         keeps: bool,
     ) {
         self.stats.memory_writes += 1;
-        self.open_writes += 1;
+        self.write_opens(by);
         let mut txn = Txn::new(line, What::Evict, 0);
         txn.parent = parent;
         txn.keeps = keeps;
@@ -196,12 +197,15 @@ impl Processor {
             return;
         }
         self.close(id);
-        self.open_writes -= 1;
         self.written(ctx, line);
-        self.admit_stalled(ctx);
-        if parent == NONE {
-            return;
+        if parent != NONE {
+            self.line_written(ctx, parent);
         }
+        self.write_closes(ctx);
+    }
+
+    /// The write that a transaction has waited for is done.
+    fn line_written(&mut self, ctx: &mut Ctx<'_, Parcel>, parent: u32) {
         let event = match self.txns[parent as usize].state.is_busy() {
             true => Event::Written,
             // A flush that has waited for it.

@@ -31,6 +31,7 @@ mod params;
 mod presets;
 mod serve;
 mod stats;
+mod writes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ use home::{Behind, Txn};
 use io::Io;
 use llc::Llc;
 use os::{Os, Translated};
+use writes::WriteBuffer;
 
 pub use os::{MOST_PROMISED, OsConfig, OsParams, PageChoice, Prepared, ProcessParams, VIRTUAL};
 pub use params::{
@@ -176,8 +178,7 @@ pub struct Processor {
     free: Vec<u32>,
     behind: Vec<Behind>,
     free_behind: Vec<u32>,
-    /// Lines on their way to memory.
-    open_writes: u32,
+    writes: WriteBuffer,
     /// Lines that are being read from memory, and transactions that wait to.
     open_reads: u32,
     unread: VecDeque<u32>,
@@ -204,7 +205,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, open_writes, open_reads, unread, admission, writing, held_reads, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
@@ -284,7 +285,7 @@ impl Processor {
             free: Vec::with_capacity(most),
             behind: Vec::new(),
             free_behind: Vec::new(),
-            open_writes: 0,
+            writes: WriteBuffer::new(params.llc.write_buffer),
             open_reads: 0,
             unread: VecDeque::new(),
             admission: Admission::default(),
@@ -316,6 +317,7 @@ impl Processor {
     /// What its caches, its home agent and its memory kept about themselves.
     pub fn counts(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = self.stats.list(self.llc.is_victim_cache());
+        list.extend(self.stats.list_waits());
         if self.may_fail {
             list.extend(self.stats.list_failures());
             list.extend(self.threads_ended.map(|at| Statistic {
@@ -417,7 +419,10 @@ impl Processor {
         let credited = link.receive(parcel);
         if let Some(mut message) = parcel.message {
             message.hops += 1;
-            link.release(ctx, Buffer::of(message.channel(), message.vc));
+            let io = message.channel().is_io();
+            if !io {
+                link.release(ctx, Buffer::of(message.channel(), message.vc));
+            }
             if message.channel() == Channel::D2hReq {
                 self.active(ctx);
             }
@@ -425,9 +430,7 @@ impl Processor {
                 Channel::D2hReq | Channel::D2hRsp | Channel::D2hData => {
                     self.cache_message(ctx, &message);
                 }
-                Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
-                    self.io_arrives(ctx, &message);
-                }
+                _ if io => self.io_arrives(ctx, port, &message),
                 _ => self.fetched(ctx, &message),
             }
         }

@@ -63,6 +63,12 @@ pub struct LlcParams {
     #[schemars(range(min = 1, max = 4096))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<u32>,
+    /// Lines that the home agent has on their way to memory at once. A request that may write to memory, or
+    /// needs the place of a modified line, waits until one is free; other requests go on. With
+    /// `non-inclusive`, what requests in progress make leave comes on top. 2 to 65536. Default 256
+    /// (*assumed*: 32 entries in the write queue of each of eight channels).
+    #[schemars(range(min = 2, max = 65536))]
+    pub write_buffer: u32,
     /// Whether it includes the private caches. Default inclusive.
     pub inclusion: Inclusion,
     /// The directory of a non-inclusive cache; an inclusive one has it beside its tags.
@@ -79,6 +85,7 @@ impl Default for LlcParams {
             ways: 12,
             access_time: Picos::from_nanos(20),
             misses: None,
+            write_buffer: 256,
             inclusion: Inclusion::default(),
             directory: DirectoryParams::default(),
             device_evictions: DeviceEvictions::default(),
@@ -143,6 +150,12 @@ pub struct ProcessorParams {
     /// mesh. Default 100 ns (*assumed*: PCIe reads of Xeon memory take some 500 ns in all, Neugebauer
     /// et al., SIGCOMM 2018).
     pub io_time: Picos,
+    /// Lines of a device's DMA writes in the root complex and at the home agent at once. Another write
+    /// stays in the receive buffer of the root port and keeps its credit; reads of the device wait
+    /// behind it. A write of more lines enters alone. 1 to 2048. Default 1024 (*assumed*: more than a x16 link of
+    /// generation 6 brings in 500 ns).
+    #[schemars(range(min = 1, max = 2048))]
+    pub io_writes: u32,
     /// Least time between two requests of devices that the home agent takes. Default 2 ns
     /// (*assumed*).
     pub home_interval: Picos,
@@ -183,6 +196,7 @@ impl Default for ProcessorParams {
             snoop_time: Picos::from_nanos(20),
             root_port_time: Picos::from_nanos(10),
             io_time: Picos::from_nanos(100),
+            io_writes: 1024,
             home_interval: Picos::from_nanos(2),
             column_time: Picos::from_nanos(2),
             row_time: Picos(7_500),

@@ -50,9 +50,10 @@ impl Processor {
         let Some(slot) = txn.slot else {
             unreachable!("a transaction that waits has its line")
         };
-        if !self.name(id) {
+        if !self.name(id) || !self.has_write_places(ctx, id) {
             return;
         }
+        let txn = self.txns[id as usize];
         let cores = txn.state.filter.holders().contains(CORES);
         let alone = txn.state.filter == Filter::Any(CORES);
         match txn.what {
@@ -69,7 +70,7 @@ impl Processor {
                 let (dirty, _) = self.share_copies(slot, NONE, Leave::Clean);
                 let way = &mut self.llc[slot];
                 if dirty | std::mem::take(&mut way.dirty) {
-                    self.write_memory(ctx, txn.line, NONE, true);
+                    self.write_memory(ctx, txn.line, Some(id), NONE, true);
                 }
                 self.conclude(ctx, id);
             }
@@ -91,10 +92,10 @@ impl Processor {
                     let shared = self.shared.as_ref();
                     if shared.is_some_and(|shared| shared.holds(txn.line)) {
                         // Other hosts may be told of it next: it is over when memory has the line.
-                        self.write_memory(ctx, txn.line, id, keeps);
+                        self.write_memory(ctx, txn.line, Some(id), id, keeps);
                         return;
                     }
-                    self.write_memory(ctx, txn.line, NONE, keeps);
+                    self.write_memory(ctx, txn.line, Some(id), NONE, keeps);
                 }
                 self.apply(ctx, id, Event::Request(CORES, Request::ClFlush));
             }
@@ -206,7 +207,8 @@ impl Processor {
                 let waits = matches!(txn.state.phase, Phase::Writing(_));
                 self.llc[slot].dirty = false;
                 let keeps = txn.state.filter != Filter::Invalid;
-                self.write_memory(ctx, txn.line, if waits { id } else { NONE }, keeps);
+                let parent = if waits { id } else { NONE };
+                self.write_memory(ctx, txn.line, Some(id), parent, keeps);
             }
             Action::WriteLlc => self.keep(ctx, slot, true),
             Action::FillLlc => self.keep(ctx, slot, false),
@@ -298,6 +300,7 @@ impl Processor {
         self.release(ctx, &txn, slot);
         self.close(id);
         self.unname(ctx, txn.uqid);
+        self.return_places(ctx, id);
         match txn.what {
             What::DmaWrite => self.dma_written(ctx, &txn),
             What::PageRead => self.page_read(ctx, &txn),

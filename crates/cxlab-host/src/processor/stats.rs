@@ -20,6 +20,10 @@ pub struct ProcessorStats {
     pub memory_reads: u64,
     /// Lines written to memory.
     pub memory_writes: u64,
+    /// Transactions that waited for a place in the write buffer, with their line.
+    pub write_waits: u64,
+    /// How long, together.
+    pub write_wait_ps: u64,
     /// Lines that made room in the last-level cache.
     pub llc_evictions: u64,
     /// Entries that made room in the directory of a non-inclusive cache.
@@ -52,6 +56,19 @@ impl ProcessorStats {
         list.map(|(name, value)| Statistic {
             name: name.to_owned(),
             value: value as f64,
+        })
+    }
+
+    /// By name: what waited for a place in the write buffer, and how long on average.
+    pub fn list_waits(&self) -> [Statistic; 2] {
+        let mean_ns = self.write_wait_ps as f64 / 1e3 / self.write_waits.max(1) as f64;
+        let list = [
+            ("write_waits", self.write_waits as f64),
+            ("write_wait_ns", mean_ns),
+        ];
+        list.map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value,
         })
     }
 
