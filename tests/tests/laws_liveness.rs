@@ -13,7 +13,7 @@ use cxlab_system::plan::{Files, Plan};
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::script::{Script, externals};
-use cxlab_workload::thread::{Bases, Handle, Place, Thread, Window};
+use cxlab_workload::thread::{Bases, Direction, Handle, Place, Thread, Window};
 
 /// First address of the host's own memory; that of devices begins at 0.
 const LOCAL: u64 = 1 << 51;
@@ -30,9 +30,11 @@ enum Act {
     Loads(u64, u64, u64, u64, usize),
     /// Stores likewise.
     Stores(u64, u64, u64, u64, usize),
+    /// A DMA write: where, and how many bytes.
+    Writes(u64, u64),
 }
 
-use Act::{Adds, Loads, Sleep, Stores};
+use Act::{Adds, Loads, Sleep, Stores, Writes};
 
 /// What the threads of each core do, and those of each accelerator's elements.
 #[derive(Clone, Default)]
@@ -87,12 +89,14 @@ async fn act(t: Handle, acts: Vec<Act>) {
                 }
                 window.drain().await;
             }
+            Writes(first, bytes) => drop(t.dma(Direction::ToHost, first, 0, bytes).await),
         }
     }
 }
 
-/// A host and its accelerators. `processor`, `device` and `cache` are further parameters.
+/// A host and its accelerators. `node` is the memory of each of them, the others are further parameters.
 struct Machine {
+    node: &'static str,
     processor: &'static str,
     device: &'static str,
     cache: &'static str,
@@ -100,6 +104,7 @@ struct Machine {
 }
 
 const PLAIN: Machine = Machine {
+    node: "{ kind = \"dram\" }",
     processor: "",
     device: "",
     cache: "",
@@ -113,17 +118,19 @@ impl Machine {
             "name = \"waits\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
              link = {{ transmission = \"packet\", bandwidth = \"1 TB/s\" }}\n\
              [[hosts]]\nname = \"host\"\nworkload = {{ kind = \"external\", name = \"script\" }}\n\
-             nodes = [{{ capacity = \"16 MiB\" }}]\n\
+             nodes = [{{ capacity = \"16 MiB\", memory = {} }}]\n\
              [hosts.processor]\ncores = {}\ncycle = \"1 ns\"\n{}\n",
+            self.node,
             acts.cores.len().max(1),
             self.processor
         );
         for number in 0..acts.accelerators.len().max(1) {
             text += &format!(
-                "[[accelerators]]\nname = \"xpu{number}\"\nmemory = {{ capacity = \"256 MiB\" }}\n\
+                "[[accelerators]]\nname = \"xpu{number}\"\n\
+                 memory = {{ capacity = \"256 MiB\", memory = {} }}\n\
                  [accelerators.device]\ncycle = \"1 ns\"\nelements = {elements}\n{}\n\
                  [accelerators.device.cache]\n{}\n",
-                self.device, self.cache
+                self.node, self.device, self.cache
             );
         }
         let document = Document::parse("waits.toml", &text).unwrap();
@@ -135,6 +142,17 @@ impl Machine {
         }
         Plan::with_externals(scenario, Files::default(), &externals(acts))
             .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
+    }
+
+    /// How long it takes, in nanoseconds.
+    fn time(&self, acts: Acts) -> f64 {
+        let options = RunOptions {
+            seed: 1,
+            threads: 1.into(),
+            monitor: &Monitor::default(),
+            rows: None,
+        };
+        run(&self.plan(acts), options).unwrap().window_ns
     }
 
     /// The longest request of the host, and of each accelerator, in nanoseconds.
@@ -286,6 +304,106 @@ fn a_request_that_needs_two_cqids_gets_them() {
         };
         let longest = machine.longest(acts);
         assert!(longest[&1] < 20_000, "{} ns", longest[&1]);
+    }
+}
+
+/// Memory that is slower than what devices may evict to it: a line each 16 ns.
+const SLOW: &str = "{ kind = \"fixed\", latency = \"50 ns\", bandwidth = \"4 GB/s\", queue = 4 }";
+
+/// A device that takes modified lines from the last-level cache and evicts them to memory, and a core
+/// that loads other lines now and then.
+fn evictions() -> Acts {
+    let core = vec![
+        Stores(LOCAL, 64, 5_000, 5_000, 16),
+        Sleep(40_000),
+        Loads(LOCAL + (12 << 20), 64, 1_000, 200, 1),
+    ];
+    let device = vec![Sleep(110_000), Stores(LOCAL, 64, 5_000, 5_000, 64)];
+    Acts {
+        cores: vec![vec![core]],
+        accelerators: vec![vec![device]],
+    }
+}
+
+#[test]
+fn a_load_waits_for_a_write_buffer_of_evictions_and_not_for_all() {
+    let with = |processor| Machine {
+        node: SLOW,
+        processor,
+        cache: "size = \"4 KiB\"\nmisses = 64",
+        ..PLAIN
+    };
+    let few = with("llc = { write_buffer = 32 }").longest(evictions())[&0];
+    let many = with("llc = { write_buffer = 65536 }").longest(evictions())[&0];
+    println!("{few} ns with few places, {many} ns with many");
+    // 32 lines of 16 ns, and less than 300 ns to and from memory. The core's own 16 stores take less.
+    assert!(few < 32 * 16 + 300, "{few} ns");
+    assert!(
+        many > 10 * few,
+        "{few} ns with few places, {many} ns with many"
+    );
+}
+
+#[test]
+fn a_fill_whose_victim_is_modified_gets_a_place_while_a_device_evicts() {
+    // Each line that comes into this cache makes a modified one leave: the core's as well as the device's.
+    let machine = Machine {
+        node: SLOW,
+        processor: "l1 = { size = \"512 B\", ways = 2, access_time = \"2 ns\" }\n\
+                    l2 = { size = \"2 KiB\", ways = 4, access_time = \"5 ns\" }\n\
+                    llc = { size = \"16 KiB\", ways = 4, write_buffer = 4 }",
+        cache: "size = \"4 KiB\"\nmisses = 64",
+        ..PLAIN
+    };
+    let longest = machine.longest(Acts {
+        cores: vec![vec![vec![Stores(LOCAL + (8 << 20), 64, 4_000, 400, 1)]]],
+        accelerators: vec![vec![vec![Stores(LOCAL, 64, 100_000, 5_000, 64)]]],
+    });
+    println!("{longest:?}");
+    // It waits for an entry and for memory, each time behind 64 requests of the device: a read, what the device
+    // evicts, and what the last-level cache does.
+    assert!(longest[&0] < 2 * 64 * 3 * 16, "{} ns", longest[&0]);
+}
+
+#[test]
+fn a_load_of_a_devices_memory_waits_for_a_write_buffer_of_its_own_evictions() {
+    // The device stores to its own memory all the time, whose cache is small.
+    let longest = |device| {
+        let machine = Machine {
+            node: SLOW,
+            device,
+            ..PLAIN
+        };
+        let core = vec![Sleep(20_000), Loads(128 << 20, 64, 1_000, 50, 1)];
+        let acts = Acts {
+            cores: vec![vec![core]],
+            accelerators: vec![vec![vec![Stores(0, 64, 1_000_000, 10_000, 64)]]],
+        };
+        machine.longest(acts)[&0]
+    };
+    let few = longest("dmc = { size = \"16 KiB\", write_buffer = 2 }");
+    let many = longest("dmc = { size = \"16 KiB\", write_buffer = 65536 }");
+    println!("{few} ns with few places, {many} ns with many");
+    // 64 fills and 2 lines of 16 ns, and less than 500 ns to and from the device.
+    assert!(few < 66 * 16 + 500, "{few} ns");
+    assert!(
+        many > 2 * few,
+        "{few} ns with few places, {many} ns with many"
+    );
+}
+
+#[test]
+fn dma_writes_beyond_their_buffer_wait_before_the_host() {
+    // 2,048 lines, of which so many are in the host at once, each for the root complex's 100 ns at least.
+    for (lines, processor) in [(4, "io_writes = 4"), (64, "io_writes = 64")] {
+        let acts = Acts {
+            cores: Vec::new(),
+            accelerators: vec![vec![vec![Writes(LOCAL, 2_048 * 64)]]],
+        };
+        let time = Machine { processor, ..PLAIN }.time(acts);
+        let bound = 2_048.0 / f64::from(lines) * 100.0;
+        assert!(time > bound, "{lines}: {time} ns, not above {bound}");
+        assert!(time < 2.0 * bound + 5_000.0, "{lines}: {time} ns");
     }
 }
 

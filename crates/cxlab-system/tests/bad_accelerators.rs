@@ -89,6 +89,24 @@ const CASES: &[Case] = &[
     ),
     (
         "misses = 8",
+        "misses = 8\nllc = { write_buffer = 1 }",
+        "llc = ",
+        &["hosts[0].processor.llc.write_buffer", "1", "2 to 65536"],
+    ),
+    (
+        "cycle = \"2.5 ns\"",
+        "cycle = \"2.5 ns\"\ndmc = { write_buffer = 0 }",
+        "dmc",
+        &["accelerators[0].device.dmc.write_buffer", "0", "1 to 65536"],
+    ),
+    (
+        "misses = 8",
+        "misses = 8\nio_writes = 4096",
+        "io_writes",
+        &["hosts[0].processor.io_writes", "4096", "1 to 2048"],
+    ),
+    (
+        "misses = 8",
         "misses = 8\nllc = { directory = { entries = 24 } }",
         "llc = ",
         &["hosts[0].processor.llc.directory", "beside its tags"],

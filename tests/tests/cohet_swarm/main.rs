@@ -158,6 +158,9 @@ fn draw(seed: u64) -> Drawn {
             1 + rng_atc.below(4),
         ),
     );
+    if StreamRng::new(seed, "cohet-swarm-writes").chance(0.6) {
+        text = few_writes(&text, &mut StreamRng::new(seed, "cohet-swarm-places"));
+    }
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
     let own = type2 && pcie.contains(&false);
     if expander || own {
@@ -236,6 +239,26 @@ fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
             "llc = {{ size = \"{size} B\", ways = {ways}, inclusion = \"non-inclusive\"{directory} }}"
         ),
     )
+}
+
+/// The same with next to no places in the write buffers.
+fn few_writes(text: &str, rng: &mut StreamRng) -> String {
+    let pairs = [
+        ("llc = { ", "write_buffer", 2 + rng.below(3), ", "),
+        ("[hosts.processor]\n", "io_writes", 1 + rng.below(4), "\n"),
+        (
+            "[accelerators.device.dmc]\n",
+            "write_buffer",
+            1 + rng.below(2),
+            "\n",
+        ),
+    ];
+    let mut text = text.to_owned();
+    for (before, key, places, after) in pairs {
+        assert!(text.contains(before), "{before}");
+        text = text.replace(before, &format!("{before}{key} = {places}{after}"));
+    }
+    text
 }
 
 /// An operating system whose pages move all the time, with caches that hold next to nothing.
