@@ -1572,6 +1572,31 @@ const SCENARIOS: &[Scenario] = &[
         ],
     ),
     one(
+        &[("requests = 500", "warmup = \"auto\"\nwarmup_requests = 10")],
+        "warmup = ",
+        &[
+            "measure.warmup",
+            "\"auto\"",
+            "warmup_requests too",
+            "one of them",
+        ],
+    ),
+    one(
+        &[("requests = 500", "warmup = \"soon\"")],
+        "warmup = ",
+        &["measure.warmup", "\"soon\"", "allowed values: \"auto\""],
+    ),
+    one(
+        &[("requests = 500", "precision = \"60 %\"")],
+        "precision",
+        &["measure.precision", "found 60 %", "100 ppm to 50 %"],
+    ),
+    one(
+        &[("requests = 500", "precision = 1")],
+        "precision",
+        &["measure.precision", "the integer 1", "%, ppm"],
+    ),
+    one(
         &[("requests = 500", "requests = 500\nduration = \"1 us\"")],
         "duration",
         &[
