@@ -267,6 +267,42 @@ impl RequesterStats {
         *self = fresh;
     }
 
+    /// Adds what was measured in another window, but integrals over time. What is counted *ever* is the
+    /// larger of both.
+    pub fn merge(&mut self, other: &RequesterStats) {
+        self.issued_ever = self.issued_ever.max(other.issued_ever);
+        self.completed_ever = self.completed_ever.max(other.completed_ever);
+        self.denied_ever = self.denied_ever.max(other.denied_ever);
+        self.timed_out_ever = self.timed_out_ever.max(other.timed_out_ever);
+        self.late_ever = self.late_ever.max(other.late_ever);
+        self.late_denied_ever = self.late_denied_ever.max(other.late_denied_ever);
+        self.issued += other.issued;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.cache_hits += other.cache_hits;
+        self.writebacks += other.writebacks;
+        self.read_latency.merge(&other.read_latency);
+        self.write_latency.merge(&other.write_latency);
+        self.timed_out.merge(&other.timed_out);
+        self.cut_off.merge(&other.cut_off);
+        self.denied.merge(&other.denied);
+        if let Some(other) = &other.whole_latency {
+            self.whole_latency.get_or_insert_default().merge(other);
+        }
+        for (sum, stage) in self.stages_ps.iter_mut().zip(other.stages_ps) {
+            *sum += stage;
+        }
+        if self.by_hops.len() < other.by_hops.len() {
+            self.by_hops
+                .resize(other.by_hops.len(), HopStats::default());
+        }
+        for (sum, hops) in self.by_hops.iter_mut().zip(&other.by_hops) {
+            sum.count += hops.count;
+            sum.latency_ps += hops.latency_ps;
+            sum.queue_ps += hops.queue_ps;
+        }
+    }
+
     /// Latency of all served requests.
     pub fn latency(&self) -> LatencyProbe {
         let mut all = self.read_latency.clone();

@@ -74,6 +74,19 @@ pub struct DeviceStats {
     pub answered: u64,
 }
 
+impl DeviceStats {
+    /// Adds what was counted in another window; what is counted *ever* is the larger of both.
+    pub fn merge(&mut self, other: &DeviceStats) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.denied_reads += other.denied_reads;
+        self.denied_writes += other.denied_writes;
+        self.denied_ever = self.denied_ever.max(other.denied_ever);
+        self.accepted = self.accepted.max(other.accepted);
+        self.answered = self.answered.max(other.answered);
+    }
+}
+
 /// A request in the medium or before it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Request {
@@ -288,6 +301,20 @@ impl MemoryDevice {
         }
         for port in &mut self.ports {
             port.link.begin_measurement(now);
+        }
+    }
+
+    /// Applies an access of a line to the medium without time, in a sampled run
+    /// ([`MemoryBackend::warm`]).
+    #[inline]
+    pub fn warm(&mut self, source: PortId, hpa: Hpa, write: bool) {
+        if let Some(dpa) = self.decoders.decode(source, hpa) {
+            self.backend.warm(MemoryRequest {
+                id: 0,
+                dpa,
+                lines: 1,
+                write,
+            });
         }
     }
 

@@ -78,6 +78,12 @@ impl DeviceWaits {
         }
     }
 
+    /// Adds those of another window.
+    pub fn merge(&mut self, other: &DeviceWaits) {
+        self.all.merge(&other.all);
+        self.medium_ps += other.medium_ps;
+    }
+
     /// Measurement begins.
     pub(crate) fn reset(&mut self) {
         self.all = WaitProbe::default();

@@ -24,11 +24,24 @@ pub(crate) struct Issuer {
     wake: SimTime,
     /// When the workload began, which the times of operations count from.
     begun: u64,
+    /// The time of an operation that is issued when the workload begins: 0, but in sampled runs.
+    origin: u64,
+    /// What is left while nothing may be issued, in sampled runs.
+    parked: Option<Parked>,
 }
 
+/// What an issuer has left.
+struct Parked {
+    left: u64,
+    held: Option<MemOp>,
+    exhausted: bool,
+}
+
+// A sampled run is not saved.
 save_state!(Issuer {
     values: interval_ps, left, held, exhausted, next_issue, wake, begun;
     states: source, rng;
+    built: origin, parked;
 });
 
 impl Issuer {
@@ -48,6 +61,8 @@ impl Issuer {
             next_issue: 0,
             wake: SimTime::NEVER,
             begun: 0,
+            origin: 0,
+            parked: None,
         }
     }
 
@@ -100,11 +115,9 @@ impl Issuer {
         }
     }
 
-    /// The operation to issue now, with `in_flight` before it. Asks for a wake-up when only time
-    /// is missing.
+    /// Takes the next operation from the source, where none is held.
     #[inline]
-    pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
-        let now = ctx.now();
+    fn hold(&mut self) {
         if self.held.is_none() && !self.exhausted {
             self.held = if self.left == 0 {
                 None
@@ -114,11 +127,48 @@ impl Issuer {
             self.left = self.left.saturating_sub(1);
             self.exhausted = self.held.is_none();
         }
+    }
+
+    /// The next operation, which takes no time and is not issued.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<MemOp> {
+        self.hold();
+        self.held.take()
+    }
+
+    /// Nothing is issued until [`Issuer::resume`].
+    pub(crate) fn park(&mut self) {
+        self.parked = Some(Parked {
+            left: std::mem::take(&mut self.left),
+            held: self.held.take(),
+            exhausted: std::mem::replace(&mut self.exhausted, true),
+        });
+    }
+
+    /// Operations may be taken again.
+    pub(crate) fn resume(&mut self) {
+        if let Some(parked) = self.parked.take() {
+            (self.left, self.held, self.exhausted) = (parked.left, parked.held, parked.exhausted);
+        }
+    }
+
+    /// The workload will begin with the next operation, whatever that one's time is.
+    pub(crate) fn begin_here(&mut self) {
+        self.hold();
+        self.origin = self.held.map_or(0, |op| op.not_before.0);
+    }
+
+    /// The operation to issue now, with `in_flight` before it. Asks for a wake-up when only time
+    /// is missing.
+    #[inline]
+    pub(crate) fn next(&mut self, ctx: &mut Ctx<'_, Parcel>, in_flight: u64) -> Option<MemOp> {
+        let now = ctx.now();
+        self.hold();
         let op = self.held?;
         if op.dependent && in_flight > 0 {
             return None;
         }
-        let due = self.next_issue.max(self.begun + op.not_before.0);
+        let due = (self.next_issue).max(self.begun + op.not_before.0.saturating_sub(self.origin));
         if due > now.0 {
             if due < self.wake.0 {
                 self.wake = SimTime(due);

@@ -18,11 +18,14 @@ use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 mod failures;
+mod sampled;
 
 use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::RequesterParams;
 use crate::throttle::{Throttle, ThrottleStats};
+pub use sampled::WarmAccess;
+
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;

@@ -53,6 +53,18 @@ pub struct DirectionStats {
     pub retries: u64,
 }
 
+impl DirectionStats {
+    /// Adds what was carried in another window.
+    pub fn merge(&mut self, other: &DirectionStats) {
+        self.messages += other.messages;
+        self.flits += other.flits;
+        self.bytes += other.bytes;
+        self.payload_bytes += other.payload_bytes;
+        self.busy_ps += other.busy_ps;
+        self.retries += other.retries;
+    }
+}
+
 /// A departure, or that there is none: it "starts" never then, and ends when it can begin. Two numbers are handed
 /// back in registers, a result is not.
 struct Coded(Departure);

@@ -95,6 +95,12 @@ impl Waits {
         self.credits_ps += u128::from(waited.credits);
     }
 
+    /// Adds those of another window.
+    pub fn merge(&mut self, other: &Waits) {
+        self.all.merge(&other.all);
+        self.credits_ps += other.credits_ps;
+    }
+
     /// Measurement begins.
     pub(crate) fn reset(&mut self) {
         self.all = WaitProbe::default();

@@ -67,6 +67,12 @@ pub trait MemoryBackend: SaveState + Send {
     fn granule(&self) -> u32 {
         LINE_BYTES as u32
     }
+    /// Applies a request to what the medium keeps (tags, mappings, blocks, buffers, rows) without time,
+    /// as if it had come alone and all that follows from it had ended. Only while no request is inside
+    /// and no event is left, in a sampled run; the request's number means nothing. Statistics do not
+    /// count it. What a few hundred requests bring back by themselves, such as the open rows of DRAM,
+    /// may stay as it was.
+    fn warm(&mut self, _request: MemoryRequest) {}
     /// Statistics begin here; the medium's state stays.
     fn begin_measurement(&mut self, _now: SimTime) {}
     /// Appends what the medium kept about itself, always in the same order.

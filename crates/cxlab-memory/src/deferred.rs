@@ -56,6 +56,10 @@ impl MemoryBackend for Deferred {
         self.0.granule()
     }
 
+    fn warm(&mut self, request: MemoryRequest) {
+        self.0.warm(request);
+    }
+
     fn begin_measurement(&mut self, now: SimTime) {
         self.0.begin_measurement(now);
     }

@@ -59,6 +59,10 @@ pub trait Medium: Send + Sync {
     }
     /// A fresh backend. Only after [`Medium::check`] agreed.
     fn backend(&self, site: Site) -> Box<dyn MemoryBackend>;
+    /// Whether [`MemoryBackend::warm`] applies requests to its state, which sampled runs need.
+    fn can_be_warmed(&self) -> bool {
+        true
+    }
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
     fn idle_read_ps(&self) -> Option<u64>;
 }

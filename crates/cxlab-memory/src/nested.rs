@@ -93,6 +93,11 @@ impl Nested {
         self.known.drain(now, done);
     }
 
+    /// As of the medium.
+    pub(crate) fn warm(&mut self, request: MemoryRequest) {
+        self.backend.warm(request);
+    }
+
     pub(crate) fn begin_measurement(&mut self, now: SimTime) {
         self.backend.begin_measurement(now);
     }

@@ -94,6 +94,11 @@ impl Medium for Plugin {
         }
     }
 
+    /// The interface knows requests with times alone.
+    fn can_be_warmed(&self) -> bool {
+        false
+    }
+
     fn idle_read_ps(&self) -> Option<u64> {
         None
     }

@@ -203,3 +203,116 @@ fn every_medium_is_found_by_its_name() {
         assert_eq!(found, Some(entry.summary));
     }
 }
+
+/// Media whose warming leaves nothing out. Of DRAM, rows stay as they were, and of queued writes the queue does.
+const WARMED: [(&str, &str); 10] = [
+    ("fixed", "{}"),
+    ("pmem", "{}"),
+    (
+        "pmem",
+        r#"{"buffer_lines": 4, "ait_blocks": 16, "dimms": 2}"#,
+    ),
+    ("pmem", r#"{"mode": "simple"}"#),
+    (
+        "ssd",
+        r#"{"channels": 2, "ways": 2, "planes": 2, "pages": 16, "page": "16 KiB", "buffer": "256 KiB", "fill": 0.9, "overwrite": 0.5}"#,
+    ),
+    (
+        "ssd",
+        r#"{"channels": 2, "ways": 1, "planes": 1, "pages": 16, "page": "16 KiB", "buffer": "128 KiB", "fill": 0.9, "mapping_cache": "64 KiB", "buffer_reads": false}"#,
+    ),
+    (
+        "dram-cache",
+        r#"{"size": "256 KiB", "dram": {"kind": "fixed"}, "behind": {"kind": "ssd", "channels": 2, "ways": 2, "planes": 2, "pages": 16, "fill": 0.9}}"#,
+    ),
+    (
+        "dram-cache",
+        r#"{"size": "256 KiB", "dram": {"kind": "fixed"}, "behind": {"kind": "pmem", "mode": "simple"}, "fetch": "sector", "ways": 4, "policy": {"kind": "cflru"}}"#,
+    ),
+    (
+        "dram-cache",
+        r#"{"size": "512 KiB", "dram": {"kind": "fixed"}, "behind": {"kind": "fixed", "latency": "3 us"}, "prefetch": {"kind": "next-page"}}"#,
+    ),
+    (
+        "interleaved",
+        r#"{"media": [{"kind": "pmem"}, {"kind": "fixed"}], "granularity": "4 KiB"}"#,
+    ),
+];
+
+/// Runs a request alone to the end of all that follows from it; returns when it is done, and the end.
+fn alone(
+    memory: &mut dyn cxlab_memory::MemoryBackend,
+    now: u64,
+    request: MemoryRequest,
+) -> [u64; 2] {
+    let mut done = Vec::new();
+    assert!(memory.can_accept(SimTime(now), request.write));
+    let known = memory.enqueue(SimTime(now), request);
+    let mut end = now;
+    while let Some(at) = memory.next_event() {
+        end = end.max(at.0);
+        memory.advance(at, &mut done);
+    }
+    let at = known.unwrap_or_else(|| done[0].at).0;
+    [at, end.max(at)]
+}
+
+#[test]
+fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
+    for (kind, sample) in WARMED {
+        let entry = CATALOG.iter().find(|entry| entry.name == kind).unwrap();
+        let medium = (entry.build)(&serde_json::from_str(sample).unwrap()).unwrap();
+        assert!(medium.can_be_warmed());
+        let capacity = Bytes(CAPACITY / 4);
+        medium
+            .check(capacity)
+            .unwrap_or_else(|e| panic!("{sample}: {e}"));
+        let backend = || medium.backend(Site::alone(capacity, 3));
+        let (mut run, mut warmed, mut untouched) = (backend(), backend(), backend());
+        let mut now = 0;
+        let mut all = traffic(7, 30_000);
+        // Requests of one line to a region that is larger than each cache, half of them to a part of it.
+        for (at, line, lines, _) in &mut all {
+            *line %= if *at % 2 == 0 { 1 << 12 } else { 1 << 17 };
+            *lines = 1;
+        }
+        let (before, probes) = all.split_at(26_000);
+        let request = |(_, line, lines, write): (u64, u64, u16, bool)| MemoryRequest {
+            id: 0,
+            dpa: Dpa(line * 64),
+            lines,
+            write,
+        };
+        for one in before.iter().copied().map(request) {
+            [_, now] = alone(run.as_mut(), now + 1_000_000, one);
+            warmed.warm(one);
+        }
+        let mut differs = 0;
+        let mut ends = [now; 3];
+        // The lines that came last are still in row buffers.
+        let last = before
+            .iter()
+            .rev()
+            .take(16)
+            .map(|one| (one.0, one.1, one.2, false));
+        let probes = last.chain(probes.iter().copied());
+        for (number, one) in probes.map(request).enumerate() {
+            let mut times = [0; 3];
+            for (at, memory) in [&mut run, &mut warmed, &mut untouched]
+                .into_iter()
+                .enumerate()
+            {
+                let since = ends[at] + 1_000_000;
+                let [done, end] = alone(memory.as_mut(), since, one);
+                times[at] = done - since;
+                ends[at] = end;
+            }
+            assert_eq!(times[0], times[1], "{kind} {sample}: probe {number}");
+            differs += u32::from(times[0] != times[2]);
+        }
+        assert!(
+            differs > 0 || kind == "fixed",
+            "{kind} {sample}: what was before does not matter"
+        );
+    }
+}

@@ -156,6 +156,38 @@ impl Tally {
         });
     }
 
+    /// What was counted since another tally of the same system.
+    pub(crate) fn since(mut self, before: &Tally) -> Tally {
+        let minus = |now: &mut u64, before: u64| *now = now.wrapping_sub(before);
+        minus(&mut self.reads, before.reads);
+        minus(&mut self.read_latency, before.read_latency);
+        sum_up(&mut self.stages, &before.stages, |now, one| {
+            minus(now, *one)
+        });
+        sum_up(&mut self.hops, &before.hops, |now, one| {
+            minus(&mut now.requests, one.requests);
+            minus(&mut now.latency, one.latency);
+            minus(&mut now.queue, one.queue);
+        });
+        sum_up(&mut self.issuers, &before.issuers, |now, one| {
+            minus(&mut now.reads, one.reads);
+            minus(&mut now.writes, one.writes);
+            minus(&mut now.requests, one.requests);
+            minus(&mut now.latency, one.latency);
+            minus(&mut now.in_flight, one.in_flight);
+        });
+        sum_up(&mut self.devices, &before.devices, |now, one| {
+            minus(&mut now.reads, one.reads);
+            minus(&mut now.writes, one.writes);
+        });
+        sum_up(&mut self.links, &before.links, |now, one| {
+            minus(&mut now.busy, one.busy);
+            minus(&mut now.bytes, one.bytes);
+            minus(&mut now.payload, one.payload);
+        });
+        self
+    }
+
     /// All hosts and accelerators together.
     pub(crate) fn total(&self) -> OfIssuer {
         let mut total = OfIssuer::default();

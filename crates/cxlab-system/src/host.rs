@@ -162,6 +162,14 @@ impl Host {
         }
     }
 
+    /// The same, to be changed.
+    pub(crate) fn plain_mut(&mut self) -> Option<&mut Requester> {
+        match &mut self.agent {
+            Agent::Plain(agent) => Some(agent),
+            _ => None,
+        }
+    }
+
     /// It where something fails; `None` if it does not know what to do about that.
     pub(crate) fn fails(&self) -> Option<&dyn Fails> {
         match &self.agent {

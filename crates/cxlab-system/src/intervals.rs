@@ -5,15 +5,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::batches::{Batches, OfDevice, OfHops, OfIssuer, OfLink, Tally};
+use crate::samples::Samples;
 use crate::statistics::{self, FEWEST_BATCHES, NoInterval};
 
 /// Half-widths of the 95 % confidence intervals of the report's own rates and means, and where all
 /// intervals of the report come from. `null` is a value without an interval.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct ReportCi95 {
-    /// Batches of equal simulated time.
+    /// Batches of equal simulated time; units of a sampled run.
     pub batches: u64,
-    /// Length of a batch.
+    /// Length of a batch; of a sampled run, the mean length of a measured window.
     pub batch_ns: f64,
     /// Why a value here has no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,17 +93,76 @@ pub struct HopsCi95 {
     pub queue_ns: Option<f64>,
 }
 
+/// What the intervals of a report are computed from.
+#[derive(Clone, Copy)]
+pub(crate) enum Parts<'a> {
+    /// Successive batches of one window.
+    Batches(&'a Batches),
+    /// The measured windows of a sampled run.
+    Samples(&'a Samples),
+}
+
+impl Parts<'_> {
+    fn count(&self) -> usize {
+        match self {
+            Parts::Batches(batches) => batches.count(),
+            Parts::Samples(samples) => samples.count(),
+        }
+    }
+
+    /// Length of a part in nanoseconds, on average.
+    fn width_ns(&self) -> f64 {
+        match self {
+            Parts::Batches(batches) => batches.width_ns(),
+            Parts::Samples(samples) => {
+                samples.spans_ns().iter().sum::<f64>() / samples.count().max(1) as f64
+            }
+        }
+    }
+
+    fn column(&self, of: impl Fn(&Tally) -> u64) -> Vec<f64> {
+        match self {
+            Parts::Batches(batches) => batches.column(of),
+            Parts::Samples(samples) => samples.column(of),
+        }
+    }
+
+    /// Half-width of a rate per nanosecond.
+    fn rate(&self, of: impl Fn(&Tally) -> u64) -> Result<f64, NoInterval> {
+        let column = self.column(of);
+        match self {
+            Parts::Batches(batches) => {
+                statistics::half_width(&column).map(|width| width / batches.width_ns())
+            }
+            Parts::Samples(samples) => statistics::sampled_half_width(&column, &samples.spans_ns()),
+        }
+    }
+
+    /// Half-width of a ratio of two sums.
+    fn ratio(&self, above: &[f64], below: &[f64]) -> Result<f64, NoInterval> {
+        match self {
+            Parts::Batches(_) => statistics::ratio_half_width(above, below),
+            Parts::Samples(_) => statistics::sampled_half_width(above, below),
+        }
+    }
+}
+
 /// Computes the intervals of one report.
 pub(crate) struct Intervals<'a> {
-    batches: Option<&'a Batches>,
+    batches: Option<Parts<'a>>,
     /// Why nothing has an interval.
     none: Option<String>,
 }
 
 impl<'a> Intervals<'a> {
     /// From the batches of a measurement; `None` where it has none, because the run ended by itself.
-    pub(crate) fn new(batches: Option<&'a Batches>) -> Intervals<'a> {
-        let none = match batches.map_or(0, Batches::count) {
+    pub(crate) fn new(batches: Option<Parts<'a>>) -> Intervals<'a> {
+        let none = match batches.map_or(0, |parts| parts.count()) {
+            count if matches!(batches, Some(Parts::Samples(_))) && count < FEWEST_BATCHES => {
+                Some(format!(
+                    "the run has {count} sampling units; an interval needs {FEWEST_BATCHES} or more"
+                ))
+            }
             _ if batches.is_none() => Some(
                 "the run ended by itself: the window is a whole program, not a sample of a \
                  steady state"
@@ -136,8 +196,8 @@ impl<'a> Intervals<'a> {
         });
         let stages_ns = stages_ns.collect();
         ReportCi95 {
-            batches: self.batches.map_or(0, Batches::count) as u64,
-            batch_ns: self.batches.map_or(0.0, Batches::width_ns),
+            batches: self.batches.map_or(0, |parts| parts.count()) as u64,
+            batch_ns: self.batches.map_or(0.0, |parts| parts.width_ns()),
             reason: self.none.clone().or(group.reason()),
             total_gbps,
             read_gbps,
@@ -202,7 +262,7 @@ impl<'a> Intervals<'a> {
 
 /// Values that stand together, with one reason for those that have no interval.
 struct Group<'a> {
-    batches: Option<&'a Batches>,
+    batches: Option<Parts<'a>>,
     why: Option<NoInterval>,
 }
 
@@ -226,9 +286,7 @@ impl<'a> Group<'a> {
 
     /// Of bytes per nanosecond.
     fn rate(&mut self, bytes: impl Fn(&Tally) -> u64) -> Option<f64> {
-        let batches = self.batches?;
-        let width = statistics::half_width(&batches.column(bytes));
-        let width = width.map(|width| width / batches.width_ns());
+        let width = self.batches?.rate(bytes);
         self.keep(width)
     }
 
@@ -253,7 +311,7 @@ impl<'a> Group<'a> {
             // There is no mean either.
             return None;
         }
-        self.keep(statistics::ratio_half_width(&above, &below))
+        self.keep(batches.ratio(&above, &below))
     }
 
     /// Of a mean time, from a sum in picoseconds and how many it is of.
@@ -277,8 +335,23 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Whether total bandwidth or mean latency drifts over these batches.
-pub(crate) fn drifts(batches: &Batches) -> [bool; 2] {
+/// Whether total bandwidth or mean latency drifts over these batches, or within the windows of these samples.
+pub(crate) fn drifts(parts: Parts<'_>) -> [bool; 2] {
+    match parts {
+        Parts::Batches(batches) => drifts_over(batches),
+        Parts::Samples(samples) => {
+            let [first, second] = &samples.halves();
+            [[0, 1], [2, 3]].map(|columns| {
+                statistics::drifts_within(
+                    columns.map(|column| first[column].as_slice()),
+                    columns.map(|column| second[column].as_slice()),
+                )
+            })
+        }
+    }
+}
+
+fn drifts_over(batches: &Batches) -> [bool; 2] {
     let total = |of: fn(&OfIssuer) -> u64| batches.column(move |tally| of(&tally.total()));
     let lines = total(|one| one.reads + one.writes);
     let (latency, requests) = (total(|one| one.latency), total(|one| one.requests));
@@ -297,7 +370,7 @@ pub(crate) fn drifts(batches: &Batches) -> [bool; 2] {
 
 /// The larger half-width of total bandwidth and mean latency, as a part of the value; `None` where one of
 /// them has no interval.
-pub(crate) fn relative(batches: &Batches) -> Option<f64> {
+pub(crate) fn relative(batches: Parts<'_>) -> Option<f64> {
     let report = Intervals::new(Some(batches)).of_report();
     let total = |of: fn(&OfIssuer) -> u64| -> f64 {
         batches.column(move |tally| of(&tally.total())).iter().sum()
@@ -307,4 +380,20 @@ pub(crate) fn relative(batches: &Batches) -> Option<f64> {
     let latency = total(|one| one.latency) / 1e3 / total(|one| one.requests);
     let relative = [report.total_gbps? / rate, report.latency_ns? / latency];
     Some(relative[0].max(relative[1]))
+}
+
+/// Simulated nanoseconds of so many requests, at the mean time per request of samples, and the half-width of
+/// its interval.
+pub(crate) fn time_of(samples: &Samples, requests: u64) -> (Option<f64>, Option<f64>) {
+    let (spans, count) = (
+        samples.spans_ns(),
+        samples.column(|tally| tally.total().requests),
+    );
+    let all: f64 = count.iter().sum();
+    if all <= 0.0 {
+        return (None, None);
+    }
+    let time = spans.iter().sum::<f64>() / all * requests as f64;
+    let width = statistics::sampled_half_width(&spans, &count).ok();
+    (Some(time), width.map(|width| width * requests as f64))
 }

@@ -20,6 +20,7 @@ mod os;
 mod programs;
 mod qos;
 mod regions;
+mod sampling;
 mod sharing;
 mod surprises;
 
@@ -276,6 +277,7 @@ impl Plan {
         failures::check(&scenario, &mut problems);
         qos::check(&scenario, &endpoints, &mut problems);
         limits::check(&scenario, &mut problems);
+        sampling::check_keys(&scenario, &mut problems);
         let media = build_choices(
             &mut problems,
             "devices",
@@ -446,6 +448,7 @@ impl Plan {
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
         plan.check_os()?;
+        sampling::check(&plan)?;
         plan.sources(plan.scenario.seed).map(drop)?;
         plan.notes.extend(credits::notes(&plan));
         Ok(plan)

@@ -3,28 +3,27 @@
 use std::time::Duration;
 
 use cxlab_agent::Lanes;
-use cxlab_device::{Accelerator, DcohStats, DeviceStats, DeviceWaits};
+use cxlab_device::{DcohStats, DeviceStats};
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::{LatencyProbe, WaitProbe};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{
     CoherenceStats, Core, HopStats, Requester, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
 };
-use cxlab_link::DirectionStats;
 use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::batches::Batches;
 use crate::bottleneck;
 pub use crate::bottleneck::{Bottleneck, Limit};
 pub use crate::enumeration::EnumerationReport;
 use crate::host::Host;
-use crate::intervals::{self, Intervals};
+use crate::intervals::{self, Intervals, Parts};
 pub use crate::intervals::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95};
 use crate::limited;
 use crate::note::Note;
 use crate::plan::{Plan, PlannedPool, Sample};
+use crate::readings::{IssuerReadings, LinkReadings, Readings};
 use crate::run::{Warmed, part, seconds};
 use crate::series;
 pub use crate::series::TimeSeries;
@@ -61,8 +60,11 @@ pub struct Report {
     pub settled_ns: Option<f64>,
     /// Simulated time at the end of the measurement.
     pub sim_time_ns: f64,
-    /// Length of the measurement.
+    /// Length of the measurement; of a sampled run, of all its measured windows together.
     pub window_ns: f64,
+    /// How the run was sampled, where it was. All other values are of the measured windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<SamplingReport>,
     /// Real time of the run, building included.
     pub wall_seconds: f64,
     /// Events handled, warm-up included.
@@ -119,6 +121,28 @@ pub struct Report {
     pub latency_histogram: Vec<(f64, u64)>,
     /// Requests completed over the time of the measurement.
     pub time_series: TimeSeries,
+}
+
+/// What a sampled run simulated in detail, and what it passed over.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct SamplingReport {
+    /// Units that were measured.
+    pub units: u64,
+    /// Requests that the run has come past behind its warm-up: those warmed, and those in detail.
+    pub requests: u64,
+    /// Requests applied to caches, buffers and mappings without time, those of the warm-up among them.
+    pub warmed: u64,
+    /// Requests simulated in detail.
+    pub detailed: u64,
+    /// Requests that completed in measured windows.
+    pub measured: u64,
+    /// The part that these are of `requests`.
+    pub measured_fraction: f64,
+    /// Estimate of the simulated time that `requests` take; absent where nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<f64>,
+    /// Half-width of its 95 % confidence interval.
+    pub time_ci95_ns: Option<f64>,
 }
 
 /// Operations of several lines, each of which is a request too.
@@ -900,23 +924,26 @@ pub(crate) struct Context<'a> {
     pub(crate) enumeration: Option<SimTime>,
     pub(crate) start: SimTime,
     pub(crate) end: SimTime,
+    /// What was read in the window; of a sampled run, in all measured windows.
+    pub(crate) readings: &'a Readings,
+    pub(crate) sampling: Option<SamplingReport>,
     pub(crate) partial: bool,
     /// Notes of the plan, and of this run.
     pub(crate) notes: Vec<Note>,
     pub(crate) warmed: Warmed,
     /// Absent where the run ended by itself.
-    pub(crate) batches: Option<&'a Batches>,
+    pub(crate) parts: Option<Parts<'a>>,
     pub(crate) wall: Duration,
 }
 
 impl Context<'_> {
     fn window_ns(&self) -> f64 {
-        (self.end - self.start).as_nanos_f64()
+        self.readings.window.as_nanos_f64()
     }
 
     /// GB/s of so many lines in the window.
     fn rate(&self, lines: u64) -> f64 {
-        if self.end == self.start {
+        if self.readings.window == Picos::ZERO {
             0.0
         } else {
             lines as f64 * 64.0 / self.window_ns()
@@ -1005,7 +1032,7 @@ impl Totals {
 /// A law that does not hold, which is our own mistake.
 pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Report, String> {
     let mut totals = Totals::default();
-    let intervals = Intervals::new(context.batches);
+    let intervals = Intervals::new(context.parts);
     let mut hosts = Vec::with_capacity(system.hosts);
     let mut accelerators = Vec::new();
     let mut issuers = 0;
@@ -1013,22 +1040,24 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         let Some(host) = system.simulation.component(number).host() else {
             continue;
         };
-        let integral = check_host(host, context)?;
-        totals.add(host.stats(), host.requests_in_flight(), integral);
+        let Some(read) = context.readings.issuers.get(issuers) else {
+            return Err(format!("issuer {issuers} was not read"));
+        };
+        totals.add(&read.stats, host.requests_in_flight(), read.integral);
         let ci95 = intervals.of_issuer(issuers);
         issuers += 1;
         match number.checked_sub(system.hosts) {
             None => hosts.push(host_report(
                 &context.plan.hosts[number].name,
                 host,
-                integral,
+                read,
                 ci95,
                 context,
             )),
             Some(device) => accelerators.push(host_report(
                 &context.plan.devices[device].name,
                 host,
-                integral,
+                read,
                 ci95,
                 context,
             )),
@@ -1038,40 +1067,36 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         host.enumeration = Some(done.into());
     }
     let devices = (0..system.devices).filter_map(|number| {
-        match system.simulation.component(system.hosts + number).inside() {
-            Node::Device(device) => {
-                let medium = device.medium_statistics(context.end);
-                Some((device.stats(), None, device.told(), medium, device.waits()))
-            }
-            Node::Coherent(device) => {
-                let medium = device.medium_statistics(context.end);
-                let coherence = Some(device.coherence_stats());
-                Some((device.stats(), coherence, None, medium, device.waits()))
-            }
-            Node::Host(_)
-            | Node::Switch(_)
-            | Node::Bus(_)
-            | Node::Failing(_)
-            | Node::Enumerating(_) => None,
-        }
-        .map(
-            |(stats, coherence, told, medium, waits): (_, _, _, _, &DeviceWaits)| DeviceReport {
-                name: context.plan.devices[number].name.clone(),
-                reads: stats.reads,
-                writes: stats.writes,
-                denied: context.denied(Denied {
-                    reads: stats.denied_reads,
-                    writes: stats.denied_writes,
-                }),
-                load: told.map(DeviceLoad::of),
-                bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
-                wait_ns: Wait::of(&waits.all, taken(&stats)),
-                medium_wait_ns: mean_ns(waits.medium_ps, taken(&stats)),
-                ci95: intervals.of_device(number),
-                coherence: coherence.map(DeviceCoherence::from),
-                medium: values(medium),
-            },
-        )
+        let node = system.simulation.component(system.hosts + number).inside();
+        let read = context.readings.devices.get(number)?.as_ref()?;
+        let (coherence, told, medium) = match node {
+            // What a medium counts cannot be divided into what was measured and what was not.
+            _ if context.sampling.is_some() => (None, None, Vec::new()),
+            Node::Device(device) => (None, device.told(), device.medium_statistics(context.end)),
+            Node::Coherent(device) => (
+                Some(device.coherence_stats()),
+                None,
+                device.medium_statistics(context.end),
+            ),
+            _ => return None,
+        };
+        let (stats, waits) = (&read.stats, &read.waits);
+        Some(DeviceReport {
+            name: context.plan.devices[number].name.clone(),
+            reads: stats.reads,
+            writes: stats.writes,
+            denied: context.denied(Denied {
+                reads: stats.denied_reads,
+                writes: stats.denied_writes,
+            }),
+            load: told.map(DeviceLoad::of),
+            bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
+            wait_ns: Wait::of(&waits.all, taken(stats)),
+            medium_wait_ns: mean_ns(waits.medium_ps, taken(stats)),
+            ci95: intervals.of_device(number),
+            coherence: coherence.map(DeviceCoherence::from),
+            medium: values(medium),
+        })
     });
     let devices: Vec<DeviceReport> = devices.collect();
     let mut notes = context.notes.clone();
@@ -1108,6 +1133,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
         },
         sim_time_ns: context.end.0 as f64 / 1e3,
         window_ns,
+        sampling: context.sampling.clone(),
         wall_seconds,
         events: context.outcome.events,
         events_per_second: context.outcome.events as f64 / wall_seconds,
@@ -1137,7 +1163,10 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
             rate_times_latency: completed_ps as f64 / 1e3 / window_ns.max(1e-3),
         },
         latency_histogram: totals.latency.bins(60),
-        time_series: series::sum(system.issuers().map(Host::series), context.end),
+        time_series: match context.sampling {
+            Some(_) => TimeSeries::default(),
+            None => series::sum(system.issuers().map(Host::series), context.end),
+        },
         requests: totals.requests,
         bottleneck: bottleneck::find(
             context.plan,
@@ -1165,11 +1194,11 @@ fn taken(stats: &DeviceStats) -> u64 {
 fn host_report(
     name: &str,
     host: &Host,
-    integral: u128,
+    read: &IssuerReadings,
     ci95: HostCi95,
     context: &Context<'_>,
 ) -> HostReport {
-    let stats = host.stats();
+    let stats = &read.stats;
     let (denied, failed) = (Denied::of(stats), FailedRequests::of(stats));
     HostReport {
         name: name.to_owned(),
@@ -1189,7 +1218,7 @@ fn host_report(
         ),
         latency_ns: latency(&stats.latency()),
         unserved_latency_ns: UnservedLatency::of(stats.unserved()),
-        in_flight: integral as f64 / 1e3 / context.window_ns().max(1e-3),
+        in_flight: read.integral as f64 / 1e3 / context.window_ns().max(1e-3),
         ci95,
         enumeration: None,
         coherence: host.coherence().map(HostCoherence::from),
@@ -1206,65 +1235,6 @@ fn host_report(
     }
 }
 
-/// The laws of a host: requests are conserved; the stages of those served sum to their latency, and so do
-/// the stages of those that ended in each other way; and Little's law
-/// exactly: the integral of requests in flight over the window is the latency of those completed,
-/// plus the age at the end of those in flight, less the age at the beginning of those in flight.
-fn check_host(host: &Host, context: &Context<'_>) -> Result<u128, String> {
-    let stats = host.stats();
-    if stats.issued_ever != stats.completed_ever + host.requests_in_flight() {
-        return Err(format!(
-            "{} requests issued, {} completed, {} in flight",
-            stats.issued_ever,
-            stats.completed_ever,
-            host.requests_in_flight()
-        ));
-    }
-    if let Some(core) = host.core() {
-        core.check()
-            .map_err(|wrong| format!("the result of the program: {wrong}"))?;
-    }
-    if let Some(lanes) = host.lanes() {
-        lanes
-            .check()
-            .map_err(|wrong| format!("the result of a program: {wrong}"))?;
-    }
-    if let Some(overtaken) = host.accelerator().and_then(Accelerator::overtaken) {
-        return Err(format!(
-            "bounded waiting: {overtaken} accesses of an accelerator overtook a message of its host"
-        ));
-    }
-    let stages: u128 = stats.stages_ps.iter().copied().map(u128::from).sum();
-    let mut latencies = stats.served_ps();
-    let mut sums = vec![(stages, latencies)];
-    for unserved in stats.unserved() {
-        sums.push((unserved.stages_ps(), unserved.latency_ps()));
-        latencies += unserved.latency_ps();
-    }
-    if let Some((stages, latencies)) = sums.into_iter().find(|(stages, sum)| stages != sum) {
-        return Err(format!(
-            "stages sum to {stages} ps, latencies to {latencies} ps"
-        ));
-    }
-    let ended = stats.unserved().map(|one| one.reads + one.writes);
-    let served = stats.read_latency.count() + stats.write_latency.count();
-    let completed = stats.reads + stats.writes;
-    if completed != served + ended.iter().sum::<u64>() {
-        return Err(format!(
-            "{completed} requests completed, {served} served, {ended:?} denied, timed out and cut off"
-        ));
-    }
-    let integral = stats.in_flight.at(context.end.0) - stats.integral_before;
-    let edges = latencies + host.age_ps(context.end);
-    if integral + stats.age_before_ps != edges {
-        return Err(format!(
-            "Little's law: {integral} + {} ps in flight against {edges} ps of latency",
-            stats.age_before_ps
-        ));
-    }
-    Ok(integral)
-}
-
 /// Notes on a window that has not settled, or is not as precise as it was to be.
 fn unsettled(context: &Context<'_>) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -1275,23 +1245,32 @@ fn unsettled(context: &Context<'_>) -> Vec<Note> {
              [measure] warmup_time (docs/error-bars.md)",
         ));
     }
-    let what = match context.batches.map(intervals::drifts) {
+    let what = match context.parts.map(intervals::drifts) {
         Some([true, true]) => "total bandwidth and mean latency",
         Some([true, false]) => "total bandwidth",
         Some([false, true]) => "mean latency",
         Some([false, false]) | None => "",
     };
     if !what.is_empty() {
-        notes.push(Note::new(
-            "measure",
-            format!(
-                "{what} had not settled: the halves of the window differ by more than chance explains; \
-                 use a longer warm-up or window (docs/error-bars.md)"
+        let (path, why) = match context.sampling {
+            Some(_) => (
+                "measure.sampling.warmup",
+                "the halves of measured windows differ by more than chance explains, so requests in detail \
+                 before them are too few",
             ),
+            None => (
+                "measure",
+                "the halves of the window differ by more than chance explains; use a longer warm-up or \
+                 window",
+            ),
+        };
+        notes.push(Note::new(
+            path,
+            format!("{what} had not settled: {why} (docs/error-bars.md)"),
         ));
     }
     if let Some(wanted) = context.plan.scenario.measure.precision {
-        let reached = context.batches.and_then(intervals::relative);
+        let reached = context.parts.and_then(intervals::relative);
         if reached.is_none_or(|reached| reached > part(wanted)) {
             let reached = reached.map_or("without an interval".to_owned(), |reached| {
                 format!("at {:.2} %", reached * 100.0)
@@ -1338,17 +1317,18 @@ fn links(
     context: &Context<'_>,
     notes: &mut Vec<Note>,
 ) -> Vec<LinkReport> {
-    let window_ps = (context.end - context.start).0.max(1) as f64;
+    let window_ps = context.readings.window.0.max(1) as f64;
     let mut reports = Vec::with_capacity(2 * system.directions.len());
     for (link, directions) in context.plan.links.iter().zip(&system.directions) {
         let (a, b) = (context.plan.end_name(link.a), context.plan.end_name(link.b));
         for ((component, port), from, to) in
             [(directions.forward, a, b), (directions.backward, b, a)]
         {
-            let node = system.simulation.component_mut(component);
-            let port = node.port_mut(port);
-            let stats: DirectionStats = port.transmitter.stats(context.end);
-            let waits = port.waits().cloned().unwrap_or_default();
+            let port = system.simulation.component_mut(component).port_mut(port);
+            let Some(LinkReadings { stats, waits }) = context.readings.links.get(reports.len())
+            else {
+                continue;
+            };
             let report = LinkReport {
                 name: format!("{a}--{b}"),
                 direction: format!("{from}->{to}"),

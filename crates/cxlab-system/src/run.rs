@@ -4,6 +4,8 @@
 //! sixteenth of the time so far), so where a window ends depends on the system and the seed and
 //! on nothing else.
 
+mod sampling;
+
 use std::time::{Duration, Instant};
 
 use cxlab_engine::state::Refusal;
@@ -18,9 +20,10 @@ use serde::{Deserialize, Serialize};
 use crate::batches::{Batches, Tally};
 use crate::checkpoint::{self, CheckpointError, Checkpoints, Place, Writer};
 use crate::host::Host;
-use crate::intervals;
+use crate::intervals::{self, Parts};
 use crate::note::Note;
 use crate::plan::{Plan, PlannedHost, Problem};
+use crate::readings::Readings;
 use crate::report::{self, Report};
 use crate::scenario::{EventParams, ThreadLimit};
 use crate::series::Series;
@@ -79,7 +82,7 @@ impl std::error::Error for RunError {}
 
 /// Requests that are measured when the scenario does not say.
 const DEFAULT_REQUESTS: u64 = 100_000;
-/// Requests that are measured at most where the scenario asks for a precision alone.
+/// Requests that are measured at most where the scenario asks for a precision or for sampling alone.
 const MOST_REQUESTS: u64 = 10_000_000;
 /// Fewest batches at which a run stops because it is precise enough.
 const FEWEST_BATCHES: usize = 32;
@@ -125,7 +128,9 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
         (Some(requests), _) => Until::Requests(requests),
         (None, Some(duration)) => Until::Time(duration),
         (None, None) if finite => Until::End,
-        (None, None) if measure.precision.is_some() => Until::Requests(MOST_REQUESTS),
+        (None, None) if measure.precision.is_some() || measure.sampling.is_some() => {
+            Until::Requests(MOST_REQUESTS)
+        }
         (None, None) => Until::Requests(DEFAULT_REQUESTS),
     };
     // What ends has no steady state, and events happen at times since the beginning.
@@ -314,6 +319,7 @@ fn run_parts<'p, 'a>(
         values: false,
         states: checkpoints.write.is_some() || checkpoints.restore.is_some() || ranked.is_some(),
     };
+    let sampling = sampling::settings(plan, &options, &checkpoints, ranked.is_some())?;
     let system = System::build(plan, options.seed, notes).map_err(RunError::Problems)?;
     let seed = options.seed;
     let mut runner = Runner {
@@ -339,6 +345,9 @@ fn run_parts<'p, 'a>(
         gathered: None,
         ranked,
     };
+    if let Some(sampling) = sampling {
+        return sampling::run(runner, sampling, (warmup, window), began).map(Some);
+    }
     let mut stop = runner.enumerate()?;
     if runner.any(stop == Stop::Interrupted) {
         stop = Stop::Interrupted;
@@ -392,6 +401,7 @@ fn run_parts<'p, 'a>(
         .all_batches()
         .filter(|_| stop != Stop::Exhausted)
         .cloned();
+    let readings = Readings::of(&mut runner.system, end - start, end).map_err(RunError::Law)?;
     let context = report::Context {
         plan,
         seed,
@@ -400,9 +410,11 @@ fn run_parts<'p, 'a>(
         enumeration: (!runner.system.enumerated.is_empty()).then_some(runner.begun),
         start,
         end,
+        readings: &readings,
+        sampling: None,
         partial: stop == Stop::Interrupted,
         notes: runner.notes(end),
-        batches: batches.as_ref(),
+        parts: batches.as_ref().map(Parts::Batches),
         wall: began.elapsed(),
     };
     let report = report::assemble(&mut runner.system, &context);
@@ -605,7 +617,7 @@ impl<'p> Runner<'p, '_> {
             totals = all.next().unwrap_or(totals);
             all.for_each(|other| totals.merge(&other));
         }
-        intervals::relative(&totals).is_some_and(|reached| reached <= part(wanted))
+        intervals::relative(Parts::Batches(&totals)).is_some_and(|reached| reached <= part(wanted))
     }
 
     /// Runs to the end of the window that the run is in.

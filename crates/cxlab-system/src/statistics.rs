@@ -121,20 +121,79 @@ fn half_width_of(mut means: Vec<f64>, scale: f64) -> Result<f64, NoInterval> {
 /// # Errors
 /// Why there is no interval.
 pub(crate) fn ratio_half_width(above: &[f64], below: &[f64]) -> Result<f64, NoInterval> {
-    if below.iter().filter(|value| **value > 0.0).count() < FEWEST_BATCHES {
-        return Err(if below.len() < FEWEST_BATCHES {
-            NoInterval::FewBatches
-        } else {
-            NoInterval::FewRequests
-        });
+    let Residuals {
+        values,
+        scale,
+        mean,
+    } = Residuals::of(above, below)?;
+    half_width_of(values, scale).map(|width| width / mean)
+}
+
+/// The same, from sampling units that are far apart: their order says nothing, and no correlation is
+/// corrected for.
+///
+/// # Errors
+/// Why there is no interval.
+pub(crate) fn sampled_half_width(above: &[f64], below: &[f64]) -> Result<f64, NoInterval> {
+    let Residuals { values, mean, .. } = Residuals::of(above, below)?;
+    let n = values.len() as f64;
+    let variance = moments(&values).1 / (n * (n - 1.0));
+    Ok(student_t(values.len() - 1) * variance.sqrt() / mean)
+}
+
+/// Whether a ratio of two sums drifts within sampling units: its value in their second halves differs from that in
+/// their first halves by more than three standard errors and by more than 1 %.
+pub(crate) fn drifts_within(first: [&[f64]; 2], second: [&[f64]; 2]) -> bool {
+    let sums = [first, second].map(|half| half.map(|column| column.iter().sum::<f64>()));
+    let [[a, n], [b, m]] = sums;
+    let units = first[0].len();
+    if units < FEWEST_BATCHES || n <= 0.0 || m <= 0.0 {
+        return false;
     }
-    let total: f64 = below.iter().sum();
-    let ratio = above.iter().sum::<f64>() / total;
-    let residuals: Vec<f64> = (above.iter().zip(below))
-        .map(|(above, below)| above - ratio * below)
+    let ratios = [a / n, b / m];
+    let means = [n, m].map(|sum| sum / units as f64);
+    let residual = |half: [&[f64]; 2], at: usize, number: usize| {
+        (half[0][at] - ratios[number] * half[1][at]) / means[number]
+    };
+    let differences: Vec<f64> = (0..units)
+        .map(|at| residual(second, at, 1) - residual(first, at, 0))
         .collect();
-    let mean = total / below.len() as f64;
-    half_width_of(residuals, ratio * mean).map(|width| width / mean)
+    let error = (moments(&differences).1 / (units as f64 * (units as f64 - 1.0))).sqrt();
+    let whole = (a + b) / (n + m);
+    let change = (ratios[1] - ratios[0]).abs();
+    change > (1.5 * student_t(units - 1) * error).max(DRIFT * whole)
+}
+
+/// How far one sum is from a ratio times another, unit by unit.
+struct Residuals {
+    values: Vec<f64>,
+    /// Deviations that are a billionth of it are rounding errors.
+    scale: f64,
+    /// Mean of the other.
+    mean: f64,
+}
+
+impl Residuals {
+    fn of(above: &[f64], below: &[f64]) -> Result<Residuals, NoInterval> {
+        if below.iter().filter(|value| **value > 0.0).count() < FEWEST_BATCHES {
+            return Err(if below.len() < FEWEST_BATCHES {
+                NoInterval::FewBatches
+            } else {
+                NoInterval::FewRequests
+            });
+        }
+        let total: f64 = below.iter().sum();
+        let ratio = above.iter().sum::<f64>() / total;
+        let values = (above.iter().zip(below))
+            .map(|(above, below)| above - ratio * below)
+            .collect();
+        let mean = total / below.len() as f64;
+        Ok(Residuals {
+            values,
+            scale: ratio * mean,
+            mean,
+        })
+    }
 }
 
 /// Why a value has no confidence interval.

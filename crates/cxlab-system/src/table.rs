@@ -353,6 +353,28 @@ fn enumeration(report: &Report) -> String {
     )
 }
 
+/// What a sampled run passed over.
+fn sampling(report: &Report) -> String {
+    let Some(sampling) = &report.sampling else {
+        return String::new();
+    };
+    let time = match sampling.time_ns {
+        Some(time) => format!(
+            "{:.3} {} us",
+            time / 1e3,
+            plus_minus(sampling.time_ci95_ns.map(|width| width / 1e3), 3)
+        ),
+        None => "an unknown time".to_owned(),
+    };
+    format!(
+        "  sampled: {} units measured {:.2} % of {} requests, which take {time} (estimated); counts and percentiles \
+         are of the units\n",
+        count(sampling.units),
+        100.0 * sampling.measured_fraction,
+        count(sampling.requests),
+    )
+}
+
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &Report) -> String {
     let mut text = format!(
@@ -374,6 +396,7 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         count(report.requests.reads),
         count(report.requests.writes),
     ));
+    text.push_str(&sampling(report));
     if report.requests.cache_hits > 0 {
         text.push_str(&format!(
             "  {} answered by private caches, {} dirty lines written back\n",

@@ -227,6 +227,17 @@ impl MemoryBackend for Interleaved {
         self.granule
     }
 
+    fn warm(&mut self, request: MemoryRequest) {
+        let channels = &mut self.channels;
+        self.map.split(request.dpa, request.lines, |piece| {
+            channels[piece.medium].medium.warm(MemoryRequest {
+                dpa: piece.dpa,
+                lines: piece.lines,
+                ..request
+            });
+        });
+    }
+
     fn begin_measurement(&mut self, now: SimTime) {
         self.run(now.0);
         for channel in &mut self.channels {

@@ -43,6 +43,10 @@ impl Medium for params::Resolved {
         Box::new(Interleaved::new(self, site))
     }
 
+    fn can_be_warmed(&self) -> bool {
+        self.media.iter().all(|medium| medium.can_be_warmed())
+    }
+
     fn idle_read_ps(&self) -> Option<u64> {
         let mut times = self.media.iter().map(|medium| medium.idle_read_ps());
         let first = times.next()??;

@@ -58,6 +58,13 @@ impl Medium for DramCacheParams {
         }
     }
 
+    fn can_be_warmed(&self) -> bool {
+        let parts = self
+            .resolve()
+            .map(|resolved| [resolved.dram, resolved.behind]);
+        parts.is_ok_and(|parts| parts.iter().all(|part| part.can_be_warmed()))
+    }
+
     fn idle_read_ps(&self) -> Option<u64> {
         None
     }

@@ -21,7 +21,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
 
-use super::{GRANULE, GRANULE_LINES, PmemParams, within};
+use super::{GRANULE, GRANULE_LINES, PmemParams, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
 
@@ -371,6 +371,14 @@ impl MemoryBackend for Controlled {
 
     fn granule(&self) -> u32 {
         GRANULE as u32
+    }
+
+    /// A bank has the row of its last access. The queue of writes stays as it is.
+    fn warm(&mut self, request: MemoryRequest) {
+        for row in rows(&request) {
+            let bank = (row % self.banks.len() as u64) as usize;
+            self.banks[bank].row = row;
+        }
     }
 
     fn begin_measurement(&mut self, now: SimTime) {

@@ -166,6 +166,29 @@ impl Detailed {
     }
 }
 
+/// Splits a request into the lines on each DIMM: the first, as the DIMM counts, and how many.
+fn split(
+    dimms: &mut [Dimm],
+    interleave: u64,
+    request: &MemoryRequest,
+    mut each: impl FnMut(&mut Dimm, u64, u32),
+) {
+    let count = dimms.len() as u64;
+    let mut line = request.dpa.line().0;
+    let end = line + u64::from(request.lines);
+    while line < end {
+        let block = line / interleave;
+        let next = ((block + 1) * interleave).min(end);
+        let first = block / count * interleave + line % interleave;
+        each(
+            &mut dimms[(block % count) as usize],
+            first,
+            (next - line) as u32,
+        );
+        line = next;
+    }
+}
+
 impl MemoryBackend for Detailed {
     fn can_accept(&mut self, _now: SimTime, _write: bool) -> bool {
         self.held < self.queue
@@ -174,21 +197,20 @@ impl MemoryBackend for Detailed {
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime> {
         self.held += 1;
         let number = self.pendings.add(&request);
-        let dimms = self.dimms.len() as u64;
-        let mut line = request.dpa.line().0;
-        let end = line + u64::from(request.lines);
-        while line < end {
-            let block = line / self.interleave;
-            let next = ((block + 1) * self.interleave).min(end);
-            let dimm = &mut self.dimms[(block % dimms) as usize];
-            let segment = Segment {
-                request: number,
-                line: block / dimms * self.interleave + line % self.interleave,
-                lines: (next - line) as u32,
-            };
-            dimm.enqueue(now.0, segment, request.write, &mut self.pendings);
-            line = next;
-        }
+        let pendings = &mut self.pendings;
+        split(
+            &mut self.dimms,
+            self.interleave,
+            &request,
+            |dimm, line, lines| {
+                let segment = Segment {
+                    request: number,
+                    line,
+                    lines,
+                };
+                dimm.enqueue(now.0, segment, request.write, pendings);
+            },
+        );
         None
     }
 
@@ -212,6 +234,17 @@ impl MemoryBackend for Detailed {
 
     fn granule(&self) -> u32 {
         GRANULE as u32
+    }
+
+    fn warm(&mut self, request: MemoryRequest) {
+        split(
+            &mut self.dimms,
+            self.interleave,
+            &request,
+            |dimm, line, lines| {
+                (line..line + u64::from(lines)).for_each(|line| dimm.warm(line, request.write));
+            },
+        );
     }
 
     fn begin_measurement(&mut self, _now: SimTime) {

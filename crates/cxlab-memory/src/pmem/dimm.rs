@@ -435,6 +435,62 @@ impl Dimm {
         self.queue.insert(place, access);
     }
 
+    /// What an access to a line does to the buffer and to the table of addresses, where nothing is in
+    /// flight.
+    pub(super) fn warm(&mut self, line: u64, write: bool) {
+        let (granule, own) = (line / GRANULE_LINES, mask(line, 1));
+        let found = self.buffer.find(LineAddr(granule));
+        if !write && found.is_some_and(|slot| self.buffer[slot].here & own != 0) {
+            return;
+        }
+        let slot = match found {
+            Some(slot) => slot,
+            None => self.warm_entry(granule),
+        };
+        let entry = &mut self.buffer[slot];
+        if write {
+            entry.here |= own;
+            entry.dirty |= own;
+            if entry.dirty != ALL {
+                return;
+            }
+            entry.dirty = 0;
+        } else {
+            entry.here = ALL;
+        }
+        // An access to the media. Random choices depend on what was pinned before.
+        self.buffer.pin(slot);
+        self.warm_address(granule);
+        self.buffer.unpin(slot);
+    }
+
+    /// An entry of the buffer for a granule that has none; another leaves where there is no room.
+    fn warm_entry(&mut self, granule: u64) -> Slot {
+        if self.buffer.len() == self.params.buffer.lines()
+            && let Room::Evict(block) = self.buffer.room(LineAddr(granule))
+            && let Some(slot) = self.buffer.find(block.victim)
+        {
+            if self.buffer[slot].dirty != 0 {
+                self.buffer.pin(slot);
+                self.warm_address(block.victim.0);
+            }
+            self.buffer.remove(slot);
+        }
+        let entry = Entry {
+            waiting: NONE,
+            ..Entry::default()
+        };
+        self.buffer.insert(LineAddr(granule), entry)
+    }
+
+    /// The address of a granule's block is looked up.
+    fn warm_address(&mut self, granule: u64) {
+        let block = LineAddr(granule / BLOCK_GRANULES);
+        if self.ait.access(block).is_none() {
+            self.ait.fill(block, ());
+        }
+    }
+
     /// Moves lines from the write-pending queue into the buffer, as fast as the bus takes them.
     fn drain(&mut self, now: u64) -> bool {
         let mut any = false;

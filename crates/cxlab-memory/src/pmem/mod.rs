@@ -17,7 +17,7 @@ use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::MemoryBackend;
+use crate::backend::{MemoryBackend, MemoryRequest};
 use crate::{Medium, Site};
 use controller::Controlled;
 use detailed::{Detailed, DetailedParams};
@@ -28,6 +28,13 @@ use simple::{Simple, SimpleParams};
 pub(crate) const GRANULE: u64 = 256;
 /// Lines of 64 bytes of a granule.
 pub(crate) const GRANULE_LINES: u64 = GRANULE / LINE_BYTES;
+
+/// The rows of 256 bytes that a request touches.
+fn rows(request: &MemoryRequest) -> impl Iterator<Item = u64> + use<> {
+    let first = request.dpa.line().0;
+    let last = first + u64::from(request.lines) - 1;
+    first / GRANULE_LINES..=last / GRANULE_LINES
+}
 
 /// How much of a DIMM is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]

@@ -10,7 +10,7 @@ use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos, SimTime};
 use serde::{Deserialize, Serialize};
 
 use super::controller::{ControllerParams, Times};
-use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, within};
+use super::{GRANULE, GRANULE_LINES, PmemParams, WriteDone, rows, within};
 use crate::backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use crate::finished::Finished;
 
@@ -182,6 +182,15 @@ impl MemoryBackend for Simple {
 
     fn granule(&self) -> u32 {
         GRANULE as u32
+    }
+
+    /// The row of a bank is that of its last access.
+    fn warm(&mut self, request: MemoryRequest) {
+        for row in rows(&request) {
+            let bank = (row % self.banks.len() as u64) as usize;
+            self.banks[bank].row = row;
+            self.banks[bank].write_begins = None;
+        }
     }
 
     fn begin_measurement(&mut self, _now: SimTime) {

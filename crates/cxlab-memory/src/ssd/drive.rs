@@ -315,6 +315,10 @@ impl MemoryBackend for Drive {
         self.geometry.sub_bytes as u32
     }
 
+    fn warm(&mut self, request: MemoryRequest) {
+        self.warm_request(request);
+    }
+
     fn begin_measurement(&mut self, now: SimTime) {
         self.measured_from = now.0;
         self.counters = Counters::default();

@@ -59,7 +59,7 @@ impl Drive {
     }
 
     /// Programs a page in no time.
-    fn write_at_once(&mut self, list: &[u32]) {
+    pub(super) fn write_at_once(&mut self, list: &[u32]) {
         let plane = match self.host_plane() {
             Some(plane) => plane,
             None => {

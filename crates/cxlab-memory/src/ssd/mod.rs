@@ -30,6 +30,7 @@ mod presets;
 mod read;
 mod report;
 mod victims;
+mod warm;
 mod write;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};

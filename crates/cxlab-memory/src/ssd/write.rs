@@ -125,20 +125,22 @@ impl Drive {
         }
     }
 
-    /// Programs what has to leave the buffer, a page at a time.
+    /// Whether a page has to leave the buffer.
     ///
     /// Full pages leave while more is dirty than may stay, or while writes wait. A page is padded
     /// only if nothing else would ever make room, or if writes are answered when programmed.
+    pub(super) fn has_to_flush(&self) -> bool {
+        let full = self.buffer.dirty >= self.geometry.subs;
+        let pressed = !self.blocked.is_empty() || !self.buffer.has_room();
+        let go = (self.eager && self.buffer.dirty_user > 0)
+            || (full && (pressed || self.buffer.dirty > self.dirty_limit))
+            || (pressed && self.buffer.moving == 0);
+        go && self.buffer.dirty > 0
+    }
+
+    /// Programs what has to leave the buffer, a page at a time.
     pub(super) fn flush(&mut self) {
-        while self.buffer.dirty > 0 {
-            let full = self.buffer.dirty >= self.geometry.subs;
-            let pressed = !self.blocked.is_empty() || !self.buffer.has_room();
-            let go = (self.eager && self.buffer.dirty_user > 0)
-                || (full && (pressed || self.buffer.dirty > self.dirty_limit))
-                || (pressed && self.buffer.moving == 0);
-            if !go {
-                break;
-            }
+        while self.has_to_flush() {
             let Some(plane) = self.host_plane() else {
                 for plane in 0..self.geometry.planes {
                     self.collect_if_needed(plane);

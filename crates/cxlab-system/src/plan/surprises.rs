@@ -65,7 +65,7 @@ fn mixed_interleaving(
 fn cut_traces(scenario: &Scenario, workloads: &[Box<dyn Workload>]) -> Option<Note> {
     let measure = &scenario.measure;
     let says = measure.requests.is_some() || measure.duration.is_some();
-    if says || measure.precision.is_some() {
+    if says || measure.precision.is_some() || measure.sampling.is_some() {
         return None;
     }
     let ends = |at: &usize| {

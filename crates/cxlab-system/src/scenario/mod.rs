@@ -125,6 +125,36 @@ pub struct Measure {
     /// Default: none, and 10,000,000 requests where it is given without them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Percent>,
+    /// Measure windows far apart in detail, and apply the requests between them to caches, buffers and
+    /// mappings without time (docs/error-bars.md). `warmup_requests` and `requests` count both kinds; not
+    /// with `warmup`, `warmup_time` or `duration`. Default: none, all is simulated in detail.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
+}
+
+/// How a run is sampled, in requests of the whole system.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sampling {
+    /// Requests from one unit to the next. At least twice `warmup` and `detailed` together. Default
+    /// 100,000.
+    pub every: u64,
+    /// Requests that are measured in each unit. At least 10. Default 1,000.
+    #[schemars(range(min = 10))]
+    pub detailed: u64,
+    /// Requests that are simulated in detail before those, and are not measured: they fill the queues.
+    /// Default 1,000.
+    pub warmup: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling {
+            every: 100_000,
+            detailed: 1_000,
+            warmup: 1_000,
+        }
+    }
 }
 
 /// How a warm-up ends.

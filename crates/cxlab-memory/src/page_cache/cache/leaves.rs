@@ -47,17 +47,7 @@ impl<O: Observer> DramCache<O> {
     fn write_back(&mut self, slot: Slot) -> u32 {
         let page = self.tags.line(slot).0;
         let Page { valid, dirty, .. } = self.tags[slot];
-        let mut sectors = dirty;
-        // A granule of the slow medium that is here as a whole is written as a whole.
-        let granules = self.rounded(dirty);
-        for (first, count) in runs(granules) {
-            for granule in 0..count / self.granule_sectors {
-                let set = span(first + granule * self.granule_sectors, self.granule_sectors);
-                if set & !valid == 0 {
-                    sectors |= set;
-                }
-            }
-        }
+        let sectors = self.to_write_back(valid, dirty);
         let free = self.leaving.iter().position(|one| !one.used);
         let at = free.expect("the write-back buffer has room");
         self.leaves += 1;
@@ -76,6 +66,21 @@ impl<O: Observer> DramCache<O> {
             self.to_dram.push_back(request);
         }
         at as u32
+    }
+
+    /// The sectors that are written to the slow medium when a page leaves: a granule of it that is here
+    /// as a whole is written as a whole.
+    pub(super) fn to_write_back(&self, valid: u64, dirty: u64) -> u64 {
+        let mut sectors = dirty;
+        for (first, count) in runs(self.rounded(dirty)) {
+            for granule in 0..count / self.granule_sectors {
+                let set = span(first + granule * self.granule_sectors, self.granule_sectors);
+                if set & !valid == 0 {
+                    sectors |= set;
+                }
+            }
+        }
+        sectors
     }
 
     /// Lines of a page were read out of the DRAM.

@@ -5,6 +5,7 @@ mod counts;
 mod fetches;
 mod leaves;
 mod lines;
+mod warm;
 
 use std::collections::VecDeque;
 
@@ -305,6 +306,10 @@ impl<O: Observer> MemoryBackend for DramCache<O> {
         let before = done.len();
         self.finished.drain(now.0, done);
         self.held -= done.len() - before;
+    }
+
+    fn warm(&mut self, request: MemoryRequest) {
+        self.warm_request(request);
     }
 
     fn begin_measurement(&mut self, now: SimTime) {

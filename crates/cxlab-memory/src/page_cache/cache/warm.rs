@@ -1,0 +1,145 @@
+//! What requests do to the cache and to the slow medium behind it without time, for sampled runs.
+
+use cxlab_engine::units::{Dpa, LINE_BYTES, LineAddr};
+
+use super::{DramCache, Page};
+use crate::backend::MemoryRequest;
+use crate::page_cache::mask::{hull, runs, span};
+use crate::page_cache::observer::Observer;
+use crate::prefetch::Outcome;
+use crate::tag_array::{Room, Slot};
+
+/// A page that left with sectors that must be written.
+struct Left {
+    page: u64,
+    sectors: u64,
+}
+
+impl<O: Observer> DramCache<O> {
+    /// Applies a request to tags and sectors, page by page.
+    pub(super) fn warm_request(&mut self, request: MemoryRequest) {
+        let mut line = request.dpa.line().0;
+        let end = line + u64::from(request.lines);
+        while line < end {
+            let page = line / self.shape.page_lines;
+            let next = ((page + 1) * self.shape.page_lines).min(end);
+            self.warm_page(page, line, next - line, request.write);
+            line = next;
+        }
+    }
+
+    fn warm_page(&mut self, page: u64, line: u64, lines: u64, write: bool) {
+        let (needed, covered) = self.sectors(line, lines);
+        let spared = match write && self.shape.by_sector {
+            true => covered,
+            false => 0,
+        };
+        let (slot, left) = match self.tags.find(LineAddr(page)) {
+            Some(slot) => (slot, None),
+            None => match self.warm_frame(page) {
+                Some(frame) => frame,
+                None => return,
+            },
+        };
+        let Page {
+            valid, prefetched, ..
+        } = self.tags[slot];
+        let missing = needed & !valid & !spared;
+        if missing != 0 {
+            let wanted = match self.shape.by_sector {
+                true => missing,
+                false => self.all() & !valid,
+            };
+            self.warm_fetch(page, slot, wanted);
+        }
+        self.warm_write_back(left);
+        self.tags.touch(slot);
+        let here = &mut self.tags[slot];
+        here.prefetched = false;
+        if write {
+            here.valid |= needed;
+            here.dirty |= needed;
+            self.tags.set_dirty(slot, true);
+        }
+        let outcome = match (prefetched, missing) {
+            (true, _) => Outcome::PrefetchHit,
+            (false, 0) => Outcome::Hit,
+            (false, _) => Outcome::Miss,
+        };
+        self.tell_prefetcher(page, outcome);
+        if !self.to_prefetch.is_empty() {
+            // The page that was asked for does not leave for one that was not.
+            self.tags.pin(slot);
+            self.warm_prefetch();
+            self.tags.unpin(slot);
+        }
+        if missing != 0 {
+            self.prefetcher.filled(page, false);
+        }
+    }
+
+    /// Sectors come from the slow medium.
+    fn warm_fetch(&mut self, page: u64, slot: Slot, wanted: u64) {
+        let run = hull(self.rounded(wanted));
+        self.warm_behind(page, run, false);
+        self.tags[slot].valid |= span(run.0, run.1);
+    }
+
+    /// Applies a run of sectors of a page to the slow medium.
+    fn warm_behind(&mut self, page: u64, run: (u64, u64), write: bool) {
+        let (line, lines) = self.lines_of(page, run);
+        self.behind.warm(MemoryRequest {
+            id: 0,
+            dpa: Dpa(line * LINE_BYTES),
+            lines: lines as u16,
+            write,
+        });
+    }
+
+    /// A frame for a page that has none, and the page that left it, where that must be written; `None` where
+    /// all frames of its set are pinned.
+    fn warm_frame(&mut self, page: u64) -> Option<(Slot, Option<Left>)> {
+        let mut left = None;
+        match self.tags.room(LineAddr(page)) {
+            Room::Free => {}
+            Room::Pinned => return None,
+            Room::Evict(block) => {
+                let slot = self.tags.find(block.victim)?;
+                let Page { valid, dirty, .. } = self.tags[slot];
+                self.tags.remove(slot);
+                left = (dirty != 0).then(|| Left {
+                    page: block.victim.0,
+                    sectors: self.to_write_back(valid, dirty),
+                });
+            }
+        }
+        let slot = self.tags.insert(LineAddr(page), Page::default());
+        Some((slot, left))
+    }
+
+    /// A page that left is written, after what came has been read.
+    fn warm_write_back(&mut self, left: Option<Left>) {
+        if let Some(Left { page, sectors }) = left {
+            runs(sectors).for_each(|run| self.warm_behind(page, run, true));
+        }
+    }
+
+    /// Fetches all pages that the prefetcher wants; none where the only fetch is for requests.
+    fn warm_prefetch(&mut self) {
+        if self.fetches.len() < 2 {
+            return;
+        }
+        while let Some(page) = self.to_prefetch.pop_front() {
+            if page >= self.pages || self.tags.find(LineAddr(page)).is_some() {
+                continue;
+            }
+            let Some((slot, left)) = self.warm_frame(page) else {
+                continue;
+            };
+            self.tags[slot].prefetched = true;
+            self.warm_fetch(page, slot, self.all());
+            self.warm_write_back(left);
+            self.prefetcher.filled(page, true);
+        }
+    }
+}

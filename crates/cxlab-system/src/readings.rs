@@ -1,0 +1,164 @@
+//! What the components of a system have measured in a window, and the laws that it obeys.
+
+use cxlab_device::{Accelerator, DeviceStats, DeviceWaits};
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_host::RequesterStats;
+use cxlab_link::{DirectionStats, Waits};
+
+use crate::host::Host;
+use crate::system::{Node, System};
+
+/// What was read of a host or an accelerator.
+pub(crate) struct IssuerReadings {
+    pub(crate) stats: RequesterStats,
+    /// Requests in flight, integrated over time, in picoseconds.
+    pub(crate) integral: u128,
+}
+
+/// What was read of a device.
+pub(crate) struct DeviceReadings {
+    pub(crate) stats: DeviceStats,
+    pub(crate) waits: DeviceWaits,
+}
+
+/// What was read of a direction of a link.
+pub(crate) struct LinkReadings {
+    pub(crate) stats: DirectionStats,
+    pub(crate) waits: Waits,
+}
+
+/// What was read of a system, in one window or in several.
+pub(crate) struct Readings {
+    /// Length of the windows together.
+    pub(crate) window: Picos,
+    /// Hosts, then accelerators.
+    pub(crate) issuers: Vec<IssuerReadings>,
+    /// By device; nothing of an accelerator.
+    pub(crate) devices: Vec<Option<DeviceReadings>>,
+    /// Forward and backward of each link in turn.
+    pub(crate) links: Vec<LinkReadings>,
+}
+
+impl Readings {
+    /// Reads a system at the end of a window of that length.
+    ///
+    /// # Errors
+    /// A law that does not hold, which is our own mistake.
+    pub(crate) fn of(system: &mut System, window: Picos, end: SimTime) -> Result<Readings, String> {
+        let nodes = system
+            .simulation
+            .components()
+            .take(system.hosts + system.devices);
+        let issuers = nodes.filter_map(Node::host).map(|host| {
+            Ok(IssuerReadings {
+                integral: check_host(host, end)?,
+                stats: host.stats().clone(),
+            })
+        });
+        let issuers = issuers.collect::<Result<_, String>>()?;
+        let nodes = system.simulation.components().skip(system.hosts);
+        let devices = nodes.take(system.devices).map(|node| {
+            let (stats, waits) = match node.inside() {
+                Node::Device(device) => (device.stats(), device.waits()),
+                Node::Coherent(device) => (device.stats(), device.waits()),
+                _ => return None,
+            };
+            let waits = waits.clone();
+            Some(DeviceReadings { stats, waits })
+        });
+        let devices = devices.collect();
+        let ends = system.directions.iter();
+        let ends: Vec<(usize, u16)> = ends.flat_map(|one| [one.forward, one.backward]).collect();
+        let links = ends.into_iter().map(|(component, port)| {
+            let port = system.simulation.component_mut(component).port_mut(port);
+            LinkReadings {
+                stats: port.transmitter.stats(end),
+                waits: port.waits().cloned().unwrap_or_default(),
+            }
+        });
+        Ok(Readings {
+            window,
+            issuers,
+            devices,
+            links: links.collect(),
+        })
+    }
+
+    /// Adds what was read of the same system in another window.
+    pub(crate) fn merge(&mut self, other: &Readings) {
+        self.window = Picos(self.window.0 + other.window.0);
+        for (sum, one) in self.issuers.iter_mut().zip(&other.issuers) {
+            sum.stats.merge(&one.stats);
+            sum.integral += one.integral;
+        }
+        for (sum, one) in self.devices.iter_mut().zip(&other.devices) {
+            if let (Some(sum), Some(one)) = (sum, one) {
+                sum.stats.merge(&one.stats);
+                sum.waits.merge(&one.waits);
+            }
+        }
+        for (sum, one) in self.links.iter_mut().zip(&other.links) {
+            sum.stats.merge(&one.stats);
+            sum.waits.merge(&one.waits);
+        }
+    }
+}
+
+/// The laws of a host: requests are conserved; the stages of those served sum to their latency, and so do
+/// the stages of those that ended in each other way; and Little's law
+/// exactly: the integral of requests in flight over the window is the latency of those completed,
+/// plus the age at the end of those in flight, less the age at the beginning of those in flight.
+fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
+    let stats = host.stats();
+    if stats.issued_ever != stats.completed_ever + host.requests_in_flight() {
+        return Err(format!(
+            "{} requests issued, {} completed, {} in flight",
+            stats.issued_ever,
+            stats.completed_ever,
+            host.requests_in_flight()
+        ));
+    }
+    if let Some(core) = host.core() {
+        core.check()
+            .map_err(|wrong| format!("the result of the program: {wrong}"))?;
+    }
+    if let Some(lanes) = host.lanes() {
+        lanes
+            .check()
+            .map_err(|wrong| format!("the result of a program: {wrong}"))?;
+    }
+    if let Some(overtaken) = host.accelerator().and_then(Accelerator::overtaken) {
+        return Err(format!(
+            "bounded waiting: {overtaken} accesses of an accelerator overtook a message of its host"
+        ));
+    }
+    let stages: u128 = stats.stages_ps.iter().copied().map(u128::from).sum();
+    let mut latencies = stats.served_ps();
+    let mut sums = vec![(stages, latencies)];
+    for unserved in stats.unserved() {
+        sums.push((unserved.stages_ps(), unserved.latency_ps()));
+        latencies += unserved.latency_ps();
+    }
+    if let Some((stages, latencies)) = sums.into_iter().find(|(stages, sum)| stages != sum) {
+        return Err(format!(
+            "stages sum to {stages} ps, latencies to {latencies} ps"
+        ));
+    }
+    let ended = stats.unserved().map(|one| one.reads + one.writes);
+    let served = stats.read_latency.count() + stats.write_latency.count();
+    let completed = stats.reads + stats.writes;
+    if completed != served + ended.iter().sum::<u64>() {
+        return Err(format!(
+            "{completed} requests completed, {served} served, {ended:?} denied, timed out and cut off"
+        ));
+    }
+    let integral = stats.in_flight.at(end.0) - stats.integral_before;
+    let edges = latencies + host.age_ps(end);
+    if integral + stats.age_before_ps != edges {
+        return Err(format!(
+            "Little's law: {integral} + {} ps in flight against {edges} ps of latency",
+            stats.age_before_ps
+        ));
+    }
+    Ok(integral)
+}

@@ -1,0 +1,380 @@
+//! Sampled runs, after SMARTS (R. E. Wunderlich, T. F. Wenisch, B. Falsafi, J. C. Hoe, *SMARTS: accelerating
+//! microarchitecture simulation via rigorous statistical sampling*, ISCA 2003).
+//!
+//! A run is divided into units of equally many requests. Of each, some hundred or thousand requests are
+//! simulated in detail, of which the first fill queues and the rest are measured. Then hosts issue nothing
+//! until nothing is in flight and no event is left, and the requests up to the next unit are applied to
+//! caches, buffers and mappings, without time. Where the first unit begins is random, and all follow at equal
+//! distances (systematic sampling).
+//!
+//! A measured window begins and ends at the first point of a grid of simulated time at which so many requests
+//! have completed. The grid is a part of the last window, so windows depend on the system and the seed alone.
+
+use std::time::Instant;
+
+use cxlab_engine::Stop;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::{Picos, SimTime};
+use cxlab_host::{Requester, WarmAccess};
+use cxlab_protocol::PortId;
+
+use super::{RunError, RunOptions, Runner, Until, check_drained, part};
+use crate::batches::Tally;
+use crate::checkpoint::Checkpoints;
+use crate::intervals::{self, Parts};
+use crate::plan::{Plan, Problem};
+use crate::readings::Readings;
+use crate::report::{self, Report, SamplingReport};
+use crate::samples::{Sample, Samples};
+use crate::scenario::Sampling;
+use crate::system::{Node, System};
+
+/// Lines that a host takes without time before the next host does, on average.
+const ROUND: u64 = 64;
+/// Points of the grid in a measured window (*assumed*).
+const POINTS: u64 = 16;
+/// The first distance of points: 100 ns.
+const FIRST_STEP: u64 = 100_000;
+/// Fewest units at which a run stops because it is precise enough.
+const FEWEST_UNITS: usize = 32;
+/// How many times a host's share of the last window counts, and of those before: 1/4 and 3/4.
+const RECENT: u64 = 4;
+
+/// How the run is sampled, if it is.
+///
+/// # Errors
+/// What does not go with sampling and is no part of a plan.
+pub(super) fn settings(
+    plan: &Plan,
+    options: &RunOptions<'_>,
+    checkpoints: &Checkpoints<'_>,
+    ranks: bool,
+) -> Result<Option<Sampling>, RunError> {
+    let sampling = plan.scenario.measure.sampling;
+    let checkpointed = checkpoints.write.is_some() || checkpoints.restore.is_some();
+    let others = [
+        ("on ranks", "in one process", ranks),
+        ("with checkpoints", "without them", checkpointed),
+        (
+            "with a request log, which would lack most requests",
+            "without it",
+            options.rows.is_some(),
+        ),
+    ];
+    match others.into_iter().find(|(.., found)| *found) {
+        Some((found, allowed, _)) if sampling.is_some() => {
+            Err(RunError::Problems(vec![Problem::new(
+                "measure.sampling",
+                format!("found in a run {found}; allowed: {allowed}"),
+            )]))
+        }
+        _ => Ok(sampling),
+    }
+}
+
+/// Runs a sampled run.
+pub(super) fn run(
+    mut runner: Runner<'_, '_>,
+    sampling: Sampling,
+    (warmup, window): (Until, Until),
+    began: Instant,
+) -> Result<Report, RunError> {
+    let hosts = runner.system.hosts;
+    let mut sampler = Sampler {
+        sampling,
+        weights: vec![1; hosts],
+        step: FIRST_STEP,
+        ..Sampler::default()
+    };
+    let stop = sampler.all(&mut runner, (warmup, window))?;
+    let partial = stop == Stop::Interrupted;
+    if sampler.samples.count() == 0 && !partial {
+        return Err(too_short(&sampler));
+    }
+    let end = runner.now;
+    let readings = match sampler.readings.take() {
+        Some(readings) => readings,
+        None => Readings::of(&mut runner.system, Picos::ZERO, end).map_err(RunError::Law)?,
+    };
+    let Some(outcome) = runner.outcome else {
+        return Err(RunError::Law("nothing was run".to_owned()));
+    };
+    let context = report::Context {
+        plan: runner.plan,
+        seed: runner.options.seed,
+        warmed: runner.place.warmed,
+        outcome: &outcome,
+        enumeration: None,
+        start: sampler.start.unwrap_or(end),
+        end,
+        readings: &readings,
+        sampling: Some(sampler.report()),
+        partial,
+        notes: runner.notes(end),
+        parts: Some(Parts::Samples(&sampler.samples)),
+        wall: began.elapsed(),
+    };
+    report::assemble(&mut runner.system, &context).map_err(RunError::Law)
+}
+
+fn too_short(sampler: &Sampler) -> RunError {
+    let Sampling { every, .. } = sampler.sampling;
+    RunError::Problems(vec![Problem::new(
+        "measure.sampling.every",
+        format!(
+            "found {every}, and the workloads ended after {} requests, in which no unit was measured; allowed: \
+             less than half of that",
+            sampler.warmed + sampler.detailed
+        ),
+    )])
+}
+
+#[derive(Default)]
+struct Sampler {
+    sampling: Sampling,
+    /// By host: its part of the requests between units.
+    weights: Vec<u64>,
+    /// What reaches devices.
+    accesses: Vec<WarmAccess>,
+    /// Distance of the points at which a window can end, in picoseconds.
+    step: u64,
+    /// Requests that the run has come past behind its warm-up.
+    passed: u64,
+    warmed: u64,
+    detailed: u64,
+    measured: u64,
+    start: Option<SimTime>,
+    samples: Samples,
+    readings: Option<Readings>,
+}
+
+impl Sampler {
+    fn report(&self) -> SamplingReport {
+        let (time_ns, time_ci95_ns) = intervals::time_of(&self.samples, self.passed);
+        SamplingReport {
+            units: self.samples.count() as u64,
+            requests: self.passed,
+            warmed: self.warmed,
+            detailed: self.detailed,
+            measured: self.measured,
+            measured_fraction: self.measured as f64 / self.passed.max(1) as f64,
+            time_ns,
+            time_ci95_ns,
+        }
+    }
+
+    /// All units, until the window or the workloads end, or the run is precise enough.
+    fn all(
+        &mut self,
+        runner: &mut Runner<'_, '_>,
+        (warmup, window): (Until, Until),
+    ) -> Result<Stop, RunError> {
+        let Sampling {
+            every,
+            detailed,
+            warmup: fill,
+        } = self.sampling;
+        let most = match window {
+            Until::Requests(requests) => requests,
+            _ => u64::MAX,
+        };
+        if let Until::Requests(requests) | Until::SettledRequests(requests) = warmup {
+            self.warm(runner, requests);
+            self.passed = 0;
+        }
+        let mut draws = StreamRng::new(runner.options.seed, "sampling");
+        let mut gap = draws.below(every - detailed - fill);
+        loop {
+            let left = most - self.passed;
+            let whole = left > gap.saturating_add(fill + detailed);
+            let ended = self.warm(runner, if whole { gap } else { left });
+            if runner.options.monitor.is_interrupted() {
+                return Ok(Stop::Interrupted);
+            }
+            if ended || !whole {
+                return Ok(Stop::TimeLimit);
+            }
+            let before = self.passed;
+            match self.unit(runner)? {
+                Stop::TimeLimit => {}
+                stop => return Ok(stop),
+            }
+            gap = every.saturating_sub(self.passed - before);
+            if self.is_precise(runner.plan) {
+                return Ok(Stop::TimeLimit);
+            }
+        }
+    }
+
+    fn is_precise(&self, plan: &Plan) -> bool {
+        let Some(wanted) = plan.scenario.measure.precision else {
+            return false;
+        };
+        self.samples.count() >= FEWEST_UNITS
+            && intervals::relative(Parts::Samples(&self.samples))
+                .is_some_and(|reached| reached <= part(wanted))
+    }
+
+    /// Takes so many requests of all hosts without time, in turn, each host in proportion to how fast it was.
+    /// Returns whether all workloads have ended.
+    fn warm(&mut self, runner: &mut Runner<'_, '_>, requests: u64) -> bool {
+        let hosts = self.weights.len();
+        let all: u128 = self.weights.iter().copied().map(u128::from).sum();
+        let rounds = requests.div_ceil(ROUND * hosts as u64).max(1);
+        let mut given = vec![0; hosts];
+        let mut ended = vec![false; hosts];
+        for round in 1..=rounds {
+            for host in 0..hosts {
+                // Numbers below 2^64 by 2^32 at most: windows have fewer requests than that.
+                let share = u128::from(requests) * u128::from(self.weights[host]) / all.max(1);
+                let due = (share * u128::from(round) / u128::from(rounds)) as u64;
+                let wanted = due.saturating_sub(given[host]);
+                if wanted > 0 && !ended[host] {
+                    let taken = self.warm_host(&mut runner.system, host, wanted);
+                    given[host] += taken;
+                    ended[host] = taken < wanted;
+                    self.passed += taken;
+                    self.warmed += taken;
+                }
+            }
+            if runner.options.monitor.is_interrupted() || ended.iter().all(|ended| *ended) {
+                break;
+            }
+        }
+        runner.options.monitor.take_up(self.warmed);
+        ended.iter().all(|ended| *ended)
+    }
+
+    /// Takes so many requests of a host without time. Returns how many there were.
+    fn warm_host(&mut self, system: &mut System, host: usize, lines: u64) -> u64 {
+        self.accesses.clear();
+        let node = system.simulation.component_mut(host);
+        let taken = match requester(node) {
+            Some(requester) => requester.warm(lines, &mut self.accesses),
+            None => unreachable!("the plan has no other hosts"),
+        };
+        // Edge ports are numbered as components are: hosts, then devices.
+        let source = PortId(host as u16);
+        for access in &self.accesses {
+            let device = usize::from(access.device.0);
+            if let Node::Device(device) = system.simulation.component_mut(device) {
+                device.warm(source, access.hpa, access.write);
+            }
+        }
+        taken
+    }
+
+    /// Simulates a unit in detail, and lets all end that is in flight then.
+    fn unit(&mut self, runner: &mut Runner<'_, '_>) -> Result<Stop, RunError> {
+        each(runner, Requester::begin_here);
+        runner.system.simulation.start_again();
+        let before = runner.completed();
+        let mut stop = self.reach(runner, before + self.sampling.warmup)?;
+        if stop == Stop::TimeLimit {
+            stop = self.measure(runner)?;
+        }
+        if stop == Stop::TimeLimit {
+            each(runner, Requester::park);
+            match self.simulate(runner, SimTime::NEVER) {
+                Stop::Exhausted => check_drained(&runner.system)?,
+                other => stop = other,
+            }
+            each(runner, Requester::resume);
+        }
+        let done = runner.completed() - before;
+        self.passed += done;
+        self.detailed += done;
+        Ok(stop)
+    }
+
+    /// Measures a window.
+    fn measure(&mut self, runner: &mut Runner<'_, '_>) -> Result<Stop, RunError> {
+        let start = runner.now;
+        let simulation = &mut runner.system.simulation;
+        simulation.for_each_mut(|node| node.begin_measurement(start));
+        let (before, began) = (runner.completed(), tally(runner));
+        let wanted = self.sampling.detailed;
+        let stop = self.reach(runner, before + wanted / 2)?;
+        if stop != Stop::TimeLimit {
+            return Ok(stop);
+        }
+        let (half, first) = (runner.now, tally(runner).since(&began).total());
+        let stop = self.reach(runner, before + wanted)?;
+        if stop != Stop::TimeLimit {
+            return Ok(stop);
+        }
+        let span = runner.now - start;
+        let readings = Readings::of(&mut runner.system, span, runner.now).map_err(RunError::Law)?;
+        self.note_progress(&readings, span);
+        self.start.get_or_insert(start);
+        self.samples.add(Sample {
+            spans: [span.0, (half - start).0],
+            tally: tally(runner).since(&began),
+            first,
+        });
+        match &mut self.readings {
+            Some(all) => all.merge(&readings),
+            None => self.readings = Some(readings),
+        }
+        Ok(Stop::TimeLimit)
+    }
+
+    /// Remembers how fast each host was, and how fast all were.
+    fn note_progress(&mut self, readings: &Readings, span: Picos) {
+        let mut all = 0;
+        for (weight, read) in self.weights.iter_mut().zip(&readings.issuers) {
+            let completed = read.stats.reads + read.stats.writes;
+            all += completed;
+            // Shifted, so that parts of one are kept.
+            let before = match self.samples.count() {
+                0 => completed << 16,
+                _ => *weight,
+            };
+            *weight = before - before / RECENT + (completed << 16) / RECENT;
+        }
+        self.measured += all;
+        let wanted = u128::from(span.0) * u128::from(self.sampling.detailed);
+        self.step = (wanted / u128::from(all.max(1)) / u128::from(POINTS)).max(1) as u64;
+    }
+
+    /// Simulates until so many requests have completed since the beginning of the run.
+    fn reach(&mut self, runner: &mut Runner<'_, '_>, target: u64) -> Result<Stop, RunError> {
+        let since = runner.now;
+        while runner.completed() < target {
+            // Without a window before, nothing is known of how fast the system is.
+            let grown = match self.samples.count() {
+                0 => (runner.now - since).0 / POINTS,
+                _ => 0,
+            };
+            let until = SimTime(runner.now.0 + self.step.max(grown));
+            let stop = self.simulate(runner, until);
+            if stop != Stop::TimeLimit {
+                return Ok(stop);
+            }
+        }
+        Ok(Stop::TimeLimit)
+    }
+
+    fn simulate(&mut self, runner: &mut Runner<'_, '_>, until: SimTime) -> Stop {
+        let outcome = runner.simulate(until);
+        runner.now = outcome.end;
+        runner.outcome = Some(outcome);
+        outcome.stop
+    }
+}
+
+fn requester(node: &mut Node) -> Option<&mut Requester> {
+    node.host_mut()?.plain_mut()
+}
+
+fn each(runner: &mut Runner<'_, '_>, change: impl Fn(&mut Requester)) {
+    runner.system.simulation.for_each_mut(|node| {
+        if let Some(requester) = requester(node) {
+            change(requester);
+        }
+    });
+}
+
+fn tally(runner: &mut Runner<'_, '_>) -> Tally {
+    Tally::of(&mut runner.system, runner.now, |_| true)
+}

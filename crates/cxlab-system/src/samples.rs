@@ -1,0 +1,56 @@
+//! What was counted in each measured window of a sampled run, which its intervals are computed from.
+
+use crate::batches::{OfIssuer, Tally};
+
+/// The measured window of one sampling unit.
+pub(crate) struct Sample {
+    /// Its length in picoseconds, and that of its first half in requests.
+    pub(crate) spans: [u64; 2],
+    /// What was counted in it.
+    pub(crate) tally: Tally,
+    /// What all hosts counted in its first half.
+    pub(crate) first: OfIssuer,
+}
+
+/// The measured windows of a sampled run.
+#[derive(Default)]
+pub(crate) struct Samples(Vec<Sample>);
+
+impl Samples {
+    pub(crate) fn add(&mut self, sample: Sample) {
+        self.0.push(sample);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Length of each window in nanoseconds.
+    pub(crate) fn spans_ns(&self) -> Vec<f64> {
+        let spans = self.0.iter().map(|sample| sample.spans[0] as f64 / 1e3);
+        spans.collect()
+    }
+
+    /// What was counted in each window.
+    pub(crate) fn column(&self, of: impl Fn(&Tally) -> u64) -> Vec<f64> {
+        let counts = self.0.iter().map(|sample| of(&sample.tally) as f64);
+        counts.collect()
+    }
+
+    /// By half of each window, in requests: time, lines, summed latency, and requests.
+    pub(crate) fn halves(&self) -> [[Vec<f64>; 4]; 2] {
+        let of = |span: u64, one: &OfIssuer| {
+            [span, one.reads + one.writes, one.latency, one.requests].map(|value| value as f64)
+        };
+        let mut halves: [[Vec<f64>; 4]; 2] = Default::default();
+        for sample in &self.0 {
+            let first = of(sample.spans[1], &sample.first);
+            let whole = of(sample.spans[0], &sample.tally.total());
+            for column in 0..first.len() {
+                halves[0][column].push(first[column]);
+                halves[1][column].push(whole[column] - first[column]);
+            }
+        }
+        halves
+    }
+}
