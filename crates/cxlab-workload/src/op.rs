@@ -48,6 +48,16 @@ pub struct MemOp {
 pub trait OpSource: SaveState + Send {
     /// The next operation; `None` when the source has finished, and ever after.
     fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp>;
+
+    /// Appends up to `count` operations, in order. Fewer are there only where the source has finished.
+    fn next_ops(&mut self, rng: &mut StreamRng, count: usize, out: &mut Vec<MemOp>) {
+        for _ in 0..count {
+            match self.next_op(rng) {
+                Some(op) => out.push(op),
+                None => return,
+            }
+        }
+    }
 }
 
 /// What a workload is told when it makes the source of one requester.

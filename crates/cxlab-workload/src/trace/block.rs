@@ -166,8 +166,22 @@ impl BlockCursor {
         self.left
     }
 
-    /// The next record; to be asked only while some are left.
+    /// Hands out the next `count` records; no more than are left.
     #[inline]
+    pub fn each(
+        &mut self,
+        has_time: bool,
+        count: usize,
+        mut take: impl FnMut(Record),
+    ) -> Result<(), BlockFault> {
+        for _ in 0..count {
+            take(self.next(has_time)?);
+        }
+        Ok(())
+    }
+
+    /// The next record; to be asked only while some are left.
+    #[inline(always)]
     pub fn next(&mut self, has_time: bool) -> Result<Record, BlockFault> {
         let word = varint::get(&self.columns[..self.address_end], &mut self.address_at)
             .ok_or_else(|| ("address", "a number is cut off or too long".to_owned()))?;

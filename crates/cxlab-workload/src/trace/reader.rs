@@ -105,6 +105,35 @@ impl<R: Read> TraceReader<R> {
         }
     }
 
+    /// Hands out up to `count` records, and returns how many there were: fewer where the trace has been
+    /// read whole.
+    ///
+    /// # Errors
+    /// As [`TraceReader::next_record`].
+    #[inline]
+    pub fn each(
+        &mut self,
+        count: usize,
+        mut take: impl FnMut(Record),
+    ) -> Result<usize, TraceError> {
+        let mut taken = 0;
+        while taken < count {
+            if self.block.left() == 0 {
+                if self.state == State::Finished {
+                    break;
+                }
+                self.next_part(true)?;
+                continue;
+            }
+            let some = self.block.left().min(count - taken);
+            if let Err((field, message)) = self.block.each(self.header.has_time, some, &mut take) {
+                return self.fail(field, message);
+            }
+            taken += some;
+        }
+        Ok(taken)
+    }
+
     /// Passes over up to `count` records, and returns how many there were. Whole blocks are
     /// checked but not decompressed.
     ///

@@ -61,6 +61,29 @@ impl Records {
         }
     }
 
+    /// Hands out up to `count` records, and returns how many there were: fewer where the trace has been
+    /// read whole.
+    ///
+    /// # Errors
+    /// As [`Records::next_record`].
+    #[inline]
+    pub(crate) fn each(
+        &mut self,
+        count: usize,
+        mut take: impl FnMut(Record),
+    ) -> Result<usize, TraceError> {
+        if let Kind::Cxlt(reader) = &mut self.kind {
+            return reader.each(count, take);
+        }
+        for taken in 0..count {
+            match self.next_record()? {
+                Some(record) => take(record),
+                None => return Ok(taken),
+            }
+        }
+        Ok(count)
+    }
+
     /// Passes over up to `count` records, and returns how many there were.
     pub(crate) fn skip_records(&mut self, count: u64) -> Result<u64, TraceError> {
         if let Kind::Cxlt(reader) = &mut self.kind {

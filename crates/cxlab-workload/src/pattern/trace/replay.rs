@@ -94,16 +94,61 @@ impl Replay {
         self.records.next_record()
     }
 
-    /// Laps follow one another without a gap: the earliest record of one comes when the latest of
-    /// the one before does.
-    fn not_before(&self, record: &Record) -> SimTime {
+    /// Appends up to `count` operations of this lap, where every record is this requester's. Returns how many.
+    fn run_of(&mut self, count: usize, out: &mut Vec<MemOp>) -> Result<usize, TraceError> {
+        let most = usize::try_from(self.left_in_lap).unwrap_or(usize::MAX);
+        let (survey, clock) = (&self.survey, self.clock());
+        let before = out.len();
+        let each = |record: Record| out.extend(clock.op(survey, &record));
+        let read = self.records.each(count.min(most), each)?;
+        let made = out.len() - before;
+        // A record that the survey did not see ends all.
+        self.left_in_lap -= if made == read { read as u64 } else { 0 };
+        Ok(if made == read { made } else { 0 })
+    }
+
+    fn clock(&self) -> Clock {
+        Clock {
+            scale: self.scale,
+            before: u128::from(self.survey.latest - self.survey.earliest) * u128::from(self.lap),
+        }
+    }
+
+    fn changed(&self) -> ! {
+        panic!("the trace {} changed during the run", self.path.display())
+    }
+}
+
+/// When the records of a lap may be issued.
+#[derive(Clone, Copy)]
+struct Clock {
+    /// Fixed-point time scale; `None` at full speed.
+    scale: Option<u128>,
+    /// Time of the laps before. Laps follow one another without a gap: the earliest record of one comes
+    /// when the latest of the one before does.
+    before: u128,
+}
+
+impl Clock {
+    /// The operation of a record; `None` for a line that the survey did not see.
+    #[inline]
+    fn op(&self, survey: &Survey, record: &Record) -> Option<MemOp> {
+        Some(MemOp {
+            hpa: survey.hpa(record.line)?,
+            kind: record.kind,
+            lines: 1,
+            not_before: self.not_before(survey, record),
+            dependent: false,
+        })
+    }
+
+    #[inline]
+    fn not_before(&self, survey: &Survey, record: &Record) -> SimTime {
         let Some(scale) = self.scale else {
             return SimTime::ZERO;
         };
-        let lap = u128::from(self.survey.latest - self.survey.earliest) * u128::from(self.lap);
-        let time = lap.saturating_add(u128::from(
-            record.time.0.saturating_sub(self.survey.earliest),
-        ));
+        let own = record.time.0.saturating_sub(survey.earliest);
+        let time = self.before.saturating_add(u128::from(own));
         let scaled = time.saturating_mul(scale) >> SCALE_BITS;
         SimTime(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
@@ -154,21 +199,29 @@ impl OpSource for Replay {
             Ok(next) => next,
             Err(error) => panic!("the trace changed during the run: {error}"),
         };
-        let mapped = next.and_then(|record| Some((record, self.survey.hpa(record.line)?)));
-        let Some((record, hpa)) = mapped else {
-            assert!(
-                self.lap >= self.laps,
-                "the trace {} changed during the run",
-                self.path.display()
-            );
-            return None;
-        };
-        Some(MemOp {
-            hpa,
-            kind: record.kind,
-            lines: 1,
-            not_before: self.not_before(&record),
-            dependent: false,
-        })
+        let clock = self.clock();
+        let op = next.and_then(|record| clock.op(&self.survey, &record));
+        if op.is_none() && self.lap < self.laps {
+            self.changed();
+        }
+        op
+    }
+
+    fn next_ops(&mut self, rng: &mut StreamRng, count: usize, out: &mut Vec<MemOp>) {
+        let end = out.len() + count;
+        while out.len() < end {
+            if self.skip > 0 || self.left_in_lap == 0 || self.lap >= self.laps {
+                match self.next_op(rng) {
+                    Some(op) => out.push(op),
+                    None => return,
+                }
+                continue;
+            }
+            match self.run_of(end - out.len(), out) {
+                Ok(0) => self.changed(),
+                Ok(_) => {}
+                Err(error) => panic!("the trace changed during the run: {error}"),
+            }
+        }
     }
 }

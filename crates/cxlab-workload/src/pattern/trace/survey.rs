@@ -9,6 +9,9 @@ use crate::error::{Place, TraceError, WorkloadError};
 use crate::page_map::{PAGE_BYTES, PAGE_LINES, PageMap};
 use crate::trace::{Record, Records};
 
+/// Records that are read at a time (*assumed*).
+const SURVEYED: usize = 4096;
+
 /// What a pass over the trace found.
 pub(super) struct Survey {
     /// Records; at least 1.
@@ -49,8 +52,19 @@ impl Survey {
             mapping,
         };
         let mut records = Records::open(path, None)?;
-        while let Some(record) = records.next_record()? {
-            survey.add(record, path, span)?;
+        let mut wrong = None;
+        loop {
+            let read = records.each(SURVEYED, |record| {
+                if wrong.is_none() {
+                    wrong = survey.add(record, path, span).err();
+                }
+            })?;
+            if let Some(wrong) = wrong {
+                return Err(wrong.into());
+            }
+            if read == 0 {
+                break;
+            }
         }
         let whole = |field, message: String| TraceError::new(path, Place::File, field, message);
         if survey.records == 0 {
