@@ -2,6 +2,7 @@
 //! write-allocate. It holds tags only; nobody else shares its lines, so there is no state beyond
 //! valid and dirty.
 
+use cxlab_engine::prefetch;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LineAddr};
 use serde::{Deserialize, Serialize};
@@ -67,12 +68,46 @@ impl PrivateCache {
 
     /// Looks a line up, and takes it in if it was not there.
     pub fn access(&mut self, line: LineAddr, write: bool) -> CacheAccess {
-        let hit = self.touch(line, write);
-        let evicted = match hit {
-            true => None,
-            false => self.insert(line, write),
+        self.clock += 1;
+        let clock = self.clock;
+        let ways = self.set(line);
+        let (mut victim, mut oldest) = (0, u64::MAX);
+        for (at, way) in ways.iter_mut().enumerate() {
+            if way.line == line.0 {
+                way.used = clock;
+                way.dirty |= write;
+                return CacheAccess {
+                    hit: true,
+                    evicted: None,
+                };
+            }
+            if way.used < oldest {
+                (victim, oldest) = (at, way.used);
+            }
+        }
+        let fresh = Way {
+            line: line.0,
+            used: clock + 1,
+            dirty: write,
         };
-        CacheAccess { hit, evicted }
+        let out = std::mem::replace(&mut ways[victim], fresh);
+        self.clock += 1;
+        CacheAccess {
+            hit: false,
+            evicted: (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line)),
+        }
+    }
+
+    /// A line will be looked up soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, line: LineAddr) {
+        let first = self.first(line);
+        for way in self.ways[first..first + self.associativity]
+            .iter()
+            .step_by(2)
+        {
+            prefetch(way);
+        }
     }
 
     /// Uses a line; false when it is not there.
@@ -92,7 +127,7 @@ impl PrivateCache {
 
     /// Whether a line is there, without using it.
     pub fn has(&self, line: LineAddr) -> bool {
-        let first = (line.0 % self.sets) as usize * self.associativity;
+        let first = self.first(line);
         let set = &self.ways[first..first + self.associativity];
         set.iter().any(|way| way.line == line.0)
     }
@@ -122,9 +157,19 @@ impl PrivateCache {
         way.is_some_and(|way| std::mem::take(&mut way.dirty))
     }
 
+    /// The first way of a line's set.
+    #[inline]
+    fn first(&self, line: LineAddr) -> usize {
+        let set = match self.sets.is_power_of_two() {
+            true => line.0 & (self.sets - 1),
+            false => line.0 % self.sets,
+        };
+        set as usize * self.associativity
+    }
+
     #[inline]
     fn set(&mut self, line: LineAddr) -> &mut [Way] {
-        let first = (line.0 % self.sets) as usize * self.associativity;
+        let first = self.first(line);
         &mut self.ways[first..first + self.associativity]
     }
 }

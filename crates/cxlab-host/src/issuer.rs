@@ -129,11 +129,18 @@ impl Issuer {
         }
     }
 
-    /// The next operation, which takes no time and is not issued.
-    #[inline]
-    pub(crate) fn take(&mut self) -> Option<MemOp> {
-        self.hold();
-        self.held.take()
+    /// Appends up to `count` operations, which take no time and are not issued.
+    pub(crate) fn take(&mut self, count: usize, out: &mut Vec<MemOp>) {
+        let before = out.len();
+        out.extend(self.held.take());
+        let most = count.saturating_sub(out.len() - before);
+        let most = most.min(usize::try_from(self.left).unwrap_or(most));
+        if most > 0 && !self.exhausted {
+            let had = out.len();
+            self.source.next_ops(&mut self.rng, most, out);
+            self.left -= (out.len() - had) as u64;
+            self.exhausted = out.len() - had < most;
+        }
     }
 
     /// Nothing is issued until [`Issuer::resume`].

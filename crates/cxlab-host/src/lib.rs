@@ -26,5 +26,5 @@ pub use processor::{
     OsParams, PageChoice, Prepared, Preset, ProcessParams, Processor, ProcessorConfig,
     ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
 };
-pub use requester::{Requester, RequesterConfig, WarmAccess};
+pub use requester::{Requester, RequesterConfig, WarmAccess, WarmBuffer};
 pub use throttle::{ThrottleParams, ThrottleStats};

@@ -24,7 +24,7 @@ use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::RequesterParams;
 use crate::throttle::{Throttle, ThrottleStats};
-pub use sampled::WarmAccess;
+pub use sampled::{WarmAccess, WarmBuffer};
 
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;

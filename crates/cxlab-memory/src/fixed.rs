@@ -88,6 +88,10 @@ impl Medium for FixedParams {
         })
     }
 
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
     fn idle_read_ps(&self) -> Option<u64> {
         Some(self.latency.0)
     }

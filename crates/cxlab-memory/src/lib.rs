@@ -18,7 +18,7 @@ pub mod victim;
 
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
-use cxlab_engine::units::Bytes;
+use cxlab_engine::units::{Bytes, Picos};
 
 pub use backend::{Completion, MemoryBackend, MemoryRequest, Statistic};
 pub use deferred::Deferred;
@@ -62,6 +62,15 @@ pub trait Medium: Send + Sync {
     /// Whether [`MemoryBackend::warm`] applies requests to its state, which sampled runs need.
     fn can_be_warmed(&self) -> bool {
         true
+    }
+    /// Whether [`MemoryBackend::warm`] changes anything.
+    fn keeps_state(&self) -> bool {
+        true
+    }
+    /// Time of the slowest operation that requests of ordinary traffic start and do not wait for, such as a
+    /// program of flash: later requests meet it, and warming leaves it out. Erases are not counted.
+    fn slowest(&self) -> Picos {
+        Picos::ZERO
     }
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
     fn idle_read_ps(&self) -> Option<u64>;

@@ -262,6 +262,7 @@ fn what_was_warmed_takes_as_long_as_what_was_run_one_by_one() {
     for (kind, sample) in WARMED {
         let entry = CATALOG.iter().find(|entry| entry.name == kind).unwrap();
         let medium = (entry.build)(&serde_json::from_str(sample).unwrap()).unwrap();
+        assert_eq!(medium.keeps_state(), kind != "fixed");
         assert!(medium.can_be_warmed());
         let capacity = Bytes(CAPACITY / 4);
         medium

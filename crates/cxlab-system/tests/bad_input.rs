@@ -1624,6 +1624,53 @@ const SCENARIOS: &[Scenario] = &[
         "[measure]",
         &["measure", "ended during the warm-up"],
     ),
+    // Sampling.
+    one(
+        &[("requests = 500", "sampling = { every = 3999 }")],
+        "sampling",
+        &["measure.sampling.every", "found 3999", "4000 and more"],
+    ),
+    one(
+        &[("requests = 500", "sampling = { detailed = 9 }")],
+        "sampling",
+        &["measure.sampling.detailed", "9", "10"],
+    ),
+    one(
+        &[("requests = 500", "sampling = { window = 9 }")],
+        "sampling",
+        &["measure.sampling", "window", "every", "detailed", "warmup"],
+    ),
+    one(
+        &[("requests = 500", "sampling = {}\nduration = \"1 us\"")],
+        "duration",
+        &[
+            "measure.duration",
+            "sampling",
+            "allowed with sampling: requests",
+        ],
+    ),
+    one(
+        &[("requests = 500", "sampling = {}\nwarmup = \"auto\"")],
+        "warmup",
+        &["measure.warmup", "sampling", "warmup_requests"],
+    ),
+    one(
+        &[
+            ("requests = 500", "requests = 500\nsampling = {}"),
+            ("[hosts.issue]\noutstanding = 16", "[hosts.core]"),
+        ],
+        "sampling",
+        &["measure.sampling", "hosts[0].core", "allowed with sampling"],
+    ),
+    one(
+        &[("requests = 500", "requests = 500\nsampling = {}")],
+        "sampling",
+        &[
+            "measure.sampling.every",
+            "found 100000",
+            "no unit was measured",
+        ],
+    ),
     // Traces that a scenario names.
     one(
         &[(

@@ -3,7 +3,7 @@
 
 use cxlab_engine::units::{Hpa, LINE_BYTES};
 use cxlab_protocol::PortId;
-use cxlab_workload::OpKind;
+use cxlab_workload::{MemOp, OpKind};
 
 use super::Requester;
 
@@ -16,6 +16,19 @@ pub struct WarmAccess {
     pub hpa: Hpa,
     /// Whether it writes.
     pub write: bool,
+}
+
+/// Operations taken from a source at a time (*assumed*).
+const OPERATIONS: usize = 64;
+/// How many operations before its own a set of the private cache is fetched (*assumed*).
+const AHEAD: usize = 8;
+
+/// What [`Requester::warm`] works in, so that nothing is allocated.
+#[derive(Default, Debug)]
+pub struct WarmBuffer {
+    ops: Vec<MemOp>,
+    /// What reached devices, in order.
+    pub accesses: Vec<WarmAccess>,
 }
 
 impl Requester {
@@ -35,17 +48,33 @@ impl Requester {
     }
 
     /// Takes operations of so many lines from the source, or of a few more, and applies them to the private
-    /// cache; appends what reaches devices, in order. Returns the number of lines, which is smaller where
-    /// the source has ended.
-    pub fn warm(&mut self, lines: u64, out: &mut Vec<WarmAccess>) -> u64 {
+    /// cache; `buffer` has then what reaches devices, in order, where `devices` keep what does. Returns the
+    /// number of lines, which is smaller where the source has ended.
+    pub fn warm(&mut self, lines: u64, devices: bool, buffer: &mut WarmBuffer) -> u64 {
+        let WarmBuffer { ops, accesses } = buffer;
+        accesses.clear();
         let mut taken = 0;
         while taken < lines {
-            let Some(op) = self.issuer.take() else { break };
-            let (first, write) = (op.hpa.0 & !(LINE_BYTES - 1), op.kind == OpKind::Write);
-            for line in 0..u64::from(op.lines) {
-                self.warm_line(Hpa(first + line * LINE_BYTES), write, out);
+            ops.clear();
+            let count = usize::try_from(lines - taken).unwrap_or(usize::MAX);
+            self.issuer.take(count.min(OPERATIONS), ops);
+            if ops.is_empty() {
+                break;
             }
-            taken += u64::from(op.lines);
+            for (at, op) in ops.iter().enumerate() {
+                if let (Some(cache), Some(later)) = (&self.cache, ops.get(at + AHEAD)) {
+                    cache.prefetch(later.hpa.line());
+                }
+                let (first, write) = (op.hpa.0 & !(LINE_BYTES - 1), op.kind == OpKind::Write);
+                for line in 0..u64::from(op.lines) {
+                    let hpa = Hpa(first + line * LINE_BYTES);
+                    match devices {
+                        true => self.warm_line(hpa, write, accesses),
+                        false => self.warm_cache(hpa, write),
+                    }
+                }
+                taken += u64::from(op.lines);
+            }
         }
         taken
     }
@@ -63,6 +92,14 @@ impl Requester {
         self.warm_device(hpa, false, out);
         if let Some(line) = access.evicted {
             self.warm_device(Hpa(line.0 * LINE_BYTES), true, out);
+        }
+    }
+
+    /// One line, in the private cache alone.
+    #[inline]
+    fn warm_cache(&mut self, hpa: Hpa, write: bool) {
+        if let Some(cache) = &mut self.cache {
+            cache.access(hpa.line(), write);
         }
     }
 

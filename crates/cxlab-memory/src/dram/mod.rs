@@ -77,6 +77,10 @@ impl Medium for DramParams {
         }
     }
 
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
     fn idle_read_ps(&self) -> Option<u64> {
         None
     }

@@ -16,7 +16,7 @@ mod params;
 mod tests;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
-use cxlab_engine::units::Bytes;
+use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
@@ -45,6 +45,15 @@ impl Medium for params::Resolved {
 
     fn can_be_warmed(&self) -> bool {
         self.media.iter().all(|medium| medium.can_be_warmed())
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.media.iter().any(|medium| medium.keeps_state())
+    }
+
+    fn slowest(&self) -> Picos {
+        let times = self.media.iter().map(|medium| medium.slowest());
+        times.max().unwrap_or_default()
     }
 
     fn idle_read_ps(&self) -> Option<u64> {

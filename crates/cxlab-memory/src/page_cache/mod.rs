@@ -26,7 +26,7 @@ mod params;
 mod tests;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
-use cxlab_engine::units::Bytes;
+use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
@@ -63,6 +63,11 @@ impl Medium for DramCacheParams {
             .resolve()
             .map(|resolved| [resolved.dram, resolved.behind]);
         parts.is_ok_and(|parts| parts.iter().all(|part| part.can_be_warmed()))
+    }
+
+    fn slowest(&self) -> Picos {
+        let behind = self.resolve().map(|resolved| resolved.behind.slowest());
+        behind.unwrap_or_default()
     }
 
     fn idle_read_ps(&self) -> Option<u64> {

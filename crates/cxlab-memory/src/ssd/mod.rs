@@ -34,7 +34,7 @@ mod warm;
 mod write;
 
 use cxlab_engine::catalog::{Entry, ParamError, read_params};
-use cxlab_engine::units::Bytes;
+use cxlab_engine::units::{Bytes, Picos};
 use schemars::JsonSchema;
 
 use crate::backend::MemoryBackend;
@@ -66,6 +66,11 @@ impl Medium for SsdParams {
     fn backend(&self, site: Site) -> Box<dyn MemoryBackend> {
         let drive = Drive::new(self, site);
         Box::new(drive.expect("the parameters and the capacity were checked"))
+    }
+
+    fn slowest(&self) -> Picos {
+        let programs = self.cells().program;
+        programs.into_iter().max().unwrap_or_default()
     }
 
     fn idle_read_ps(&self) -> Option<u64> {

@@ -15,13 +15,14 @@ use std::time::Instant;
 use cxlab_engine::Stop;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_host::{Requester, WarmAccess};
+use cxlab_host::{Requester, WarmBuffer};
 use cxlab_protocol::PortId;
 
 use super::{RunError, RunOptions, Runner, Until, check_drained, part};
 use crate::batches::Tally;
 use crate::checkpoint::Checkpoints;
 use crate::intervals::{self, Parts};
+use crate::note::Note;
 use crate::plan::{Plan, Problem};
 use crate::readings::Readings;
 use crate::report::{self, Report, SamplingReport};
@@ -32,11 +33,14 @@ use crate::system::{Node, System};
 /// Lines that a host takes without time before the next host does, on average.
 const ROUND: u64 = 64;
 /// Points of the grid in a measured window (*assumed*).
-const POINTS: u64 = 16;
+const POINTS: u64 = 64;
 /// The first distance of points: 100 ns.
 const FIRST_STEP: u64 = 100_000;
 /// Fewest units at which a run stops because it is precise enough.
 const FEWEST_UNITS: usize = 32;
+/// How many of the slowest operations of a medium the part of a unit before its measured window lasts at least
+/// (*assumed*).
+const SLOWEST: u64 = 3;
 /// How many times a host's share of the last window counts, and of those before: 1/4 and 3/4.
 const RECENT: u64 = 4;
 
@@ -84,6 +88,8 @@ pub(super) fn run(
         sampling,
         weights: vec![1; hosts],
         step: FIRST_STEP,
+        fill: fill_time(runner.plan),
+        keeps: runner.plan.media.iter().any(|medium| medium.keeps_state()),
         ..Sampler::default()
     };
     let stop = sampler.all(&mut runner, (warmup, window))?;
@@ -110,11 +116,17 @@ pub(super) fn run(
         readings: &readings,
         sampling: Some(sampler.report()),
         partial,
-        notes: runner.notes(end),
+        notes: sampler.notes(runner.notes(end)),
         parts: Some(Parts::Samples(&sampler.samples)),
         wall: began.elapsed(),
     };
     report::assemble(&mut runner.system, &context).map_err(RunError::Law)
+}
+
+/// How long it takes for the slowest operations of media to be under way as often as they are on average.
+fn fill_time(plan: &Plan) -> Picos {
+    let slowest = plan.media.iter().map(|medium| medium.slowest()).max();
+    Picos(slowest.unwrap_or_default().0.saturating_mul(SLOWEST))
 }
 
 fn too_short(sampler: &Sampler) -> RunError {
@@ -122,8 +134,8 @@ fn too_short(sampler: &Sampler) -> RunError {
     RunError::Problems(vec![Problem::new(
         "measure.sampling.every",
         format!(
-            "found {every}, and the workloads ended after {} requests, in which no unit was measured; allowed: \
-             less than half of that",
+            "found {every}, and the run ended after {} requests, in which no unit was measured; allowed: a small \
+             part of that",
             sampler.warmed + sampler.detailed
         ),
     )])
@@ -134,8 +146,13 @@ struct Sampler {
     sampling: Sampling,
     /// By host: its part of the requests between units.
     weights: Vec<u64>,
-    /// What reaches devices.
-    accesses: Vec<WarmAccess>,
+    buffer: WarmBuffer,
+    /// Whether a medium keeps what reaches it.
+    keeps: bool,
+    /// How long a unit lasts at least before its measured window.
+    fill: Picos,
+    /// Units of which more than half was simulated in detail.
+    long: u64,
     /// Distance of the points at which a window can end, in picoseconds.
     step: u64,
     /// Requests that the run has come past behind its warm-up.
@@ -163,6 +180,25 @@ impl Sampler {
         }
     }
 
+    /// Adds what the user should know of the units.
+    fn notes(&self, mut notes: Vec<Note>) -> Vec<Note> {
+        if self.long > 0 {
+            let Sampling { every, .. } = self.sampling;
+            notes.push(Note::new(
+                "measure.sampling.every",
+                format!(
+                    "{} of {} units took more than {} requests in detail, half of `every`: media need {} to have \
+                     their slow operations under way; a larger one makes the run faster",
+                    self.long,
+                    self.samples.count(),
+                    every / 2,
+                    self.fill
+                ),
+            ));
+        }
+        notes
+    }
+
     /// All units, until the window or the workloads end, or the run is precise enough.
     fn all(
         &mut self,
@@ -185,7 +221,7 @@ impl Sampler {
         let mut draws = StreamRng::new(runner.options.seed, "sampling");
         let mut gap = draws.below(every - detailed - fill);
         loop {
-            let left = most - self.passed;
+            let left = most.saturating_sub(self.passed);
             let whole = left > gap.saturating_add(fill + detailed);
             let ended = self.warm(runner, if whole { gap } else { left });
             if runner.options.monitor.is_interrupted() {
@@ -247,18 +283,23 @@ impl Sampler {
 
     /// Takes so many requests of a host without time. Returns how many there were.
     fn warm_host(&mut self, system: &mut System, host: usize, lines: u64) -> u64 {
-        self.accesses.clear();
         let node = system.simulation.component_mut(host);
         let taken = match requester(node) {
-            Some(requester) => requester.warm(lines, &mut self.accesses),
+            Some(requester) => requester.warm(lines, self.keeps, &mut self.buffer),
             None => unreachable!("the plan has no other hosts"),
         };
         // Edge ports are numbered as components are: hosts, then devices.
         let source = PortId(host as u16);
-        for access in &self.accesses {
-            let device = usize::from(access.device.0);
+        let runs = self
+            .buffer
+            .accesses
+            .chunk_by(|one, next| one.device == next.device);
+        for run in runs {
+            let device = usize::from(run[0].device.0);
             if let Node::Device(device) = system.simulation.component_mut(device) {
-                device.warm(source, access.hpa, access.write);
+                for access in run {
+                    device.warm(source, access.hpa, access.write);
+                }
             }
         }
         taken
@@ -269,7 +310,7 @@ impl Sampler {
         each(runner, Requester::begin_here);
         runner.system.simulation.start_again();
         let before = runner.completed();
-        let mut stop = self.reach(runner, before + self.sampling.warmup)?;
+        let mut stop = self.fill(runner)?;
         if stop == Stop::TimeLimit {
             stop = self.measure(runner)?;
         }
@@ -284,7 +325,22 @@ impl Sampler {
         let done = runner.completed() - before;
         self.passed += done;
         self.detailed += done;
+        self.long += u64::from(done > self.sampling.every / 2);
         Ok(stop)
+    }
+
+    /// Simulates the part of a unit that is not measured.
+    fn fill(&mut self, runner: &mut Runner<'_, '_>) -> Result<Stop, RunError> {
+        if self.fill > Picos::ZERO {
+            let least = SimTime(runner.now.0 + self.fill.0);
+            let stop = self.simulate(runner, least);
+            if stop != Stop::TimeLimit {
+                return Ok(stop);
+            }
+        }
+        // Behind the time, so that a window begins as it ends: where so many requests have completed.
+        let before = runner.completed();
+        self.reach(runner, before + self.sampling.warmup)
     }
 
     /// Measures a window.

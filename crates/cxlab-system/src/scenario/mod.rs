@@ -126,7 +126,7 @@ pub struct Measure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Percent>,
     /// Measure windows far apart in detail, and apply the requests between them to caches, buffers and
-    /// mappings without time (docs/error-bars.md). `warmup_requests` and `requests` count both kinds; not
+    /// mappings without time (docs/sampling.md). `warmup_requests` and `requests` count both kinds; not
     /// with `warmup`, `warmup_time` or `duration`. Default: none, all is simulated in detail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,

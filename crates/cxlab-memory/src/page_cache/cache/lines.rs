@@ -11,11 +11,12 @@ use crate::tag_array::Slot;
 impl<O: Observer> DramCache<O> {
     /// The sectors of a page that lines touch, and those that they cover.
     pub(super) fn sectors(&self, line: u64, lines: u64) -> (u64, u64) {
-        let size = self.shape.sector_lines;
-        let first = line % self.shape.page_lines;
+        // Both are powers of two.
+        let (rest, shift) = (self.shape.sector_lines - 1, self.shape.sector_lines.ilog2());
+        let first = line & (self.shape.page_lines - 1);
         let end = first + lines;
-        let (low, high) = (first / size, end.div_ceil(size));
-        let (inner, top) = (first.div_ceil(size), end / size);
+        let (low, high) = (first >> shift, (end + rest) >> shift);
+        let (inner, top) = ((first + rest) >> shift, end >> shift);
         let covered = top.saturating_sub(inner);
         (span(low, high - low), span(inner.min(63), covered))
     }

@@ -21,8 +21,9 @@ impl<O: Observer> DramCache<O> {
         let mut line = request.dpa.line().0;
         let end = line + u64::from(request.lines);
         while line < end {
-            let page = line / self.shape.page_lines;
-            let next = ((page + 1) * self.shape.page_lines).min(end);
+            let shift = self.shape.page_lines.ilog2();
+            let page = line >> shift;
+            let next = ((page + 1) << shift).min(end);
             self.warm_page(page, line, next - line, request.write);
             line = next;
         }

@@ -1,0 +1,354 @@
+//! Sampled runs: warming leaves caches and media as a run would, intervals hold the value of the full run, and nothing
+//! depends on threads.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use cxlab_engine::Monitor;
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{Externals, Files, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunOptions, run};
+use cxlab_tests::{plan, report};
+use cxlab_workload::WorkloadError;
+use cxlab_workload::op::{MemOp, OpKind, OpSource, SourceContext, Workload};
+
+fn sampled(plan: &Plan, seed: u64, threads: usize) -> Report {
+    let options = RunOptions {
+        seed,
+        threads: threads.into(),
+        monitor: &Monitor::default(),
+        rows: None,
+    };
+    run(plan, options).unwrap()
+}
+
+/// One host with a private cache of 256 KiB that touches a footprint in order, again and again.
+fn in_order(footprint: &str, measure: &str) -> Report {
+    report(
+        &format!(
+            "name = \"order\"\nmeasure = {{ {measure} }}\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
+             [[hosts]]\nname = \"host\"\nissue = {{ cache = {{ size = \"256 KiB\" }} }}\n\
+             workload = {{ kind = \"stream\", footprint = \"{footprint}\" }}\n[[devices]]\nname = \"mem\"\n"
+        ),
+        &[],
+    )
+}
+
+#[test]
+fn windows_find_the_private_cache_as_a_run_leaves_it() {
+    let measure = "warmup_requests = 8000, requests = 200000, sampling = { every = 10000, detailed = 500, warmup = 100 }";
+    let fits = in_order("256 KiB", measure);
+    assert_eq!(fits.requests.cache_hits, fits.requests.completed);
+    let large = in_order("512 KiB", measure);
+    assert_eq!(large.requests.cache_hits, 0);
+    let sampling = large.sampling.unwrap();
+    assert!((18..=20).contains(&sampling.units), "{sampling:?}");
+    assert!(sampling.requests >= 200_000 - 10_600);
+    assert!(sampling.requests <= 200_000);
+    assert_eq!(sampling.measured, large.requests.completed);
+    assert_eq!(
+        sampling.warmed + sampling.detailed,
+        sampling.requests + 8_000
+    );
+    assert!(sampling.detailed < 20 * 1_000, "{sampling:?}");
+}
+
+/// A mix of hits and misses in a private cache, in a DRAM cache, and in flash behind it.
+fn cached(measure: &str) -> Plan {
+    plan(
+        &format!(
+            r#"
+name = "cached"
+measure = {{ {measure} }}
+[fabric]
+topology = {{ kind = "direct" }}
+[[hosts]]
+name = "host"
+issue = {{ outstanding = 8, cache = {{ size = "64 KiB" }} }}
+workload = {{ kind = "hot-cold", footprint = "4 MiB", read_ratio = 0.8 }}
+[[devices]]
+name = "ssd"
+capacity = "256 MiB"
+memory = {{ kind = "dram-cache", size = "1 MiB", dram = {{ kind = "fixed" }}, behind = {{ kind = "ssd", fill = 0.5 }} }}
+"#
+        ),
+        &[],
+    )
+}
+
+/// Two hosts of different speed, each with a private cache, share DRAM.
+fn private(measure: &str) -> Plan {
+    plan(
+        &format!(
+            r#"
+name = "private"
+measure = {{ {measure} }}
+[fabric]
+topology = {{ kind = "spine-leaf" }}
+[[hosts]]
+name = "fast"
+issue = {{ outstanding = 32, cache = {{ size = "256 KiB" }} }}
+workload = {{ kind = "zipf", footprint = "4 MiB" }}
+[[hosts]]
+name = "slow"
+issue = {{ outstanding = 4, cache = {{ size = "64 KiB" }} }}
+workload = {{ kind = "hot-cold", footprint = "2 MiB" }}
+[[devices]]
+name = "mem"
+count = 2
+memory = {{ kind = "dram" }}
+"#
+        ),
+        &[],
+    )
+}
+
+/// Reads that arrive at random: a Poisson stream, or bursts with exponential lengths and silences.
+#[derive(Clone)]
+struct Arrivals {
+    gap: f64,
+    bursts: Option<f64>,
+}
+
+struct Source {
+    arrivals: Arrivals,
+    now: f64,
+    ends: f64,
+}
+
+save_state!(Source {
+    values: now, ends;
+    built: arrivals;
+});
+
+fn exponential(rng: &mut StreamRng, mean: f64) -> f64 {
+    -mean * (1.0 - rng.unit()).ln()
+}
+
+impl OpSource for Source {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        self.now += exponential(rng, self.arrivals.gap);
+        if let Some(mean) = self.arrivals.bursts
+            && self.now > self.ends
+        {
+            self.now += exponential(rng, mean);
+            self.ends = self.now + exponential(rng, mean);
+        }
+        Some(MemOp {
+            hpa: Hpa(64 * rng.below(1 << 20)),
+            kind: OpKind::Read,
+            not_before: SimTime(self.now as u64),
+            dependent: false,
+            lines: 1,
+        })
+    }
+}
+
+impl Workload for Arrivals {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Ok(Box::new(Source {
+            arrivals: self.clone(),
+            now: 0.0,
+            ends: 0.0,
+        }))
+    }
+}
+
+/// One device that serves a line in 4 ns, and what comes at random.
+fn queue(arrivals: Arrivals, measure: &str) -> Plan {
+    let text = format!(
+        r#"
+name = "queue"
+measure = {{ {measure} }}
+[fabric]
+topology = {{ kind = "direct" }}
+[[hosts]]
+name = "host"
+issue = {{ outstanding = 65536 }}
+workload = {{ kind = "external", name = "arrivals" }}
+[[devices]]
+name = "mem"
+controller = {{ contexts = 65536 }}
+memory = {{ kind = "fixed", latency = "50 ns", bandwidth = "16 GB/s", queue = 65536 }}
+"#
+    );
+    let document = Document::parse("queue.toml", &text).unwrap();
+    let scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let workload: Arc<dyn Workload> = Arc::new(arrivals);
+    let externals = Externals::from([("arrivals".to_owned(), workload)]);
+    Plan::with_externals(scenario, Files::default(), &externals).unwrap()
+}
+
+fn poisson(measure: &str) -> Plan {
+    let arrivals = Arrivals {
+        gap: 4_000.0 / 0.7,
+        bursts: None,
+    };
+    queue(arrivals, measure)
+}
+
+fn bursty(measure: &str) -> Plan {
+    let arrivals = Arrivals {
+        gap: 4_000.0 / 0.95,
+        bursts: Some(1e6),
+    };
+    queue(arrivals, measure)
+}
+
+fn values(report: &Report) -> [f64; 2] {
+    [report.bandwidth_gbps.total, report.latency_ns.mean]
+}
+
+/// How many of the intervals of seeds 1 to `seeds` hold the true bandwidth and the true mean latency.
+fn inside(plan: &Plan, truth: [f64; 2], seeds: u64) -> [u64; 2] {
+    let mut inside = [0; 2];
+    for seed in 1..=seeds {
+        let report = sampled(plan, seed, 1);
+        let widths = [report.ci95.total_gbps, report.ci95.latency_ns];
+        for (at, value) in values(&report).into_iter().enumerate() {
+            inside[at] += u64::from((value - truth[at]).abs() <= widths[at].unwrap());
+        }
+    }
+    inside
+}
+
+/// The rate of arrivals is known, though most arrivals are passed over. Of 20 intervals that hold it with a
+/// probability of 95 %, fewer than 15 do in one of 3,000 such tests.
+#[test]
+fn arrivals_that_are_passed_over_do_not_change_their_rate() {
+    let plan = poisson(
+        "warmup_requests = 1000, requests = 400000, sampling = { every = 10000, detailed = 500, warmup = 500 }",
+    );
+    let [bandwidth, _] = inside(&plan, [64.0 * 0.7 / 4.0, 0.0], 20);
+    assert!((15..=20).contains(&bandwidth), "{bandwidth}");
+}
+
+const FULL: &str = "warmup_requests = 100000, requests = 1500000";
+const SAMPLED: &str = "warmup_requests = 100000, requests = 1500000, sampling = { every = 50000, detailed = 1000, warmup = 1000 }";
+
+/// As above: by chance alone the bounds are missed once in 3,000 times.
+#[test]
+fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
+    let truth = values(&sampled(&private(FULL), 1_000_003, 1));
+    let found = inside(&private(SAMPLED), truth, 20);
+    assert!(
+        found.iter().all(|count| (15..=20).contains(count)),
+        "{found:?}"
+    );
+}
+
+/// Of 100 intervals that hold a value with a probability of 95 %, fewer than 90 do once in 90 times.
+#[test]
+#[ignore = "slow: 400 sampled runs and four full ones"]
+fn of_100_seeds_95_hold_what_the_full_run_measures() {
+    type Make = fn(&str) -> Plan;
+    let flash = |requests: u64, sampling: &str| {
+        format!("warmup_requests = 300000, requests = {requests}{sampling}")
+    };
+    let unit = ", sampling = { every = 100000, detailed = 2000, warmup = 1000 }";
+    let short = ", sampling = { every = 20000, detailed = 500, warmup = 1000 }";
+    let systems: [(&str, Make, String, String); 4] = [
+        (
+            "private caches",
+            private,
+            flash(5_000_000, ""),
+            flash(2_000_000, short),
+        ),
+        (
+            "flash behind DRAM",
+            cached,
+            flash(8_000_000, ""),
+            flash(4_000_000, unit),
+        ),
+        (
+            "M/D/1",
+            poisson,
+            flash(20_000_000, ""),
+            flash(2_000_000, short),
+        ),
+        (
+            "bursty",
+            bursty,
+            flash(20_000_000, ""),
+            flash(2_000_000, short),
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (name, make, full, short) in systems {
+        let truth = values(&sampled(&make(&full), 1_000_003, 1));
+        let found = inside(&make(&short), truth, 100);
+        println!("{name}: full run {truth:?}, inside {found:?} of 100");
+        wrong.extend(found.into_iter().filter(|count| *count < 90));
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn a_sampled_run_is_the_same_on_any_number_of_threads() {
+    let plan = private(
+        "warmup_requests = 2000, requests = 300000, sampling = { every = 15000, detailed = 500, warmup = 500 }",
+    );
+    let bare = |threads| {
+        let mut report = sampled(&plan, 7, threads);
+        report.wall_seconds = 0.0;
+        report.events_per_second = 0.0;
+        report.requests.per_wall_second = 0.0;
+        report
+    };
+    let one = bare(1);
+    assert!(one.sampling.as_ref().unwrap().units >= 18);
+    assert!(one.ci95.total_gbps.is_some());
+    assert_eq!(bare(2), one);
+    assert_eq!(bare(3), one);
+    assert_ne!(sampled(&plan, 8, 1).latency_ns, one.latency_ns);
+}
+
+#[test]
+fn a_sampled_run_stops_at_a_precision() {
+    let report = sampled(
+        &private("warmup_requests = 50000, precision = \"2 %\", sampling = { every = 20000 }"),
+        1,
+        1,
+    );
+    let [bandwidth, latency] = values(&report);
+    assert!(report.ci95.total_gbps.unwrap() <= 0.02 * bandwidth);
+    assert!(report.ci95.latency_ns.unwrap() <= 0.02 * latency);
+    let sampling = report.sampling.unwrap();
+    assert!(
+        sampling.requests < 10_000_000 && sampling.units >= 32,
+        "{sampling:?}"
+    );
+}
+
+/// The time of all requests is what the full run takes, and what cannot be known is absent.
+#[test]
+fn the_time_of_all_requests_is_estimated() {
+    let ending = |sampling: &str| {
+        report(
+            &format!(
+                "name = \"end\"\n{sampling}\n[fabric]\ntopology = {{ kind = \"direct\" }}\n[[hosts]]\n\
+                 name = \"host\"\nrequests = 400000\nissue = {{ cache = {{ size = \"64 KiB\" }} }}\n\
+                 workload = {{ kind = \"hot-cold\", footprint = \"1 MiB\" }}\n[[devices]]\nname = \"mem\"\n\
+                 memory = {{ kind = \"dram\" }}\n"
+            ),
+            &[],
+        )
+    };
+    let full = ending("");
+    let part = ending("measure = { sampling = { every = 10000, detailed = 500, warmup = 500 } }");
+    let sampling = part.sampling.unwrap();
+    assert_eq!(sampling.requests, 400_000);
+    let (time, width) = (sampling.time_ns.unwrap(), sampling.time_ci95_ns.unwrap());
+    assert!(
+        (time - full.window_ns).abs() <= 2.0 * width,
+        "{time} {width} {}",
+        full.window_ns
+    );
+    assert!(width < 0.05 * time);
+    assert!(part.devices[0].medium.is_empty() && !full.devices[0].medium.is_empty());
+    assert!(part.time_series.reads.is_empty() && !full.time_series.reads.is_empty());
+}
