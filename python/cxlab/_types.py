@@ -427,6 +427,20 @@ class NoteReport(TypedDict):
     message: str
 
 
+class SamplingReport(TypedDict):
+    """What a sampled run simulated in detail, and what it passed over; in requests."""
+
+    units: int
+    requests: int
+    warmed: int
+    detailed: int
+    measured: int
+    measured_fraction: float
+    #: Estimate of the simulated time of all ``requests``.
+    time_ns: NotRequired[float]
+    time_ci95_ns: float | None
+
+
 class Report(TypedDict):
     """What a run measured; the Rust documentation of `cxlab_system::report` has every field."""
 
@@ -444,6 +458,8 @@ class Report(TypedDict):
     settled_ns: NotRequired[float]
     sim_time_ns: float
     window_ns: float
+    #: How the run was sampled, where it was: all other values are of its measured windows.
+    sampling: NotRequired[SamplingReport]
     wall_seconds: float
     events: int
     events_per_second: float

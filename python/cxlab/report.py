@@ -81,9 +81,7 @@ def page(result: Result) -> str:
             _drawn(lambda axes: plot.latency_histogram(result, axes), (6.2, 3.6)),
             "Percentiles are upper bounds (0.1 %, or 0.128 ns); all else is exact.",
         ),
-        _section(
-            "Bandwidth over time", _drawn(lambda axes: plot.time_series(result, axes), (6.2, 3.6))
-        ),
+        _over_time(result),
         "</div>",
         _section("Where a request's time goes", _stages(report), _bottleneck(report)),
         _section(
@@ -127,6 +125,14 @@ def _header(report: Report) -> str:
     )
 
 
+def _over_time(result: Result) -> str:
+    """Bandwidth over time; nothing of a sampled run, whose windows are far apart."""
+    if "sampling" in result.report:
+        return ""
+    drawn = _drawn(lambda axes: plot.time_series(result, axes), (6.2, 3.6))
+    return _section("Bandwidth over time", drawn)
+
+
 def _tiles(report: Report) -> str:
     bandwidth, latency = report["bandwidth_gbps"], report["latency_ns"]
     ci95 = report["ci95"]
@@ -149,7 +155,8 @@ def _tiles(report: Report) -> str:
     inner = "".join(
         f'<div class="tile"><b>{value}</b><span>{name}</span></div>' for value, name in tiles
     )
-    about = f"± is half of a 95 % confidence interval, from {ci95['batches']} batches"
+    parts = "sampling units" if "sampling" in report else "batches"
+    about = f"± is half of a 95 % confidence interval, from {ci95['batches']} {parts}"
     if "reason" in ci95:
         about = f"values without an interval: {html.escape(ci95['reason'])}"
     return f'<div class="tiles">{inner}</div><p>{about}; percentiles have none.</p>'
