@@ -134,7 +134,8 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
         (None, None) => Until::Requests(DEFAULT_REQUESTS),
     };
     // What ends has no steady state, and events happen at times since the beginning.
-    let steady = !plan.has_events() && !plan.hosts.iter().any(ends);
+    // The requests of a sampled run are warmed up without time.
+    let steady = measure.sampling.is_none() && !plan.has_events() && !plan.hosts.iter().any(ends);
     let auto = measure.warmup.is_some() || steady;
     let warmup = match (measure.warmup_requests, measure.warmup_time, window) {
         (Some(requests), _, _) => Until::Requests(requests),
