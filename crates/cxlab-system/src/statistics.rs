@@ -138,7 +138,8 @@ pub(crate) fn sampled_half_width(above: &[f64], below: &[f64]) -> Result<f64, No
     let Residuals { values, mean, .. } = Residuals::of(above, below)?;
     let n = values.len() as f64;
     let variance = moments(&values).1 / (n * (n - 1.0));
-    Ok(student_t(values.len() - 1) * variance.sqrt() / mean)
+    let t = skewed_t(student_t(values.len() - 1), skewness(&values) / n.sqrt());
+    Ok(t * variance.sqrt() / mean)
 }
 
 /// Whether a ratio of two sums drifts within sampling units: its value in their second halves differs from that in
