@@ -241,7 +241,7 @@ fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
     );
 }
 
-/// Of 100 intervals that hold a value with a probability of 95 %, fewer than 90 do once in 90 times.
+/// Seeds 1 to 100 are the same on any machine, so chance decided once: the chance error of a count is 2.2.
 #[test]
 #[ignore = "slow: 400 sampled runs and four full ones"]
 fn of_100_seeds_95_hold_what_the_full_run_measures() {
@@ -282,7 +282,7 @@ fn of_100_seeds_95_hold_what_the_full_run_measures() {
         let truth = values(&sampled(&make(&full), 1_000_003, 1));
         let found = inside(&make(&short), truth, 100);
         println!("{name}: full run {truth:?}, inside {found:?} of 100");
-        wrong.extend(found.into_iter().filter(|count| *count < 90));
+        wrong.extend(found.into_iter().filter(|count| *count < 93));
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }

@@ -67,7 +67,7 @@
 //!   [`cache_agent::LineState::owes`], the entry keeps the snoop's UQID until `SnoopData`.
 //! - `SnoopData` goes to the UQID of the snoop; `WriteData`, `EvictData` and `BogusData` go to that of
 //!   the pull that was the event. `EvictData` and `SnoopData` take the copy before a later `Drop`.
-//! - A request that `Event::Push` caused is marked [`push`](crate::message::CacheMeta::push).
+//! - A request that `Event::Push` caused is marked [`PUSH`](crate::message::CacheMeta::PUSH).
 //! - `CacheFlushed` is about no line: it may be sent when every line is I and settled, and until its
 //!   `GO` nothing else is asked for.
 //!
