@@ -165,7 +165,7 @@ def _claims(by: pd.DataFrame, of: str) -> list[Claim]:
             printed(0.01),
             "which resulted in a 0.38 relative IPC",
             tested(
-                "with gem5's 20 lines at once instead of 40 it keeps 0.52: its misses overlap more "
+                "with gem5's 20 lines at once instead of 40 it keeps 0.55: its misses overlap more "
                 "here, and less of it is remote"
             ),
         ),
