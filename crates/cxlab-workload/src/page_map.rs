@@ -1,5 +1,7 @@
-//! A map from 4 KiB page numbers to a word each: open addressing with linear probing in two flat
-//! arrays, 16 bytes a slot, at most 3/4 full. Results never depend on the order of its slots.
+//! A map from 4 KiB page numbers to a word each: open addressing with linear probing in a flat
+//! array, 16 bytes a slot, at most 3/4 full. Results never depend on the order of its slots.
+
+use cxlab_engine::prefetch;
 
 /// Bytes in a page of the compact address mapping and of the footprint count.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -13,10 +15,20 @@ const EMPTY: u64 = u64::MAX;
 /// A map from pages to words.
 #[derive(Clone, Debug)]
 pub(crate) struct PageMap {
-    pages: Vec<u64>,
-    words: Vec<u64>,
+    slots: Vec<Slot>,
     len: u64,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    page: u64,
+    word: u64,
+}
+
+const FREE: Slot = Slot {
+    page: EMPTY,
+    word: 0,
+};
 
 /// Spreads a page number over all 64 bits (the finalizer of SplitMix64).
 #[inline]
@@ -30,8 +42,7 @@ impl PageMap {
     /// An empty map.
     pub fn new() -> PageMap {
         PageMap {
-            pages: vec![EMPTY; 64],
-            words: vec![0; 64],
+            slots: vec![FREE; 64],
             len: 0,
         }
     }
@@ -44,60 +55,66 @@ impl PageMap {
     /// The word of a page.
     #[inline]
     pub fn get(&self, page: u64) -> Option<u64> {
-        let slot = self.slot(page);
-        (self.pages[slot] == page).then(|| self.words[slot])
+        let slot = self.slots[self.slot(page)];
+        (slot.page == page).then_some(slot.word)
+    }
+
+    /// Asks for the cache line in which the page is probably found.
+    #[inline]
+    pub fn prefetch(&self, page: u64) {
+        prefetch(&self.slots[self.home(page)]);
     }
 
     /// The word of a page, which becomes `first` when the page is new.
     #[inline]
     pub fn entry(&mut self, page: u64, first: u64) -> &mut u64 {
         let mut slot = self.slot(page);
-        if self.pages[slot] == EMPTY {
-            if (self.len + 1) * 4 > self.pages.len() as u64 * 3 {
-                self.rebuild(self.pages.len() * 2, |_| true);
+        if self.slots[slot].page == EMPTY {
+            if (self.len + 1) * 4 > self.slots.len() as u64 * 3 {
+                self.rebuild(self.slots.len() * 2, |_| true);
                 slot = self.slot(page);
             }
-            self.pages[slot] = page;
-            self.words[slot] = first;
+            self.slots[slot] = Slot { page, word: first };
             self.len += 1;
         }
-        &mut self.words[slot]
+        &mut self.slots[slot].word
     }
 
     /// Keeps only the pages that `keep` accepts.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        self.rebuild(self.pages.len(), keep);
+        self.rebuild(self.slots.len(), keep);
     }
 
     /// All words, in no particular order.
     pub fn words(&self) -> impl Iterator<Item = u64> {
-        self.pages
-            .iter()
-            .zip(&self.words)
-            .filter(|(page, _)| **page != EMPTY)
-            .map(|(_, word)| *word)
+        let full = self.slots.iter().filter(|slot| slot.page != EMPTY);
+        full.map(|slot| slot.word)
     }
 
     /// The slot that holds the page, or the empty one where it belongs.
     #[inline]
     fn slot(&self, page: u64) -> usize {
-        let mask = self.pages.len() - 1;
-        let mut slot = spread(page) as usize & mask;
-        while self.pages[slot] != page && self.pages[slot] != EMPTY {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.home(page);
+        while self.slots[slot].page != page && self.slots[slot].page != EMPTY {
             slot = (slot + 1) & mask;
         }
         slot
     }
 
+    /// The slot at which the search for the page begins.
+    #[inline]
+    fn home(&self, page: u64) -> usize {
+        spread(page) as usize & (self.slots.len() - 1)
+    }
+
     fn rebuild(&mut self, slots: usize, keep: impl Fn(u64) -> bool) {
-        let pages = std::mem::replace(&mut self.pages, vec![EMPTY; slots]);
-        let words = std::mem::replace(&mut self.words, vec![0; slots]);
+        let before = std::mem::replace(&mut self.slots, vec![FREE; slots]);
         self.len = 0;
-        for (page, word) in pages.into_iter().zip(words) {
-            if page != EMPTY && keep(page) {
-                let slot = self.slot(page);
-                self.pages[slot] = page;
-                self.words[slot] = word;
+        for slot in before {
+            if slot.page != EMPTY && keep(slot.page) {
+                let at = self.slot(slot.page);
+                self.slots[at] = slot;
                 self.len += 1;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
-use cxlab_engine::units::SimTime;
+use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 
 use super::survey::Survey;
 use super::{Share, Timing, Trace};
@@ -99,12 +99,20 @@ impl Replay {
         let most = usize::try_from(self.left_in_lap).unwrap_or(usize::MAX);
         let (survey, clock) = (&self.survey, self.clock());
         let before = out.len();
-        let each = |record: Record| out.extend(clock.op(survey, &record));
-        let read = self.records.each(count.min(most), each)?;
-        let made = out.len() - before;
-        // A record that the survey did not see ends all.
-        self.left_in_lap -= if made == read { read as u64 } else { 0 };
-        Ok(if made == read { made } else { 0 })
+        // Pages are looked up behind the records, so that the memory's latencies overlap.
+        let read = self.records.each(count.min(most), |record| {
+            survey.prefetch(record.line);
+            out.push(clock.op(survey, &record, Hpa(record.line.0)));
+        })?;
+        for op in &mut out[before..] {
+            match survey.hpa(LineAddr(op.hpa.0)) {
+                Some(hpa) => op.hpa = hpa,
+                // A record that the survey did not see ends all.
+                None => return Ok(0),
+            }
+        }
+        self.left_in_lap -= read as u64;
+        Ok(read)
     }
 
     fn clock(&self) -> Clock {
@@ -130,16 +138,16 @@ struct Clock {
 }
 
 impl Clock {
-    /// The operation of a record; `None` for a line that the survey did not see.
+    /// The operation of a record whose line has the address `hpa`.
     #[inline]
-    fn op(&self, survey: &Survey, record: &Record) -> Option<MemOp> {
-        Some(MemOp {
-            hpa: survey.hpa(record.line)?,
+    fn op(&self, survey: &Survey, record: &Record, hpa: Hpa) -> MemOp {
+        MemOp {
+            hpa,
             kind: record.kind,
             lines: 1,
             not_before: self.not_before(survey, record),
             dependent: false,
-        })
+        }
     }
 
     #[inline]
@@ -200,7 +208,10 @@ impl OpSource for Replay {
             Err(error) => panic!("the trace changed during the run: {error}"),
         };
         let clock = self.clock();
-        let op = next.and_then(|record| clock.op(&self.survey, &record));
+        let op = next.and_then(|record| {
+            let hpa = self.survey.hpa(record.line)?;
+            Some(clock.op(&self.survey, &record, hpa))
+        });
         if op.is_none() && self.lap < self.laps {
             self.changed();
         }

@@ -10,7 +10,7 @@ use crate::page_map::{PAGE_BYTES, PAGE_LINES, PageMap};
 use crate::trace::{Record, Records};
 
 /// Records that are read at a time (*assumed*).
-const SURVEYED: usize = 4096;
+const SURVEYED: usize = 64;
 
 /// What a pass over the trace found.
 pub(super) struct Survey {
@@ -52,18 +52,14 @@ impl Survey {
             mapping,
         };
         let mut records = Records::open(path, None)?;
-        let mut wrong = None;
-        loop {
-            let read = records.each(SURVEYED, |record| {
-                if wrong.is_none() {
-                    wrong = survey.add(record, path, span).err();
-                }
-            })?;
-            if let Some(wrong) = wrong {
-                return Err(wrong.into());
-            }
-            if read == 0 {
-                break;
+        let mut some = Vec::with_capacity(SURVEYED);
+        while records.each(SURVEYED, |record| {
+            survey.prefetch(record.line);
+            some.push(record);
+        })? > 0
+        {
+            for record in some.drain(..) {
+                survey.add(record, path, span)?;
             }
         }
         let whole = |field, message: String| TraceError::new(path, Place::File, field, message);
@@ -114,6 +110,14 @@ impl Survey {
         self.earliest = self.earliest.min(record.time.0);
         self.latest = self.latest.max(record.time.0);
         Ok(())
+    }
+
+    /// Asks for what [`Survey::hpa`] of the line will read.
+    #[inline]
+    pub fn prefetch(&self, line: LineAddr) {
+        if let Mapping::Compact { frames } = &self.mapping {
+            frames.prefetch(line.0 / PAGE_LINES);
+        }
     }
 
     /// The address of a line of the trace; `None` for a line that the survey did not see.
