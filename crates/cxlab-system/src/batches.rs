@@ -133,84 +133,76 @@ impl Tally {
                 queue: hops.queue_ps as u64,
             })
             .collect();
-        sum_up(&mut self.hops, &hops, OfHops::add);
+        each(&mut self.hops, &hops, |own, one| {
+            own.combine(one, u64::wrapping_add);
+        });
     }
 
     /// Adds what another rank has read at the same moment.
     fn merge(&mut self, other: &Tally) {
-        self.reads += other.reads;
-        self.read_latency = self.read_latency.wrapping_add(other.read_latency);
-        sum_up(&mut self.stages, &other.stages, |sum, one| {
-            *sum = sum.wrapping_add(*one);
-        });
-        sum_up(&mut self.hops, &other.hops, OfHops::add);
-        sum_up(&mut self.issuers, &other.issuers, OfIssuer::add);
-        sum_up(&mut self.devices, &other.devices, |sum, one| {
-            sum.reads += one.reads;
-            sum.writes += one.writes;
-        });
-        sum_up(&mut self.links, &other.links, |sum, one| {
-            sum.busy += one.busy;
-            sum.bytes += one.bytes;
-            sum.payload += one.payload;
-        });
+        self.combine(other, u64::wrapping_add);
     }
 
     /// What was counted since another tally of the same system.
     pub(crate) fn since(mut self, before: &Tally) -> Tally {
-        let minus = |now: &mut u64, before: u64| *now = now.wrapping_sub(before);
-        minus(&mut self.reads, before.reads);
-        minus(&mut self.read_latency, before.read_latency);
-        sum_up(&mut self.stages, &before.stages, |now, one| {
-            minus(now, *one)
-        });
-        sum_up(&mut self.hops, &before.hops, |now, one| {
-            minus(&mut now.requests, one.requests);
-            minus(&mut now.latency, one.latency);
-            minus(&mut now.queue, one.queue);
-        });
-        sum_up(&mut self.issuers, &before.issuers, |now, one| {
-            minus(&mut now.reads, one.reads);
-            minus(&mut now.writes, one.writes);
-            minus(&mut now.requests, one.requests);
-            minus(&mut now.latency, one.latency);
-            minus(&mut now.in_flight, one.in_flight);
-        });
-        sum_up(&mut self.devices, &before.devices, |now, one| {
-            minus(&mut now.reads, one.reads);
-            minus(&mut now.writes, one.writes);
-        });
-        sum_up(&mut self.links, &before.links, |now, one| {
-            minus(&mut now.busy, one.busy);
-            minus(&mut now.bytes, one.bytes);
-            minus(&mut now.payload, one.payload);
-        });
+        self.combine(before, u64::wrapping_sub);
         self
+    }
+
+    /// Applies `with` to each counter and that of the other tally.
+    fn combine(&mut self, other: &Tally, with: fn(u64, u64) -> u64) {
+        let Tally {
+            reads,
+            read_latency,
+            stages,
+            hops,
+            issuers,
+            devices,
+            links,
+        } = other;
+        self.reads = with(self.reads, *reads);
+        self.read_latency = with(self.read_latency, *read_latency);
+        each(&mut self.stages, stages, |own, one| *own = with(*own, *one));
+        each(&mut self.hops, hops, |own, one| own.combine(one, with));
+        each(&mut self.issuers, issuers, |own, one| {
+            own.combine(one, with)
+        });
+        each(&mut self.devices, devices, |own, one| {
+            own.reads = with(own.reads, one.reads);
+            own.writes = with(own.writes, one.writes);
+        });
+        each(&mut self.links, links, |own, one| {
+            own.busy = with(own.busy, one.busy);
+            own.bytes = with(own.bytes, one.bytes);
+            own.payload = with(own.payload, one.payload);
+        });
     }
 
     /// All hosts and accelerators together.
     pub(crate) fn total(&self) -> OfIssuer {
         let mut total = OfIssuer::default();
-        self.issuers.iter().for_each(|one| total.add(one));
+        for one in &self.issuers {
+            total.combine(one, u64::wrapping_add);
+        }
         total
     }
 }
 
-/// Adds element by element; the sum grows where it is shorter.
-fn sum_up<T: Clone + Default>(sum: &mut Vec<T>, other: &[T], add: impl Fn(&mut T, &T)) {
-    if sum.len() < other.len() {
-        sum.resize(other.len(), T::default());
+/// Element by element; the first list grows where it is shorter.
+fn each<T: Clone + Default>(own: &mut Vec<T>, other: &[T], combine: impl Fn(&mut T, &T)) {
+    if own.len() < other.len() {
+        own.resize(other.len(), T::default());
     }
-    sum.iter_mut()
-        .zip(other)
-        .for_each(|(sum, one)| add(sum, one));
+    for (own, one) in own.iter_mut().zip(other) {
+        combine(own, one);
+    }
 }
 
 impl OfHops {
-    fn add(&mut self, other: &OfHops) {
-        self.requests += other.requests;
-        self.latency = self.latency.wrapping_add(other.latency);
-        self.queue = self.queue.wrapping_add(other.queue);
+    fn combine(&mut self, other: &OfHops, with: fn(u64, u64) -> u64) {
+        self.requests = with(self.requests, other.requests);
+        self.latency = with(self.latency, other.latency);
+        self.queue = with(self.queue, other.queue);
     }
 }
 
@@ -226,12 +218,12 @@ impl OfIssuer {
         }
     }
 
-    fn add(&mut self, other: &OfIssuer) {
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.requests += other.requests;
-        self.latency = self.latency.wrapping_add(other.latency);
-        self.in_flight = self.in_flight.wrapping_add(other.in_flight);
+    fn combine(&mut self, other: &OfIssuer, with: fn(u64, u64) -> u64) {
+        self.reads = with(self.reads, other.reads);
+        self.writes = with(self.writes, other.writes);
+        self.requests = with(self.requests, other.requests);
+        self.latency = with(self.latency, other.latency);
+        self.in_flight = with(self.in_flight, other.in_flight);
     }
 }
 

@@ -214,7 +214,7 @@ impl Sampler {
             Until::Requests(requests) => requests,
             _ => u64::MAX,
         };
-        if let Until::Requests(requests) | Until::SettledRequests(requests) = warmup {
+        if let Until::Requests(requests) = warmup {
             self.warm(runner, requests);
             self.passed = 0;
         }
