@@ -1,12 +1,12 @@
 //! Random systems of processors and accelerators under threads that do everything at once: values
 //! are right, nothing is lost, nothing waits for ever, and threads of the machine change nothing.
 //!
-//! A failure names its seed: `CXLAB_SWARM_SEED=n cargo test -p cxlab-tests --test cohet_swarm one`
-//! runs that system again.
+//! A failure gives the command that runs its system again.
 #![allow(clippy::unwrap_used)]
 
 mod stress;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cxlab_engine::Monitor;
@@ -19,6 +19,7 @@ use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::checkpoint;
+use cxlab_tests::swarm::Swarm;
 use stress::Stress;
 
 /// Where the host's own memory begins.
@@ -26,6 +27,11 @@ const LOCAL: u64 = 1 << 51;
 /// The same, and CXL memory, for a process.
 const HEAP: u64 = VIRTUAL.local;
 const CXL: u64 = VIRTUAL.cxl;
+
+const SWARM: Swarm<'_> = Swarm {
+    file: "cohet_swarm",
+    scenario: |seed| draw(seed).text,
+};
 
 struct Drawn {
     text: String,
@@ -343,19 +349,26 @@ fn check(seed: u64) {
     }
 }
 
+fn swarm(test: &str, seeds: Range<u64>) {
+    SWARM.run(test, seeds, |seed, _| check(seed));
+}
+
 #[test]
 fn values_are_right_in_random_systems() {
-    for seed in 0..300 {
-        check(seed);
-    }
+    swarm("values_are_right_in_random_systems", 0..300);
+}
+
+// Two tests, so that they run side by side.
+#[test]
+#[ignore = "slow: run by make test-all"]
+fn values_are_right_in_a_thousand_more_systems() {
+    swarm("values_are_right_in_a_thousand_more_systems", 300..1300);
 }
 
 #[test]
 #[ignore = "slow: run by make test-all"]
-fn values_are_right_in_many_random_systems() {
-    for seed in 300..2300 {
-        check(seed);
-    }
+fn values_are_right_in_another_thousand_systems() {
+    swarm("values_are_right_in_another_thousand_systems", 1300..2300);
 }
 
 /// The rule of the turns broken: a law of the run says so.
@@ -372,14 +385,4 @@ fn snoops_that_are_served_last_are_found() {
     let seeds: Vec<u64> = hot.collect();
     let found = seeds.iter().filter(|seed| broken(seed)).count();
     assert!(found > 0, "in one of {seeds:?}");
-}
-
-#[test]
-fn one() {
-    if let Some(seed) = std::env::var("CXLAB_SWARM_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-    {
-        check(seed);
-    }
 }
