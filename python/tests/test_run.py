@@ -42,6 +42,30 @@ def test_threads_do_not_change_a_report_and_seeds_do(pool):
     assert cxlab.run(pool, seed=2).report["digest"] != reports[0]["digest"]
 
 
+def test_a_sampled_run_says_what_it_passed_over(pool):
+    full = cxlab.run(pool.measure(requests=400_000)).report
+    sampling = {"every": 10_000, "detailed": 500, "warmup": 500}
+    report = cxlab.run(pool.measure(sampling=sampling)).report
+    found = report["sampling"]
+    assert 30 <= found["units"] <= 40
+    assert found["requests"] <= 400_000
+    assert found["measured"] == report["requests"]["completed"]
+    assert found["detailed"] < 0.2 * found["requests"]
+    assert found["warmed"] > 0.8 * found["requests"]
+    assert "sampling" not in full
+    width = report["ci95"]["latency_ns"]
+    assert report["latency_ns"]["mean"] == pytest.approx(full["latency_ns"]["mean"], abs=3 * width)
+    width = report["ci95"]["total_gbps"]
+    assert report["bandwidth_gbps"]["total"] == pytest.approx(
+        full["bandwidth_gbps"]["total"], abs=3 * width
+    )
+
+
+def test_a_sampled_run_has_no_request_log(pool):
+    with pytest.raises(cxlab.ScenarioError, match="found in a run with a request log"):
+        cxlab.run(pool.measure(sampling={}), requests=True)
+
+
 def test_the_time_series_adds_up_to_the_report(pool):
     report = cxlab.run(pool).report
     series = report["time_series"]

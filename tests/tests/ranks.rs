@@ -118,6 +118,19 @@ fn more_ranks_than_parts_are_refused() {
 }
 
 #[test]
+fn sampled_runs_are_refused_on_ranks() {
+    let plan = plan(&shipped("spine-leaf-16"), &["measure={ sampling = {} }"]);
+    match on_ranks(&plan, 2, None, None) {
+        Err(RunError::Problems(problems)) => {
+            let told = problems[0].to_string();
+            assert!(told.contains("measure.sampling"), "{told}");
+            assert!(told.contains("allowed: in one process"), "{told}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn the_lookahead_is_told_and_a_short_one_warned_of() {
     let long = plan(&shipped("spine-leaf-16"), &[]);
     let told = describe_division(&division(&long, 1, 2).unwrap());

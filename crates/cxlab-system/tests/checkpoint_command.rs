@@ -23,6 +23,8 @@ fn report(out: &Path) -> Value {
     report
 }
 
+const SAMPLED: &str = "--set=measure.sampling={ every = 4000 }";
+
 const LENGTH: &str = "--set=measure.requests=500000";
 
 #[test]
@@ -138,6 +140,18 @@ fn what_does_not_go_together_is_refused() {
             "the state is damaged: its checksum differs",
         ),
         (&["--restore", text], "this is not a saved state of cxlab"),
+        (
+            &["--checkpoint", path, SAMPLED],
+            "`measure.sampling`: found in a run with checkpoints; allowed: without them",
+        ),
+        (
+            &["--restore", path, SAMPLED],
+            "`measure.sampling`: found in a run with checkpoints; allowed: without them",
+        ),
+        (
+            &["--requests", SAMPLED],
+            "`measure.sampling`: found in a run with a request log",
+        ),
         (&["--restore", missing], "the checkpoint cannot be read"),
     ];
     for (arguments, message) in rows {
