@@ -83,15 +83,7 @@ pub(super) fn run(
     (warmup, window): (Until, Until),
     began: Instant,
 ) -> Result<Report, RunError> {
-    let hosts = runner.system.hosts;
-    let mut sampler = Sampler {
-        sampling,
-        weights: vec![1; hosts],
-        step: FIRST_STEP,
-        fill: fill_time(runner.plan),
-        keeps: runner.plan.media.iter().any(|medium| medium.keeps_state()),
-        ..Sampler::default()
-    };
+    let mut sampler = Sampler::new(&runner, sampling);
     let stop = sampler.all(&mut runner, (warmup, window))?;
     let partial = stop == Stop::Interrupted;
     if sampler.samples.count() == 0 && !partial {
@@ -129,6 +121,13 @@ fn fill_time(plan: &Plan) -> Picos {
     Picos(slowest.unwrap_or_default().0.saturating_mul(SLOWEST))
 }
 
+/// Requests that hosts have in flight at most.
+fn round_of(plan: &Plan) -> u64 {
+    let groups = plan.hosts.iter().map(|host| host.group);
+    let outstanding = groups.map(|group| plan.scenario.hosts[group].issue.outstanding);
+    outstanding.map(u64::from).sum()
+}
+
 fn too_short(sampler: &Sampler) -> RunError {
     let Sampling { every, .. } = sampler.sampling;
     RunError::Problems(vec![Problem::new(
@@ -141,7 +140,6 @@ fn too_short(sampler: &Sampler) -> RunError {
     )])
 }
 
-#[derive(Default)]
 struct Sampler {
     sampling: Sampling,
     /// By host: its part of the requests between units.
@@ -153,6 +151,9 @@ struct Sampler {
     fill: Picos,
     /// Units of which more than half was simulated in detail.
     long: u64,
+    draws: StreamRng,
+    /// Requests in a round: all that may be in flight, which units begin with at once.
+    round: u64,
     /// Distance of the points at which a window can end, in picoseconds.
     step: u64,
     /// Requests that the run has come past behind its warm-up.
@@ -166,6 +167,28 @@ struct Sampler {
 }
 
 impl Sampler {
+    fn new(runner: &Runner<'_, '_>, sampling: Sampling) -> Sampler {
+        let plan = runner.plan;
+        Sampler {
+            sampling,
+            weights: vec![1; runner.system.hosts],
+            buffer: WarmBuffer::default(),
+            keeps: plan.media.iter().any(|medium| medium.keeps_state()),
+            fill: fill_time(plan),
+            long: 0,
+            draws: StreamRng::new(runner.options.seed, "sampling"),
+            round: round_of(plan),
+            step: FIRST_STEP,
+            passed: 0,
+            warmed: 0,
+            detailed: 0,
+            measured: 0,
+            start: None,
+            samples: Samples::default(),
+            readings: None,
+        }
+    }
+
     fn report(&self) -> SamplingReport {
         let (time_ns, time_ci95_ns) = intervals::time_of(&self.samples, self.passed);
         SamplingReport {
@@ -218,8 +241,7 @@ impl Sampler {
             self.warm(runner, requests);
             self.passed = 0;
         }
-        let mut draws = StreamRng::new(runner.options.seed, "sampling");
-        let mut gap = draws.below(every - detailed - fill);
+        let mut gap = self.draws.below(every - detailed - fill);
         loop {
             let left = most.saturating_sub(self.passed);
             let whole = left > gap.saturating_add(fill + detailed);
@@ -338,9 +360,11 @@ impl Sampler {
                 return Ok(stop);
             }
         }
-        // Behind the time, so that a window begins as it ends: where so many requests have completed.
+        // Behind the time, so that a window begins as it ends: where so many requests have completed. Rounds of
+        // requests that began at once complete in clusters, so windows begin at random places of a round.
+        let wanted = self.sampling.warmup + self.draws.below(self.round.max(1));
         let before = runner.completed();
-        self.reach(runner, before + self.sampling.warmup)
+        self.reach(runner, before + wanted)
     }
 
     /// Measures a window.
