@@ -122,8 +122,11 @@ fn sampled_runs_are_refused_on_ranks() {
     let plan = plan(&shipped("spine-leaf-16"), &["measure={ sampling = {} }"]);
     match on_ranks(&plan, 2, None, None) {
         Err(RunError::Problems(problems)) => {
-            let told = problems[0].to_string();
-            assert!(told.contains("measure.sampling"), "{told}");
+            let [problem] = &problems[..] else {
+                panic!("{problems:?}")
+            };
+            assert_eq!(problem.path, "measure.sampling");
+            let told = &problem.message;
             assert!(told.contains("allowed: in one process"), "{told}");
         }
         other => panic!("{other:?}"),
