@@ -339,7 +339,7 @@ fn the_time_of_all_requests_is_estimated() {
         )
     };
     let full = ending("");
-    let part = ending("measure = { sampling = { every = 10000, detailed = 500, warmup = 500 } }");
+    let part = ending("measure = { sampling = { every = 5000, detailed = 500, warmup = 500 } }");
     let sampling = part.sampling.unwrap();
     assert_eq!(sampling.requests, 400_000);
     let (time, width) = (sampling.time_ns.unwrap(), sampling.time_ci95_ns.unwrap());

@@ -121,13 +121,6 @@ fn fill_time(plan: &Plan) -> Picos {
     Picos(slowest.unwrap_or_default().0.saturating_mul(SLOWEST))
 }
 
-/// Requests that hosts have in flight at most.
-fn round_of(plan: &Plan) -> u64 {
-    let groups = plan.hosts.iter().map(|host| host.group);
-    let outstanding = groups.map(|group| plan.scenario.hosts[group].issue.outstanding);
-    outstanding.map(u64::from).sum()
-}
-
 fn too_short(sampler: &Sampler) -> RunError {
     let Sampling { every, .. } = sampler.sampling;
     RunError::Problems(vec![Problem::new(
@@ -152,8 +145,6 @@ struct Sampler {
     /// Units of which more than half was simulated in detail.
     long: u64,
     draws: StreamRng,
-    /// Requests in a round: all that may be in flight, which units begin with at once.
-    round: u64,
     /// Distance of the points at which a window can end, in picoseconds.
     step: u64,
     /// Requests that the run has come past behind its warm-up.
@@ -177,7 +168,6 @@ impl Sampler {
             fill: fill_time(plan),
             long: 0,
             draws: StreamRng::new(runner.options.seed, "sampling"),
-            round: round_of(plan),
             step: FIRST_STEP,
             passed: 0,
             warmed: 0,
@@ -360,11 +350,19 @@ impl Sampler {
                 return Ok(stop);
             }
         }
-        // Behind the time, so that a window begins as it ends: where so many requests have completed. Rounds of
-        // requests that began at once complete in clusters, so windows begin at random places of a round.
-        let wanted = self.sampling.warmup + self.draws.below(self.round.max(1));
+        // Behind the time, so that a window begins as it ends: where so many requests have completed.
         let before = runner.completed();
-        self.reach(runner, before + wanted)
+        let stop = self.reach(runner, before + self.sampling.warmup)?;
+        if stop != Stop::TimeLimit {
+            return Ok(stop);
+        }
+        // Requests that began at once complete in rounds of as many as are in flight. Windows begin at random places
+        // of a round.
+        let mut round = 0;
+        each(runner, |requester| round += requester.requests_in_flight());
+        let place = self.draws.below(round.max(1));
+        let before = runner.completed();
+        self.reach(runner, before + place)
     }
 
     /// Measures a window.
@@ -447,7 +445,7 @@ fn requester(node: &mut Node) -> Option<&mut Requester> {
     node.host_mut()?.plain_mut()
 }
 
-fn each(runner: &mut Runner<'_, '_>, change: impl Fn(&mut Requester)) {
+fn each(runner: &mut Runner<'_, '_>, mut change: impl FnMut(&mut Requester)) {
     runner.system.simulation.for_each_mut(|node| {
         if let Some(requester) = requester(node) {
             change(requester);
