@@ -22,8 +22,8 @@ pub use fails::Fails;
 pub use local::LocalConfig;
 pub use params::{CacheParams, CachePolicyChoice, RequesterParams};
 pub use processor::{
-    Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, MOST_PROMISED, OsConfig,
-    OsParams, PageChoice, Prepared, Preset, ProcessParams, Processor, ProcessorConfig,
+    Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, MOST_FAULTS, MOST_PROMISED,
+    OsConfig, OsParams, PageChoice, Prepared, Preset, ProcessParams, Processor, ProcessorConfig,
     ProcessorError, ProcessorParams, ProcessorStats, VIRTUAL,
 };
 pub use requester::{Requester, RequesterConfig, WarmAccess, WarmBuffer};

@@ -1,9 +1,10 @@
 //! What the components of a system have measured in a window, and the laws that it obeys.
 
-use cxlab_device::{Accelerator, DeviceStats, DeviceWaits};
+use cxlab_device::{DeviceStats, DeviceWaits};
 use cxlab_engine::units::{Picos, SimTime};
-use cxlab_host::RequesterStats;
+use cxlab_host::{MOST_FAULTS, Processor, RequesterStats};
 use cxlab_link::{DirectionStats, Waits};
+use cxlab_os::ats::MOST_REQUESTS;
 
 use crate::host::Host;
 use crate::system::{Node, System};
@@ -104,6 +105,28 @@ impl Readings {
     }
 }
 
+/// What waits is overtaken no more often than `docs/liveness.md` says.
+fn check_waiting(host: &Host) -> Result<(), String> {
+    if let Some(accelerator) = host.accelerator() {
+        if let Some(overtaken) = accelerator.overtaken() {
+            return Err(format!(
+                "{overtaken} accesses of an accelerator overtook a message of its host"
+            ));
+        }
+        let requests = accelerator.most_translation_requests();
+        if requests > MOST_REQUESTS {
+            return Err(format!(
+                "an access of an accelerator waited for {requests} Translation Requests"
+            ));
+        }
+    }
+    let faults = host.processor().map_or(0, Processor::most_faults);
+    if faults > MOST_FAULTS {
+        return Err(format!("an access of a core met {faults} page faults"));
+    }
+    Ok(())
+}
+
 /// The laws of a host: requests are conserved; the stages of those served sum to their latency, and so do
 /// the stages of those that ended in each other way; and Little's law
 /// exactly: the integral of requests in flight over the window is the latency of those completed,
@@ -127,11 +150,7 @@ fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
             .check()
             .map_err(|wrong| format!("the result of a program: {wrong}"))?;
     }
-    if let Some(overtaken) = host.accelerator().and_then(Accelerator::overtaken) {
-        return Err(format!(
-            "bounded waiting: {overtaken} accesses of an accelerator overtook a message of its host"
-        ));
-    }
+    check_waiting(host).map_err(|wrong| format!("bounded waiting: {wrong}"))?;
     let stages: u128 = stats.stages_ps.iter().copied().map(u128::from).sum();
     let mut latencies = stats.served_ps();
     let mut sums = vec![(stages, latencies)];

@@ -293,6 +293,13 @@ impl Accelerator {
         (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
     }
 
+    /// The most Translation Requests that an access has waited for.
+    pub fn most_translation_requests(&self) -> u32 {
+        self.translator
+            .as_ref()
+            .map_or(0, Translator::most_requests)
+    }
+
     /// Requests in flight.
     pub fn requests_in_flight(&self) -> u64 {
         self.lanes.ledger.in_flight()

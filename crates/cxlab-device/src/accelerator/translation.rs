@@ -13,7 +13,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_link::Parcel;
 use cxlab_memory::Statistic;
-use cxlab_os::ats::{Answer, Atc, Completion, Next, PageResponse};
+use cxlab_os::ats::{Answer, Atc, Completion, Next, PageResponse, Reply};
 use cxlab_os::frames::Frame;
 use cxlab_os::tlb::{Scope, TlbParams, Translation};
 use cxlab_os::{Access as Need, Page, PageSize, Pasid, VirtAddr};
@@ -107,6 +107,11 @@ impl Translator {
             blocks: Vec::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// The most Translation Requests that an access has waited for.
+    pub(super) fn most_requests(&self) -> u32 {
+        self.atc.most_requests()
     }
 
     /// Measurement begins.
@@ -354,11 +359,13 @@ impl Accelerator {
             AtsKind::Invalidate => self.invalidate(ctx, Scope::page(page), message.tag),
             AtsKind::InvalidateAll => self.invalidate(ctx, Scope::Process(PROCESS), message.tag),
             AtsKind::Block => {
-                if let Some(translator) = &mut self.translator {
-                    translator.atc.block(Scope::page(page));
-                    translator.blocks.push((page, ctx.now()));
+                let Some(translator) = &mut self.translator else {
+                    return;
+                };
+                translator.blocks.push((page, ctx.now()));
+                if translator.atc.block(Scope::page(page), message.tag) {
+                    self.send_ats(ctx, AtsKind::Blocked, 0, false, message.tag);
                 }
-                self.send_ats(ctx, AtsKind::Blocked, 0, false, message.tag);
             }
             AtsKind::Resume => {
                 self.send_ats(ctx, AtsKind::Resumed, 0, false, message.tag);
@@ -394,6 +401,16 @@ impl Accelerator {
         };
         let next = translator.atc.completion(page, completion);
         self.follow(ctx, page, next);
+        let Some(translator) = &mut self.translator else {
+            return;
+        };
+        for reply in translator.atc.retired(page) {
+            let (kind, tag) = match reply {
+                Reply::Invalidated(tag) => (AtsKind::Invalidated, tag),
+                Reply::Blocked(tag) => (AtsKind::Blocked, tag),
+            };
+            self.send_ats(ctx, kind, 0, false, tag);
+        }
     }
 
     fn page_answered(&mut self, ctx: &mut Ctx<'_, Parcel>, ats: AtsMessage) {

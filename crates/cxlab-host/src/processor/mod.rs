@@ -67,6 +67,10 @@ pub use params::{
 pub use presets::Preset;
 pub use stats::ProcessorStats;
 
+/// Page faults that an access of a core meets at most: the first touch or a sample, and the move
+/// that a sample may lead to.
+pub const MOST_FAULTS: u32 = 2;
+
 /// What a processor is built from.
 pub struct ProcessorConfig {
     /// Its cores, caches and distances.
@@ -340,6 +344,11 @@ impl Processor {
     /// What its process did that no process may, such as touching memory that it has not.
     pub fn error(&self) -> Option<&str> {
         self.os.as_ref()?.error()
+    }
+
+    /// The most page faults that one access of a core has met.
+    pub fn most_faults(&self) -> u32 {
+        self.os.as_deref().map_or(0, Os::most_faults)
     }
 
     /// The memory of its process at virtual addresses; `None` where addresses are physical.

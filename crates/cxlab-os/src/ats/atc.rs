@@ -3,6 +3,8 @@
 //! Settled pages are only in the cache; pages with a request under way have a place in a bounded
 //! list. An invalidation waits for *all* accesses that began before it, whatever their page
 //! ([`crate::epochs`]); the table counts users of the page alone, which waits less and is as safe.
+//! An invalidation or a block that meets Translation Requests under way waits for their completions:
+//! the owner says [`Atc::retired`] when it has followed what a completion led to.
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
@@ -64,12 +66,40 @@ pub enum Next {
     Nothing,
 }
 
+/// What an invalidation or a block that waited for completions tells the host, with its tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// An Invalidate Completion.
+    Invalidated(u32),
+    /// The device is blocked.
+    Blocked(u32),
+}
+
+/// What a driver or an invalidation wants of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Order {
+    Invalidate,
+    Block,
+}
+
+/// An invalidation or a block that waits for Translation Completions.
+#[derive(Serialize, Deserialize)]
+struct Deferred {
+    order: Order,
+    scope: Scope,
+    tag: u32,
+    /// Pages of 4 KiB whose completions it waits for.
+    awaited: Vec<Page>,
+}
+
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Pending {
     page: Page,
     state: PageState,
     /// An access that waits is a write.
     write: bool,
+    /// Translation Requests for it so far.
+    requests: u32,
 }
 
 /// A device's translation cache and what it has asked for.
@@ -79,11 +109,14 @@ pub struct Atc {
     /// Pages with a request under way at most.
     requests: usize,
     blocked: Vec<Scope>,
+    deferred: Vec<Deferred>,
+    /// The most Translation Requests that a page has taken.
+    most_requests: u32,
     epochs: Epochs,
 }
 
 save_state!(Atc {
-    values: pending, blocked;
+    values: pending, blocked, deferred, most_requests;
     states: cache, epochs;
     built: requests;
 });
@@ -104,6 +137,8 @@ impl Atc {
             pending: Vec::with_capacity(params.requests as usize),
             requests: params.requests as usize,
             blocked: Vec::new(),
+            deferred: Vec::new(),
+            most_requests: 0,
             epochs: Epochs::default(),
         })
     }
@@ -118,8 +153,33 @@ impl Atc {
         self.pending.len()
     }
 
+    /// A block that waits for the page's completion does not hold for the page yet.
     fn is_blocked(&self, page: Page) -> bool {
-        self.blocked.iter().any(|scope| scope.concerns(page))
+        let waits = |scope: &Scope| {
+            let mut deferred = self.deferred.iter();
+            deferred.any(|one| {
+                one.order == Order::Block && one.scope == *scope && one.awaited.contains(&page)
+            })
+        };
+        let mut blocked = self.blocked.iter();
+        blocked.any(|scope| scope.concerns(page) && !waits(scope))
+    }
+
+    /// The pages of a range whose Translation Requests are under way.
+    fn asked(&self, scope: Scope) -> Vec<Page> {
+        let asked = |pending: &&Pending| {
+            // A page asked for may turn out to be part of a larger one.
+            let Page { pasid, start, .. } = pending.page;
+            pending.state.phase == Phase::Asked
+                && scope.concerns(Page::around(pasid, start, PageSize::Large))
+        };
+        let pending = self.pending.iter().filter(asked);
+        pending.map(|pending| pending.page).collect()
+    }
+
+    /// The most Translation Requests that a page with accesses that wait has taken until they began.
+    pub fn most_requests(&self) -> u32 {
+        self.most_requests
     }
 
     fn place(&self, page: Page) -> Option<usize> {
@@ -144,8 +204,12 @@ impl Atc {
                     blocked,
                     ..PageState::default()
                 };
-                let write = false;
-                self.pending.push(Pending { page, state, write });
+                self.pending.push(Pending {
+                    page,
+                    state,
+                    write: false,
+                    requests: 0,
+                });
                 self.pending.len() - 1
             }
         };
@@ -161,7 +225,10 @@ impl Atc {
         let Some((row, state)) = step(self.pending[place].state, event) else {
             return Next::Nothing;
         };
-        self.pending[place].state = state;
+        let pending = &mut self.pending[place];
+        pending.state = state;
+        pending.requests += u32::from(row.actions.contains(&Action::Request));
+        self.most_requests = self.most_requests.max(pending.requests);
         if matches!(state.phase, Phase::Empty | Phase::Cached) && !state.waiting {
             self.pending.swap_remove(place);
         }
@@ -180,14 +247,10 @@ impl Atc {
         let Some(place) = self.place(page) else {
             return Next::Nothing;
         };
-        let Pending { state, write, .. } = self.pending[place];
         let event = match completion {
-            Completion::Granted(translation) if translation.writable || !write => {
-                if state.phase == Phase::Asked {
-                    let size = translation.frame.size;
-                    let covers = Page::around(page.pasid, page.start, size);
-                    self.cache.insert(covers, translation);
-                }
+            Completion::Granted(found) if found.writable || !self.pending[place].write => {
+                let covers = Page::around(page.pasid, page.start, found.frame.size);
+                self.cache.insert(covers, found);
                 Event::Granted
             }
             Completion::Granted(_) | Completion::NotPresent => Event::NotPresent,
@@ -209,19 +272,75 @@ impl Atc {
     }
 
     /// An Invalidate Request came. True: send its Invalidate Completion now; otherwise
-    /// [`Atc::done`] will name its tag.
+    /// [`Atc::retired`] or [`Atc::done`] will name its tag.
     pub fn invalidate(&mut self, scope: Scope, tag: u32) -> bool {
         self.cache.invalidate(scope);
         for pending in &mut self.pending {
-            // A page asked for may turn out to be part of a larger one.
-            let largest = Page::around(pending.page.pasid, pending.page.start, PageSize::Large);
-            if scope.concerns(largest)
+            if scope.concerns(pending.page)
                 && let Some((_, state)) = step(pending.state, Event::Invalidate)
             {
                 pending.state = state;
             }
         }
-        self.epochs.invalidate(tag)
+        !self.defer(Order::Invalidate, scope, tag) && self.epochs.invalidate(tag)
+    }
+
+    /// Whether it waits for Translation Completions; then it is kept.
+    fn defer(&mut self, order: Order, scope: Scope, tag: u32) -> bool {
+        let awaited = self.asked(scope);
+        let waits = !awaited.is_empty();
+        if waits {
+            self.deferred.push(Deferred {
+                order,
+                scope,
+                tag,
+                awaited,
+            });
+        }
+        waits
+    }
+
+    /// The Translation Completion of a page has come, and the accesses that waited for it have
+    /// begun: invalidations and blocks that waited for it hold for the page now. What is to be
+    /// told to the host.
+    pub fn retired(&mut self, page: Page) -> Vec<Reply> {
+        let place = self.place(page);
+        if place.is_some_and(|place| self.pending[place].state.phase == Phase::Asked) {
+            return Vec::new();
+        }
+        let mut replies = Vec::new();
+        for mut one in std::mem::take(&mut self.deferred) {
+            let awaited = one.awaited.iter().position(|other| *other == page);
+            if let Some(at) = awaited {
+                one.awaited.swap_remove(at);
+                let within = one.scope.concerns(page);
+                match one.order {
+                    // The translation may be that of a larger page, of which the range is a part.
+                    Order::Invalidate if within => self.cache.invalidate(Scope::page(page)),
+                    Order::Invalidate => self.cache.invalidate(one.scope),
+                    Order::Block => 0,
+                };
+                if let Some(place) = place.filter(|_| within) {
+                    let state = &mut self.pending[place].state;
+                    match one.order {
+                        Order::Block => state.blocked = true,
+                        Order::Invalidate => {
+                            *state = step(*state, Event::Invalidate).map_or(*state, |(_, s)| s);
+                        }
+                    }
+                }
+            }
+            match one.order {
+                _ if !one.awaited.is_empty() => self.deferred.push(one),
+                Order::Block => replies.push(Reply::Blocked(one.tag)),
+                Order::Invalidate => {
+                    if self.epochs.invalidate(one.tag) {
+                        replies.push(Reply::Invalidated(one.tag));
+                    }
+                }
+            }
+        }
+        replies
     }
 
     /// An access of that epoch is done; the tags of invalidations that are complete with it.
@@ -229,12 +348,16 @@ impl Atc {
         self.epochs.done(epoch)
     }
 
-    /// The driver blocks a range: no access of it begins until it is resumed.
-    pub fn block(&mut self, scope: Scope) {
+    /// The driver blocks a range: no access of it begins until it is resumed. True: tell the driver
+    /// so now; otherwise [`Atc::retired`] will name the tag.
+    pub fn block(&mut self, scope: Scope, tag: u32) -> bool {
         self.blocked.push(scope);
+        let waits = self.defer(Order::Block, scope, tag);
         for pending in &mut self.pending {
-            pending.state.blocked |= scope.concerns(pending.page);
+            let asked = pending.state.phase == Phase::Asked;
+            pending.state.blocked |= !asked && scope.concerns(pending.page);
         }
+        !waits
     }
 
     /// The driver ends a block. Pages whose accesses waited, and what becomes of each: a request, or
@@ -329,7 +452,14 @@ mod tests {
             "an access is under way"
         );
         assert_eq!(read(&mut atc, 500), Answer::Ask(page(500)));
-        assert_eq!(atc.completion(page(4), whole), Next::Ask, "it may be older");
+        assert_eq!(atc.completion(page(4), whole), Next::Replay);
+        assert!(matches!(read(&mut atc, 500), Answer::Go(..)));
+        atc.retired(page(4));
+        assert_eq!(
+            read(&mut atc, 500),
+            Answer::Wait(page(500)),
+            "it may be older"
+        );
     }
 
     #[test]
@@ -378,22 +508,45 @@ mod tests {
             Answer::Ask(page(1)),
             "the translation is gone at once"
         );
-        assert!(!atc.invalidate(Scope::All, 18));
-        atc.completion(page(1), granted(5, true));
+        assert!(!atc.invalidate(Scope::All, 18), "that is under way");
         assert!(atc.done(first).is_empty());
+        atc.completion(page(1), granted(5, true));
+        assert_eq!(atc.retired(page(1)), []);
         assert_eq!(atc.done(second), [17, 18]);
         assert!(atc.invalidate(Scope::All, 19));
     }
 
     #[test]
-    fn a_completion_that_an_invalidation_overtook_is_dropped() {
+    fn a_completion_that_an_invalidation_overtook_serves_those_who_wait_and_nobody_after() {
         let mut atc = atc(2);
         read(&mut atc, 1);
-        assert!(atc.invalidate(Scope::page(page(1)), 1));
-        assert_eq!(atc.completion(page(1), granted(1, true)), Next::Ask);
+        assert!(!atc.invalidate(Scope::page(page(1)), 17));
+        assert_eq!(atc.completion(page(1), granted(1, true)), Next::Replay);
+        let Answer::Go(_, epoch) = read(&mut atc, 1) else {
+            panic!()
+        };
+        assert_eq!(atc.retired(page(1)), [], "an access is under way");
+        assert_eq!(read(&mut atc, 1), Answer::Ask(page(1)));
+        assert_eq!(atc.done(epoch), [17]);
+        assert!(!atc.invalidate(Scope::All, 18));
+        assert_eq!(
+            atc.completion(page(1), Completion::NotPresent),
+            Next::PageRequest
+        );
+        assert_eq!(atc.retired(page(1)), [Reply::Invalidated(18)]);
+    }
+
+    #[test]
+    fn a_block_waits_for_the_completion_and_those_who_wait_for_it_begin() {
+        let mut atc = atc(2);
+        read(&mut atc, 1);
+        let scope = Scope::page(page(1));
+        assert!(!atc.block(scope, 5));
         assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
-        assert_eq!(atc.completion(page(1), granted(2, true)), Next::Replay);
-        assert!(matches!(read(&mut atc, 1), Answer::Go(t, _) if t.frame.base == Hpa(2 * SMALL)));
+        assert_eq!(atc.completion(page(1), granted(1, true)), Next::Replay);
+        assert!(matches!(read(&mut atc, 1), Answer::Go(..)));
+        assert_eq!(atc.retired(page(1)), [Reply::Blocked(5)]);
+        assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
     }
 
     #[test]
@@ -402,14 +555,19 @@ mod tests {
         read(&mut atc, 1);
         atc.completion(page(1), granted(1, true));
         let scope = Scope::page(page(1));
-        atc.block(scope);
+        assert!(atc.block(scope, 4));
         assert_eq!(read(&mut atc, 1), Answer::Wait(page(1)));
         assert_eq!(
             read(&mut atc, 2),
             Answer::Ask(page(2)),
             "another page goes on"
         );
-        assert!(atc.invalidate(scope, 1));
+        assert!(
+            !atc.invalidate(scope, 1),
+            "page 2 may be part of the same one"
+        );
+        atc.completion(page(2), granted(7, true));
+        assert_eq!(atc.retired(page(2)), [Reply::Invalidated(1)]);
         assert_eq!(atc.resume(scope), [(page(1), Next::Ask)]);
         assert_eq!(atc.completion(page(1), granted(2, true)), Next::Replay);
         assert!(matches!(read(&mut atc, 1), Answer::Go(..)));

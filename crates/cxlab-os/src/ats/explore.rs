@@ -1,8 +1,11 @@
 //! Both tables against each other, exhaustively, for one page and one or two devices.
 //!
 //! Messages stay under way for any time and overtake each other in any way, which is more than
-//! PCIe allows. Accesses, evictions and moves are bounded, so every path ends, and what is true
-//! wherever paths end is true of liveness too.
+//! PCIe allows. Accesses and evictions are bounded. Moves, samples of the page (its entry is not
+//! present until the next fault) and sweeps (every translation of the process is invalidated) are
+//! not: nobody has to make them, and they may go on for ever. Two things make liveness a matter of
+//! single states: where nobody has to do anything, nothing may be missing; and the Translation
+//! Requests that an access waits for are counted and have a bound.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +15,13 @@ use super::{device, home};
 enum Message {
     TranslationRequest,
     /// With the frame, if the page was present when the walk read it.
-    Completion(Option<u8>),
+    Completion(Option<Frame>),
     PageRequest,
     PageReady,
     Invalidate,
     Invalidated,
+    /// An invalidation that nobody waits for.
+    Sweep,
     Block,
     Blocked,
     Resume,
@@ -26,16 +31,22 @@ enum Message {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 struct Device {
     page: device::PageState,
-    cached: Option<u8>,
+    cached: Option<Frame>,
     /// Frames of the accesses under way.
-    uses: Vec<u8>,
+    uses: Vec<Frame>,
     waiting: u8,
+    /// Translation Requests since accesses wait.
+    requests: u8,
+    /// The invalidation in progress is a sweep.
+    sweeping: bool,
     accesses: u8,
     evictions: u8,
     done: u8,
     /// Under way to or from this device, sorted.
     messages: Vec<Message>,
     held: bool,
+    /// It has been told that the page is there, and has not got the translation since.
+    awaited: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -43,19 +54,68 @@ struct World {
     devices: Vec<Device>,
     page: home::PageState,
     /// The frame in the page table, if it is present.
-    entry: Option<u8>,
+    entry: Option<Frame>,
     /// The frame that the page has, present or moving.
-    frame: Option<u8>,
-    /// Frames below this one may be used by others.
-    retired: u8,
-    moves: u8,
+    frame: Option<Frame>,
+    /// The page moves now and then.
+    moves: bool,
+    /// The page was sampled: its entry is not present until the next fault.
+    sampled: bool,
+    /// That fault wants the page to move, whoever was told that it is there.
+    promoted: bool,
     copying: bool,
     faulting: bool,
+}
+
+/// A frame of the page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Frame {
+    /// The one that it has, or has got last.
+    Last,
+    /// One that others may use.
+    Retired,
 }
 
 /// The device's table, or one with a mistake.
 type Step =
     fn(device::PageState, device::Event) -> Option<(Vec<device::Action>, device::PageState)>;
+
+/// Who takes part, and by which rules.
+#[derive(Clone, Copy)]
+struct System {
+    devices: usize,
+    /// Of each device.
+    accesses: u8,
+    /// Of each device.
+    evictions: u8,
+    /// The page may move.
+    moves: bool,
+    /// Translations of the whole process may become invalid.
+    sweeps: bool,
+    step: Step,
+    /// A page that somebody was told of stays until it is looked up.
+    stays: bool,
+    /// Translation Requests that an access may wait for.
+    most_requests: u8,
+}
+
+impl System {
+    const fn of(devices: usize, accesses: u8) -> System {
+        System {
+            devices,
+            accesses,
+            evictions: 0,
+            moves: true,
+            sweeps: true,
+            step: as_written,
+            stays: true,
+            most_requests: MOST_REQUESTS,
+        }
+    }
+}
+
+/// Translation Requests that an access waits for at most: the first, and one after the page fault.
+const MOST_REQUESTS: u8 = super::MOST_REQUESTS as u8;
 
 fn as_written(
     state: device::PageState,
@@ -77,11 +137,11 @@ impl World {
         &self,
         at: usize,
         event: device::Event,
-        frame: Option<u8>,
-        step: Step,
+        frame: Option<Frame>,
+        system: &System,
     ) -> Result<Option<World>, String> {
         use device::Action as A;
-        let Some((actions, next)) = step(self.devices[at].page, event) else {
+        let Some((actions, next)) = (system.step)(self.devices[at].page, event) else {
             return Ok(None);
         };
         let mut world = self.clone();
@@ -92,19 +152,29 @@ impl World {
             match action {
                 A::Use => {
                     let frame = one.cached.ok_or("a hit without translation")?;
-                    if frame < world.retired {
-                        return Err(format!("frame {frame} used after its invalidation"));
+                    if frame == Frame::Retired {
+                        return Err("a frame is used after its invalidation".into());
                     }
                     one.uses.push(frame);
                     one.uses.sort_unstable();
                 }
                 A::Wait => one.waiting += 1,
-                A::Request => world.send(at, Message::TranslationRequest),
+                A::Request => {
+                    one.requests += 1;
+                    if one.requests > system.most_requests {
+                        return Err(format!("{} requests for one access", one.requests));
+                    }
+                    world.send(at, Message::TranslationRequest);
+                }
                 A::PageRequest => world.send(at, Message::PageRequest),
                 A::Fill => one.cached = frame,
                 A::Drop => one.cached = None,
-                A::Replay => replay = std::mem::take(&mut one.waiting),
+                A::Replay => {
+                    one.requests = 0;
+                    replay = std::mem::take(&mut one.waiting);
+                }
                 A::Fail => return Err("an access failed".into()),
+                A::Acknowledge if std::mem::take(&mut one.sweeping) => {}
                 A::Acknowledge => world.send(at, Message::Invalidated),
                 A::AckBlock => world.send(at, Message::Blocked),
                 A::AckResume => world.send(at, Message::Resumed),
@@ -112,7 +182,7 @@ impl World {
         }
         for _ in 0..replay {
             world = world
-                .device(at, device::Event::Access, None, step)?
+                .device(at, device::Event::Access, None, system)?
                 .ok_or("a replayed access has no row")?;
         }
         Ok(Some(world))
@@ -127,31 +197,37 @@ impl World {
         world.page = next;
         for action in row.actions {
             match action {
-                A::Walk => world.send(from, Message::Completion(self.entry)),
+                A::Walk => {
+                    world.devices[from].awaited &= self.entry.is_none();
+                    world.send(from, Message::Completion(self.entry));
+                }
                 A::Hold => world.devices[from].held = true,
                 A::Fault => world.faulting = true,
-                A::Answer => world.send(from, Message::PageReady),
+                A::Answer => world.tell(from),
                 A::AnswerHeld => {
                     for at in 0..world.devices.len() {
                         if std::mem::take(&mut world.devices[at].held) {
-                            world.send(at, Message::PageReady);
+                            world.tell(at);
                         }
                     }
                 }
                 A::Block => world.broadcast(Message::Block),
-                A::Suspend => world.entry = None,
+                A::Suspend => {
+                    world.entry = None;
+                    world.sampled = false;
+                }
                 A::FlushIommu => {}
                 A::Invalidate => world.broadcast(Message::Invalidate),
                 A::Copy => {
-                    let old = world.frame.ok_or("a page without frame moves")?;
-                    world.retired = old + 1;
+                    world.frame.ok_or("a page without frame moves")?;
                     world.copying = true;
-                    if world.devices.iter().any(|one| one.uses.contains(&old)) {
-                        return Err(format!("frame {old} is in use when it is copied"));
+                    if world.devices.iter().any(|one| !one.uses.is_empty()) {
+                        return Err("a frame is in use when it is copied".into());
                     }
+                    world.retire();
                 }
                 A::Install => {
-                    world.frame = Some(world.retired);
+                    world.frame = Some(Frame::Last);
                     world.entry = world.frame;
                 }
                 A::Resume => world.broadcast(Message::Resume),
@@ -160,12 +236,36 @@ impl World {
         Ok(Some(world))
     }
 
+    fn tell(&mut self, at: usize) {
+        self.devices[at].awaited = true;
+        self.send(at, Message::PageReady);
+    }
+
+    /// The page's frame may be used by others from now on.
+    fn retire(&mut self) {
+        self.frame = Some(Frame::Retired);
+        for one in &mut self.devices {
+            one.cached = one.cached.map(|_| Frame::Retired);
+            for message in &mut one.messages {
+                if let Message::Completion(Some(frame)) = message {
+                    *frame = Frame::Retired;
+                }
+            }
+            one.messages.sort_unstable();
+        }
+    }
+
     fn broadcast(&mut self, message: Message) {
         (0..self.devices.len()).for_each(|at| self.send(at, message));
     }
 
     /// What the arrival of a message leads to.
-    fn deliver(&self, at: usize, message: Message, step: Step) -> Result<Option<World>, String> {
+    fn deliver(
+        &self,
+        at: usize,
+        message: Message,
+        system: &System,
+    ) -> Result<Option<World>, String> {
         use device::Event as D;
         use home::Event as H;
         let mut world = self.clone();
@@ -179,47 +279,41 @@ impl World {
             Message::Blocked => world.home(at, H::Blocked),
             Message::Invalidated => world.home(at, H::Invalidated),
             Message::Resumed => world.home(at, H::Resumed),
-            Message::Completion(None) => world.device(at, D::NotPresent, None, step),
-            Message::Completion(frame) => world.device(at, D::Granted, frame, step),
-            Message::PageReady => world.device(at, D::PageReady, None, step),
-            Message::Invalidate => world.device(at, D::Invalidate, None, step),
-            Message::Block => world.device(at, D::Block, None, step),
-            Message::Resume => world.device(at, D::Resume, None, step),
+            Message::Completion(None) => world.device(at, D::NotPresent, None, system),
+            Message::Completion(frame) => world.device(at, D::Granted, frame, system),
+            Message::PageReady => world.device(at, D::PageReady, None, system),
+            Message::Invalidate => world.device(at, D::Invalidate, None, system),
+            Message::Sweep => {
+                world.devices[at].sweeping = true;
+                world.device(at, D::Invalidate, None, system)
+            }
+            Message::Block => world.device(at, D::Block, None, system),
+            Message::Resume => world.device(at, D::Resume, None, system),
         }
     }
 
-    /// Everything that can happen next.
-    fn successors(&self, step: Step) -> Result<Vec<World>, String> {
+    /// Everything that somebody has to do next.
+    fn duties(&self, system: &System) -> Result<Vec<World>, String> {
         let mut all = Vec::new();
         for at in 0..self.devices.len() {
             let one = &self.devices[at];
             let mut messages = one.messages.clone();
             messages.dedup();
             for message in messages {
-                all.extend(self.deliver(at, message, step)?);
+                all.extend(self.deliver(at, message, system)?);
             }
             if one.accesses > 0 {
                 let mut world = self.clone();
                 world.devices[at].accesses -= 1;
-                all.extend(world.device(at, device::Event::Access, None, step)?);
-            }
-            if one.evictions > 0 {
-                let mut world = self.clone();
-                world.devices[at].evictions -= 1;
-                all.extend(world.device(at, device::Event::Evict, None, step)?);
+                all.extend(world.device(at, device::Event::Access, None, system)?);
             }
             for place in 0..one.uses.len() {
                 let mut world = self.clone();
                 world.devices[at].uses.remove(place);
                 world.devices[at].done += 1;
-                let next = world.device(at, device::Event::Done, None, step)?;
+                let next = world.device(at, device::Event::Done, None, system)?;
                 all.push(next.ok_or("an access cannot end")?);
             }
-        }
-        if self.moves > 0 && self.frame.is_some() {
-            let mut world = self.clone();
-            world.moves -= 1;
-            all.extend(world.home(0, home::Event::Move(self.devices.len() as u8))?);
         }
         if self.copying {
             let world = World {
@@ -229,20 +323,58 @@ impl World {
             all.extend(world.home(0, home::Event::Copied)?);
         }
         if self.faulting {
-            let mut world = World {
+            let frame = Some(Frame::Last);
+            let world = World {
                 faulting: false,
+                sampled: false,
+                promoted: self.sampled,
+                entry: frame,
+                frame,
                 ..self.clone()
             };
-            if world.frame.is_none() {
-                (world.frame, world.entry) = (Some(0), Some(0));
-            }
             all.extend(world.home(0, home::Event::Faulted)?);
         }
         Ok(all)
     }
 
+    /// Everything that may happen next and need not.
+    fn chances(&self, system: &System) -> Result<Vec<World>, String> {
+        let mut all = Vec::new();
+        for at in 0..self.devices.len() {
+            let one = &self.devices[at];
+            if one.evictions > 0 {
+                let mut world = self.clone();
+                world.devices[at].evictions -= 1;
+                all.extend(world.device(at, device::Event::Evict, None, system)?);
+            }
+            if system.sweeps && !one.sweeping && !one.messages.contains(&Message::Sweep) {
+                let mut world = self.clone();
+                world.send(at, Message::Sweep);
+                all.push(world);
+            }
+        }
+        let stable = self.page.phase == home::Phase::Stable && self.frame.is_some();
+        let stays = system.stays && self.devices.iter().any(|one| one.awaited);
+        if stable && self.moves && (self.promoted || !stays) {
+            let world = World {
+                promoted: false,
+                ..self.clone()
+            };
+            all.extend(world.home(0, home::Event::Move(self.devices.len() as u8))?);
+        }
+        if stable && !stays && !self.sampled {
+            let world = World {
+                sampled: true,
+                entry: None,
+                ..self.clone()
+            };
+            all.push(world);
+        }
+        Ok(all)
+    }
+
     fn check_end(&self, accesses: u8) -> Result<(), String> {
-        let settled = self.page == home::PageState::default() && self.moves == 0;
+        let settled = self.page == home::PageState::default();
         let each = |one: &Device| {
             one.done == accesses && one.waiting == 0 && one.messages.is_empty() && !one.page.waiting
         };
@@ -255,35 +387,25 @@ impl World {
 }
 
 /// Every state that can be reached; their number.
-fn explore(
-    devices: usize,
-    accesses: u8,
-    moves: u8,
-    evictions: u8,
-    step: Step,
-) -> Result<usize, String> {
+fn explore(system: System) -> Result<usize, String> {
     let one = Device {
-        accesses,
-        evictions,
+        accesses: system.accesses,
+        evictions: system.evictions,
         ..Device::default()
     };
     let start = World {
-        devices: vec![one; devices],
-        moves,
+        devices: vec![one; system.devices],
+        moves: system.moves,
         ..World::default()
     };
     let mut seen = BTreeSet::from([start.clone()]);
     let mut open = vec![start];
     while let Some(world) = open.pop() {
-        let next = world.successors(step)?;
-        // Evictions are nobody's duty, and a move of a page that never got a frame is not either.
-        let duties = next.iter().any(|next| {
-            next.devices.iter().map(|one| one.evictions).sum::<u8>()
-                == world.devices.iter().map(|one| one.evictions).sum::<u8>()
-        });
-        if !duties {
-            world.check_end(accesses)?;
+        let mut next = world.duties(&system)?;
+        if next.is_empty() {
+            world.check_end(system.accesses)?;
         }
+        next.extend(world.chances(&system)?);
         for next in next {
             if seen.insert(next.clone()) {
                 open.push(next);
@@ -295,7 +417,11 @@ fn explore(
 
 #[test]
 fn one_device_never_uses_what_was_invalidated_and_loses_nothing() {
-    let states = explore(1, 4, 3, 2, as_written).unwrap();
+    let states = explore(System {
+        evictions: 2,
+        ..System::of(1, 4)
+    });
+    let states = states.unwrap();
     assert!(
         states > 1_000,
         "{states} states are too few to mean anything"
@@ -304,51 +430,123 @@ fn one_device_never_uses_what_was_invalidated_and_loses_nothing() {
 
 #[test]
 fn two_devices_never_use_what_was_invalidated_and_lose_nothing() {
-    let states = explore(2, 2, 1, 0, as_written).unwrap();
+    let states = explore(System::of(2, 2)).unwrap();
     assert!(
         states > 1_000,
         "{states} states are too few to mean anything"
     );
 }
 
-/// A table with one mistake must be caught.
-fn caught(step: Step) -> String {
-    explore(1, 2, 1, 0, step).expect_err("the mistake was not found")
+/// Rules with one mistake must be caught.
+fn caught(system: System) -> String {
+    explore(system).expect_err("the mistake was not found")
 }
 
 #[test]
-fn a_completion_that_an_invalidation_overtook_must_be_dropped() {
-    let error = caught(|state, event| {
-        let (actions, mut next) = as_written(state, event)?;
-        if event == device::Event::Invalidate && next.phase == device::Phase::Stale {
-            next.phase = device::Phase::Asked;
-        }
-        Some((actions, next))
+fn the_bound_of_the_requests_that_an_access_waits_for_is_reached() {
+    let error = caught(System {
+        most_requests: MOST_REQUESTS - 1,
+        ..System::of(1, 2)
+    });
+    assert!(error.contains("requests for one access"), "{error}");
+}
+
+#[test]
+fn a_page_must_stay_until_whoever_was_told_of_it_has_looked_it_up() {
+    for moves in [false, true] {
+        let error = caught(System {
+            stays: false,
+            moves,
+            most_requests: 50,
+            ..System::of(1, 1)
+        });
+        assert!(error.contains("51 requests for one access"), "{error}");
+    }
+}
+
+#[test]
+fn a_completion_that_an_invalidation_overtook_must_serve_those_who_wait() {
+    let error = caught(System {
+        moves: false,
+        most_requests: 50,
+        step: |state, event| match (state.phase, event) {
+            // It is acknowledged at once, and the completion would have to be dropped.
+            (device::Phase::Asked, device::Event::Invalidate) => {
+                let next = device::PageState {
+                    phase: device::Phase::Draining,
+                    ..state
+                };
+                Some((vec![device::Action::Acknowledge], next))
+            }
+            (device::Phase::Draining, device::Event::Granted | device::Event::NotPresent) => {
+                let next = device::PageState {
+                    phase: device::Phase::Asked,
+                    ..state
+                };
+                Some((vec![device::Action::Request], next))
+            }
+            _ => as_written(state, event),
+        },
+        ..System::of(1, 1)
+    });
+    assert!(error.contains("51 requests for one access"), "{error}");
+}
+
+#[test]
+fn a_block_must_wait_for_a_completion_under_way() {
+    use device::{Action, Event, PageState, Phase};
+    let error = caught(System {
+        step: |state, event| match (state.phase, event) {
+            (Phase::Asked, Event::Block) => {
+                let next = PageState {
+                    blocked: true,
+                    ..state
+                };
+                Some((vec![Action::AckBlock], next))
+            }
+            (Phase::Asked, Event::Invalidate) => Some((vec![Action::Acknowledge], state)),
+            (Phase::Asked, Event::Resume) => {
+                let next = PageState {
+                    blocked: false,
+                    ..state
+                };
+                Some((vec![Action::AckResume], next))
+            }
+            _ => as_written(state, event),
+        },
+        ..System::of(1, 2)
     });
     assert!(error.contains("used after its invalidation"), "{error}");
 }
 
 #[test]
 fn an_invalidation_must_wait_for_the_accesses_under_way() {
-    let error = caught(|state, event| {
-        let (mut actions, next) = as_written(state, event)?;
-        if event == device::Event::Invalidate && next.phase == device::Phase::Draining {
-            actions.push(device::Action::Acknowledge);
-        }
-        Some((actions, next))
+    let error = caught(System {
+        sweeps: false,
+        step: |state, event| {
+            let (mut actions, next) = as_written(state, event)?;
+            if event == device::Event::Invalidate && next.phase == device::Phase::Draining {
+                actions.push(device::Action::Acknowledge);
+            }
+            Some((actions, next))
+        },
+        ..System::of(1, 2)
     });
     assert!(error.contains("in use when it is copied"), "{error}");
 }
 
 #[test]
 fn accesses_that_waited_through_the_window_must_ask_afterwards() {
-    let error = caught(|state, event| {
-        let (mut actions, mut next) = as_written(state, event)?;
-        if event == device::Event::Resume && state.phase == device::Phase::Empty {
-            next.phase = device::Phase::Empty;
-            actions.retain(|action| *action != device::Action::Request);
-        }
-        Some((actions, next))
+    let error = caught(System {
+        step: |state, event| {
+            let (mut actions, mut next) = as_written(state, event)?;
+            if event == device::Event::Resume && state.phase == device::Phase::Empty {
+                next.phase = device::Phase::Empty;
+                actions.retain(|action| *action != device::Action::Request);
+            }
+            Some((actions, next))
+        },
+        ..System::of(1, 2)
     });
     assert!(error.contains("lost"), "{error}");
 }

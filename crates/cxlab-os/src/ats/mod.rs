@@ -33,12 +33,17 @@ pub mod iommu;
 #[cfg(test)]
 mod explore;
 
-pub use atc::{Answer, Atc, AtcParams, Next};
+pub use atc::{Answer, Atc, AtcParams, Next, Reply};
 pub use iommu::{Iommu, IommuParams, Walked};
 
 use serde::{Deserialize, Serialize};
 
 use crate::tlb::Translation;
+
+/// Translation Requests that an access of a device waits for at most: the first, and one after the
+/// page fault. The exploration shows it for pages that move, are sampled and are invalidated
+/// without end.
+pub const MOST_REQUESTS: u32 = 2;
 
 /// What a Translation Completion says.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]

@@ -436,6 +436,11 @@ impl AddressSpace {
         self.table.sample(page.start).is_some()
     }
 
+    /// Ends that: the next access does not fault.
+    pub fn end_sample(&mut self, page: Page) {
+        self.table.end_sample(page.start);
+    }
+
     /// Whether the page was used since it was last asked; the bit is cleared, so its cached
     /// translations should be invalidated if the next use is to be seen.
     pub fn take_accessed(&mut self, page: Page) -> bool {

@@ -68,6 +68,7 @@ impl Processor {
     }
 
     fn translation_request(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let device = self.peer_of(message.source).index() as u16;
         let Some(os) = &mut self.os else { return };
         if os.device_walks.len() >= os.params.iommu.walkers as usize {
             os.asked.push_back(*message);
@@ -85,7 +86,10 @@ impl Processor {
             Completion::Granted(_) if os.is_being_zeroed(page) => {
                 walked.completion = Completion::NotPresent;
             }
-            Completion::Granted(_) => os.spaces[place(PROCESS)].mark(at, need),
+            Completion::Granted(_) => {
+                os.found(Holder::Device(device, page));
+                os.spaces[place(PROCESS)].mark(at, need);
+            }
             Completion::NotPresent | Completion::Refused => {}
         }
         let walk = DeviceWalk {

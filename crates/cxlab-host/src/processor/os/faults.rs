@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::super::{Processor, TASK};
 use super::{Os, place, since};
 
-/// Who waits for a page.
+/// Who waits for a page, or has been told that it is there and has not found it yet.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub(super) enum Holder {
     /// A walk of a core.
@@ -44,6 +44,16 @@ pub(super) enum About {
     Release(Released, u32),
 }
 
+impl About {
+    /// Whether it is about a page that has any address of a range.
+    pub(super) fn is_within(&self, scope: Scope) -> bool {
+        match self {
+            About::Page { page, .. } => scope.concerns(*page),
+            About::Release(..) => false,
+        }
+    }
+}
+
 /// Something under way for a page or some pages.
 #[derive(Serialize, Deserialize)]
 pub(in super::super) struct Task {
@@ -65,20 +75,41 @@ impl Os {
     /// The task about a page that has any address of this one.
     pub(super) fn task_of(&self, page: Page) -> Option<u32> {
         let scope = Scope::page(page);
-        let about = |(_, task): &(u32, &Task)| match &task.about {
-            About::Page { page, .. } => scope.concerns(*page),
+        let mut tasks = self.tasks.iter();
+        let found = tasks.find(|(_, task)| task.about.is_within(scope));
+        found.map(|(id, _)| id)
+    }
+
+    /// The task that zeroes the frame of a page.
+    fn zeroing_of(&self, page: Page) -> Option<u32> {
+        let scope = Scope::page(page);
+        let mut tasks = self.tasks.iter();
+        let found = tasks.find(|(_, task)| match &task.about {
+            About::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
             About::Release(..) => false,
-        };
-        self.tasks.iter().find(about).map(|(id, _)| id)
+        });
+        found.map(|(id, _)| id)
     }
 
     /// Whether a page has a frame that is not zeroed yet.
     pub(super) fn is_being_zeroed(&self, page: Page) -> bool {
+        self.zeroing_of(page).is_some()
+    }
+
+    /// Whether somebody has been told that a page is there and has not found it yet. Until then the
+    /// page is neither sampled nor demoted: whoever asks for a page gets it, however often pages
+    /// move.
+    pub(super) fn is_awaited(&self, page: Page) -> bool {
         let scope = Scope::page(page);
-        self.tasks.iter().any(|(_, task)| match &task.about {
-            About::Page { page, zeroing, .. } => *zeroing && scope.concerns(*page),
-            About::Release(..) => false,
+        self.answered.iter().any(|holder| match *holder {
+            Holder::Walk(walk) => scope.concerns(self.walks[walk as usize].page),
+            Holder::Device(_, page) => scope.concerns(page),
         })
+    }
+
+    /// Somebody has found a page, or never will.
+    pub(super) fn found(&mut self, holder: Holder) {
+        self.answered.retain(|one| *one != holder);
     }
 
     /// What a task is about.
@@ -200,6 +231,12 @@ impl Processor {
 
     /// Who waited for a page is told that it is there, or that it never will be.
     fn answer_holder(&mut self, ctx: &mut Ctx<'_, Parcel>, holder: Holder, there: bool) {
+        if let Some(os) = &mut self.os {
+            os.found(holder);
+            if os.migrates && there {
+                os.answered.push(holder);
+            }
+        }
         match holder {
             Holder::Walk(walk) if there => self.walk_anew(ctx, walk),
             // The process is broken; its access never ends.
@@ -258,7 +295,15 @@ impl Processor {
                 os.stats.hint_faults += 1;
                 os.migration.hint_fault(ctx.now(), page, by);
             }
-            Ok(Touched::Present(_)) => {}
+            // A fault nearby has placed a page of 2 MiB: who waits for this one waits for that.
+            Ok(Touched::Present(mapping)) => {
+                let held = std::mem::take(held);
+                let page = Page::around(process, at, mapping.frame.size);
+                let heir = os.zeroing_of(page).unwrap_or(id);
+                if let Some(About::Page { held: waiting, .. }) = os.about(heir) {
+                    waiting.extend(held);
+                }
+            }
             Err(error) => {
                 for holder in std::mem::take(held) {
                     self.answer_holder(ctx, holder, false);

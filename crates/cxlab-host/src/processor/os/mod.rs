@@ -41,7 +41,7 @@ use cxlab_workload::thread::Bases;
 pub use params::{OsParams, PageChoice, ProcessParams};
 
 use devices::DeviceWalk;
-use faults::Task;
+use faults::{Holder, Task};
 use jobs::Job;
 use serde::{Deserialize, Serialize};
 use walks::Walk;
@@ -172,9 +172,14 @@ pub(super) struct Os {
     asked: VecDeque<Message>,
     tasks: Slab<Task>,
     jobs: Slab<Job>,
+    /// Who has been told that a page is there and has not found it yet.
+    answered: Vec<Holder>,
+    /// The most page faults that a walk of a core has met.
+    most_faults: u32,
     /// Pages on their way by the migration policy.
     moves: u32,
-    /// Ranges that could not be unmapped because of a page on its way: operation, address, bytes.
+    /// Ranges that wait for what is under way for their pages before they are unmapped: operation,
+    /// address, bytes.
     unmaps: Vec<(u32, u64, u64)>,
     /// What happened since the last scan; without anything, scans stop.
     activity: u64,
@@ -185,7 +190,7 @@ pub(super) struct Os {
 }
 
 save_state!(Os {
-    values: walks, free_walks, device_walks, asked, tasks, jobs, moves, unmaps, activity, seen, scanning, error, stats;
+    values: walks, free_walks, device_walks, asked, tasks, jobs, answered, most_faults, moves, unmaps, activity, seen, scanning, error, stats;
     states: spaces, frames, migration, mmus, iommu, epochs;
     built: params, tlb_latency, mappings, migrates, home, devices;
 });
@@ -279,6 +284,8 @@ impl Os {
             asked: VecDeque::new(),
             tasks: Slab::default(),
             jobs: Slab::default(),
+            answered: Vec::new(),
+            most_faults: 0,
             moves: 0,
             unmaps: Vec::new(),
             activity: 0,
@@ -336,6 +343,11 @@ impl Os {
     /// What the process did that no process may, if it did.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
+    }
+
+    /// The most page faults that a walk of a core has met.
+    pub(super) fn most_faults(&self) -> u32 {
+        self.most_faults
     }
 
     /// Walks, faults and moves under way.

@@ -6,7 +6,8 @@ use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
 use cxlab_os::ats::home::{Event, PageState};
-use cxlab_os::space::{AreaOptions, SpaceError};
+use cxlab_os::policy::migration::Move;
+use cxlab_os::space::AreaOptions;
 use cxlab_os::tlb::Scope;
 use cxlab_os::{Access, NodeId, NodeSet, Page, PageSize, VirtAddr};
 
@@ -20,6 +21,15 @@ const PAGE: u64 = 4096;
 /// An invalidation that nobody waits for.
 pub(super) const NO_TASK: u32 = u32::MAX >> 8;
 
+/// Whole pages of the process of threads and devices.
+fn range(addr: u64, bytes: u64) -> Scope {
+    Scope::Range {
+        pasid: PROCESS,
+        start: VirtAddr(addr),
+        length: bytes.next_multiple_of(PAGE),
+    }
+}
+
 impl Os {
     /// Forgets translations in every core and in the IOMMU.
     fn forget(&mut self, scope: Scope) {
@@ -29,6 +39,19 @@ impl Os {
         }
         self.iommu.invalidate(scope);
         self.stats.shootdowns += 1;
+    }
+
+    /// Whether a move that the policy wants may begin: the page has its frame, nothing is under way
+    /// for it, and nobody waits for it to stay.
+    fn may_move(&self, wanted: &Move) -> bool {
+        let page = wanted.page;
+        let space = &self.spaces[place(page.pasid)];
+        // A range waits only for the moves in progress before it is unmapped.
+        let mut unmaps = self.unmaps.iter();
+        let leaves = unmaps.any(|&(_, addr, bytes)| range(addr, bytes).concerns(page));
+        let awaited = !wanted.promotion && self.is_awaited(page);
+        let resident = space.table().lookup(page.start).is_some();
+        resident && !leaves && !awaited && self.task_of(page).is_none()
     }
 
     /// Nodes whose pages a scan ages: those that somebody computes on.
@@ -137,6 +160,8 @@ impl Processor {
             let space = &mut os.spaces[place(page.pasid)];
             let moved = space.begin_move(page.start, wanted.to, wanted.keep, &mut os.frames);
             *moving = moved.ok();
+            // Whoever waits for the page finds it, wherever it is then.
+            space.end_sample(*page);
         }
     }
 
@@ -167,7 +192,7 @@ impl Processor {
             let Some(wanted) = os.migration.wanted(&os.frames) else {
                 return;
             };
-            if os.task_of(wanted.page).is_some() {
+            if !os.may_move(&wanted) {
                 // It would want the same page at once again.
                 os.migration.ended(wanted, false);
                 os.stats.refused += 1;
@@ -213,7 +238,8 @@ impl Processor {
         let mut old = vec![false; os.spaces.len()];
         for page in os.migration.scan(ctx.now()) {
             let number = place(page.pasid);
-            old[number] |= os.task_of(page).is_none() && os.spaces[number].sample(page);
+            let settled = os.task_of(page).is_none() && !os.is_awaited(page);
+            old[number] |= settled && os.spaces[number].sample(page);
         }
         let fast = os.fast_nodes();
         for (number, space) in os.spaces.iter_mut().enumerate() {
@@ -269,7 +295,7 @@ impl Processor {
         }
     }
 
-    /// `munmap`: the operation is complete when no translation is left.
+    /// `munmap`: it waits for faults and moves of the pages. The operation is complete when no translation is left.
     pub(in super::super) fn unmap(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
@@ -278,13 +304,14 @@ impl Processor {
         bytes: u64,
     ) {
         let Some(os) = &mut self.os else { return };
+        let scope = range(addr, bytes);
+        if os.tasks.iter().any(|(_, task)| task.about.is_within(scope)) {
+            os.unmaps.push((op, addr, bytes));
+            return;
+        }
         let length = bytes.next_multiple_of(PAGE);
         let released = match os.spaces[place(PROCESS)].munmap(VirtAddr(addr), length) {
             Ok(released) => released,
-            Err(SpaceError::Moving(_)) => {
-                os.unmaps.push((op, addr, bytes));
-                return;
-            }
             Err(error) => {
                 os.error.get_or_insert_with(|| error.to_string());
                 return;
@@ -294,18 +321,13 @@ impl Processor {
         if let Some(task) = os.tasks.get_mut(id) {
             task.waits += self.devices.len() as u32;
         }
-        let scope = Scope::Range {
-            pasid: PROCESS,
-            start: VirtAddr(addr),
-            length,
-        };
         let time = os.params.syscall_time.0 + os.params.shootdown_time.0;
         let page = Page::around(PROCESS, VirtAddr(addr), PageSize::Small);
         self.shoot_down(ctx, id, scope, time);
         self.tell_devices(ctx, AtsKind::InvalidateAll, page, id);
     }
 
-    /// Ranges that could not be unmapped are tried again.
+    /// Ranges that waited for what was under way for their pages are tried again.
     pub(super) fn unmap_again(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let Some(os) = &mut self.os else { return };
         if os.unmaps.is_empty() {

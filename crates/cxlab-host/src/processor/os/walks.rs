@@ -20,13 +20,15 @@ use super::{Os, needed, place, since};
 pub(in super::super) struct Walk {
     core: u16,
     /// The page of 4 KiB around the address.
-    page: Page,
+    pub(super) page: Page,
     need: Access,
     used: bool,
     /// What is to be read, known once it has begun.
     reads: Option<([Hpa; LEVELS], u8)>,
     at: u8,
     begun: u64,
+    /// Page faults that it has met.
+    faults: u32,
     /// Accesses that wait, and when they began.
     waiters: Vec<(LineAccess, SimTime)>,
 }
@@ -61,6 +63,7 @@ impl Os {
                 reads: None,
                 at: 0,
                 begun: 0,
+                faults: 0,
                 waiters: Vec::new(),
             });
             self.walks.len() as u32 - 1
@@ -68,6 +71,7 @@ impl Os {
         let walk = &mut self.walks[id as usize];
         (walk.core, walk.page, walk.need) = (core, page, Access::Read);
         (walk.used, walk.reads, walk.at, walk.begun) = (true, None, 0, now.0);
+        walk.faults = 0;
         self.mmus[usize::from(core)].walking += 1;
         id
     }
@@ -224,6 +228,7 @@ impl Processor {
             self.page_request(ctx, page, need, Holder::Walk(id));
             return;
         }
+        os.found(Holder::Walk(id));
         os.spaces[place(page.pasid)].mark(page.start, need);
         let whole = Page::around(page.pasid, page.start, mapping.frame.size);
         os.mmus[usize::from(core)]
@@ -248,7 +253,10 @@ impl Processor {
     /// A walk that met a page fault begins anew.
     pub(super) fn walk_anew(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         if let Some(os) = &mut self.os {
-            os.walks[id as usize].reads = None;
+            let walk = &mut os.walks[id as usize];
+            walk.reads = None;
+            walk.faults += 1;
+            os.most_faults = os.most_faults.max(walk.faults);
             ctx.wake_at(ctx.now(), WALK | id);
         }
     }
