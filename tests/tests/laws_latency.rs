@@ -3,7 +3,8 @@
 
 use cxlab_host::QUEUES;
 use cxlab_system::report::Report;
-use cxlab_tests::{report, shipped};
+use cxlab_system::run::RunError;
+use cxlab_tests::{plan, report, shipped, try_run};
 
 /// Asserts that every request took exactly the sum of these stages (picoseconds), that the mean
 /// stages of the report are these, and that it waited nowhere.
@@ -194,4 +195,31 @@ fn requests_in_flight_are_rate_times_latency() {
         let error = law.rate_times_latency / law.in_flight - 1.0;
         assert!(error.abs() < 0.02, "{scenario}: {law:?}");
     }
+}
+
+/// A message tells up to 1.0995 s of a wait. Behind a medium that takes 10 ms for each line, the 110th of the lines
+/// that wait at once waits for longer: the run ends with what is wrong.
+#[test]
+fn a_request_that_waits_too_long_to_be_told_ends_the_run() {
+    let slow = |outstanding: u32| {
+        let set = [
+            format!("hosts[0].issue.outstanding={outstanding}"),
+            "devices[0].memory={ kind = \"fixed\", latency = \"0 ns\", bandwidth = \"6400 B/s\", queue = 200 }".to_owned(),
+            "devices[0].controller.contexts=200".to_owned(),
+            "measure={ requests = 300 }".to_owned(),
+        ];
+        try_run(
+            &plan(&shipped("direct"), &set.each_ref().map(String::as_str)),
+            1,
+        )
+    };
+    assert!(slow(100).is_ok());
+    let Err(RunError::Problems(problems)) = slow(120) else {
+        panic!("the stages of a request were lost")
+    };
+    let [problem] = &problems[..] else {
+        panic!("{problems:?}")
+    };
+    assert_eq!(problem.path, "hosts[0]");
+    assert!(problem.message.contains("1.0995 s"), "{problem:?}");
 }

@@ -694,11 +694,7 @@ impl Lanes {
         let now = ctx.now();
         let mut stages = op.last.stages;
         stages[HOST_QUEUE] += op.last.begun.0 - op.issued;
-        assert_eq!(
-            stages.iter().sum::<u64>(),
-            now.0 - op.issued,
-            "latency stages sum to the latency"
-        );
+        self.ledger.check_stages(&stages, now.0 - op.issued);
         self.ledger.leave(now, op.issued);
         let hit = op.last.device == u16::MAX;
         let row = RequestRow {

@@ -4,8 +4,9 @@ use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
+use cxlab_protocol::LatencyStages;
 
-use crate::stats::{RequestRow, RequesterStats};
+use crate::stats::{RequestRow, RequesterStats, Stages};
 
 /// Requests in flight and completed.
 #[repr(C)]
@@ -85,6 +86,23 @@ impl Ledger {
         self.in_flight -= 1;
         self.issued_sum -= u128::from(issued);
         self.stats.in_flight.set(now.0, self.in_flight);
+    }
+
+    /// Checks that the stages of a request sum to its latency, in picoseconds.
+    ///
+    /// # Panics
+    /// If they do not, and none was too long to be held.
+    #[inline]
+    pub fn check_stages(&mut self, stages: &Stages, latency: u64) {
+        let sum: u64 = stages.iter().sum();
+        if sum != latency {
+            let longest = stages.iter().max();
+            assert!(
+                longest >= Some(&LatencyStages::LONGEST.0),
+                "latency stages sum to {sum} ps, the latency is {latency} ps"
+            );
+            self.stats.too_long = true;
+        }
     }
 
     /// A request has completed; the row's requester is filled in here.

@@ -230,6 +230,8 @@ pub struct RequesterStats {
     pub whole_latency: Option<Box<LatencyProbe>>,
     /// Dirty lines written back from the private cache; not counted as requests.
     pub writebacks: u64,
+    /// A request, ever, spent more than [`LatencyStages::LONGEST`] in a stage: its stages are lost.
+    pub too_long: bool,
     /// What [`Self::in_flight`] held when measurement began.
     pub integral_before: u128,
     /// Age of the requests in flight when measurement began, summed: latency that completed
@@ -259,6 +261,7 @@ impl RequesterStats {
             timed_out_ever: self.timed_out_ever,
             late_ever: self.late_ever,
             late_denied_ever: self.late_denied_ever,
+            too_long: self.too_long,
             in_flight: self.in_flight,
             ..RequesterStats::default()
         };
@@ -276,6 +279,7 @@ impl RequesterStats {
         self.timed_out_ever = self.timed_out_ever.max(other.timed_out_ever);
         self.late_ever = self.late_ever.max(other.late_ever);
         self.late_denied_ever = self.late_denied_ever.max(other.late_denied_ever);
+        self.too_long |= other.too_long;
         self.issued += other.issued;
         self.reads += other.reads;
         self.writes += other.writes;

@@ -591,12 +591,7 @@ impl Requester {
             return;
         }
         let stages = stages_of(&message.stages, self.process_ps, self.cache_ps);
-        let total: u64 = stages.iter().sum();
-        assert_eq!(
-            total,
-            ctx.now().0 - slot.issued,
-            "latency stages sum to the latency"
-        );
+        self.ledger.check_stages(&stages, ctx.now().0 - slot.issued);
         let device = message.source.0 - self.first_device;
         let answer = match message.lines == Message::DENIED {
             true => Answer::Denied,

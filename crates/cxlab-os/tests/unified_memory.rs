@@ -136,7 +136,8 @@ impl World {
         for action in row.actions {
             match action {
                 home::Action::Block => {
-                    self.atc.block(scope);
+                    let tag = MOVE_TAG;
+                    assert!(self.atc.block(scope, tag), "no request is under way");
                     self.home(home::Event::Blocked);
                 }
                 home::Action::Suspend | home::Action::Hold | home::Action::AnswerHeld => {}

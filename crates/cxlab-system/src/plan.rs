@@ -37,8 +37,8 @@ use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::RoutingTables;
 use cxlab_host::{AddressMap, VIRTUAL};
 use cxlab_memory::Medium;
-use cxlab_protocol::DecoderTable;
 use cxlab_protocol::coherence::fields::CoherenceClass;
+use cxlab_protocol::{DecoderTable, LatencyStages};
 use cxlab_workload::pattern::External;
 use cxlab_workload::thread::{Bases, ThreadContext, ThreadedKernel};
 use cxlab_workload::{OpSource, Program, SourceContext, Workload, WorkloadError};
@@ -582,20 +582,41 @@ impl Plan {
     /// What a run says of an access to host memory by a thread of a device without CXL.cache;
     /// `number` is the device's among the accelerators.
     pub(crate) fn refused_access(&self, number: usize, access: &Access) -> Problem {
-        let accelerators = self.devices.iter().filter_map(|device| match device.group {
-            DeviceKind::Accelerator(group) => Some((group, device)),
-            DeviceKind::Memory(_) => None,
-        });
-        let (group, name) = accelerators
-            .map(|(group, device)| (group, device.name.as_str()))
-            .nth(number)
-            .unwrap_or_default();
+        let (group, name) = self.accelerator(number);
         Problem::new(
             format!("accelerators[{group}].device.kind"),
             format!(
                 "found \"pcie\", and a thread on `{name}` asks for {:?} at {:#x} of host memory, which \
                  needs CXL.cache; allowed: \"type1\", or threads that use DMA",
                 access.kind, access.addr
+            ),
+        )
+    }
+
+    /// The group and the name of an accelerator.
+    fn accelerator(&self, number: usize) -> (usize, &str) {
+        let mut accelerators = self.devices.iter().filter_map(|device| match device.group {
+            DeviceKind::Accelerator(group) => Some((group, device.name.as_str())),
+            DeviceKind::Memory(_) => None,
+        });
+        accelerators.nth(number).unwrap_or_default()
+    }
+
+    /// A request of a host, or behind those of an accelerator, waited for too long.
+    pub(crate) fn too_long(&self, issuer: usize) -> Problem {
+        let (path, name) = match self.hosts.get(issuer) {
+            Some(host) => (format!("hosts[{}]", host.group), host.name.as_str()),
+            None => {
+                let (group, name) = self.accelerator(issuer - self.hosts.len());
+                (format!("accelerators[{group}]"), name)
+            }
+        };
+        let longest = LatencyStages::LONGEST.0 as f64 / 1e12;
+        Problem::new(
+            path,
+            format!(
+                "found a request of `{name}` that spent more than {longest:.4} s in one place; allowed: less, so \
+                 faster media and links, or fewer requests at once"
             ),
         )
     }

@@ -630,8 +630,7 @@ impl<'p> Runner<'p, '_> {
                 let outcome = self.advance(slice);
                 self.outcome = Some(outcome);
                 self.hand_over_rows()?;
-                self.check_access()?;
-                self.check_processes()?;
+                self.check_progress()?;
                 if outcome.stop != Stop::TimeLimit {
                     return Ok(outcome.stop);
                 }
@@ -798,6 +797,22 @@ impl<'p> Runner<'p, '_> {
                 let written = writer.write(bytes.as_deref(), self.now, completed);
                 written.map_err(RunError::Checkpoint)
             }
+            None => Ok(()),
+        }
+    }
+
+    /// Looks for what ends a run early.
+    pub(super) fn check_progress(&self) -> Result<(), RunError> {
+        self.check_access()?;
+        self.check_processes()?;
+        self.check_stages()
+    }
+
+    /// Nobody knows where the time of a request went that waited for longer than a message can tell.
+    fn check_stages(&self) -> Result<(), RunError> {
+        let mut issuers = self.system.issuers();
+        match issuers.position(|issuer| issuer.stats().too_long) {
+            Some(number) => Err(RunError::Problems(vec![self.plan.too_long(number)])),
             None => Ok(()),
         }
     }

@@ -553,12 +553,7 @@ impl CachingRequester {
         device: u16,
     ) {
         let now = ctx.now();
-        let total: u64 = stages.iter().sum();
-        assert_eq!(
-            total,
-            now.0 - access.issued,
-            "latency stages sum to the latency"
-        );
+        self.ledger.check_stages(&stages, now.0 - access.issued);
         self.ledger.leave(now, access.issued);
         let row = RequestRow {
             requester: self.number,

@@ -907,11 +907,7 @@ impl Core {
         if request.kind == Kind::Evict {
             return;
         }
-        assert_eq!(
-            stages.iter().sum::<u64>(),
-            now.0 - request.issued,
-            "latency stages sum to the latency"
-        );
+        self.ledger.check_stages(&stages, now.0 - request.issued);
         self.ledger.leave(now, request.issued);
         let row = RequestRow {
             requester: 0,

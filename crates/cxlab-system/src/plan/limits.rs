@@ -265,11 +265,13 @@ pub(super) fn whole_sets(size: Bytes, ways: u32) -> String {
 /// The multiple of a set of so many bytes times the largest power of two that is within a sixteenth of a
 /// size: one that is short to write.
 fn near_size(size: u64, set: u64) -> Option<Bytes> {
-    let units = (0..40).rev().map(|power| set << power);
+    let units = (0..40)
+        .rev()
+        .filter_map(|power| set.checked_mul(1 << power));
     let mut near = units.filter_map(|unit| {
-        let count = (size + unit / 2) / unit;
-        let near = count * unit;
-        (count > 0 && near.abs_diff(size) <= size / 16).then_some(Bytes(near))
+        let half = u64::from(size % unit >= unit.div_ceil(2));
+        let near = (size / unit + half).checked_mul(unit)?;
+        (near > 0 && near.abs_diff(size) <= size / 16).then_some(Bytes(near))
     });
     near.next()
 }

@@ -381,6 +381,7 @@ impl Sampler {
         if stop != Stop::TimeLimit {
             return Ok(stop);
         }
+        runner.check_progress()?;
         let span = runner.now - start;
         let readings = Readings::of(&mut runner.system, span, runner.now).map_err(RunError::Law)?;
         self.note_progress(&readings, span);
