@@ -241,7 +241,8 @@ fn intervals_of_sampled_runs_hold_what_the_full_run_measures() {
     );
 }
 
-/// Seeds 1 to 100 are the same on any machine, so chance decided once: the chance error of a count is 2.2.
+/// Seeds 1 to 100 are the same on any machine, so chance decided once: the chance error of a count is 2.2, and fewer
+/// than 88 intervals that hold the value with a probability of 95 % do once in 600 such tests.
 #[test]
 #[ignore = "slow: 400 sampled runs and four full ones"]
 fn of_100_seeds_95_hold_what_the_full_run_measures() {
@@ -251,12 +252,13 @@ fn of_100_seeds_95_hold_what_the_full_run_measures() {
     };
     let unit = ", sampling = { every = 100000, detailed = 2000, warmup = 1000 }";
     let short = ", sampling = { every = 20000, detailed = 500, warmup = 1000 }";
+    let longer = ", sampling = { every = 20000, detailed = 500, warmup = 2000 }";
     let systems: [(&str, Make, String, String); 4] = [
         (
             "private caches",
             private,
             flash(5_000_000, ""),
-            flash(2_000_000, short),
+            flash(2_000_000, longer),
         ),
         (
             "flash behind DRAM",
@@ -282,7 +284,7 @@ fn of_100_seeds_95_hold_what_the_full_run_measures() {
         let truth = values(&sampled(&make(&full), 1_000_003, 1));
         let found = inside(&make(&short), truth, 100);
         println!("{name}: full run {truth:?}, inside {found:?} of 100");
-        wrong.extend(found.into_iter().filter(|count| *count < 93));
+        wrong.extend(found.into_iter().filter(|count| *count < 88));
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }

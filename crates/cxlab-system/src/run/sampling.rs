@@ -145,6 +145,12 @@ struct Sampler {
     /// Units of which more than half was simulated in detail.
     long: u64,
     draws: StreamRng,
+    /// Requests in flight at the ends of windows, summed.
+    in_flight: u64,
+    /// Requests that have completed where a window begins. It begins at the first point of the grid at which as
+    /// many or more have, and ends by the same rule: a window that began to count at that point would begin too
+    /// often behind requests that completed together.
+    begin: u64,
     /// Distance of the points at which a window can end, in picoseconds.
     step: u64,
     /// Requests that the run has come past behind its warm-up.
@@ -168,6 +174,8 @@ impl Sampler {
             fill: fill_time(plan),
             long: 0,
             draws: StreamRng::new(runner.options.seed, "sampling"),
+            in_flight: 0,
+            begin: 0,
             step: FIRST_STEP,
             passed: 0,
             warmed: 0,
@@ -357,12 +365,11 @@ impl Sampler {
             return Ok(stop);
         }
         // Requests that began at once complete in rounds of as many as are in flight. Windows begin at random places
-        // of a round.
-        let mut round = 0;
-        each(runner, |requester| round += requester.requests_in_flight());
-        let place = self.draws.below(round.max(1));
-        let before = runner.completed();
-        self.reach(runner, before + place)
+        // of a round, as long as it was in other units: its length now tells what comes next where bursts arrive.
+        let units = self.samples.count() as u64;
+        let round = self.in_flight.checked_div(units).unwrap_or_default();
+        self.begin = runner.completed() + self.draws.below(round.max(1));
+        self.reach(runner, self.begin)
     }
 
     /// Measures a window.
@@ -370,14 +377,14 @@ impl Sampler {
         let start = runner.now;
         let simulation = &mut runner.system.simulation;
         simulation.for_each_mut(|node| node.begin_measurement(start));
-        let (before, began) = (runner.completed(), tally(runner));
+        let began = tally(runner);
         let wanted = self.sampling.detailed;
-        let stop = self.reach(runner, before + wanted / 2)?;
+        let stop = self.reach(runner, self.begin + wanted / 2)?;
         if stop != Stop::TimeLimit {
             return Ok(stop);
         }
         let (half, first) = (runner.now, tally(runner).since(&began).total());
-        let stop = self.reach(runner, before + wanted)?;
+        let stop = self.reach(runner, self.begin + wanted)?;
         if stop != Stop::TimeLimit {
             return Ok(stop);
         }
@@ -386,6 +393,7 @@ impl Sampler {
         let readings = Readings::of(&mut runner.system, span, runner.now).map_err(RunError::Law)?;
         self.note_progress(&readings, span);
         self.start.get_or_insert(start);
+        each(runner, |one| self.in_flight += one.requests_in_flight());
         self.samples.add(Sample {
             spans: [span.0, (half - start).0],
             tally: tally(runner).since(&began),
