@@ -239,8 +239,13 @@ impl Sampler {
             self.warm(runner, requests);
             self.passed = 0;
         }
-        let mut gap = self.draws.below(every - detailed - fill);
+        // One unit at a random place of each part of so many requests: at equal distances, units would see only some
+        // places of a workload that repeats itself as often.
+        let mut part = 0_u64;
         loop {
+            let begin = part + self.draws.below(every - detailed - fill);
+            part += every;
+            let gap = begin.saturating_sub(self.passed);
             let left = most.saturating_sub(self.passed);
             let whole = left > gap.saturating_add(fill + detailed);
             let ended = self.warm(runner, if whole { gap } else { left });
@@ -250,12 +255,10 @@ impl Sampler {
             if ended || !whole {
                 return Ok(Stop::TimeLimit);
             }
-            let before = self.passed;
             match self.unit(runner)? {
                 Stop::TimeLimit => {}
                 stop => return Ok(stop),
             }
-            gap = every.saturating_sub(self.passed - before);
             if self.is_precise(runner.plan) {
                 return Ok(Stop::TimeLimit);
             }
