@@ -18,11 +18,33 @@ pub struct CacheAccess {
     pub evicted: Option<LineAddr>,
 }
 
+/// A line, and when it was last used: twice the clock's value, and 1 more where the line is dirty.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Way {
     line: u64,
-    used: u64,
-    dirty: bool,
+    stamp: u64,
+}
+
+impl Way {
+    #[inline]
+    fn new(line: u64, used: u64, dirty: bool) -> Way {
+        Way {
+            line,
+            stamp: 2 * used + u64::from(dirty),
+        }
+    }
+
+    /// A use, which may write.
+    #[inline]
+    fn touch(&mut self, used: u64, write: bool) {
+        self.stamp = 2 * used + (self.stamp & 1 | u64::from(write));
+    }
+
+    /// The line, if it must be written back.
+    #[inline]
+    fn dirty_line(self) -> Option<LineAddr> {
+        (self.stamp & 1 == 1 && self.line != EMPTY).then_some(LineAddr(self.line))
+    }
 }
 
 const EMPTY: u64 = u64::MAX;
@@ -52,14 +74,7 @@ impl PrivateCache {
         let associativity = ways.max(1) as usize;
         let sets = (size.0 / 64 / associativity as u64).max(1);
         PrivateCache {
-            ways: vec![
-                Way {
-                    line: EMPTY,
-                    used: 0,
-                    dirty: false
-                };
-                sets as usize * associativity
-            ],
+            ways: vec![Way::new(EMPTY, 0, false); sets as usize * associativity],
             associativity,
             sets,
             clock: 0,
@@ -74,27 +89,21 @@ impl PrivateCache {
         let (mut victim, mut oldest) = (0, u64::MAX);
         for (at, way) in ways.iter_mut().enumerate() {
             if way.line == line.0 {
-                way.used = clock;
-                way.dirty |= write;
+                way.touch(clock, write);
                 return CacheAccess {
                     hit: true,
                     evicted: None,
                 };
             }
-            if way.used < oldest {
-                (victim, oldest) = (at, way.used);
+            if way.stamp < oldest {
+                (victim, oldest) = (at, way.stamp);
             }
         }
-        let fresh = Way {
-            line: line.0,
-            used: clock + 1,
-            dirty: write,
-        };
-        let out = std::mem::replace(&mut ways[victim], fresh);
+        let out = std::mem::replace(&mut ways[victim], Way::new(line.0, clock + 1, write));
         self.clock += 1;
         CacheAccess {
             hit: false,
-            evicted: (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line)),
+            evicted: out.dirty_line(),
         }
     }
 
@@ -104,7 +113,7 @@ impl PrivateCache {
         let first = self.first(line);
         for way in self.ways[first..first + self.associativity]
             .iter()
-            .step_by(2)
+            .step_by(4)
         {
             prefetch(way);
         }
@@ -117,8 +126,7 @@ impl PrivateCache {
         let clock = self.clock;
         match self.set(line).iter_mut().find(|way| way.line == line.0) {
             Some(way) => {
-                way.used = clock;
-                way.dirty |= write;
+                way.touch(clock, write);
                 true
             }
             None => false,
@@ -135,26 +143,25 @@ impl PrivateCache {
     /// Takes in a line that is not there. Returns the dirty line that had to make room.
     pub fn insert(&mut self, line: LineAddr, dirty: bool) -> Option<LineAddr> {
         self.clock += 1;
-        let fresh = Way {
-            line: line.0,
-            used: self.clock,
-            dirty,
-        };
+        let fresh = Way::new(line.0, self.clock, dirty);
         let ways = self.set(line);
         let mut victim = 0;
         for (at, way) in ways.iter().enumerate() {
-            if way.used < ways[victim].used {
+            if way.stamp < ways[victim].stamp {
                 victim = at;
             }
         }
-        let out = std::mem::replace(&mut ways[victim], fresh);
-        (out.dirty && out.line != EMPTY).then_some(LineAddr(out.line))
+        std::mem::replace(&mut ways[victim], fresh).dirty_line()
     }
 
     /// A line's copy is now as memory is; true when it was not.
     pub fn clean(&mut self, line: LineAddr) -> bool {
         let way = self.set(line).iter_mut().find(|way| way.line == line.0);
-        way.is_some_and(|way| std::mem::take(&mut way.dirty))
+        way.is_some_and(|way| {
+            let dirty = way.stamp & 1 == 1;
+            way.stamp &= !1;
+            dirty
+        })
     }
 
     /// The first way of a line's set.

@@ -1,8 +1,6 @@
 //! A map from 4 KiB page numbers to a word each: open addressing with linear probing in a flat
 //! array, 16 bytes a slot, at most 3/4 full. Results never depend on the order of its slots.
 
-use cxlab_engine::prefetch;
-
 /// Bytes in a page of the compact address mapping and of the footprint count.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
@@ -38,15 +36,17 @@ pub(crate) fn spread(page: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-impl PageMap {
+impl Default for PageMap {
     /// An empty map.
-    pub fn new() -> PageMap {
+    fn default() -> PageMap {
         PageMap {
             slots: vec![FREE; 64],
             len: 0,
         }
     }
+}
 
+impl PageMap {
     /// How many pages it holds.
     pub fn len(&self) -> u64 {
         self.len
@@ -57,12 +57,6 @@ impl PageMap {
     pub fn get(&self, page: u64) -> Option<u64> {
         let slot = self.slots[self.slot(page)];
         (slot.page == page).then_some(slot.word)
-    }
-
-    /// Asks for the cache line in which the page is probably found.
-    #[inline]
-    pub fn prefetch(&self, page: u64) {
-        prefetch(&self.slots[self.home(page)]);
     }
 
     /// The word of a page, which becomes `first` when the page is new.
@@ -102,10 +96,12 @@ impl PageMap {
         slot
     }
 
-    /// The slot at which the search for the page begins.
+    /// The slot at which the search for the page begins, by multiplicative hashing (Knuth, *The Art of Computer
+    /// Programming*, vol. 3, section 6.4): the highest bits of the product with 2^64 over the golden ratio.
     #[inline]
     fn home(&self, page: u64) -> usize {
-        spread(page) as usize & (self.slots.len() - 1)
+        let bits = self.slots.len().trailing_zeros();
+        (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
     }
 
     fn rebuild(&mut self, slots: usize, keep: impl Fn(u64) -> bool) {
@@ -127,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_map_answers_as_an_ordered_map_does() {
-        let mut map = PageMap::new();
+        let mut map = PageMap::default();
         let mut oracle = std::collections::BTreeMap::new();
         for index in 0..20_000u64 {
             let page = spread(index % 7_000) >> 40;

@@ -14,7 +14,7 @@ pub(crate) fn put(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Reads an integer and moves `position` behind it; `None` when it is cut off or exceeds 64 bits.
-#[inline]
+#[inline(always)]
 pub(crate) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
     let ahead = bytes.get(*position..*position + 8);
     let Some(Ok(word)) = ahead.map(<[u8; 8]>::try_from) else {
@@ -36,6 +36,7 @@ pub(crate) fn get(bytes: &[u8], position: &mut usize) -> Option<u64> {
 }
 
 /// The same, byte by byte.
+#[cold]
 fn get_bytes(bytes: &[u8], position: &mut usize) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {

@@ -51,7 +51,7 @@ impl FootprintCounter {
 
     fn with_max_pages(max_pages: u64) -> Self {
         FootprintCounter {
-            pages: PageMap::new(),
+            pages: PageMap::default(),
             max_pages,
             dropped_bits: 0,
         }

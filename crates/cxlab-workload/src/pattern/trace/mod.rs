@@ -4,6 +4,7 @@
 //! finds its times and builds the map of pages that all sources share. Each source then streams
 //! the file again for itself, so that sources stay independent of one another and of threads.
 
+mod frames;
 mod replay;
 mod survey;
 

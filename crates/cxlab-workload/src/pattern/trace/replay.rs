@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
-use cxlab_engine::units::{Hpa, LineAddr, SimTime};
+use cxlab_engine::units::{Hpa, SimTime};
 
 use super::survey::Survey;
 use super::{Share, Timing, Trace};
@@ -98,18 +98,16 @@ impl Replay {
     fn run_of(&mut self, count: usize, out: &mut Vec<MemOp>) -> Result<usize, TraceError> {
         let most = usize::try_from(self.left_in_lap).unwrap_or(usize::MAX);
         let (survey, clock) = (&self.survey, self.clock());
-        let before = out.len();
-        // Pages are looked up behind the records, so that the memory's latencies overlap.
-        let read = self.records.each(count.min(most), |record| {
-            survey.prefetch(record.line);
-            out.push(clock.op(survey, &record, Hpa(record.line.0)));
-        })?;
-        for op in &mut out[before..] {
-            match survey.hpa(LineAddr(op.hpa.0)) {
-                Some(hpa) => op.hpa = hpa,
-                // A record that the survey did not see ends all.
-                None => return Ok(0),
-            }
+        let mut known = true;
+        let read = self
+            .records
+            .each(count.min(most), |record| match survey.hpa(record.line) {
+                Some(hpa) => out.push(clock.op(survey, &record, hpa)),
+                None => known = false,
+            })?;
+        if !known {
+            // A record that the survey did not see ends all.
+            return Ok(0);
         }
         self.left_in_lap -= read as u64;
         Ok(read)

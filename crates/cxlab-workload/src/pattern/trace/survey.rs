@@ -4,13 +4,14 @@ use std::path::Path;
 
 use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, LineAddr};
 
+use super::frames::Frames;
 use super::{Addresses, Timing, Trace};
 use crate::error::{Place, TraceError, WorkloadError};
-use crate::page_map::{PAGE_BYTES, PAGE_LINES, PageMap};
+use crate::page_map::{PAGE_BYTES, PAGE_LINES};
 use crate::trace::{Record, Records};
 
 /// Records that are read at a time (*assumed*).
-const SURVEYED: usize = 64;
+const SURVEYED: usize = 4096;
 
 /// What a pass over the trace found.
 pub(super) struct Survey {
@@ -27,7 +28,7 @@ pub(super) struct Survey {
 pub(super) enum Mapping {
     Exact,
     Modulo { lines: u64 },
-    Compact { frames: PageMap },
+    Compact { frames: Frames },
 }
 
 impl Survey {
@@ -42,7 +43,7 @@ impl Survey {
                 lines: span / LINE_BYTES,
             },
             Addresses::Compact => Mapping::Compact {
-                frames: PageMap::new(),
+                frames: Frames::default(),
             },
         };
         let mut survey = Survey {
@@ -52,15 +53,17 @@ impl Survey {
             mapping,
         };
         let mut records = Records::open(path, None)?;
-        let mut some = Vec::with_capacity(SURVEYED);
-        while records.each(SURVEYED, |record| {
-            survey.prefetch(record.line);
-            some.push(record);
-        })? > 0
-        {
-            for record in some.drain(..) {
-                survey.add(record, path, span)?;
-            }
+        let mut misfit = None;
+        while misfit.is_none()
+            && records.each(SURVEYED, |record| {
+                if misfit.is_none() {
+                    misfit = survey.add(record, span).err();
+                }
+            })? > 0
+        {}
+        if let Some(misfit) = misfit {
+            let message = format!("record {}: {misfit}", survey.records);
+            return Err(TraceError::new(path, Place::File, "address", message).into());
         }
         let whole = |field, message: String| TraceError::new(path, Place::File, field, message);
         if survey.records == 0 {
@@ -75,34 +78,27 @@ impl Survey {
         Ok(survey)
     }
 
-    fn add(&mut self, record: Record, path: &Path, span: u64) -> Result<(), TraceError> {
-        let misfit = |message: String| {
-            TraceError::new(
-                path,
-                Place::File,
-                "address",
-                format!("record {}: {message}", self.records),
-            )
-        };
+    /// Counts a record.
+    #[inline]
+    fn add(&mut self, record: Record, span: u64) -> Result<(), String> {
         match &mut self.mapping {
             Mapping::Modulo { .. } => {}
             Mapping::Exact => {
                 if record.line.0 >= span / LINE_BYTES {
                     let found = u128::from(record.line.0) * u128::from(LINE_BYTES);
-                    return Err(misfit(format!(
+                    return Err(format!(
                         "found {found:#x}; allowed with addresses = \"exact\": below {span:#x} ({} of memory)",
                         Bytes(span)
-                    )));
+                    ));
                 }
             }
             Mapping::Compact { frames } => {
-                let next = frames.len();
-                frames.entry(record.line.0 / PAGE_LINES, next);
-                if frames.len() > span / PAGE_BYTES {
-                    return Err(misfit(format!(
-                        "found more than {next} pages of 4 KiB; allowed: as many as fit in {} of memory",
+                let most = (span / PAGE_BYTES).min(Frames::MOST);
+                if !frames.add(record.line.0 / PAGE_LINES, most) {
+                    return Err(format!(
+                        "found more than {most} pages of 4 KiB; allowed: as many as fit in {} of memory",
                         Bytes(span)
-                    )));
+                    ));
                 }
             }
         }
@@ -110,14 +106,6 @@ impl Survey {
         self.earliest = self.earliest.min(record.time.0);
         self.latest = self.latest.max(record.time.0);
         Ok(())
-    }
-
-    /// Asks for what [`Survey::hpa`] of the line will read.
-    #[inline]
-    pub fn prefetch(&self, line: LineAddr) {
-        if let Mapping::Compact { frames } = &self.mapping {
-            frames.prefetch(line.0 / PAGE_LINES);
-        }
     }
 
     /// The address of a line of the trace; `None` for a line that the survey did not see.
