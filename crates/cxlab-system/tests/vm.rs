@@ -388,13 +388,23 @@ fn stream_and_chase_order_the_memories_of_the_pool_as_cxl_ssd_sim_does() {
     let Some(report) = run(&folder, &scenario, &["stream"], &[]) else {
         return;
     };
-    // All four kernels, for how the pages of one lie among the banks of DRAM changes by run.
+    // How the pages of the arrays lie among the banks of DRAM changes from run to run, and rates by up to 20 %:
+    // sums of all four kernels are compared, and own DRAM by what a miss takes.
+    let miss_ns = |memory: usize| {
+        let pools = report["runs"][memory]["pools"].as_array().unwrap();
+        pools[memory]["latency_ns"].as_f64().unwrap()
+    };
+    assert!(
+        1.2 * miss_ns(0) < miss_ns(1),
+        "{} {}",
+        miss_ns(0),
+        miss_ns(1)
+    );
     let kernels = ["copy", "scale", "add", "triad"];
     let rates = kernels.map(|kernel| numbers(&report, &format!("stream {kernel} ")));
     let total = |memory: usize| rates.iter().map(|rate| rate[memory]).sum::<f64>();
-    let [local, dram, cached, ssd] = [0, 1, 2, 3].map(total);
-    let text = format!("{local} {dram} {cached} {ssd}");
-    assert!(local > 1.05 * dram, "{text}");
+    let [dram, cached, ssd] = [1, 2, 3].map(total);
+    let text = format!("{dram} {cached} {ssd}");
     assert!((cached / dram - 1.0).abs() < 0.25, "{text}");
     assert!(ssd * 50.0 < cached, "{text}");
     let report = run(&folder, &scenario, &["chase"], &[]).unwrap();
