@@ -24,9 +24,14 @@ enum Act {
     Prefetch(u64),
     /// Additions to a line's counter.
     Add(u64, u64),
+    /// Loads of so many lines of the host's own memory, all at once.
+    LoadHost(u64),
 }
 
-use Act::{Add, Flush, Load, Prefetch, Sleep, Store};
+use Act::{Add, Flush, Load, LoadHost, Prefetch, Sleep, Store};
+
+/// Where the host's own memory begins.
+const LOCAL: u64 = 1 << 51;
 
 /// What each core does, and the device; lines are those of the device's memory.
 #[derive(Clone)]
@@ -59,6 +64,7 @@ impl Script for Acts {
                             t.fetch_add(64 * line, 1).await;
                         }
                     }
+                    LoadHost(lines) => drop(t.read_range(LOCAL, 64 * lines).await),
                 }
             }
         })]
@@ -223,6 +229,22 @@ fn a_flip_goes_on_with_two_cqids() {
     }
     let time = |report: &Report| report.accelerators[0].accelerator["bias_flip_ns"].as_f64();
     assert!(time(&few) > time(&many));
+}
+
+#[test]
+fn a_flip_goes_on_while_accesses_take_every_cqid() {
+    let acts = Acts {
+        cores: vec![vec![Store(5)]],
+        device: vec![Sleep(10), Load(5), LoadHost(8000)],
+        counters: Vec::new(),
+    };
+    let (report, _) = simulate("4 KiB", acts, 2, 1);
+    assert_eq!(count(&report, "bias_flips"), 1);
+    assert_eq!(count(&report, "bias_lines"), 64);
+    // At most one load takes a CQID between two of the 64 lines.
+    let flip_ns = report.accelerators[0].accelerator["bias_flip_ns"].as_f64();
+    let part = flip_ns.unwrap() / report.window_ns;
+    assert!(part < 2.0 * 64.0 / 8000.0, "{part}");
 }
 
 #[test]

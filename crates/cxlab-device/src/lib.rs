@@ -10,7 +10,7 @@ mod waits;
 
 pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
-    HmcParams, LinePrefetchChoice, OwnMemoryConfig,
+    HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS, OwnMemoryConfig,
 };
 pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
 pub use coherent_device::{

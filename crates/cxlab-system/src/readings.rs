@@ -1,6 +1,6 @@
 //! What the components of a system have measured in a window, and the laws that it obeys.
 
-use cxlab_device::{DeviceStats, DeviceWaits};
+use cxlab_device::{DeviceStats, DeviceWaits, MOST_PASSED_FLIPS};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{MOST_FAULTS, Processor, RequesterStats};
 use cxlab_link::{DirectionStats, Waits};
@@ -111,6 +111,12 @@ fn check_waiting(host: &Host) -> Result<(), String> {
         if let Some(overtaken) = accelerator.overtaken() {
             return Err(format!(
                 "{overtaken} accesses of an accelerator overtook a message of its host"
+            ));
+        }
+        let passed = accelerator.most_passed_flips();
+        if passed > MOST_PASSED_FLIPS {
+            return Err(format!(
+                "{passed} accesses of an accelerator took a CQID before a line of a page that flips"
             ));
         }
         let requests = accelerator.most_translation_requests();

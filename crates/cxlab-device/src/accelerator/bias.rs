@@ -25,6 +25,10 @@ use super::hmc::NONE;
 /// Lines of a region of the table, which is made when a line of it is touched.
 const REGION: u64 = 4096;
 
+/// The most accesses of the device that take a CQID before one line of a page that flips to device
+/// bias, while it waits for one.
+pub const MOST_PASSED_FLIPS: u32 = 1;
+
 /// A page that is on its way to device bias.
 #[derive(Serialize, Deserialize)]
 struct Flip {
@@ -60,12 +64,17 @@ pub(super) struct BiasTable {
     held: Vec<Option<Box<[u64]>>>,
     /// Lines of a page: 1 to 64, a power of two.
     page_lines: u64,
+    /// In the order in which they began.
     flips: Vec<Flip>,
+    /// Accesses that have taken a CQID since a flip last took one, or since there was none to take.
+    passed: u32,
+    /// The most of them.
+    pub(super) most_passed: u32,
     pub(super) stats: BiasStats,
 }
 
 save_state!(BiasTable {
-    values: flips, stats;
+    values: flips, passed, most_passed, stats;
     sized: held;
     built: page_lines;
 });
@@ -76,6 +85,8 @@ impl BiasTable {
             held: (0..lines.div_ceil(REGION)).map(|_| None).collect(),
             page_lines: (page.0 / LINE_BYTES).clamp(1, 64),
             flips: Vec::new(),
+            passed: 0,
+            most_passed: 0,
             stats: BiasStats::default(),
         }
     }
@@ -149,6 +160,20 @@ impl BiasTable {
         flip.left &= !bit;
         flip.open += 1;
         self.stats.lines += 1;
+        self.passed = 0;
+    }
+
+    /// An access takes a CQID.
+    pub(super) fn pass(&mut self) {
+        if self.flips.iter().any(|flip| flip.left != 0) {
+            self.passed += 1;
+            self.most_passed = self.most_passed.max(self.passed);
+        }
+    }
+
+    /// Whether the next CQID is a flip's.
+    pub(super) fn has_turn(&self) -> bool {
+        self.passed > 0
     }
 
     /// The host has left a line.
@@ -170,7 +195,7 @@ impl BiasTable {
             return;
         }
         self.stats.flip_ps += now - flip.since;
-        self.flips.swap_remove(at);
+        self.flips.remove(at);
         if self.word(word) & page == 0 {
             self.stats.flips += 1;
         } else {
@@ -188,8 +213,8 @@ impl BiasTable {
 }
 
 impl Accelerator {
-    /// Asks the host for further lines of the pages that are on their way to device bias, as long as
-    /// half of the CQIDs are free for others.
+    /// Asks the host for further lines of the pages that are on their way to device bias: as long as
+    /// half of the CQIDs are free for others, and for one line behind each access that takes a CQID.
     pub(super) fn go_on_flipping(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut flip = 0;
         while let Some(own) = &mut self.own
@@ -199,12 +224,24 @@ impl Accelerator {
                 flip += 1;
                 continue;
             };
-            if self.free.len() <= self.entries.len() / 2 && !self.is_idle() {
+            let turn = own.bias.has_turn();
+            if !turn && self.free.len() <= self.entries.len() / 2 && !self.is_idle() {
                 return;
             }
-            if !self.ask_for_line(ctx, line) {
+            if !self.ask_for_line(ctx, line, turn) {
                 return;
             }
+        }
+        // No line is left to ask for.
+        if let Some(own) = &mut self.own {
+            own.bias.passed = 0;
+        }
+    }
+
+    /// Asks for a line where it is a flip's turn.
+    pub(super) fn flip_in_turn(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if self.own.as_ref().is_some_and(|own| own.bias.has_turn()) {
+            self.go_on_flipping(ctx);
         }
     }
 
@@ -213,13 +250,18 @@ impl Accelerator {
         self.free.len() == self.entries.len()
     }
 
-    /// Asks the host to leave a line that no access waits for; false without a free CQID.
-    fn ask_for_line(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) -> bool {
+    /// Asks the host to leave a line that no access waits for; false without a free CQID, or where
+    /// accesses wait for one and it is not the flip's turn.
+    fn ask_for_line(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr, turn: bool) -> bool {
         debug_assert_eq!(self.leaving(line), NONE, "a line is asked for once");
         let Some((next, actions)) = step(LineState::stable(Line::I), Event::Flush) else {
             return false;
         };
-        let Some(id) = self.make_room(ctx, line, None, next.line) else {
+        let before = self.queues.serving;
+        self.queues.serving |= turn;
+        let room = self.make_room(ctx, line, None, next.line);
+        self.queues.serving = before;
+        let Some(id) = room else {
             return false;
         };
         self.entries[id as usize].state = next;

@@ -210,6 +210,9 @@ impl Accelerator {
         self.hmc.misses += u64::from(slot.is_none());
         self.entries[id as usize].state = next;
         self.entries[id as usize].flip = own;
+        if let Some(memory) = &mut self.own {
+            memory.bias.pass();
+        }
         if own {
             self.flip_asks(ctx, line);
         }
@@ -224,8 +227,9 @@ impl Accelerator {
         for action in actions.iter() {
             self.act(ctx, id, action, None);
         }
-        if own {
-            self.go_on_flipping(ctx);
+        match own {
+            true => self.go_on_flipping(ctx),
+            false => self.flip_in_turn(ctx),
         }
         Found::Waits
     }

@@ -42,6 +42,7 @@ use own::{OwnMemory, Received};
 use room::Queues;
 use translation::{Translated, Translator};
 
+pub use bias::MOST_PASSED_FLIPS;
 pub use own::OwnMemoryConfig;
 pub use params::{
     AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams, LinePrefetchChoice,
@@ -291,6 +292,11 @@ impl Accelerator {
     /// The most accesses that overtook one message of the host, if any did: a broken law.
     pub fn overtaken(&self) -> Option<u32> {
         (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
+    }
+
+    /// The most accesses that took a CQID before one line of a page that flips to device bias.
+    pub fn most_passed_flips(&self) -> u32 {
+        self.own.as_ref().map_or(0, |own| own.bias.most_passed)
     }
 
     /// The most Translation Requests that an access has waited for.

@@ -246,6 +246,7 @@ impl Accelerator {
         }
         self.entries[id as usize].used = false;
         self.free.push(id);
+        self.flip_in_turn(ctx);
         let mut place = first;
         while place != NONE {
             let Waiter {

@@ -31,8 +31,8 @@ pub(super) struct Queues {
     /// Elements that wait for the port.
     port: VecDeque<u32>,
     room: VecDeque<Wants>,
-    /// The first of `room` looks now.
-    serving: bool,
+    /// What looks now has its turn: the first of `room`, or a flip.
+    pub(super) serving: bool,
 }
 
 impl Queues {
