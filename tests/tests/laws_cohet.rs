@@ -130,3 +130,20 @@ fn remote_atomics_gain_as_published() {
         close(pattern, cxl / pcie, gain, 10.0);
     }
 }
+
+/// A load that asks for ownership saves the upgrade at the store: of a line of `y`, a load, an upgrade and an
+/// eviction, two are left.
+#[test]
+fn a_load_of_what_will_be_stored_may_ask_for_ownership_at_once() {
+    let axpy = |own_y| {
+        let workload = format!("kind = \"axpy\", elements = 16384, own_y = {own_y}");
+        run(&workload, &[ASIC])
+    };
+    let count = |report: &Report, name: &str| report.accelerators[0].accelerator[name].as_f64();
+    let (shared, own) = (axpy(false), axpy(true));
+    let lines = f64::from(16384 / 8);
+    assert!(count(&shared, "hmc_upgrades").unwrap() >= lines);
+    assert!(count(&own, "hmc_upgrades").unwrap() < 0.01 * lines);
+    assert_eq!(count(&shared, "hmc_misses"), count(&own, "hmc_misses"));
+    assert!(own.window_ns < shared.window_ns);
+}

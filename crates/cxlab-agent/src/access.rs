@@ -11,6 +11,8 @@ use crate::stats::{Failure, STAGE_NAMES, Stages};
 pub enum AccessKind {
     /// Reads some bytes.
     Load,
+    /// Reads some bytes of a line that will be written, and asks for ownership of the line.
+    LoadToStore,
     /// Writes some bytes.
     Store,
     /// Reads, changes and writes a number without letting the line go in between.
@@ -28,10 +30,10 @@ pub enum AccessKind {
 }
 
 impl AccessKind {
-    /// Whether it needs the line for itself.
+    /// Whether it needs the only copy of its line.
     #[inline]
     pub fn owns(self) -> bool {
-        matches!(self, AccessKind::Store | AccessKind::Atomic)
+        self.writes() || self == AccessKind::LoadToStore
     }
 
     /// Whether it counts as a write.
@@ -212,7 +214,10 @@ pub(crate) fn bytes_of(op: ThreadOp) -> u64 {
 pub(crate) fn access_of(id: u32, op: ThreadOp, covered: u64) -> Option<Access> {
     let (kind, addr) = match op {
         ThreadOp::Load { addr, .. } | ThreadOp::Await { addr, .. } => (AccessKind::Load, addr),
-        ThreadOp::ReadRange { addr, .. } => (AccessKind::Load, addr),
+        ThreadOp::ReadRange { addr, to_store, .. } => match to_store {
+            true => (AccessKind::LoadToStore, addr),
+            false => (AccessKind::Load, addr),
+        },
         ThreadOp::Store { addr, .. } | ThreadOp::WriteRange { addr, .. } => {
             (AccessKind::Store, addr)
         }

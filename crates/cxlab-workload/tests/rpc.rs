@@ -304,7 +304,7 @@ fn a_message_within_a_message_is_loaded_when_its_address_has_come() {
                     ThreadOp::Load { addr, .. }
                     | ThreadOp::Atomic { addr, .. }
                     | ThreadOp::Store { addr, .. } => op.perform(&image, Hpa(addr)),
-                    ThreadOp::ReadRange { addr, bytes } => {
+                    ThreadOp::ReadRange { addr, bytes, .. } => {
                         let mut data = vec![0; bytes as usize];
                         image.read_bytes(Hpa(addr), &mut data);
                         card[*number].put_bytes(*token, 0, &data);

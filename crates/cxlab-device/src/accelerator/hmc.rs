@@ -491,7 +491,8 @@ fn is_write(line: Line) -> bool {
 /// What an access asks of the table.
 fn event_of(access: &Access, held: Line) -> Event {
     match access.kind {
-        AccessKind::Load | AccessKind::Prefetch => Event::Load,
+        AccessKind::LoadToStore if matches!(held, Line::I | Line::S) => Event::Store,
+        AccessKind::Load | AccessKind::LoadToStore | AccessKind::Prefetch => Event::Load,
         AccessKind::Store if access.is_whole() => Event::StoreLine,
         AccessKind::Store | AccessKind::Atomic => Event::Store,
         AccessKind::Push => Event::Push,

@@ -233,7 +233,9 @@ impl Processor {
     ) {
         let what = match access.kind {
             AccessKind::Load | AccessKind::Prefetch => What::Read,
-            AccessKind::Store | AccessKind::Atomic | AccessKind::Push => What::Own,
+            AccessKind::LoadToStore | AccessKind::Store | AccessKind::Atomic | AccessKind::Push => {
+                What::Own
+            }
             AccessKind::Flush => What::Flush,
             AccessKind::WriteBack => What::WriteBack,
             AccessKind::Demote => What::Demote,

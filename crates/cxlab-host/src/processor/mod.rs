@@ -537,7 +537,7 @@ impl Processor {
         }
         let core = &mut self.cores[number as usize];
         let turn = std::mem::take(&mut core.serving);
-        if self.waits_for_place(number, line, kind.writes(), turn) {
+        if self.waits_for_place(number, line, kind.owns(), turn) {
             if !fresh {
                 self.begin(&mut access, begun, false);
                 let core = &mut self.cores[number as usize];
@@ -564,12 +564,12 @@ impl Processor {
 
     /// Whether an access of a core would have to ask for a line, and may not yet: the core has asked
     /// for as many as it may, or others wait for that and it is not the access's turn.
-    fn waits_for_place(&self, number: u16, line: LineAddr, writes: bool, turn: bool) -> bool {
+    fn waits_for_place(&self, number: u16, line: LineAddr, owns: bool, turn: bool) -> bool {
         let core = &self.cores[number as usize];
         if !self.asks_for_most(number) && (turn || core.waiting.is_empty()) {
             return false;
         }
-        let enough = match writes {
+        let enough = match owns {
             true => Held::Exclusive,
             false => Held::Shared,
         };
@@ -580,7 +580,7 @@ impl Processor {
     fn look(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u16, access: &Access, begun: SimTime) {
         let (line, kind) = (access.line(), access.kind);
         let core = &mut self.cores[number as usize];
-        if let Some(level) = core.caches.access(line, kind.writes()) {
+        if let Some(level) = core.caches.access(line, kind.owns()) {
             self.hit(ctx, access, level, begun);
             return;
         }

@@ -394,7 +394,7 @@ impl Processor {
                 continue;
             }
             let caches = &mut self.cores[txn.core as usize].caches;
-            match caches.access(txn.line, access.kind.writes()) {
+            match caches.access(txn.line, access.kind.owns()) {
                 Some(_) => self.take_effect(ctx, &access, answer),
                 None => self.ask(ctx, txn.core, &access, SimTime(begun)),
             }
@@ -467,7 +467,7 @@ impl Processor {
         while let Some(first) = self.cores[number].waiting.front().copied() {
             match first {
                 Waiting::Access(access, begun) => {
-                    if self.waits_for_place(core, access.line(), access.kind.writes(), true) {
+                    if self.waits_for_place(core, access.line(), access.kind.owns(), true) {
                         return;
                     }
                     self.cores[number].waiting.pop_front();

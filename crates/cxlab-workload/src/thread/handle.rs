@@ -134,7 +134,20 @@ impl Handle {
 
     /// Loads a range, as many of its lines at once as the executor can; at least 1 B.
     pub fn read_range(&self, addr: u64, bytes: u64) -> Loaded<'_> {
-        let op = ThreadOp::ReadRange { addr, bytes };
+        self.load_range(addr, bytes, false)
+    }
+
+    /// Loads a range that the thread will store: caches ask for ownership of its lines at once.
+    pub fn read_range_to_store(&self, addr: u64, bytes: u64) -> Loaded<'_> {
+        self.load_range(addr, bytes, true)
+    }
+
+    fn load_range(&self, addr: u64, bytes: u64, to_store: bool) -> Loaded<'_> {
+        let op = ThreadOp::ReadRange {
+            addr,
+            bytes,
+            to_store,
+        };
         Loaded(self.issue_with(op, |buffer| buffer.resize(bytes as usize, 0)))
     }
 

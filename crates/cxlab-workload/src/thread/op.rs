@@ -93,6 +93,9 @@ pub enum ThreadOp {
         addr: u64,
         /// How many bytes, 1 and more.
         bytes: u64,
+        /// Whether the thread will store the range: a cache asks for ownership of its lines at once
+        /// (`RdOwn`), as a core does for PREFETCHW.
+        to_store: bool,
     },
     /// Stores a range; its bytes come from [`Thread::take_bytes`](super::Thread::take_bytes).
     WriteRange {
@@ -228,7 +231,7 @@ impl ThreadOp {
             | Op::Store { addr, size, .. }
             | Op::Await { addr, size, .. }
             | Op::Atomic { addr, size, .. } => [Some((addr, u64::from(size))), None],
-            Op::ReadRange { addr, bytes }
+            Op::ReadRange { addr, bytes, .. }
             | Op::WriteRange { addr, bytes }
             | Op::Push { addr, bytes }
             | Op::Unmap { addr, bytes } => [Some((addr, bytes)), None],
@@ -302,7 +305,7 @@ impl ThreadOp {
             | Op::Push { bytes: 0, .. }
             | Op::Dma { bytes: 0, .. }
             | Op::Map { bytes: 0, .. } => Some("a range of no bytes"),
-            Op::ReadRange { addr, bytes }
+            Op::ReadRange { addr, bytes, .. }
             | Op::WriteRange { addr, bytes }
             | Op::Push { addr, bytes }
             | Op::Dma {

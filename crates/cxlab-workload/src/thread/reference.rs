@@ -208,7 +208,7 @@ impl Running {
     fn finish(&mut self, at: usize, machine: &mut Machine<'_>) -> Option<ThreadOp> {
         let (token, op) = self.pending.remove(at)?;
         let value = match op {
-            ThreadOp::ReadRange { addr, bytes } => {
+            ThreadOp::ReadRange { addr, bytes, .. } => {
                 let mut data = vec![0; bytes as usize];
                 machine.image.read_bytes(Hpa(addr), &mut data);
                 self.thread.put_bytes(token, 0, &data);

@@ -27,14 +27,18 @@ HASH: dict[str, Value] = {
 }
 #: Modified lines that the device evicts stay in the last-level cache.
 EVICTIONS: dict[str, Value] = {"hosts[0].processor.llc.device_evictions": "llc"}
+#: A load of a line of `y`, which will be stored, asks for ownership. Of AXPY alone.
+OWNERSHIP: dict[str, Value] = {"hosts[0].workload.own_y": True}
 #: Sets of assumptions, by name.
 SETS: dict[str, dict[str, Value]] = {
     "as calibrated": {},
     "interval in cycles of the device": INTERVAL,
     "hashed channels and banks": HASH,
     "evictions of the device into the LLC": EVICTIONS,
+    "loads of y ask for ownership": OWNERSHIP,
     "interval and hash": {**INTERVAL, **HASH},
-    "all three": {**INTERVAL, **HASH, **EVICTIONS},
+    "interval, hash and evictions": {**INTERVAL, **HASH, **EVICTIONS},
+    "all four": {**INTERVAL, **HASH, **EVICTIONS, **OWNERSHIP},
 }
 #: What RpcNIC is assumed to be: the variants of Fig. 18 by direction, or what is judged there.
 NICS: dict[str, dict[str, str]] = {
@@ -76,6 +80,7 @@ def _bars(settings: Settings, name: str, assumed: dict[str, Value]) -> dict[str,
     bases = {(direction, base) for nic in NICS.values() for direction, base in nic.items()}
     kinds = sorted({*bases, *((direction, method) for method, direction in METHODS.items())})
     cases = [(direction, method, bench) for direction, method in kinds for bench in fig18.BENCHES]
+    assumed = {key: value for key, value in assumed.items() if key not in OWNERSHIP}
     scenarios = [
         fig18.scenario(bench, direction, method, assumed) for direction, method, bench in cases
     ]

@@ -40,7 +40,10 @@ pub(super) async fn run(job: Arc<Job>, element: u64, t: Handle) {
             y_addr,
             count,
             x: t.read_range(x + first * 8, count * 8),
-            y: t.read_range(y_addr, count * 8),
+            y: match job.params.own_y {
+                true => t.read_range_to_store(y_addr, count * 8),
+                false => t.read_range(y_addr, count * 8),
+            },
         });
     }
     for chunk in under_way {

@@ -80,6 +80,9 @@ pub struct Axpy {
     pub call_cycles: u32,
     /// The placement policy of the arrays: its number among those of the scenario.
     pub policy: u16,
+    /// Whether a processing element asks for ownership of a line of `y` when it loads the line, which
+    /// it will store. Otherwise it asks for a shared copy, and for ownership at the store.
+    pub own_y: bool,
 }
 
 impl Default for Axpy {
@@ -93,6 +96,7 @@ impl Default for Axpy {
             fault_cycles: 24_000,
             call_cycles: 2_400,
             policy: 0,
+            own_y: false,
         }
     }
 }
