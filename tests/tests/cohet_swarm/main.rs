@@ -165,7 +165,7 @@ fn draw(seed: u64) -> Drawn {
         ),
     );
     if StreamRng::new(seed, "cohet-swarm-writes").chance(0.6) {
-        text = few_writes(&text, &mut StreamRng::new(seed, "cohet-swarm-places"));
+        text = few_places(&text, &mut StreamRng::new(seed, "cohet-swarm-places"));
     }
     let mut bases = vec![LOCAL, LOCAL + (64 << 20)];
     let own = type2 && pcie.contains(&false);
@@ -247,8 +247,8 @@ fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
     )
 }
 
-/// The same with next to no places in the write buffers.
-fn few_writes(text: &str, rng: &mut StreamRng) -> String {
+/// The same with next to no places in the write buffers, and few reads of memory at once.
+fn few_places(text: &str, rng: &mut StreamRng) -> String {
     let pairs = [
         ("llc = { ", "write_buffer", 2 + rng.below(3), ", "),
         ("[hosts.processor]\n", "io_writes", 1 + rng.below(4), "\n"),
@@ -258,6 +258,7 @@ fn few_writes(text: &str, rng: &mut StreamRng) -> String {
             1 + rng.below(2),
             "\n",
         ),
+        ("llc = { ", "misses", 1 + rng.below(4), ", "),
     ];
     let mut text = text.to_owned();
     for (before, key, places, after) in pairs {

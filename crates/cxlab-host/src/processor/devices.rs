@@ -63,7 +63,13 @@ impl Processor {
             return true;
         }
         match self.uqids.give(id) {
-            Some(uqid) => txn.uqid = uqid,
+            Some(uqid) => {
+                debug_assert!(
+                    self.uqids.waiting.is_empty(),
+                    "a transaction passes those that wait"
+                );
+                txn.uqid = uqid;
+            }
             None => self.uqids.waiting.push_back(id),
         }
         txn.uqid != Uqids::NONE

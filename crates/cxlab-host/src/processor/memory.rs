@@ -45,6 +45,7 @@ impl Processor {
             self.unread.push_back(id);
             return;
         }
+        debug_assert!(self.unread.is_empty(), "a read passes those that wait");
         self.open_reads += 1;
         self.read_memory(ctx, id, 0);
     }

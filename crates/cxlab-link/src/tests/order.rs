@@ -1,8 +1,10 @@
-//! "Snoop pushes GO" (CXL 3.1, section 3.2.5.2): in the outgoing queue and on the wire.
+//! Order in the outgoing queue and on the wire: "snoop pushes GO" (CXL 3.1, section 3.2.5.2), and how often a message
+//! that waits is overtaken.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Stop, Wire};
+use cxlab_protocol::flit::FlitPacker;
 use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode, PortId};
 
 use super::*;
@@ -17,6 +19,8 @@ struct Node {
     port: LinkPort,
     outbox: Outbox,
     script: Vec<Message>,
+    /// Tags of what has gone, in order.
+    went: Vec<u32>,
     seen: Vec<Message>,
 }
 
@@ -27,8 +31,9 @@ impl Node {
             let Some(message) = self.script.pop() else {
                 return;
             };
+            let went = |message: &Message, _| self.went.push(message.tag);
             self.outbox
-                .offer(ctx, &mut self.port, 0, message, now, |_, _| {});
+                .offer(ctx, &mut self.port, 0, message, now, went);
         }
         ctx.wake_at(SimTime(now.0 + 2_000), 1);
     }
@@ -46,12 +51,16 @@ impl Component for Node {
             self.port.release(ctx, buffer);
         }
         if self.port.receive(parcel) {
-            self.outbox.pump(ctx, &mut self.port, 0, |_, _| {});
+            let went = |message: &Message, _| self.went.push(message.tag);
+            self.outbox.pump(ctx, &mut self.port, 0, went);
         }
     }
     fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match token {
-            0 => self.outbox.wake(ctx, &mut self.port, 0, |_, _| {}),
+            0 => {
+                let went = |message: &Message, _| self.went.push(message.tag);
+                self.outbox.wake(ctx, &mut self.port, 0, went);
+            }
             _ => self.go_on(ctx),
         }
     }
@@ -75,6 +84,42 @@ fn message(opcode: Opcode, tag: u32) -> Message {
     }
 }
 
+/// Sends a script over a link: the tags of what has gone, and what has arrived, in order.
+fn simulate(params: &LinkParams, script: Vec<Message>) -> (Vec<u32>, Vec<Message>) {
+    let node = |name, script| Node {
+        port: LinkPort::new(
+            params,
+            &PortConfig {
+                port: 0,
+                egress: Picos::ZERO,
+                ingress: Picos::ZERO,
+                vcs: 1,
+                windows: params.windows(Picos::ZERO),
+                seed: 1,
+                name,
+            },
+        ),
+        outbox: Outbox::default(),
+        script,
+        went: Vec::new(),
+        seen: Vec::new(),
+    };
+    let nodes = vec![node("a", script), node("b", Vec::new())];
+    let min_latency = LinkPort::min_latency(params, Picos::ZERO, Picos::ZERO);
+    let wire = |peer: usize| Wire {
+        peer: ComponentId::from(peer),
+        peer_port: 0,
+        min_latency,
+    };
+    let mut simulation = Simulation::new(nodes, vec![vec![wire(1)], vec![wire(0)]]);
+    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
+    assert_eq!(outcome.stop, Stop::Exhausted);
+    (
+        std::mem::take(&mut simulation.component_mut(0).went),
+        std::mem::take(&mut simulation.component_mut(1).seen),
+    )
+}
+
 /// What arrives of a random sequence over a link of this format; nine messages in ten are responses
 /// or, if `data`, three in ten.
 fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
@@ -96,34 +141,7 @@ fn sent(format: FlitFormat, responses: u8, data: bool) -> Vec<Message> {
         };
         message(opcode, tag)
     });
-    let node = |name, script| Node {
-        port: LinkPort::new(
-            &params,
-            &PortConfig {
-                port: 0,
-                egress: Picos::ZERO,
-                ingress: Picos::ZERO,
-                vcs: 1,
-                windows: params.windows(Picos::ZERO),
-                seed: 1,
-                name,
-            },
-        ),
-        outbox: Outbox::default(),
-        script,
-        seen: Vec::new(),
-    };
-    let nodes = vec![node("a", script.collect()), node("b", Vec::new())];
-    let min_latency = LinkPort::min_latency(&params, Picos::ZERO, Picos::ZERO);
-    let wire = |peer: usize| Wire {
-        peer: ComponentId::from(peer),
-        peer_port: 0,
-        min_latency,
-    };
-    let mut simulation = Simulation::new(nodes, vec![vec![wire(1)], vec![wire(0)]]);
-    let outcome = simulation.run(1, SimTime::NEVER, &Monitor::default());
-    assert_eq!(outcome.stop, Stop::Exhausted);
-    std::mem::take(&mut simulation.component_mut(1).seen)
+    simulate(&params, script.collect()).1
 }
 
 #[test]
@@ -149,6 +167,75 @@ fn no_snoop_arrives_before_a_response_that_was_offered_before_it() {
                 !data || seen.windows(2).any(passes),
                 "nothing else is ordered"
             );
+        }
+    }
+}
+
+/// Messages that were offered later and went earlier: the most of the same queue, and the most in all, of any message.
+fn overtaken(script: &[Message], went: &[u32]) -> (usize, usize) {
+    let queue = |tag: u32| {
+        let message = script.iter().find(|message| message.tag == tag);
+        message.map(|message| message.channel().queue())
+    };
+    let (mut own, mut all) = (0, 0);
+    for (place, tag) in went.iter().enumerate() {
+        let later = went[..place].iter().filter(|other| *other > tag);
+        own = own.max(
+            later
+                .clone()
+                .filter(|other| queue(**other) == queue(*tag))
+                .count(),
+        );
+        all = all.max(later.count());
+    }
+    (own, all)
+}
+
+/// Messages of a class that fit in an empty flit.
+fn fit(format: FlitFormat, opcode: Opcode) -> usize {
+    let mut flit = FlitPacker::new(format);
+    let channel = message(opcode, 0).channel();
+    std::iter::from_fn(|| flit.place(channel)).count()
+}
+
+/// A message that waits for the wire is overtaken by none of its class, and of other classes by what still fits in
+/// the open flit where it does not fit itself. One that waits for credits is overtaken by none of its class.
+#[test]
+fn a_message_that_waits_at_an_endpoint_is_overtaken_by_a_flit_of_others_at_most() {
+    let mut rng = StreamRng::new(11, "waiting");
+    for format in FlitFormat::ALL {
+        let opcodes = [
+            Opcode::MemRd,
+            Opcode::MemWr,
+            Opcode::SnpInv,
+            Opcode::H2dData,
+            Opcode::Go,
+        ];
+        let most: usize = opcodes.iter().map(|opcode| fit(format, *opcode)).sum();
+        for credits in [None, Some(2)] {
+            let params = LinkParams {
+                flit: Some(format),
+                credits: CreditTable {
+                    m2s_rwd: credits,
+                    ..CreditTable::default()
+                },
+                ..params(8_000_000_000, Some(format))
+            };
+            let script: Vec<Message> = (0..1_000)
+                .rev()
+                .map(|tag| {
+                    let opcode = opcodes[rng.below(5) as usize];
+                    message(opcode, tag)
+                })
+                .collect();
+            let (went, _) = simulate(&params, script.clone());
+            assert_eq!(went.len(), 1_000);
+            let (own, all) = overtaken(&script, &went);
+            assert_eq!(own, 0, "{format:?}");
+            match credits {
+                None => assert!(all <= most, "{format:?}: {all} of {most}"),
+                Some(_) => assert!(all > most, "others pass a class without credits"),
+            }
         }
     }
 }
