@@ -158,8 +158,8 @@ impl Workload for Arrivals {
     }
 }
 
-/// One device that serves a line in 4 ns, and what comes at random.
-fn queue(arrivals: Arrivals, measure: &str) -> Plan {
+/// One device that serves a line in 4 ns, and what comes to it.
+fn queue(arrivals: impl Workload + 'static, outstanding: u32, measure: &str) -> Plan {
     let text = format!(
         r#"
 name = "queue"
@@ -168,7 +168,7 @@ measure = {{ {measure} }}
 topology = {{ kind = "direct" }}
 [[hosts]]
 name = "host"
-issue = {{ outstanding = 65536 }}
+issue = {{ outstanding = {outstanding} }}
 workload = {{ kind = "external", name = "arrivals" }}
 [[devices]]
 name = "mem"
@@ -188,7 +188,7 @@ fn poisson(measure: &str) -> Plan {
         gap: 4_000.0 / 0.7,
         bursts: None,
     };
-    queue(arrivals, measure)
+    queue(arrivals, 65_536, measure)
 }
 
 fn bursty(measure: &str) -> Plan {
@@ -196,7 +196,7 @@ fn bursty(measure: &str) -> Plan {
         gap: 4_000.0 / 0.95,
         bursts: Some(1e6),
     };
-    queue(arrivals, measure)
+    queue(arrivals, 65_536, measure)
 }
 
 fn values(report: &Report) -> [f64; 2] {
@@ -307,6 +307,51 @@ fn a_sampled_run_is_the_same_on_any_number_of_threads() {
     assert_eq!(bare(2), one);
     assert_eq!(bare(3), one);
     assert_ne!(sampled(&plan, 8, 1).latency_ns, one.latency_ns);
+}
+
+/// Of each 10,000 reads the first 1,000 wait for one another, and take nearly all of the time.
+#[derive(Clone)]
+struct Rounds;
+
+struct RoundsSource {
+    taken: u64,
+}
+
+save_state!(RoundsSource { values: taken; });
+
+impl OpSource for RoundsSource {
+    fn next_op(&mut self, rng: &mut StreamRng) -> Option<MemOp> {
+        self.taken += 1;
+        Some(MemOp {
+            hpa: Hpa(64 * rng.below(1 << 20)),
+            kind: OpKind::Read,
+            not_before: SimTime::ZERO,
+            dependent: self.taken % 10_000 < 1_000,
+            lines: 1,
+        })
+    }
+}
+
+impl Workload for Rounds {
+    fn source(&self, _: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
+        Ok(Box::new(RoundsSource { taken: 0 }))
+    }
+}
+
+/// Windows come to each place of a part as often as to the others: at its ends too, and where the system is slow.
+#[test]
+fn a_slow_beginning_of_each_part_is_measured_as_often_as_the_rest() {
+    let part = queue(
+        Rounds,
+        16,
+        "warmup_requests = 10000, requests = 5000000, sampling = { every = 10000, detailed = 100, warmup = 1000 }",
+    );
+    let full = queue(Rounds, 16, "warmup_requests = 10000, requests = 200000");
+    let all = sampled(&full, 1, 1);
+    let found = sampled(&part, 1, 1);
+    let off = found.bandwidth_gbps.total / all.bandwidth_gbps.total - 1.0;
+    let width = found.ci95.total_gbps.unwrap() / all.bandwidth_gbps.total;
+    assert!(off.abs() < 2.0 * width && width < 0.2, "{off} +- {width}");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! A run is divided into units of equally many requests. Of each, some hundred or thousand requests are
 //! simulated in detail, of which the first fill queues and the rest are measured. Then hosts issue nothing
 //! until nothing is in flight and no event is left, and the requests up to the next unit are applied to
-//! caches, buffers and mappings, without time. Where the first unit begins is random, and all follow at equal
-//! distances (systematic sampling).
+//! caches, buffers and mappings, without time. Each part of so many requests has one unit at a random place
+//! (stratified sampling).
 //!
 //! A measured window begins and ends at the first point of a grid of simulated time at which so many requests
 //! have completed. The grid is a part of the last window, so windows depend on the system and the seed alone.
@@ -38,7 +38,7 @@ const POINTS: u64 = 64;
 const FIRST_STEP: u64 = 100_000;
 /// Fewest units at which a run stops because it is precise enough.
 const FEWEST_UNITS: usize = 32;
-/// How many of the slowest operations of a medium the part of a unit before its measured window lasts at least
+/// How many of the slowest operations of a medium the part of a unit before its measured window lasts, on average
 /// (*assumed*).
 const SLOWEST: u64 = 3;
 /// How many times a host's share of the last window counts, and of those before: 1/4 and 3/4.
@@ -140,8 +140,13 @@ struct Sampler {
     buffer: WarmBuffer,
     /// Whether a medium keeps what reaches it.
     keeps: bool,
-    /// How long a unit lasts at least before its measured window.
+    /// How long the slow operations of media take to be under way.
     fill: Picos,
+    /// Requests that a unit simulates before its measured window, where so many lie behind the unit before. They do
+    /// not depend on how fast the unit itself is: windows would come too often where the system is slow.
+    lead: u64,
+    /// Simulated time of the measured windows, in picoseconds.
+    span_ps: u128,
     /// Units of which more than half was simulated in detail.
     long: u64,
     draws: StreamRng,
@@ -172,6 +177,8 @@ impl Sampler {
             buffer: WarmBuffer::default(),
             keeps: plan.media.iter().any(|medium| medium.keeps_state()),
             fill: fill_time(plan),
+            lead: sampling.warmup,
+            span_ps: 0,
             long: 0,
             draws: StreamRng::new(runner.options.seed, "sampling"),
             in_flight: 0,
@@ -229,7 +236,7 @@ impl Sampler {
         let Sampling {
             every,
             detailed,
-            warmup: fill,
+            warmup: least,
         } = self.sampling;
         let most = match window {
             Until::Requests(requests) => requests,
@@ -239,15 +246,17 @@ impl Sampler {
             self.warm(runner, requests);
             self.passed = 0;
         }
-        // One unit at a random place of each part of so many requests: at equal distances, units would see only some
-        // places of a workload that repeats itself as often.
+        // One window begins at a random place of each part of so many requests: at equal distances, windows would see
+        // only some places of a workload that repeats itself as often.
         let mut part = 0_u64;
         loop {
-            let begin = part + self.draws.below(every - detailed - fill);
+            let place = part + self.draws.below(every);
             part += every;
-            let gap = begin.saturating_sub(self.passed);
+            let ahead = place.saturating_sub(self.passed);
+            let gap = ahead.saturating_sub(self.lead);
+            let lead = (ahead - gap).max(least);
             let left = most.saturating_sub(self.passed);
-            let whole = left > gap.saturating_add(fill + detailed);
+            let whole = left > gap.saturating_add(lead + detailed);
             let ended = self.warm(runner, if whole { gap } else { left });
             if runner.options.monitor.is_interrupted() {
                 return Ok(Stop::Interrupted);
@@ -255,7 +264,7 @@ impl Sampler {
             if ended || !whole {
                 return Ok(Stop::TimeLimit);
             }
-            match self.unit(runner)? {
+            match self.unit(runner, lead)? {
                 Stop::TimeLimit => {}
                 stop => return Ok(stop),
             }
@@ -329,11 +338,11 @@ impl Sampler {
     }
 
     /// Simulates a unit in detail, and lets all end that is in flight then.
-    fn unit(&mut self, runner: &mut Runner<'_, '_>) -> Result<Stop, RunError> {
+    fn unit(&mut self, runner: &mut Runner<'_, '_>, lead: u64) -> Result<Stop, RunError> {
         each(runner, Requester::begin_here);
         runner.system.simulation.start_again();
         let before = runner.completed();
-        let mut stop = self.fill(runner)?;
+        let mut stop = self.fill(runner, lead)?;
         if stop == Stop::TimeLimit {
             stop = self.measure(runner)?;
         }
@@ -352,18 +361,18 @@ impl Sampler {
         Ok(stop)
     }
 
-    /// Simulates the part of a unit that is not measured.
-    fn fill(&mut self, runner: &mut Runner<'_, '_>) -> Result<Stop, RunError> {
-        if self.fill > Picos::ZERO {
+    /// Simulates the part of a unit that is not measured, of so many requests.
+    fn fill(&mut self, runner: &mut Runner<'_, '_>, lead: u64) -> Result<Stop, RunError> {
+        if self.fill > Picos::ZERO && self.samples.count() == 0 {
+            // Nothing is known yet of how many requests complete meanwhile.
             let least = SimTime(runner.now.0 + self.fill.0);
             let stop = self.simulate(runner, least);
             if stop != Stop::TimeLimit {
                 return Ok(stop);
             }
         }
-        // Behind the time, so that a window begins as it ends: where so many requests have completed.
         let before = runner.completed();
-        let stop = self.reach(runner, before + self.sampling.warmup)?;
+        let stop = self.reach(runner, before + lead)?;
         if stop != Stop::TimeLimit {
             return Ok(stop);
         }
@@ -423,6 +432,10 @@ impl Sampler {
             *weight = before - before / RECENT + (completed << 16) / RECENT;
         }
         self.measured += all;
+        self.span_ps += u128::from(span.0);
+        let filling = u128::from(self.fill.0) * u128::from(self.measured) / self.span_ps.max(1);
+        let filling = u64::try_from(filling).unwrap_or(u64::MAX);
+        self.lead = filling.max(self.sampling.warmup);
         let wanted = u128::from(span.0) * u128::from(self.sampling.detailed);
         self.step = (wanted / u128::from(all.max(1)) / u128::from(POINTS)).max(1) as u64;
     }
