@@ -105,6 +105,22 @@ fn a_slow_medium_is_found_behind_the_credits_that_it_takes_from_others() {
     );
 }
 
+/// 4,096 requests wait in front of a device for places that a wire at its other side does not give back fast enough.
+#[test]
+fn a_wire_that_is_always_busy_is_found_behind_the_credits_that_it_takes() {
+    let text = "name = \"g\"\n[fabric]\ntopology = { kind = \"direct\" }\nlink = { generation = \"7\" }\n\
+                [[hosts]]\nname = \"host\"\nworkload = { kind = \"uniform\" }\nissue = { outstanding = 4096 }\n\
+                [[devices]]\nname = \"mem\"\nmemory = { kind = \"fixed\", bandwidth = \"1 TB/s\" }\n";
+    let report = report(text, &[]);
+    let found = report.bottleneck.expect("requests completed");
+    assert_eq!(
+        (found.name.as_str(), found.limit),
+        ("mem->host", Limit::Wire),
+        "{found:?}"
+    );
+    assert!(found.busy.is_some_and(|busy| busy > 0.99), "{found:?}");
+}
+
 #[test]
 fn the_wire_to_which_several_hosts_send_is_busy() {
     let (report, found) = bottleneck(&[

@@ -3,8 +3,8 @@
 //! A full buffer holds back the output before it, which then waits for credits, and so on up to the hosts. So the
 //! longest wait alone may lie far from its cause. The search begins at the place with the largest sum of waits.
 //! Where that is a wait for credits, it goes on to the component that has the buffer, as long as messages
-//! wait there for longer than half the link's round trip; where they do not, the buffer is too small for the round trip,
-//! and the credits themselves limit.
+//! wait there for longer than half the link's round trip, or a wire out of that component is always busy; where they do
+//! not, the buffer is too small for the round trip, and the credits themselves limit.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,8 @@ const SMALL: f64 = 0.1;
 /// A credit is away for the round trip of its link and for what its message waits behind it. The search goes on
 /// where that wait is at least this part of the round trip.
 const CARRIES_ON: f64 = 0.5;
+/// A wire that is busy for at least this part of the time can carry no more, however short the wait for it is.
+const ALWAYS: f64 = 0.99;
 /// Wires that are busy for at least this part of the time of the one that was found are told of with it.
 const ALIKE: f64 = 0.99;
 /// Hosts with at least this part of their outstanding requests in flight are limited by that number.
@@ -148,21 +150,21 @@ fn leads_to(plan: &Plan, direction: usize) -> End {
     }
 }
 
-/// Where what waits in front of `place` for credits waits next, and the round trip of the link between them, in
-/// nanoseconds.
+/// Where what waits in front of `place` for credits waits next, if that explains why the buffer between them is full.
 fn behind<'a>(
     plan: &Plan,
     place: &Place<'_>,
     links: &'a [LinkReport],
     devices: &'a [DeviceReport],
-) -> Option<(Place<'a>, f64)> {
+) -> Option<Place<'a>> {
+    // What a direction leaves from is what the other one leads to.
     let outputs_of = |is: &dyn Fn(End) -> bool| {
         let all = links.iter().enumerate();
-        // What a direction leaves from is what the other one leads to.
-        longest(
-            all.filter(|(number, _)| is(leads_to(plan, number ^ 1)))
-                .map(|(number, link)| Place::link(number, link)),
-        )
+        let out: Vec<_> = all
+            .filter(|(number, _)| is(leads_to(plan, number ^ 1)))
+            .map(|(number, link)| Place::link(number, link))
+            .collect();
+        out
     };
     let Limit::Credits = place.limit else {
         return None;
@@ -170,9 +172,8 @@ fn behind<'a>(
     let At::Link(number) = place.at else {
         return None;
     };
-    let round_trip_ps = 2 * plan.links[number / 2].params.crossing_ps();
-    let next = match leads_to(plan, number) {
-        End::Host(..) => None,
+    let next: Vec<Place<'a>> = match leads_to(plan, number) {
+        End::Host(..) => Vec::new(),
         End::Switch(switch, _) => {
             outputs_of(&|end| matches!(end, End::Switch(other, _) if other == switch))
         }
@@ -180,10 +181,22 @@ fn behind<'a>(
             let name = &plan.devices[device].name;
             let inside = devices.iter().find(|one| one.name == *name);
             let output = outputs_of(&|end| matches!(end, End::Device(other, _) if other == device));
-            longest(inside.map(Place::device).into_iter().chain(output))
+            inside
+                .map(Place::device)
+                .into_iter()
+                .chain(output)
+                .collect()
         }
     };
-    next.map(|place| (place, round_trip_ps as f64 / 1e3))
+    let round_trip_ns = 2.0 * plan.links[number / 2].params.crossing_ps() as f64 / 1e3;
+    let explains = |mut place: Place<'a>| match place.at {
+        At::Link(number) if links[number].utilization >= ALWAYS => {
+            place.limit = Limit::Wire;
+            Some(place)
+        }
+        _ => (place.mean() >= CARRIES_ON * round_trip_ns).then_some(place),
+    };
+    longest(next.into_iter().filter_map(explains))
 }
 
 /// What limits a run whose requests took `latency_ns` in all.
@@ -206,10 +219,8 @@ pub(crate) fn find(
     // Each step leads downstream, so a path has no more of them than there are links.
     for _ in 0..links.len() {
         match behind(plan, &place, links, devices) {
-            Some((next, round_trip_ns)) if next.mean() >= CARRIES_ON * round_trip_ns => {
-                place = next;
-            }
-            _ => break,
+            Some(next) => place = next,
+            None => break,
         }
     }
     let busy = match place.at {
