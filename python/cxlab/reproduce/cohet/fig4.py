@@ -17,7 +17,7 @@ from cxlab._types import Value
 from cxlab.reproduce import Claim, Figure, Settings
 from cxlab.reproduce.cohet import common
 from cxlab.reproduce.cohet.common import ASIC, BLUE, GREEN, ORANGE
-from cxlab.reproduce.ledger import PREDICTED, Tolerance, hypothesis, shown, words
+from cxlab.reproduce.ledger import PREDICTED, Tolerance, shown, tested, words
 
 #: Lines of the paper's pseudocode (section III-C3), and a colour.
 MODELS = {"explicit": (16, BLUE), "unified": (10, ORANGE), "cohet": (9, GREEN)}
@@ -88,9 +88,10 @@ def claims(table: pd.DataFrame) -> list[Claim]:
                 COMPARABLE,
                 section="III-C3",
                 quote="while achieving performance comparable to manually managed data",
-                why=hypothesis(
+                why=tested(
                     "each line of y costs the home agent four requests, 4.539 ns each, and the "
-                    "CPU finds the result in memory"
+                    "CPU finds the result in memory: with three, where loads of y ask for "
+                    "ownership, 65,536 and 262,144 elements take 1.94 and 2.26 of the copies' time"
                 ),
             )
             for size, of in times.items()

@@ -156,12 +156,15 @@ def draw(table: pd.DataFrame) -> Drawing:
     for place, (nic, colour) in enumerate(zip(NICS, (BLUE, GREEN), strict=True)):
         near = table[table.rpc_nic == nic].near
         at = [index + 0.4 * (place - 0.5) for index in range(len(names))]
-        right.bar_label(right.barh(at, near, 0.4, color=colour, label=nic), fontsize=7)
+        label = nic.removeprefix("RpcNIC ")
+        bars = right.barh(at, near, 0.4, color=colour, label=label)
+        right.bar_label(bars, padding=2, fontsize=7)
     right.set(xlabel="bars of Fig. 18 within 10 %, of 18", xlim=(0, 18))
     left.set_yticks(range(len(names)), names, fontsize=8)
     left.invert_yaxis()
+    left.legend(fontsize=7)
+    right.legend(fontsize=7, title="RpcNIC", title_fontsize=7)
     for axes in (left, right):
-        axes.legend(fontsize=7)
         axes.grid(axis="y", visible=False)
     figure.suptitle("Cohet under assumptions that the paper leaves open; nothing is judged")
     return figure
