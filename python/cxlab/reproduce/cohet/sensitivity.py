@@ -159,7 +159,7 @@ def draw(table: pd.DataFrame) -> Drawing:
         label = nic.removeprefix("RpcNIC ")
         bars = right.barh(at, near, 0.4, color=colour, label=label)
         right.bar_label(bars, padding=2, fontsize=7)
-    right.set(xlabel="bars of Fig. 18 within 10 %, of 18", xlim=(0, 18))
+    right.set(xlabel="bars of Fig. 18 within 10 %, of 18", xlim=(0, 23), xticks=range(0, 19, 2))
     left.set_yticks(range(len(names)), names, fontsize=8)
     left.invert_yaxis()
     left.legend(fontsize=7)
