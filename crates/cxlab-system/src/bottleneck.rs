@@ -150,7 +150,8 @@ fn leads_to(plan: &Plan, direction: usize) -> End {
     }
 }
 
-/// Where what waits in front of `place` for credits waits next, if that explains why the buffer between them is full.
+/// The place behind the full buffer that `place` waits for, if it explains why that buffer is full: the wait there is
+/// long, or its wire is always busy.
 fn behind<'a>(
     plan: &Plan,
     place: &Place<'_>,

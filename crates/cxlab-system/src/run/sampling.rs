@@ -4,8 +4,8 @@
 //! A run is divided into units of equally many requests. Of each, some hundred or thousand requests are
 //! simulated in detail, of which the first fill queues and the rest are measured. Then hosts issue nothing
 //! until nothing is in flight and no event is left, and the requests up to the next unit are applied to
-//! caches, buffers and mappings, without time. Each part of so many requests has one unit at a random place
-//! (stratified sampling).
+//! caches, buffers and mappings, without time. The sampling is stratified: the window of a unit begins at a random
+//! place of the unit's part of the run.
 //!
 //! A measured window begins and ends at the first point of a grid of simulated time at which so many requests
 //! have completed. The grid is a part of the last window, so windows depend on the system and the seed alone.
@@ -140,10 +140,10 @@ struct Sampler {
     buffer: WarmBuffer,
     /// Whether a medium keeps what reaches it.
     keeps: bool,
-    /// How long the slow operations of media take to be under way.
+    /// Time after which as many slow operations of media are in flight as on average.
     fill: Picos,
-    /// Requests that a unit simulates before its measured window, where so many lie behind the unit before. They do
-    /// not depend on how fast the unit itself is: windows would come too often where the system is slow.
+    /// Requests that a unit simulates before its measured window, at most those since the unit before. Their number
+    /// does not depend on the speed of the unit itself: windows would come too often where the system is slow.
     lead: u64,
     /// Simulated time of the measured windows, in picoseconds.
     span_ps: u128,
