@@ -1,5 +1,5 @@
-//! Order in the outgoing queue and on the wire: "snoop pushes GO" (CXL 3.1, section 3.2.5.2), and how often a message
-//! that waits is overtaken.
+//! Order in the outgoing queue and on the wire: "snoop pushes GO" (CXL 3.1, section 3.2.5.2), and the number of later
+//! messages that overtake a waiting message.
 
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::Hpa;
