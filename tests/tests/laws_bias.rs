@@ -10,8 +10,8 @@ use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 use cxlab_tests::script::{Script, externals};
-use cxlab_workload::Image;
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
+use cxlab_workload::{Image, LOCAL_BASE};
 
 /// What somebody does, one operation after the other.
 #[derive(Clone, Copy)]
@@ -29,9 +29,6 @@ enum Act {
 }
 
 use Act::{Add, Flush, Load, LoadHost, Prefetch, Sleep, Store};
-
-/// Where the host's own memory begins.
-const LOCAL: u64 = 1 << 51;
 
 /// What each core does, and the device; lines are those of the device's memory.
 #[derive(Clone)]
@@ -64,7 +61,7 @@ impl Script for Acts {
                             t.fetch_add(64 * line, 1).await;
                         }
                     }
-                    LoadHost(lines) => drop(t.read_range(LOCAL, 64 * lines).await),
+                    LoadHost(lines) => drop(t.read_range(LOCAL_BASE.0, 64 * lines).await),
                 }
             }
         })]
