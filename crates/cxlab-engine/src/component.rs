@@ -17,7 +17,7 @@ pub trait Payload: Copy + Default + Send + 'static {
 
 /// An active part of the system: it receives events and sends others. Everything inside it is
 /// passive and owned; components share nothing.
-pub trait Component: Send {
+pub trait Component: Send + 'static {
     /// What it sends and receives.
     type Payload: Payload;
 

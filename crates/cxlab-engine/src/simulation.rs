@@ -31,7 +31,7 @@ use pace::{Pace, Slice};
 pub use pace::{Threads, processors};
 use part::{Cell, Part};
 pub use ranks::{GatherError, LocalRank, Ranks, share};
-use threads::run_together;
+use threads::Workers;
 
 pub use windows::Windows;
 
@@ -161,6 +161,7 @@ pub struct Simulation<C: Component> {
     pace: Option<Pace>,
     /// Processors that may be used, once that has been asked.
     processors: Option<usize>,
+    workers: Workers<C>,
 }
 
 impl<C: Component> Simulation<C> {
@@ -210,6 +211,7 @@ impl<C: Component> Simulation<C> {
             dense: false,
             pace: None,
             processors: None,
+            workers: Workers::NONE,
         };
         simulation.place(cells, division);
         simulation
@@ -381,7 +383,8 @@ impl<C: Component> Simulation<C> {
         let lookahead = self.division.lookahead.map_or(u64::MAX / 2, |span| span.0);
         let processors = self.processors();
         let spans = (lookahead, until.0);
-        run_together(&mut self.parts, spans, processors, pause, monitor)
+        let (workers, parts) = (&mut self.workers, &mut self.parts);
+        workers.run(parts, spans, processors, pause, monitor)
     }
 
     /// The processors that may be used. Asking takes some files to be read.

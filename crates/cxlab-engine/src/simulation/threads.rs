@@ -6,7 +6,9 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use super::part::{LOOK_EVERY, Part};
 use super::{Monitor, Windows};
@@ -130,97 +132,260 @@ mod after {
 /// Letters from one part to another.
 type Mailbox<P> = Apart<Mutex<Vec<Letter<P>>>>;
 
+/// What a part says at the end of a window.
+#[derive(Default)]
+struct Said {
+    /// The earliest event that it knows of, its own letters included.
+    next: AtomicU64,
+    /// Events that it has handled in the window.
+    handled: AtomicU64,
+    /// Units of work that it has done in it.
+    work: AtomicU64,
+}
+
 /// What threads exchange at the barrier; index 0 and 1 alternate by window.
 struct Exchange<P: Payload> {
     barrier: Barrier,
     /// `mail[turn][from][to]`
     mail: [Vec<Vec<Mailbox<P>>>; 2],
-    /// `next[turn][part]`: earliest event that the part knows of, its own letters included, and how many
-    /// it has handled in the window that ends.
-    next: [Vec<Apart<(AtomicU64, AtomicU64)>>; 2],
+    /// `said[turn][part]`
+    said: [Vec<Apart<Said>>; 2],
     /// One of [`after`].
     after: [AtomicU8; 2],
 }
 
-/// Runs several parts, one thread each, until `pause` says to pause; returns whether they were interrupted,
-/// or `None` where they can go on. `pause` is asked every few windows.
-pub(super) fn run_together<C: Component>(
-    parts: &mut [Part<C>],
-    (lookahead, until): (u64, u64),
-    processors: usize,
-    pause: &mut dyn FnMut() -> bool,
-    monitor: &Monitor,
-) -> Option<bool> {
-    let count = parts.len();
-    let mail = || {
-        (0..count)
-            .map(|_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect())
-            .collect()
-    };
-    let next = || {
-        (0..count)
-            .map(|_| Apart((AtomicU64::new(u64::MAX), AtomicU64::new(0))))
-            .collect()
-    };
-    let exchange: Exchange<C::Payload> = Exchange {
-        barrier: Barrier::new(count, processors),
-        mail: [mail(), mail()],
-        next: [next(), next()],
-        after: [AtomicU8::new(after::GO_ON), AtomicU8::new(after::GO_ON)],
-    };
-    let exchange = &exchange;
-    std::thread::scope(|scope| {
-        let (first, others) = match parts.split_first_mut() {
-            Some(split) => split,
-            None => return Some(false),
+impl<P: Payload> Exchange<P> {
+    fn new(count: usize, processors: usize) -> Exchange<P> {
+        let mail = || {
+            (0..count)
+                .map(|_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect())
+                .collect()
         };
-        let others = others.iter_mut().map(|part| {
-            scope
-                .spawn(move || part.run_windows(exchange, lookahead, until, &mut || false, monitor))
-        });
-        let others: Vec<_> = others.collect();
-        let ended = first.run_windows(exchange, lookahead, until, pause, monitor);
-        for other in others {
-            // With the message of the panic, where the scope would say only that there was one.
-            other.join().unwrap_or_else(|panic| resume_unwind(panic));
+        let said = || (0..count).map(|_| Apart::default()).collect();
+        Exchange {
+            barrier: Barrier::new(count, processors),
+            mail: [mail(), mail()],
+            said: [said(), said()],
+            after: [AtomicU8::new(after::GO_ON), AtomicU8::new(after::GO_ON)],
         }
+    }
+}
+
+/// A part for another thread to run up to a time.
+struct Job<C: Component> {
+    part: Part<C>,
+    exchange: Arc<Exchange<C::Payload>>,
+    lookahead: u64,
+    until: u64,
+}
+
+/// A thread that runs the parts it is handed, and waits for the next one between them.
+struct Worker<C: Component> {
+    /// `None` once there are no more.
+    jobs: Option<Sender<Job<C>>>,
+    /// Behind a lock that nobody waits for, so that threads may share what has workers.
+    done: Mutex<Receiver<Part<C>>>,
+    /// `None` once it was waited for.
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<C: Component> Worker<C> {
+    fn new(spins: u32) -> Worker<C> {
+        let (jobs, taken) = channel();
+        let (handed_back, done) = channel();
+        let thread = std::thread::spawn(move || {
+            while let Ok(job) = receive(&taken, spins) {
+                let Job {
+                    mut part,
+                    exchange,
+                    lookahead,
+                    until,
+                } = job;
+                part.run_windows(&exchange, lookahead, until, None);
+                drop(exchange);
+                if handed_back.send(part).is_err() {
+                    return;
+                }
+            }
+        });
+        Worker {
+            jobs: Some(jobs),
+            done: Mutex::new(done),
+            thread: Some(thread),
+        }
+    }
+
+    fn run(&self, job: Job<C>) {
+        if let Some(jobs) = &self.jobs {
+            // One that cannot take it has panicked, and hands nothing back.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// The part that it was handed.
+    ///
+    /// # Panics
+    /// With the panic of the thread, if there was one.
+    fn hand_back(&mut self, spins: u32) -> Part<C> {
+        let done = self.done.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match (receive(done, spins), self.thread.take()) {
+            (Ok(part), thread) => {
+                self.thread = thread;
+                part
+            }
+            (Err(_), Some(thread)) => match thread.join() {
+                Err(panic) => resume_unwind(panic),
+                Ok(()) => unreachable!("a thread ends when it has no more jobs"),
+            },
+            (Err(_), None) => unreachable!("the thread has panicked before"),
+        }
+    }
+}
+
+impl<C: Component> Drop for Worker<C> {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // Its panic, if there was one, has been told or follows another one.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Receives, looking so often before it sleeps.
+fn receive<T>(from: &Receiver<T>, spins: u32) -> Result<T, RecvError> {
+    for _ in 0..spins {
+        match from.try_recv() {
+            Ok(received) => return Ok(received),
+            Err(TryRecvError::Disconnected) => return Err(RecvError),
+            Err(TryRecvError::Empty) => std::hint::spin_loop(),
+        }
+    }
+    from.recv()
+}
+
+/// The threads beside that of the caller. They live as long as runs need as many, since a run goes on many
+/// times: at ends of batches, at checkpoints.
+pub(super) struct Workers<C: Component> {
+    others: Vec<Worker<C>>,
+    spins: u32,
+}
+
+impl<C: Component> Workers<C> {
+    pub(super) const NONE: Workers<C> = Workers {
+        others: Vec::new(),
+        spins: 0,
+    };
+}
+
+impl<C: Component> Workers<C> {
+    /// Runs several parts, one thread each, until `pause` says to pause; returns whether they were interrupted,
+    /// or `None` where they can go on. `pause` is asked every few windows.
+    pub(super) fn run(
+        &mut self,
+        parts: &mut Vec<Part<C>>,
+        (lookahead, until): (u64, u64),
+        processors: usize,
+        pause: &mut dyn FnMut() -> bool,
+        monitor: &Monitor,
+    ) -> Option<bool> {
+        let count = parts.len();
+        let exchange = Exchange::new(count, processors);
+        let (spins, exchange) = (exchange.barrier.spins, Arc::new(exchange));
+        if (count, spins) != (self.others.len() + 1, self.spins) {
+            self.others = (1..count).map(|_| Worker::new(spins)).collect();
+            self.spins = spins;
+        }
+        for (worker, part) in self.others.iter().zip(parts.drain(1..)) {
+            worker.run(Job {
+                part,
+                exchange: Arc::clone(&exchange),
+                lookahead,
+                until,
+            });
+        }
+        let lead = Lead {
+            pause,
+            monitor,
+            windows: Windows::default(),
+            untold: 0,
+        };
+        let ended = parts[0].run_windows(&exchange, lookahead, until, Some(lead));
+        let others = self.others.iter_mut();
+        parts.extend(others.map(|worker| worker.hand_back(spins)));
         ended
-    })
+    }
+}
+
+/// What the thread of the first part does besides.
+struct Lead<'a> {
+    pause: &'a mut dyn FnMut() -> bool,
+    monitor: &'a Monitor,
+    windows: Windows,
+    /// Events that the monitor has not been told of.
+    untold: u64,
+}
+
+impl Lead<'_> {
+    /// What to do after the window that ends.
+    fn after(&mut self) -> u8 {
+        match () {
+            () if self.monitor.is_interrupted() => after::INTERRUPTED,
+            () if self.windows.count % ASK_EVERY == ASK_EVERY - 1 && (self.pause)() => after::PAUSE,
+            () => after::GO_ON,
+        }
+    }
+
+    /// Adds up what parts have said at the end of a window.
+    fn count(&mut self, said: &[Apart<Said>]) {
+        let (mut sum, mut most, mut work) = (0, 0, 0);
+        for Apart(one) in said {
+            let handled = one.handled.load(Ordering::Relaxed);
+            (sum, most) = (sum + handled, handled.max(most));
+            work += one.work.load(Ordering::Relaxed);
+        }
+        self.windows.events += sum;
+        self.windows.busiest += most;
+        self.untold += sum;
+        if work > 0 {
+            self.monitor.work.fetch_add(work, Ordering::Relaxed);
+        }
+    }
+
+    fn tell(&mut self, time: u64) {
+        let events = std::mem::take(&mut self.untold);
+        self.monitor.events.fetch_add(events, Ordering::Relaxed);
+        self.monitor.time.fetch_max(time, Ordering::Relaxed);
+    }
 }
 
 impl<C: Component> Part<C> {
+    /// Runs windows until one of the threads has a reason to stop; the first part has a `lead`.
     fn run_windows(
         &mut self,
         exchange: &Exchange<C::Payload>,
         lookahead: u64,
         until: u64,
-        pause: &mut dyn FnMut() -> bool,
-        monitor: &Monitor,
+        mut lead: Option<Lead<'_>>,
     ) -> Option<bool> {
         let _others_go_on = OpenOnPanic(&exchange.barrier);
         let me = self.lane.partition as usize;
         let mut turn = 0;
-        let mut untold = 0;
         let mut handled = 0;
-        let mut windows = Windows::default();
         loop {
-            exchange.next[turn][me]
-                .0
-                .1
-                .store(handled, Ordering::Relaxed);
+            let said = &exchange.said[turn][me].0;
+            said.handled.store(handled, Ordering::Relaxed);
+            let work = std::mem::take(&mut self.lane.work);
+            said.work.store(work, Ordering::Relaxed);
             self.post(exchange, turn, me);
-            if me == 0 {
-                let after = match () {
-                    () if monitor.is_interrupted() => after::INTERRUPTED,
-                    () if windows.count % ASK_EVERY == ASK_EVERY - 1 && pause() => after::PAUSE,
-                    () => after::GO_ON,
-                };
-                exchange.after[turn].store(after, Ordering::Release);
+            if let Some(lead) = &mut lead {
+                exchange.after[turn].store(lead.after(), Ordering::Release);
             }
             if !exchange.barrier.wait() {
                 return Some(true);
             }
-            for from in 0..exchange.next[turn].len() {
+            let said = &exchange.said[turn];
+            for from in 0..said.len() {
                 let mailbox = &exchange.mail[turn][from][me].0;
                 let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
                 for at in 0..letters.len() {
@@ -232,36 +397,26 @@ impl<C: Component> Part<C> {
                 }
                 letters.clear();
             }
-            let earliest = exchange.next[turn]
-                .iter()
-                .map(|next| next.0.0.load(Ordering::Acquire))
-                .min()
-                .unwrap_or(u64::MAX);
-            if me == 0 {
-                let handled = exchange.next[turn].iter();
-                let handled = handled.map(|next| next.0.1.load(Ordering::Relaxed));
-                let (sum, most) =
-                    handled.fold((0, 0), |(sum, most), one| (sum + one, one.max(most)));
-                windows.events += sum;
-                windows.busiest += most;
-            }
+            let earliest = said.iter().map(|one| one.0.next.load(Ordering::Acquire));
+            let earliest = earliest.min().unwrap_or(u64::MAX);
             let after = exchange.after[turn].load(Ordering::Acquire);
             let over = earliest >= until || earliest == u64::MAX;
-            if over || after != after::GO_ON {
-                self.tell(monitor, untold);
-                if me == 0 {
-                    monitor.windows.add(windows);
+            let ends = over || after != after::GO_ON;
+            if let Some(lead) = &mut lead {
+                lead.count(said);
+                if ends || lead.untold >= LOOK_EVERY {
+                    lead.tell(self.last);
                 }
+                lead.windows.count += u64::from(!ends);
+                if ends {
+                    lead.monitor.windows.add(lead.windows);
+                }
+            }
+            if ends {
                 let interrupted = after == after::INTERRUPTED;
                 return (over || interrupted).then_some(interrupted);
             }
-            windows.count += 1;
             handled = self.advance(earliest.saturating_add(lookahead).min(until), u64::MAX);
-            untold += handled;
-            if untold >= LOOK_EVERY {
-                self.tell(monitor, untold);
-                untold = 0;
-            }
             turn ^= 1;
         }
     }
@@ -278,9 +433,9 @@ impl<C: Component> Part<C> {
             let mut letters = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut outbox.letters, &mut letters);
         }
-        exchange.next[turn][me]
+        exchange.said[turn][me]
             .0
-            .0
+            .next
             .store(earliest, Ordering::Release);
     }
 }
