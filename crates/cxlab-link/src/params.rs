@@ -252,11 +252,14 @@ impl LinkParams {
 
     /// Credits of a message class: what the scenario says, or what the rate needs.
     pub fn credits_of(&self, channel: Channel) -> u16 {
-        let needed = || {
-            let needed = self.credits_needed();
-            needed.clamp(u64::from(LEAST_DEFAULT), u64::from(MOST_CREDITS)) as u16
-        };
-        self.credits.of(channel).unwrap_or_else(needed)
+        let given = self.credits.of(channel);
+        given.unwrap_or_else(|| self.default_credits())
+    }
+
+    /// Credits of a class of which the scenario says nothing.
+    fn default_credits(&self) -> u16 {
+        let needed = self.credits_needed();
+        needed.clamp(u64::from(LEAST_DEFAULT), u64::from(MOST_CREDITS)) as u16
     }
 
     /// How many messages of each class may be between a transmitter and the component at the far end,
@@ -270,8 +273,9 @@ impl LinkParams {
     pub fn windows(&self, pipelines: Picos) -> Windows {
         let round = self.credit_round_ps() as f64;
         let fastest = SPARE / self.line_ps();
+        let default = self.default_credits();
         Channel::ALL.map(|channel| {
-            let credits = f64::from(self.credits_of(channel));
+            let credits = f64::from(self.credits.of(channel).unwrap_or(default));
             let beside = pipelines.0 as f64 * (credits / round).min(fastest);
             (credits + beside).round().min(f64::from(MOST_IN_WINDOW)) as u16
         })

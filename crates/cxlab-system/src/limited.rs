@@ -1,10 +1,10 @@
 //! What limits a link other than its wire: credits, and requests in flight, as measured by a run.
 
-use cxlab_link::LinkPort;
 use cxlab_protocol::Channel;
 
 use crate::note::Note;
 use crate::plan::{CreditLimit, Plan, PlannedLink};
+use crate::readings::LinkReadings;
 use crate::report::{LinkReport, Report};
 
 /// A wire that carries less than this of the lines that it could is not what limits.
@@ -27,12 +27,12 @@ fn lines_carried(link: &PlannedLink, report: &LinkReport, window_ps: f64) -> f64
 pub(crate) fn by_credits(
     plan: &Plan,
     link: &PlannedLink,
-    port: &LinkPort,
+    read: &LinkReadings,
     report: &LinkReport,
-    messages: u64,
     window_ps: f64,
 ) -> Option<Note> {
-    if lines_carried(link, report, window_ps) >= FULL {
+    let waited = |channel: &Channel| read.starved[channel.index()] && !channel.is_io();
+    if !Channel::ALL.iter().any(waited) || lines_carried(link, report, window_ps) >= FULL {
         return None;
     }
     let lines = report.payload_bytes / 64;
@@ -42,12 +42,10 @@ pub(crate) fn by_credits(
     let limited = |channel: &Channel| {
         let sent = match channel.carries_data() {
             true => lines,
-            false => messages.saturating_sub(lines),
+            false => read.stats.messages.saturating_sub(lines),
         };
         let under_way = sent as f64 / window_ps * round;
-        port.has_stalled(*channel)
-            && under_way >= FILLED * f64::from(windows[channel.index()])
-            && !channel.is_io()
+        waited(channel) && under_way >= FILLED * f64::from(windows[channel.index()])
     };
     let channel = Channel::ALL.into_iter().find(limited)?;
     let name = channel.name();

@@ -1,17 +1,20 @@
 //! What the components of a system have measured in a window, and the laws that it obeys.
 
+use std::borrow::Cow;
+
 use cxlab_device::{DeviceStats, DeviceWaits, MOST_PASSED_FLIPS};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{MOST_FAULTS, Processor, RequesterStats};
 use cxlab_link::{DirectionStats, Waits};
 use cxlab_os::ats::MOST_REQUESTS;
+use cxlab_protocol::Channel;
 
 use crate::host::Host;
 use crate::system::{Node, System};
 
 /// What was read of a host or an accelerator.
-pub(crate) struct IssuerReadings {
-    pub(crate) stats: RequesterStats,
+pub(crate) struct IssuerReadings<'a> {
+    pub(crate) stats: Cow<'a, RequesterStats>,
     /// Requests in flight, integrated over time, in picoseconds.
     pub(crate) integral: u128,
 }
@@ -26,26 +29,50 @@ pub(crate) struct DeviceReadings {
 pub(crate) struct LinkReadings {
     pub(crate) stats: DirectionStats,
     pub(crate) waits: Waits,
+    /// By message class: whether one of its messages waited for a credit.
+    pub(crate) starved: [bool; Channel::COUNT],
+}
+
+impl LinkReadings {
+    /// Reads both directions of all links at the end of a window: forward and backward of each in turn.
+    pub(crate) fn all(system: &mut System, end: SimTime) -> Vec<LinkReadings> {
+        let ends = system.directions.iter();
+        let ends: Vec<(usize, u16)> = ends.flat_map(|one| [one.forward, one.backward]).collect();
+        let links = ends.into_iter().map(|(component, port)| {
+            let port = system.simulation.component_mut(component).port_mut(port);
+            LinkReadings {
+                stats: port.transmitter.stats(end),
+                waits: port.waits().cloned().unwrap_or_default(),
+                starved: Channel::ALL.map(|channel| port.has_stalled(channel)),
+            }
+        });
+        links.collect()
+    }
 }
 
 /// What was read of a system, in one window or in several.
-pub(crate) struct Readings {
+pub(crate) struct Readings<'a> {
     /// Length of the windows together.
     pub(crate) window: Picos,
     /// Hosts, then accelerators.
-    pub(crate) issuers: Vec<IssuerReadings>,
+    pub(crate) issuers: Vec<IssuerReadings<'a>>,
     /// By device; nothing of an accelerator.
     pub(crate) devices: Vec<Option<DeviceReadings>>,
-    /// Forward and backward of each link in turn.
+    /// [`LinkReadings::all`].
     pub(crate) links: Vec<LinkReadings>,
 }
 
-impl Readings {
+impl<'a> Readings<'a> {
     /// Reads a system at the end of a window of that length.
     ///
     /// # Errors
     /// A law that does not hold, which is our own mistake.
-    pub(crate) fn of(system: &mut System, window: Picos, end: SimTime) -> Result<Readings, String> {
+    pub(crate) fn of(
+        system: &'a System,
+        links: Vec<LinkReadings>,
+        window: Picos,
+        end: SimTime,
+    ) -> Result<Readings<'a>, String> {
         let nodes = system
             .simulation
             .components()
@@ -53,7 +80,7 @@ impl Readings {
         let issuers = nodes.filter_map(Node::host).map(|host| {
             Ok(IssuerReadings {
                 integral: check_host(host, end)?,
-                stats: host.stats().clone(),
+                stats: Cow::Borrowed(host.stats()),
             })
         });
         let issuers = issuers.collect::<Result<_, String>>()?;
@@ -67,29 +94,33 @@ impl Readings {
             let waits = waits.clone();
             Some(DeviceReadings { stats, waits })
         });
-        let devices = devices.collect();
-        let ends = system.directions.iter();
-        let ends: Vec<(usize, u16)> = ends.flat_map(|one| [one.forward, one.backward]).collect();
-        let links = ends.into_iter().map(|(component, port)| {
-            let port = system.simulation.component_mut(component).port_mut(port);
-            LinkReadings {
-                stats: port.transmitter.stats(end),
-                waits: port.waits().cloned().unwrap_or_default(),
-            }
-        });
         Ok(Readings {
             window,
             issuers,
-            devices,
-            links: links.collect(),
+            devices: devices.collect(),
+            links,
         })
     }
 
+    /// The same, to be kept while the system goes on.
+    pub(crate) fn into_owned(self) -> Readings<'static> {
+        let issuers = self.issuers.into_iter().map(|one| IssuerReadings {
+            stats: Cow::Owned(one.stats.into_owned()),
+            integral: one.integral,
+        });
+        Readings {
+            window: self.window,
+            issuers: issuers.collect(),
+            devices: self.devices,
+            links: self.links,
+        }
+    }
+
     /// Adds what was read of the same system in another window.
-    pub(crate) fn merge(&mut self, other: &Readings) {
+    pub(crate) fn merge(&mut self, other: &Readings<'_>) {
         self.window = Picos(self.window.0 + other.window.0);
         for (sum, one) in self.issuers.iter_mut().zip(&other.issuers) {
-            sum.stats.merge(&one.stats);
+            sum.stats.to_mut().merge(&one.stats);
             sum.integral += one.integral;
         }
         for (sum, one) in self.devices.iter_mut().zip(&other.devices) {
@@ -101,6 +132,9 @@ impl Readings {
         for (sum, one) in self.links.iter_mut().zip(&other.links) {
             sum.stats.merge(&one.stats);
             sum.waits.merge(&one.waits);
+            for (sum, one) in sum.starved.iter_mut().zip(one.starved) {
+                *sum |= one;
+            }
         }
     }
 }
@@ -119,12 +153,30 @@ fn check_waiting(host: &Host) -> Result<(), String> {
                 "{passed} accesses of an accelerator took a CQID before a line of a page that flips"
             ));
         }
+        let passed = accelerator.most_passed_ports();
+        if passed > 0 {
+            return Err(format!(
+                "{passed} accesses of an accelerator overtook an element that waited for the cache's port"
+            ));
+        }
         let requests = accelerator.most_translation_requests();
         if requests > MOST_REQUESTS {
             return Err(format!(
                 "an access of an accelerator waited for {requests} Translation Requests"
             ));
         }
+    }
+    let passed = host.processor().map_or(0, Processor::most_passed_misses);
+    if passed > 0 {
+        return Err(format!(
+            "{passed} accesses of a core overtook one that waited for an outstanding line"
+        ));
+    }
+    let passed = host.processor().map_or(0, Processor::most_passed_entries);
+    if passed > 0 {
+        return Err(format!(
+            "{passed} transactions overtook one that waited for an entry of the directory"
+        ));
     }
     let faults = host.processor().map_or(0, Processor::most_faults);
     if faults > MOST_FAULTS {

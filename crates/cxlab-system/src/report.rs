@@ -23,7 +23,7 @@ pub use crate::intervals::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95}
 use crate::limited;
 use crate::note::Note;
 use crate::plan::{Plan, PlannedPool, Sample};
-use crate::readings::{IssuerReadings, LinkReadings, Readings};
+use crate::readings::{IssuerReadings, Readings};
 use crate::run::{Warmed, part, seconds};
 use crate::series;
 pub use crate::series::TimeSeries;
@@ -925,7 +925,7 @@ pub(crate) struct Context<'a> {
     pub(crate) start: SimTime,
     pub(crate) end: SimTime,
     /// What was read in the window; of a sampled run, in all measured windows.
-    pub(crate) readings: &'a Readings,
+    pub(crate) readings: &'a Readings<'a>,
     pub(crate) sampling: Option<SamplingReport>,
     pub(crate) partial: bool,
     /// Notes of the plan, and of this run.
@@ -1030,7 +1030,7 @@ impl Totals {
 ///
 /// # Errors
 /// A law that does not hold, which is our own mistake.
-pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Report, String> {
+pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report, String> {
     let mut totals = Totals::default();
     let intervals = Intervals::new(context.parts);
     let mut hosts = Vec::with_capacity(system.hosts);
@@ -1101,7 +1101,7 @@ pub(crate) fn assemble(system: &mut System, context: &Context<'_>) -> Result<Rep
     let devices: Vec<DeviceReport> = devices.collect();
     let mut notes = context.notes.clone();
     notes.extend(unsettled(context));
-    let links = links(system, &intervals, context, &mut notes);
+    let links = links(&intervals, context, &mut notes);
     let wall_seconds = seconds(context.wall);
     let denied = totals.denied;
     let failed = totals.failed;
@@ -1194,7 +1194,7 @@ fn taken(stats: &DeviceStats) -> u64 {
 fn host_report(
     name: &str,
     host: &Host,
-    read: &IssuerReadings,
+    read: &IssuerReadings<'_>,
     ci95: HostCi95,
     context: &Context<'_>,
 ) -> HostReport {
@@ -1312,23 +1312,17 @@ fn by_hops(hops: &[HopStats], intervals: &Intervals<'_>) -> Vec<ByHops> {
 }
 
 fn links(
-    system: &mut System,
     intervals: &Intervals<'_>,
     context: &Context<'_>,
     notes: &mut Vec<Note>,
 ) -> Vec<LinkReport> {
     let window_ps = context.readings.window.0.max(1) as f64;
-    let mut reports = Vec::with_capacity(2 * system.directions.len());
-    for (link, directions) in context.plan.links.iter().zip(&system.directions) {
+    let directions = context.readings.links.as_chunks().0;
+    let mut reports = Vec::with_capacity(2 * directions.len());
+    for (link, [forward, backward]) in context.plan.links.iter().zip(directions) {
         let (a, b) = (context.plan.end_name(link.a), context.plan.end_name(link.b));
-        for ((component, port), from, to) in
-            [(directions.forward, a, b), (directions.backward, b, a)]
-        {
-            let port = system.simulation.component_mut(component).port_mut(port);
-            let Some(LinkReadings { stats, waits }) = context.readings.links.get(reports.len())
-            else {
-                continue;
-            };
+        for (read, from, to) in [(forward, a, b), (backward, b, a)] {
+            let (stats, waits) = (&read.stats, &read.waits);
             let report = LinkReport {
                 name: format!("{a}--{b}"),
                 direction: format!("{from}->{to}"),
@@ -1352,9 +1346,8 @@ fn links(
             notes.extend(limited::by_credits(
                 context.plan,
                 link,
-                port,
+                read,
                 &report,
-                stats.messages,
                 window_ps,
             ));
             reports.push(report);

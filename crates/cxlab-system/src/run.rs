@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::intervals::{self, Parts};
 use crate::note::Note;
 use crate::plan::{Plan, PlannedHost, Problem};
-use crate::readings::Readings;
+use crate::readings::{LinkReadings, Readings};
 use crate::report::{self, Report};
 use crate::scenario::{EventParams, ThreadLimit};
 use crate::series::Series;
@@ -402,7 +402,8 @@ fn run_parts<'p, 'a>(
         .all_batches()
         .filter(|_| stop != Stop::Exhausted)
         .cloned();
-    let readings = Readings::of(&mut runner.system, end - start, end).map_err(RunError::Law)?;
+    let links = LinkReadings::all(&mut runner.system, end);
+    let readings = Readings::of(&runner.system, links, end - start, end).map_err(RunError::Law)?;
     let context = report::Context {
         plan,
         seed,
@@ -418,7 +419,7 @@ fn run_parts<'p, 'a>(
         parts: batches.as_ref().map(Parts::Batches),
         wall: began.elapsed(),
     };
-    let report = report::assemble(&mut runner.system, &context);
+    let report = report::assemble(&runner.system, &context);
     report.map(Some).map_err(RunError::Law)
 }
 

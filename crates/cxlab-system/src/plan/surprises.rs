@@ -40,7 +40,7 @@ fn mixed_interleaving(
         let mut media =
             of.filter_map(|target| medium(usize::from(target.0).checked_sub(hosts.len())?));
         let first = media.next()?;
-        let other = media.find(|(_, group)| group.memory != first.1.memory)?;
+        let other = media.find(|(at, group)| *at != first.0 && group.memory != first.1.memory)?;
         Some((first, other))
     });
     let ((_, first), (at, other)) = different.into_iter().next()?;

@@ -24,7 +24,7 @@ use crate::checkpoint::Checkpoints;
 use crate::intervals::{self, Parts};
 use crate::note::Note;
 use crate::plan::{Plan, Problem};
-use crate::readings::Readings;
+use crate::readings::{LinkReadings, Readings};
 use crate::report::{self, Report, SamplingReport};
 use crate::samples::{Sample, Samples};
 use crate::scenario::Sampling;
@@ -92,7 +92,10 @@ pub(super) fn run(
     let end = runner.now;
     let readings = match sampler.readings.take() {
         Some(readings) => readings,
-        None => Readings::of(&mut runner.system, Picos::ZERO, end).map_err(RunError::Law)?,
+        None => {
+            let links = LinkReadings::all(&mut runner.system, end);
+            Readings::of(&runner.system, links, Picos::ZERO, end).map_err(RunError::Law)?
+        }
     };
     let Some(outcome) = runner.outcome else {
         return Err(RunError::Law("nothing was run".to_owned()));
@@ -112,7 +115,7 @@ pub(super) fn run(
         parts: Some(Parts::Samples(&sampler.samples)),
         wall: began.elapsed(),
     };
-    report::assemble(&mut runner.system, &context).map_err(RunError::Law)
+    report::assemble(&runner.system, &context).map_err(RunError::Law)
 }
 
 /// How long it takes for the slowest operations of media to be under way as often as they are on average.
@@ -165,7 +168,7 @@ struct Sampler {
     measured: u64,
     start: Option<SimTime>,
     samples: Samples,
-    readings: Option<Readings>,
+    readings: Option<Readings<'static>>,
 }
 
 impl Sampler {
@@ -402,8 +405,14 @@ impl Sampler {
         }
         runner.check_progress()?;
         let span = runner.now - start;
-        let readings = Readings::of(&mut runner.system, span, runner.now).map_err(RunError::Law)?;
+        let links = LinkReadings::all(&mut runner.system, runner.now);
+        let readings = Readings::of(&runner.system, links, span, runner.now);
+        let readings = readings.map_err(RunError::Law)?;
         self.note_progress(&readings, span);
+        match &mut self.readings {
+            Some(all) => all.merge(&readings),
+            None => self.readings = Some(readings.into_owned()),
+        }
         self.start.get_or_insert(start);
         each(runner, |one| self.in_flight += one.requests_in_flight());
         self.samples.add(Sample {
@@ -411,15 +420,11 @@ impl Sampler {
             tally: tally(runner).since(&began),
             first,
         });
-        match &mut self.readings {
-            Some(all) => all.merge(&readings),
-            None => self.readings = Some(readings),
-        }
         Ok(Stop::TimeLimit)
     }
 
     /// Remembers how fast each host was, and how fast all were.
-    fn note_progress(&mut self, readings: &Readings, span: Picos) {
+    fn note_progress(&mut self, readings: &Readings<'_>, span: Picos) {
         let mut all = 0;
         for (weight, read) in self.weights.iter_mut().zip(&readings.issuers) {
             let completed = read.stats.reads + read.stats.writes;
