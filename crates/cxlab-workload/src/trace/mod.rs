@@ -3,6 +3,7 @@
 //!
 //! Readers and writers stream: their memory is one block, however long the trace.
 
+mod ahead;
 mod block;
 mod footprint;
 mod header;
@@ -22,6 +23,7 @@ pub use reader::TraceReader;
 pub use records::Records;
 pub use writer::{TraceTotals, TraceWriter};
 
+pub(crate) use ahead::Ahead;
 pub(crate) use reader::{looks_like_cxlt, write_error};
 
 /// Records in a full block: a block's columns then take a few hundred kilobytes, which compress

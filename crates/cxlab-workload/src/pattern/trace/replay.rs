@@ -1,6 +1,6 @@
 //! The source that streams one requester's share of a trace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_engine::rng::StreamRng;
@@ -11,16 +11,56 @@ use super::survey::Survey;
 use super::{Share, Timing, Trace};
 use crate::error::TraceError;
 use crate::op::{MemOp, OpSource, SourceContext};
-use crate::trace::{Record, Records};
+use crate::trace::{Ahead, Record, Records};
 
 /// Fraction bits of the fixed-point time scale: one part in 10^6 of the smallest scale.
 const SCALE_BITS: u32 = 40;
+
+/// The records of a trace from some place on.
+enum Stream {
+    /// Each requester reads for itself when it needs them.
+    Here(Records),
+    /// A sole requester has them read ahead.
+    Ahead(Ahead),
+}
+
+impl Stream {
+    fn open(path: &Path, before: u64, alone: bool) -> Result<Stream, TraceError> {
+        let mut records = Records::open(path, None)?;
+        records.skip_records(before)?;
+        Ok(match alone {
+            true => Stream::Ahead(Ahead::new(records)),
+            false => Stream::Here(records),
+        })
+    }
+
+    /// The next record after so many of other requesters; `None` where the trace has been read whole.
+    fn next(&mut self, skip: u64) -> Result<Option<Record>, TraceError> {
+        if let (Stream::Here(records), 1..) = (&mut *self, skip) {
+            records.skip_records(skip)?;
+        }
+        let mut next = None;
+        self.each(1, |record| next = Some(record))?;
+        Ok(next)
+    }
+
+    /// [`Records::each`].
+    #[inline]
+    fn each(&mut self, count: usize, take: impl FnMut(Record)) -> Result<usize, TraceError> {
+        match self {
+            Stream::Here(records) => records.each(count, take),
+            Stream::Ahead(records) => records.each(count, take),
+        }
+    }
+}
 
 /// One requester's share of a trace.
 pub(super) struct Replay {
     path: PathBuf,
     survey: Arc<Survey>,
-    records: Records,
+    /// Whether nobody else reads the trace.
+    alone: bool,
+    records: Stream,
     /// The first record of a lap, the records from one to the next, and how many a lap has.
     first: u64,
     skip: u64,
@@ -55,11 +95,14 @@ impl Replay {
         };
         let scale = (params.timing == Timing::Timestamps)
             .then_some((params.time_scale * (1u64 << SCALE_BITS) as f64) as u128);
-        let records = Records::open(&path, None)?;
+        let alone = requesters == 1;
         let laps = if share == 0 { 0 } else { params.repeat };
-        let mut replay = Replay {
+        let before = if laps == 0 { 0 } else { first };
+        let records = Stream::open(&path, before, alone)?;
+        Ok(Replay {
             path,
             survey,
+            alone,
             records,
             first,
             skip,
@@ -68,30 +111,27 @@ impl Replay {
             lap: 0,
             laps,
             scale,
-        };
-        if laps > 0 {
-            replay.records.skip_records(first)?;
-        }
-        Ok(replay)
+        })
     }
 
     /// The next record of the share; `None` when all laps are done.
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        let mut skip = self.skip;
         if self.left_in_lap == 0 {
             self.lap = self.laps.min(self.lap + 1);
             self.left_in_lap = self.share;
             if self.lap < self.laps {
-                self.records = Records::open(&self.path, None)?;
-                self.records.skip_records(self.first)?;
+                self.records = Stream::open(&self.path, self.first, self.alone)?;
             }
-        } else if self.left_in_lap < self.share && self.skip > 0 {
-            self.records.skip_records(self.skip)?;
+        }
+        if self.left_in_lap == self.share {
+            skip = 0;
         }
         if self.lap >= self.laps {
             return Ok(None);
         }
         self.left_in_lap -= 1;
-        self.records.next_record()
+        self.records.next(skip)
     }
 
     /// Appends up to `count` operations of this lap, where every record is this requester's. Returns how many.
@@ -168,6 +208,7 @@ impl SaveState for Replay {
             lap,
             path: _,
             survey: _,
+            alone: _,
             records: _,
             first: _,
             skip: _,
@@ -189,8 +230,7 @@ impl SaveState for Replay {
                 taken => self.first + 1 + (taken - 1) * (self.skip + 1),
             };
             let failed = |error: TraceError| StateError::new(error.to_string());
-            self.records = Records::open(&self.path, None).map_err(failed)?;
-            self.records.skip_records(before).map_err(failed)?;
+            self.records = Stream::open(&self.path, before, self.alone).map_err(failed)?;
         }
         Ok(())
     }

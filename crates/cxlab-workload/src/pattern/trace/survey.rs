@@ -8,7 +8,7 @@ use super::frames::Frames;
 use super::{Addresses, Timing, Trace};
 use crate::error::{Place, TraceError, WorkloadError};
 use crate::page_map::{PAGE_BYTES, PAGE_LINES};
-use crate::trace::{Record, Records};
+use crate::trace::{Ahead, Record, Records};
 
 /// Records that are read at a time (*assumed*).
 const SURVEYED: usize = 4096;
@@ -52,7 +52,7 @@ impl Survey {
             latest: 0,
             mapping,
         };
-        let mut records = Records::open(path, None)?;
+        let mut records = Ahead::new(Records::open(path, None)?);
         let mut misfit = None;
         while misfit.is_none()
             && records.each(SURVEYED, |record| {
