@@ -7,6 +7,7 @@ mod audit;
 mod io;
 mod lanes;
 mod ledger;
+mod overtaking;
 mod root_ports;
 mod shared;
 mod slab;
@@ -22,6 +23,7 @@ pub use io::{
 };
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;
+pub use overtaking::{Overtaking, Ticket};
 pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;

@@ -195,6 +195,7 @@ fn draw(seed: u64) -> Drawn {
             stride: if os { 4096 + 64 } else { 64 },
             maps: os,
             hot: StreamRng::new(seed, "cohet-swarm-hot").chance(0.25),
+            readers: StreamRng::new(seed, "cohet-swarm-readers").chance(0.25),
         },
     }
 }

@@ -37,6 +37,8 @@ pub struct Stress {
     pub maps: bool,
     /// Whether the first counter is added to again and again, by all and many times at once.
     pub hot: bool,
+    /// Whether a second thread at each core and element loads shared lines, many at once.
+    pub readers: bool,
 }
 
 /// What a run did.
@@ -111,7 +113,14 @@ impl ThreadedKernel for Kernel {
             number,
             device,
         };
-        vec![Thread::new(|t| one.run(t))]
+        let mut threads = vec![Thread::new(|t| one.run(t))];
+        let loads = device.is_none_or(|device| self.stress.coherent[usize::from(device)]);
+        if self.stress.readers && loads {
+            let stress = self.stress.clone();
+            let rng = StreamRng::new(self.context.seed, &format!("reader{number}"));
+            threads.push(Thread::new(|t| read(t, stress, rng)));
+        }
+        threads
     }
 
     fn can_run_again(&self) -> bool {
@@ -147,6 +156,19 @@ impl Stress {
     /// A line of a thread's own.
     fn own(&self, base: u64, thread: u64, line: u64) -> u64 {
         self.bases[base as usize] + SHARED * self.stride + (thread * OWN + line) * 64
+    }
+}
+
+/// Loads shared lines, many at once, and looks at nothing.
+async fn read(t: Handle, stress: Stress, mut rng: StreamRng) {
+    for _ in 0..stress.operations {
+        let loads = (0..8).map(|_| {
+            let at = rng.below(stress.counters());
+            t.load(stress.counter(at))
+        });
+        for load in loads.collect::<Vec<_>>() {
+            load.await;
+        }
     }
 }
 

@@ -137,6 +137,7 @@ impl Accelerator {
         }
         if begins {
             self.cache_free = now.0 + self.params.cycle.0;
+            self.queues.port_turns.take();
         }
         begins
     }

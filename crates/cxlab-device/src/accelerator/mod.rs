@@ -294,6 +294,11 @@ impl Accelerator {
         (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
     }
 
+    /// The most accesses that used the port of the cache while an element waited behind fewer others.
+    pub fn most_passed_ports(&self) -> u64 {
+        self.queues.port_turns.most_overtaken()
+    }
+
     /// The most accesses that took a CQID before one line of a page that flips to device bias.
     pub fn most_passed_flips(&self) -> u32 {
         self.own.as_ref().map_or(0, |own| own.bias.most_passed)

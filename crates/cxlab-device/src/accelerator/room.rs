@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::Access;
+use cxlab_agent::{Access, Overtaking, Ticket};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::SimTime;
 use cxlab_link::Parcel;
@@ -29,7 +29,8 @@ enum Wants {
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Queues {
     /// Elements that wait for the port.
-    port: VecDeque<u32>,
+    port: VecDeque<(u32, Ticket)>,
+    pub(super) port_turns: Overtaking,
     room: VecDeque<Wants>,
     /// What looks now has its turn: the first of `room`, or a flip.
     pub(super) serving: bool,
@@ -56,17 +57,20 @@ impl Accelerator {
     /// Whether an element has the port of the cache; otherwise it waits for its turn.
     pub(super) fn has_port(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) -> bool {
         let free = self.cache_free <= ctx.now().0;
-        let port = &mut self.queues.port;
+        let Queues {
+            port, port_turns, ..
+        } = &mut self.queues;
         match port.front() {
             None if free => return true,
-            Some(first) if free && *first == lane as u32 => {
+            Some((first, ticket)) if free && *first == lane as u32 => {
+                port_turns.serve(*ticket);
                 port.pop_front();
                 return true;
             }
             _ => {}
         }
-        if !port.contains(&(lane as u32)) {
-            port.push_back(lane as u32);
+        if !port.iter().any(|(other, _)| *other == lane as u32) {
+            port.push_back((lane as u32, port_turns.wait(port.len())));
         }
         self.wake_port(ctx);
         false
@@ -74,7 +78,7 @@ impl Accelerator {
 
     /// The first element that waits for the port is woken when that is free.
     pub(super) fn wake_port(&mut self, ctx: &mut Ctx<'_, Parcel>) {
-        if let Some(first) = self.queues.port.front().copied() {
+        if let Some((first, _)) = self.queues.port.front().copied() {
             let at = self.cache_free.max(ctx.now().0);
             self.wake_lane(ctx, first as usize, SimTime(at));
         }
@@ -82,7 +86,7 @@ impl Accelerator {
 
     /// An element was woken for its turn at the port. If it did not use it, the next one may.
     pub(super) fn pass_port(&mut self, ctx: &mut Ctx<'_, Parcel>, lane: usize) {
-        let first = self.queues.port.front().copied();
+        let first = self.queues.port.front().map(|(first, _)| *first);
         if first == Some(lane as u32) && self.cache_free <= ctx.now().0 {
             self.queues.port.pop_front();
             self.wake_port(ctx);

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_agent::{Overtaking, Ticket};
 use cxlab_engine::Ctx;
 use cxlab_link::Parcel;
 use cxlab_memory::Room;
@@ -18,7 +19,9 @@ use super::{NONE, Processor};
 #[derive(Serialize, Deserialize)]
 struct SetQueue {
     set: u32,
-    waiting: VecDeque<u32>,
+    waiting: VecDeque<(u32, Ticket)>,
+    /// Entries that were given while something waited.
+    turns: Overtaking,
     /// Entries of the set that devices are asked to give up.
     recalls: u32,
     /// Whether the set waits for a place in the write buffer.
@@ -29,6 +32,8 @@ struct SetQueue {
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Admission {
     queues: Vec<SetQueue>,
+    /// The most often that a transaction was overtaken.
+    most_overtaken: u64,
 }
 
 impl Admission {
@@ -38,6 +43,7 @@ impl Admission {
             self.queues.push(SetQueue {
                 set,
                 waiting: VecDeque::new(),
+                turns: Overtaking::default(),
                 recalls: 0,
                 writes: false,
             });
@@ -57,7 +63,29 @@ impl Admission {
 
     fn first(&self, set: u32) -> Option<u32> {
         let queue = self.queues.iter().find(|queue| queue.set == set)?;
-        queue.waiting.front().copied()
+        queue.waiting.front().map(|(id, _)| *id)
+    }
+
+    /// A transaction has an entry of the set.
+    fn given(&mut self, set: u32) {
+        if let Some(queue) = self.queues.iter_mut().find(|queue| queue.set == set) {
+            queue.turns.take();
+        }
+    }
+
+    /// The first that waits for the set has had its turn.
+    fn served(&mut self, set: u32) {
+        let queue = self.queue(set);
+        if let Some((_, ticket)) = queue.waiting.pop_front() {
+            queue.turns.serve(ticket);
+            let overtaken = queue.turns.most_overtaken();
+            self.most_overtaken = self.most_overtaken.max(overtaken);
+        }
+    }
+
+    /// The most often that a transaction was overtaken by one that came later.
+    pub(super) fn most_overtaken(&self) -> u64 {
+        self.most_overtaken
     }
 
     /// A set waits for a place in the write buffer; false if it did already.
@@ -86,7 +114,11 @@ impl Processor {
         }
         let set = self.llc.set_of(self.txns[id as usize].line);
         if self.admission.state(set).0 > 0 || !self.enter(ctx, id, set) {
-            self.admission.queue(set).waiting.push_back(id);
+            let queue = self.admission.queue(set);
+            let ticket = queue.turns.wait(queue.waiting.len());
+            queue.waiting.push_back((id, ticket));
+        } else {
+            self.admission.given(set);
         }
     }
 
@@ -137,15 +169,18 @@ impl Processor {
     /// Transactions that wait for entries of a set have them, as far as there are any.
     pub(super) fn serve_set(&mut self, ctx: &mut Ctx<'_, Parcel>, set: u32) {
         while let Some(id) = self.admission.first(set) {
-            if !self.finds_line(ctx, id) && !self.enter(ctx, id, set) {
+            let found = self.finds_line(ctx, id);
+            if !found && !self.enter(ctx, id, set) {
                 return;
             }
             let line = self.txns[id as usize].line;
-            let waiting = &mut self.admission.queue(set).waiting;
-            waiting.pop_front();
+            self.admission.served(set);
+            if !found {
+                self.admission.given(set);
+            }
             // Those of the same line keep their order in its own queue.
             let mut at = 0;
-            while let Some(other) = self.admission.queue(set).waiting.get(at).copied() {
+            while let Some((other, _)) = self.admission.queue(set).waiting.get(at).copied() {
                 if self.txns[other as usize].line == line {
                     self.admission.queue(set).waiting.remove(at);
                     self.queue_behind(id, other);

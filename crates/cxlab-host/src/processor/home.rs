@@ -243,7 +243,8 @@ impl Processor {
         let line = access.line();
         let id = self.open(Txn::new(line, what, core));
         if matches!(what, What::Read | What::Own) {
-            self.cores[core as usize].asking.push((line, id));
+            let core = &mut self.cores[core as usize];
+            core.asking.push((line, id));
         }
         self.wait_behind(id, *access, begun);
         self.stats.core_requests += 1;

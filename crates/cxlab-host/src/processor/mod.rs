@@ -37,8 +37,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_agent::{
-    Access, AccessKind, AddressMap, Answer, LaneProgram, Lanes, LanesConfig, RequestRow,
-    RequesterStats, RootPorts, SharedWindows, Turn, Versions,
+    Access, AccessKind, AddressMap, Answer, LaneProgram, Lanes, LanesConfig, Overtaking,
+    RequestRow, RequesterStats, RootPorts, SharedWindows, Ticket, Turn, Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
@@ -135,7 +135,8 @@ struct Core {
     /// Lines that it has asked the home agent for, and the transactions.
     asking: Vec<(LineAddr, u32)>,
     /// What waits for a place in `asking`, in order.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<(Waiting, Ticket)>,
+    turns: Overtaking,
     /// The first that waited has its turn now.
     serving: bool,
     /// Whether a lane of it waits for a walk.
@@ -151,8 +152,22 @@ enum Waiting {
     Lane(u32),
 }
 
+impl Core {
+    fn wait(&mut self, what: Waiting) {
+        let ticket = self.turns.wait(self.waiting.len());
+        self.waiting.push_back((what, ticket));
+    }
+
+    /// The first that waits has its turn.
+    fn serve(&mut self) {
+        if let Some((_, ticket)) = self.waiting.pop_front() {
+            self.turns.serve(ticket);
+        }
+    }
+}
+
 save_state!(Core {
-    values: asking, waiting, serving, full;
+    values: asking, waiting, turns, serving, full;
     states: caches;
 });
 
@@ -239,6 +254,7 @@ impl Processor {
                 caches: CoreCaches::new(&params.l1, &params.l2)?,
                 asking: Vec::with_capacity(params.misses as usize),
                 waiting: VecDeque::new(),
+                turns: Overtaking::default(),
                 serving: false,
                 full: false,
             })
@@ -349,6 +365,18 @@ impl Processor {
     /// The most page faults that one access of a core has met.
     pub fn most_faults(&self) -> u32 {
         self.os.as_deref().map_or(0, Os::most_faults)
+    }
+
+    /// The most often that an access was overtaken by later ones while it waited for one of its core's misses.
+    pub fn most_passed_misses(&self) -> u64 {
+        let cores = self.cores.iter().map(|core| core.turns.most_overtaken());
+        cores.max().unwrap_or(0)
+    }
+
+    /// The most often that a transaction was overtaken by later ones while it waited for an entry of the
+    /// directory.
+    pub fn most_passed_entries(&self) -> u64 {
+        self.admission.most_overtaken()
     }
 
     /// The memory of its process at virtual addresses; `None` where addresses are physical.
@@ -540,15 +568,14 @@ impl Processor {
         if self.waits_for_place(number, line, kind.owns(), turn) {
             if !fresh {
                 self.begin(&mut access, begun, false);
-                let core = &mut self.cores[number as usize];
-                core.waiting.push_back(Waiting::Access(access, begun));
+                self.cores[number as usize].wait(Waiting::Access(access, begun));
                 return true;
             }
             let lane = self.lanes.lane_of(access.op) as u32;
-            let waiting = &mut self.cores[number as usize].waiting;
+            let core = &mut self.cores[number as usize];
             let waits = |one: &Waiting| matches!(one, Waiting::Lane(other) if *other == lane);
-            if !waiting.iter().any(waits) {
-                waiting.push_back(Waiting::Lane(lane));
+            if !core.waiting.iter().any(|(one, _)| waits(one)) {
+                core.wait(Waiting::Lane(lane));
             }
             return false;
         }
@@ -584,13 +611,22 @@ impl Processor {
             self.hit(ctx, access, level, begun);
             return;
         }
-        let asked = core.asking.iter().find(|(other, _)| *other == line);
-        if let Some((_, txn)) = asked.copied() {
-            self.wait_behind(txn, *access, begun);
-            self.stats.merged += 1;
-            return;
+        if !self.merge(number, access, begun) {
+            self.cores[number as usize].turns.take();
+            self.ask(ctx, number, access, begun);
         }
-        self.ask(ctx, number, access, begun);
+    }
+
+    /// Whether a core has asked for the line of an access. Then the access waits for that.
+    pub(super) fn merge(&mut self, number: u16, access: &Access, begun: SimTime) -> bool {
+        let mut asked = self.cores[number as usize].asking.iter();
+        let asked = asked.find(|(other, _)| *other == access.line());
+        let Some((_, txn)) = asked.copied() else {
+            return false;
+        };
+        self.wait_behind(txn, *access, begun);
+        self.stats.merged += 1;
+        true
     }
 
     /// An access begins, with its physical address.

@@ -369,7 +369,7 @@ impl Processor {
     }
 
     /// The accesses of a transaction take effect, each in turn, as far as the line is held well
-    /// enough; the others ask again.
+    /// enough. For the others the core asks again, in the place that the transaction had.
     fn answer(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let now = ctx.now();
@@ -396,6 +396,7 @@ impl Processor {
             let caches = &mut self.cores[txn.core as usize].caches;
             match caches.access(txn.line, access.kind.owns()) {
                 Some(_) => self.take_effect(ctx, &access, answer),
+                None if self.merge(txn.core, &access, SimTime(begun)) => {}
                 None => self.ask(ctx, txn.core, &access, SimTime(begun)),
             }
         }
@@ -464,20 +465,20 @@ impl Processor {
         if self.cores[number].serving {
             return;
         }
-        while let Some(first) = self.cores[number].waiting.front().copied() {
+        while let Some((first, _)) = self.cores[number].waiting.front().copied() {
             match first {
                 Waiting::Access(access, begun) => {
                     if self.waits_for_place(core, access.line(), access.kind.owns(), true) {
                         return;
                     }
-                    self.cores[number].waiting.pop_front();
+                    self.cores[number].serve();
                     self.look(ctx, core, &access, begun);
                 }
                 Waiting::Lane(lane) => {
                     if self.asks_for_most(core) {
                         return;
                     }
-                    self.cores[number].waiting.pop_front();
+                    self.cores[number].serve();
                     self.cores[number].serving = true;
                     self.run(ctx, lane as usize);
                     self.cores[number].serving = false;
