@@ -55,6 +55,51 @@ fn a_filter_as_large_as_what_is_used_evicts_nothing() {
     assert!(dcoh.snoops > 0, "hosts still take lines from each other");
 }
 
+/// Hosts and devices with two ways between them, of which one takes far longer.
+const TWO_WAYS: &str = "name = \"two-ways\"\n\
+     [measure]\nwarmup_requests = 0\n\
+     [fabric]\ntopology = { kind = \"spine-leaf\", leaves = 4, spines = 2 }\n\
+     [fabric.links.far]\npropagation = \"2 us\"\n\
+     [[fabric.overrides]]\nbetween = [\"leaf*\", \"spine1\"]\nlink = \"far\"\n\
+     [[hosts]]\nname = \"host\"\ncount = 4\nrequests = 3000\n\
+     issue = { outstanding = 64, cache = { size = \"4 KiB\", ways = 4 } }\n\
+     workload = { kind = \"uniform\", footprint = \"16 KiB\", read_ratio = 0.5 }\n\
+     [[devices]]\nname = \"mem\"\ncount = 4\n\
+     coherence = { class = \"hdm-db\", filter = { lines = 32 }, victim = { kind = \"lifo\" } }\n";
+
+/// Of a run's links beside `spine`: the lines that they carried.
+fn lines_by(report: &Report, spine: &str) -> u64 {
+    let links = report.links.iter();
+    let beside = links.filter(|link| link.name.contains(spine));
+    beside.map(|link| link.payload_bytes / 64).sum()
+}
+
+#[test]
+fn responses_keep_their_order_where_data_choose_among_ways() {
+    // Without that a BIConflictAck overtakes the Cmp that was sent before it, and the host does not know it.
+    for routing in ["random", "adaptive"] {
+        for seed in 1..4 {
+            let set = [
+                format!("fabric.routing=\"{routing}\""),
+                format!("seed={seed}"),
+            ];
+            let set: Vec<&str> = set.iter().map(String::as_str).collect();
+            let report = try_run(&plan(TWO_WAYS, &set), 1).unwrap();
+            assert_eq!(report.requests.completed, 12_000, "{routing}, seed {seed}");
+            let conflicts = report.devices.iter().map(|device| {
+                let dcoh = device.coherence.as_ref().unwrap();
+                dcoh.conflicts
+            });
+            assert!(conflicts.sum::<u64>() > 100, "{routing}, seed {seed}");
+            let (near, far) = (lines_by(&report, "spine0"), lines_by(&report, "spine1"));
+            assert!(
+                near > 0 && far > 0,
+                "{routing}, seed {seed}: {near} and {far} lines"
+            );
+        }
+    }
+}
+
 #[test]
 fn threads_do_not_change_a_coherent_system() {
     let text = scenario("lifo", 128, 2_000);

@@ -69,8 +69,8 @@ pub struct SwitchConfig {
     pub params: SwitchParams,
     /// Its number in the routing tables.
     pub index: usize,
-    /// Endpoints of the fabric.
-    pub endpoints: usize,
+    /// By endpoint of the fabric: whether its memory is HDM-D, to which M2S Req keeps its order.
+    pub hdm_d: Arc<[bool]>,
     /// One port for each link, numbered as in the routing tables.
     pub ports: Vec<LinkPort>,
     /// Where messages go.
@@ -201,9 +201,8 @@ impl Switch {
             waiting_for: vec![0; buffers],
             link,
         });
-        let (tables, endpoints) = (&config.tables, config.endpoints);
         Switch {
-            routing: LocalRouting::new(tables, config.index, ports, endpoints),
+            routing: LocalRouting::new(&config.tables, config.index, ports, config.hdm_d),
             vcs,
             switching_ps: config.params.switching_time.0 as u32,
             arbitration: config.params.arbitration,
@@ -249,7 +248,9 @@ impl Switch {
     #[inline]
     pub fn fetch_next(&self, parcel: &Parcel) -> Option<u16> {
         let message = parcel.message.as_ref()?;
-        let output = self.routing.foresee(message.source, message.destination)?;
+        let (source, destination) = (message.source, message.destination);
+        let channel = message.channel();
+        let output = self.routing.foresee(source, destination, channel)?;
         self.outputs.get(output as usize)?.link.fetch(self.vcs);
         Some(output)
     }
@@ -433,6 +434,7 @@ impl Switch {
         self.routing.pick(
             head.source,
             head.destination,
+            head.channel,
             || rng.next_u64(),
             |port| outputs[port as usize].congestion(now),
         )

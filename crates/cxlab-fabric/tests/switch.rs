@@ -82,7 +82,7 @@ impl Fabric {
             let config = SwitchConfig {
                 params,
                 index,
-                endpoints,
+                hdm_d: (0..endpoints).map(|_| false).collect(),
                 ports,
                 virtual_channels: tables.virtual_channels(),
                 tables,

@@ -725,6 +725,12 @@ impl Plan {
         workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())
     }
 
+    /// By endpoint, hosts first: whether its memory is HDM-D, as that of accelerators.
+    pub(crate) fn hdm_d(&self) -> impl Iterator<Item = bool> {
+        let hosts = self.hosts.iter().map(|_| false);
+        hosts.chain(self.devices.iter().map(|device| device.memory().is_none()))
+    }
+
     /// What the scenario says of a Type 3 device; `None` for an accelerator.
     pub fn memory_group(&self, device: &PlannedDevice) -> Option<&DeviceGroup> {
         device.memory().map(|group| &self.scenario.devices[group])

@@ -317,6 +317,8 @@ struct Builder<'a> {
     seed: u64,
     notes: Notes,
     vcs: u8,
+    /// By endpoint: whether its memory is HDM-D.
+    hdm_d: Arc<[bool]>,
     domains: Vec<Option<Domain>>,
     /// What devices hold of the regions that hosts share with their values.
     shared: SharedMemory,
@@ -368,6 +370,7 @@ impl System {
             seed,
             notes,
             vcs: plan.virtual_channels(),
+            hdm_d: plan.hdm_d().collect(),
             domains: Vec::new(),
             shared: SharedMemory::default(),
             ports: (0..hosts + devices + switches)
@@ -967,7 +970,7 @@ impl Builder<'_> {
         Node::Switch(Switch::new(SwitchConfig {
             params: self.plan.scenario.fabric.switch.clone(),
             index: number,
-            endpoints: self.plan.hosts.len() + self.plan.devices.len(),
+            hdm_d: Arc::clone(&self.hdm_d),
             ports,
             tables: Arc::clone(&self.plan.tables),
             virtual_channels: self.vcs,

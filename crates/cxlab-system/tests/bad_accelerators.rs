@@ -335,12 +335,6 @@ const CASES: &[Case] = &[
         &["accelerators[0].memory.capacity", "256 MiB"],
     ),
     (
-        "topology = { kind = \"direct\" }",
-        "topology = { kind = \"chain\" }\nrouting = \"adaptive\"",
-        "routing",
-        &["fabric.routing", "\"shortest\""],
-    ),
-    (
         "name = \"nic\"",
         "name = \"host\"",
         "name = \"host\"\nhost",

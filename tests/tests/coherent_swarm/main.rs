@@ -96,6 +96,7 @@ fn the_swarm_draws_every_kind_of_coherent_system() {
         "adaptive",
         "oblivious",
         "routing = \"random\"",
+        "fabric.links.far",
         "pointer-chase",
         "stride",
         "stream",

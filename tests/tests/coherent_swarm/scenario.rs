@@ -128,6 +128,17 @@ pub fn scenario(seed: u64) -> String {
     if let Some(regions) = &regions {
         regions.write(&mut draw);
     }
+    // Messages that take a way of their own overtake those on the far one by whole round trips.
+    if ["spines = 2", "spines = 3"]
+        .iter()
+        .any(|spines| shape.topology.contains(spines))
+    {
+        let span = Draw::new(seed, "coherent-swarm-far").pick(&["300 ns", "3 us"]);
+        draw.line(format!(
+            "\n[fabric.links.far]\npropagation = \"{span}\"\n[[fabric.overrides]]\n\
+             between = [\"leaf*\", \"spine0\"]\nlink = \"far\""
+        ));
+    }
     draw.text
 }
 

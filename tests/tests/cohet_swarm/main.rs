@@ -155,6 +155,10 @@ fn draw(seed: u64) -> Drawn {
             &mut rng_llc,
         );
     }
+    let mut rng_ways = StreamRng::new(seed, "cohet-swarm-ways");
+    if rng_ways.chance(0.3) {
+        text = with_two_ways(&text, topology, &mut rng_ways);
+    }
     let mut rng_atc = StreamRng::new(seed, "cohet-swarm-atc");
     text = text.replace(
         "atc = { cache = { entries = 2, ways = 2 }, requests = 2 }",
@@ -246,6 +250,22 @@ fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
             "llc = {{ size = \"{size} B\", ways = {ways}, inclusion = \"non-inclusive\"{directory} }}"
         ),
     )
+}
+
+/// The same with two ways between leaves, one of them far longer: messages that may take either overtake others
+/// by whole round trips.
+fn with_two_ways(text: &str, topology: &str, rng: &mut StreamRng) -> String {
+    let routing = pick(rng, &["oblivious", "random", "adaptive"]);
+    let placement = pick(rng, &["split", "paired"]);
+    let far = pick(rng, &["300 ns", "1 us"]);
+    let ways = format!(
+        "{{ kind = \"spine-leaf\", leaves = 2, spines = 2, placement = \"{placement}\" }}\nrouting = \"{routing}\""
+    );
+    text.replace(topology, &ways)
+        + &format!(
+            "[fabric.links.far]\npropagation = \"{far}\"\n[[fabric.overrides]]\n\
+             between = [\"leaf*\", \"spine0\"]\nlink = \"far\"\n"
+        )
 }
 
 /// The same with next to no places in the write buffers, and few reads of memory at once.

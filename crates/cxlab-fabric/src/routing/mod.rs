@@ -79,6 +79,16 @@ impl RoutingKind {
         }
     }
 
+    /// The routing of messages that keep their order ([`cxlab_protocol::Channel::is_ordered`]): where this one may
+    /// give each message a path of its own, it is [`RoutingKind::Oblivious`].
+    #[inline]
+    pub fn in_order(self) -> RoutingKind {
+        match self.keeps_order() {
+            true => self,
+            false => RoutingKind::Oblivious,
+        }
+    }
+
     /// Whether messages of one source to one destination all take the same path, and so stay in
     /// order.
     pub fn keeps_order(self) -> bool {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cxlab_engine::prefetch_first;
-use cxlab_protocol::PortId;
+use cxlab_protocol::{Channel, PortId};
 
 use crate::routing::{RoutingKind, RoutingTables};
 
@@ -48,6 +48,8 @@ pub(super) struct LocalRouting {
     switch: usize,
     tables: Arc<RoutingTables>,
     kind: RoutingKind,
+    /// By endpoint: whether its memory is HDM-D.
+    hdm_d: Arc<[bool]>,
     /// Whether messages change their virtual channel at all.
     climbs: bool,
     /// By destination: the only output; or, `singles` added, the number of a list; or [`ELSEWHERE`], where there are
@@ -60,13 +62,14 @@ pub(super) struct LocalRouting {
 }
 
 impl LocalRouting {
-    /// That of a switch with so many ports, in a fabric of so many endpoints.
+    /// That of a switch with so many ports, in a fabric whose endpoints `hdm_d` lists.
     pub(super) fn new(
         tables: &Arc<RoutingTables>,
         switch: usize,
         ports: usize,
-        endpoints: usize,
+        hdm_d: Arc<[bool]>,
     ) -> Self {
+        let endpoints = hdm_d.len();
         let singles = u16::try_from(ports).unwrap_or(0);
         let mut lists: Vec<Box<[u16]>> = Vec::new();
         let mut known: BTreeMap<&[u16], u16> = BTreeMap::new();
@@ -89,6 +92,7 @@ impl LocalRouting {
         LocalRouting {
             switch,
             kind: tables.kind(),
+            hdm_d,
             climbs: tables.virtual_channels() > 1,
             ways: Ways::of(ways.collect()),
             singles,
@@ -109,20 +113,33 @@ impl LocalRouting {
         })
     }
 
+    /// The routing of a message's class.
+    #[inline]
+    fn kind_of(&self, destination: usize, channel: Channel) -> RoutingKind {
+        let of_hdm_d = || channel == Channel::M2sReq && self.hdm_d.get(destination) == Some(&true);
+        match channel.is_ordered() || of_hdm_d() {
+            true => self.kind.in_order(),
+            false => self.kind,
+        }
+    }
+
     /// The output for a message ([`RoutingKind::pick`] says what is asked for when).
     #[inline(always)]
     pub(super) fn pick(
         &self,
         source: PortId,
         destination: PortId,
+        channel: Channel,
         random: impl FnOnce() -> u64,
         congestion: impl FnMut(u16) -> u64,
     ) -> u16 {
         let (source, destination) = (usize::from(source.0), usize::from(destination.0));
-        let (kind, switch) = (self.kind, self.switch);
         match self.follow(self.ways.get(destination).unwrap_or(ELSEWHERE), destination) {
             Ok(output) => output,
-            Err(list) => kind.pick(list, switch, source, destination, random, congestion),
+            Err(list) => {
+                let kind = self.kind_of(destination, channel);
+                kind.pick(list, self.switch, source, destination, random, congestion)
+            }
         }
     }
 
@@ -135,15 +152,22 @@ impl LocalRouting {
     /// The output that a message will be given, where that is certain: unless it is a matter of chance or of
     /// congestion.
     #[inline]
-    pub(super) fn foresee(&self, source: PortId, destination: PortId) -> Option<u16> {
+    pub(super) fn foresee(
+        &self,
+        source: PortId,
+        destination: PortId,
+        channel: Channel,
+    ) -> Option<u16> {
         let (source, destination) = (usize::from(source.0), usize::from(destination.0));
-        let (kind, switch) = (self.kind, self.switch);
+        let switch = self.switch;
         match self.follow(self.ways.get(destination)?, destination) {
             Ok(output) | Err(&[output]) => Some(output),
             Err([]) => None,
-            Err(list) => kind
-                .keeps_order()
-                .then(|| kind.pick(list, switch, source, destination, || 0, |_| 0)),
+            Err(list) => {
+                let kind = self.kind_of(destination, channel);
+                kind.keeps_order()
+                    .then(|| kind.pick(list, switch, source, destination, || 0, |_| 0))
+            }
         }
     }
 
@@ -170,18 +194,29 @@ mod tests {
             let endpoints = graph.endpoints.len();
             for switch in 0..graph.switches.len() {
                 let ports = tables.ports().of(switch).len();
-                let local = LocalRouting::new(&tables, switch, ports, endpoints);
+                // Of the second half of endpoints, M2S Req keeps its order.
+                let hdm_d: Arc<[bool]> = (0..endpoints).map(|at| 2 * at >= endpoints).collect();
+                let local = LocalRouting::new(&tables, switch, ports, Arc::clone(&hdm_d));
                 wide += usize::from(matches!(local.ways, Ways::Wide(_)));
                 for destination in 0..endpoints {
                     let candidates = tables.candidates(switch, destination);
                     let source = (destination + 7) % endpoints;
                     // Congestion that no two ports share.
                     let congestion = |port: u16| u64::from(port).wrapping_mul(0x9e37_79b9) >> 3;
-                    let said = kind.pick(candidates, switch, source, destination, || 5, congestion);
                     let ends = (PortId(source as u16), PortId(destination as u16));
-                    assert_eq!(local.pick(ends.0, ends.1, || 5, congestion), said);
-                    let certain = candidates.len() == 1 || kind.keeps_order();
-                    assert_eq!(local.foresee(ends.0, ends.1), certain.then_some(said));
+                    for channel in Channel::ALL {
+                        let ordered = match channel {
+                            Channel::M2sReq => hdm_d[destination],
+                            channel => channel.is_ordered(),
+                        };
+                        let kind = if ordered { kind.in_order() } else { kind };
+                        let said =
+                            kind.pick(candidates, switch, source, destination, || 5, congestion);
+                        assert_eq!(local.pick(ends.0, ends.1, channel, || 5, congestion), said);
+                        let certain = candidates.len() == 1 || kind.keeps_order();
+                        let foreseen = local.foresee(ends.0, ends.1, channel);
+                        assert_eq!(foreseen, certain.then_some(said));
+                    }
                 }
             }
         }

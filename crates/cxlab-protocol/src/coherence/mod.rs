@@ -96,8 +96,9 @@
 //!
 //! Nothing is ordered, also within a channel, but for one rule: a message on H2D Req does not pass an
 //! earlier message on H2D Rsp to the same line and device ("snoop pushes GO", CXL 3.1, sections 3.2.5.2
-//! and 4.2.5). Outgoing queues, ports, switches and buses keep it for all lines of a pair of endpoints;
-//! routing that chooses among several paths (adaptive, random) does not. H2D Data may pass both. D2H
+//! and 4.2.5). Outgoing queues, ports, switches and buses keep it for all lines of a pair of endpoints,
+//! and a fabric gives both classes of a pair one path, whatever the routing
+//! ([`crate::Channel::is_ordered`]). H2D Data may pass both. D2H
 //! Req may wait for anything; H2D Req may wait for D2H Rsp and D2H Data, and H2D Rsp for H2D Req, with
 //! which it shares a queue; the others wait for credits alone.
 

@@ -134,16 +134,6 @@ pub(super) fn check(
             problems.push(Problem::of_param(&format!("{path}.cache.prefetch"), error));
         }
     }
-    let routing = scenario.fabric.routing.name();
-    if !scenario.accelerators.is_empty() && routing != "shortest" {
-        problems.push(Problem::new(
-            "fabric.routing",
-            format!(
-                "found \"{routing}\" with accelerators; allowed: \"shortest\" (messages of CXL.cache \
-                 and CXL.io keep their order, which several paths would not)"
-            ),
-        ));
-    }
 }
 
 fn check_host(path: &str, group: &HostGroup, problems: &mut Vec<Problem>) {
