@@ -8,7 +8,8 @@
 //! | in the last window the host got | internal load | told |
 //! |---|---|---|
 //! | more than its limit | any | the internal load, and at least moderate overload |
-//! | at most what it is allocated | overload | optimal |
+//! | at most what it is allocated | severe overload | moderate overload |
+//! | at most what it is allocated | moderate overload | optimal |
 //! | else | any | the internal load |
 
 use cxlab_engine::units::{BytesPerSec, LINE_BYTES, Picos, SimTime};
@@ -180,7 +181,7 @@ impl Telemetry {
         let told = if account.last > account.limit {
             internal.max(DevLoad::Moderate)
         } else if account.last <= account.allocated {
-            internal.min(DevLoad::Optimal)
+            internal.within_share()
         } else {
             internal
         };
@@ -249,8 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_what_it_is_allocated_hears_of_no_overload() {
-        assert_eq!(told([16, 0, 1], 6)[0], DevLoad::Optimal);
+    fn who_takes_what_it_is_allocated_hears_of_less_overload() {
+        assert_eq!(told([16, 0, 1], 1)[0], DevLoad::Light);
+        assert_eq!(told([16, 0, 1], 2)[0], DevLoad::Optimal);
+        assert_eq!(told([16, 0, 1], 4)[0], DevLoad::Optimal);
+        assert_eq!(told([16, 0, 1], 6)[0], DevLoad::Moderate);
         assert_eq!(told([17, 0, 1], 6)[0], DevLoad::Severe);
         assert_eq!(told([16, 0, 1], 6)[2], DevLoad::Severe, "allocated nothing");
     }

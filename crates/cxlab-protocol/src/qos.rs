@@ -25,6 +25,16 @@ impl DevLoad {
         DevLoad::Severe,
     ];
 
+    /// What a logical device that takes no more than its share is told where this is the load of the whole
+    /// device: one step less of an overload (CXL 3.1, section 3.3.4.3, *recollection*).
+    pub fn within_share(self) -> DevLoad {
+        match self {
+            DevLoad::Severe => DevLoad::Moderate,
+            DevLoad::Moderate => DevLoad::Optimal,
+            DevLoad::Light | DevLoad::Optimal => self,
+        }
+    }
+
     /// What stands in [`Message::lines`] of an answer with it.
     #[inline]
     pub fn lines(self) -> u8 {
