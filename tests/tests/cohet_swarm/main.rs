@@ -155,10 +155,6 @@ fn draw(seed: u64) -> Drawn {
             &mut rng_llc,
         );
     }
-    let mut rng_ways = StreamRng::new(seed, "cohet-swarm-ways");
-    if rng_ways.chance(0.3) {
-        text = with_two_ways(&text, topology, &mut rng_ways);
-    }
     let mut rng_atc = StreamRng::new(seed, "cohet-swarm-atc");
     text = text.replace(
         "atc = { cache = { entries = 2, ways = 2 }, requests = 2 }",
@@ -189,6 +185,12 @@ fn draw(seed: u64) -> Drawn {
         if expander || own {
             bases.push(CXL + 4096);
         }
+    }
+    let mut rng_ways = StreamRng::new(seed, "cohet-swarm-ways");
+    if rng_ways.chance(0.3) {
+        // Pages that move over a far way take too long.
+        let far = if os { "100 ns" } else { "1 us" };
+        text = with_two_ways(&text, topology, far, &mut rng_ways);
     }
     Drawn {
         text,
@@ -254,10 +256,9 @@ fn non_inclusive(text: &str, cores: u64, rng: &mut StreamRng) -> String {
 
 /// The same with two ways between leaves, one of them far longer: messages that may take either overtake others
 /// by whole round trips.
-fn with_two_ways(text: &str, topology: &str, rng: &mut StreamRng) -> String {
+fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> String {
     let routing = pick(rng, &["oblivious", "random", "adaptive"]);
     let placement = pick(rng, &["split", "paired"]);
-    let far = pick(rng, &["300 ns", "1 us"]);
     let ways = format!(
         "{{ kind = \"spine-leaf\", leaves = 2, spines = 2, placement = \"{placement}\" }}\nrouting = \"{routing}\""
     );
