@@ -261,8 +261,8 @@ pub(crate) struct FlowControl {
     more: Vec<[BufferState; ROW]>,
     /// The rest of each virtual channel, which only CXL.cache uses.
     rest: Vec<[BufferState; ROW]>,
-    /// By message class: the window of each virtual channel.
-    windows: Windows,
+    /// By message class: the window of each virtual channel. It lies apart, since no message needs it.
+    windows: Box<Windows>,
     /// By message class, from the lowest bit on: whether a message has waited for a credit since
     /// measurement began.
     stalled: u16,
@@ -295,7 +295,7 @@ impl FlowControl {
             more: vec![first; vcs.saturating_sub(NEAR_VCS)],
             rest_mask: 0,
             rest: vec![second; vcs],
-            windows: *windows,
+            windows: Box::new(*windows),
             stalled: 0,
         }
     }
@@ -381,14 +381,14 @@ impl FlowControl {
     /// If more come back than were used: credits are conserved.
     #[inline]
     pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
-        let window = self.windows[buffer.class()];
-        let state = self.state(buffer);
-        assert!(
-            u16::from(count) <= window - state.credits(),
+        let returned = u32::from(count);
+        assert!(returned <= self.unreturned, "more credits than were used");
+        debug_assert!(
+            u16::from(count) <= self.windows[buffer.class()] - self.get(buffer).credits(),
             "more credits than buffers"
         );
-        state.0 += u32::from(count);
-        self.unreturned -= u32::from(count);
+        self.state(buffer).0 += returned;
+        self.unreturned -= returned;
     }
 
     /// A place in `buffer` became free. True when so many credits wait that they should not wait
@@ -466,7 +466,7 @@ impl FlowControl {
         let vcs = self.rest.len();
         let near = self.near.iter_mut().take(vcs * ROW).chain(more).zip(0..);
         let rest = self.rest.iter_mut().flatten().zip(BUFFERS as u8 / 2..);
-        let windows = self.windows;
+        let windows = *self.windows;
         near.chain(rest).filter_map(move |(state, at)| {
             let window = windows.get(Buffer(at).class()).copied()?;
             (window > 0).then_some((Buffer(at), state, window))
