@@ -378,7 +378,8 @@ impl FlowControl {
     /// Takes credits that came back.
     ///
     /// # Panics
-    /// If more come back than were used: credits are conserved.
+    /// If more come back than were used: credits are conserved. Debug builds look at each buffer, others at all
+    /// of the port together.
     #[inline]
     pub(crate) fn credit(&mut self, buffer: Buffer, count: u8) {
         let returned = u32::from(count);

@@ -243,8 +243,7 @@ impl Processor {
         let line = access.line();
         let id = self.open(Txn::new(line, what, core));
         if matches!(what, What::Read | What::Own) {
-            let core = &mut self.cores[core as usize];
-            core.asking.push((line, id));
+            self.cores[core as usize].asking.push((line, id));
         }
         self.wait_behind(id, *access, begun);
         self.stats.core_requests += 1;

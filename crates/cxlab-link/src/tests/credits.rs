@@ -60,9 +60,17 @@ fn a_virtual_channel_without_buffers_never_goes() {
 }
 
 #[test]
-#[should_panic(expected = "more credits than")]
-fn more_credits_than_buffers_are_our_mistake() {
+#[should_panic(expected = "more credits than were used")]
+fn more_credits_than_were_used_are_our_mistake() {
     flow(&[(Channel::M2sReq, 2)]).credit(Buffer(0), 1);
+}
+
+#[test]
+#[should_panic(expected = "more credits than buffers")]
+fn credits_of_another_class_than_was_used_are_our_mistake() {
+    let mut flow = flow(&[(Channel::M2sReq, 2), (Channel::S2mNdr, 2)]);
+    assert!(goes(&mut flow, Buffer::of(Channel::M2sReq, 0)));
+    flow.credit(Buffer::of(Channel::S2mNdr, 0), 1);
 }
 
 #[test]
