@@ -66,6 +66,7 @@ fn more_credits_than_were_used_are_our_mistake() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
 #[should_panic(expected = "more credits than buffers")]
 fn credits_of_another_class_than_was_used_are_our_mistake() {
     let mut flow = flow(&[(Channel::M2sReq, 2), (Channel::S2mNdr, 2)]);
