@@ -291,7 +291,7 @@ impl<P: Payload> Ctx<'_, P> {
 
     #[inline]
     fn next_key(&mut self, at: SimTime) -> EventKey {
-        let order = u64::from(self.account.id) << 40 | self.account.sequence;
+        let order = u64::from(self.account.id) << EventKey::SEQUENCE_BITS | self.account.sequence;
         self.account.sequence += 1;
         EventKey { time: at.0, order }
     }

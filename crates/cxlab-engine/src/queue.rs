@@ -26,6 +26,9 @@ pub struct EventKey {
 }
 
 impl EventKey {
+    /// Bits of a sequence number.
+    pub(crate) const SEQUENCE_BITS: u32 = 40;
+
     /// Both words as one number, which compares without a branch.
     #[inline]
     fn rank(self) -> u128 {
@@ -140,19 +143,67 @@ impl Ord for Near {
     }
 }
 
+/// Sorts the events of a slot, the first in the order last.
+#[derive(Clone, Default)]
+struct Sorter {
+    /// Of each event its place in the order, and behind that in the same word which one it is.
+    ranks: Vec<u64>,
+    sorted: Vec<Near>,
+}
+
+impl Sorter {
+    /// More events than these are sorted by words, which is faster than moving them to and fro.
+    const MANY: usize = 32;
+
+    #[inline]
+    fn sort(&mut self, events: &mut Vec<Near>) {
+        if let [one, other] = events[..] {
+            // Which goes first cannot be predicted, so it is computed.
+            let later = usize::from(one.key < other.key);
+            (events[later], events[1 - later]) = (one, other);
+        } else if events.len() <= 16 {
+            insert_each(events);
+        } else if events.len() <= Self::MANY || !self.by_rank(events) {
+            events.sort_unstable_by_key(|event| Reverse(event.key));
+        }
+    }
+
+    /// Sorts many, if their keys, as far as they differ, fit a word.
+    #[inline(never)]
+    fn by_rank(&mut self, events: &mut Vec<Near>) -> bool {
+        const SEQUENCE: u64 = (1 << EventKey::SEQUENCE_BITS) - 1;
+        let bits = |number: u64| u64::BITS - number.leading_zeros();
+        let (mut first, mut last, mut orders) = (u64::MAX, 0, 0);
+        for event in &*events {
+            first = first.min(event.key.time);
+            last = last.max(event.key.time);
+            orders |= event.key.order;
+        }
+        let source = bits(orders >> EventKey::SEQUENCE_BITS);
+        let sequence = bits(orders & SEQUENCE);
+        let number = bits(events.len() as u64);
+        if bits(last - first) + source + sequence + number > u64::BITS {
+            return false;
+        }
+        self.ranks.clear();
+        self.ranks.extend(events.iter().zip(0..).map(|(event, at)| {
+            let EventKey { time, order } = event.key;
+            let rank = (time - first) << source | order >> EventKey::SEQUENCE_BITS;
+            (rank << sequence | order & SEQUENCE) << number | at
+        }));
+        self.ranks.sort_unstable();
+        let in_order = self.ranks.iter().rev();
+        self.sorted.clear();
+        self.sorted
+            .extend(in_order.map(|rank| events[(rank & ((1 << number) - 1)) as usize]));
+        std::mem::swap(events, &mut self.sorted);
+        true
+    }
+}
+
 /// Sorts few events, the first in the order last.
 #[inline]
-fn sort_descending(events: &mut [Near]) {
-    if let [one, other] = *events {
-        // Which goes first cannot be predicted, so it is computed.
-        let later = usize::from(one.key < other.key);
-        (events[later], events[1 - later]) = (one, other);
-        return;
-    }
-    if events.len() > 16 {
-        events.sort_unstable_by_key(|event| Reverse(event.key));
-        return;
-    }
+fn insert_each(events: &mut [Near]) {
     for end in 1..events.len() {
         let event = events[end];
         let mut at = end;

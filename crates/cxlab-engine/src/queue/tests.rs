@@ -13,6 +13,31 @@ fn popped<Q: EventQueue<u64>>(queue: &mut Q, end: u64) -> Option<(EventKey, Targ
 }
 
 proptest! {
+    /// Few events and many, whose keys fit a word as far as they differ or not.
+    #[test]
+    fn a_slot_is_sorted_so_that_the_first_is_last(
+        keys in prop::collection::hash_set((0u64..20, 0u64..1 << 19, 0u64..16), 0..200),
+        widths in [0u32..60, 0u32..5, 0u32..36]
+    ) {
+        let event = |(time, source, sequence)| Near {
+            key: EventKey {
+                time: 7 + (time << widths[0]),
+                order: source << widths[1] << EventKey::SEQUENCE_BITS | sequence << widths[2],
+            },
+            target: Target::port(source as u32, sequence as u16),
+            place: time as u32,
+        };
+        let mut events: Vec<Near> = keys.into_iter().map(event).collect();
+        let mut expected = events.clone();
+        expected.sort_by_key(|near| Reverse(near.key));
+        let mut sorter = Sorter::default();
+        sorter.sort(&mut events);
+        let all = |events: &[Near]| -> Vec<_> {
+            events.iter().map(|near| (near.key, near.target, near.place)).collect()
+        };
+        prop_assert_eq!(all(&events), all(&expected));
+    }
+
     /// Pushes spread over every part of the queue (active slot, wheel, overflow) and pops
     /// bounded by arbitrary ends come out exactly as from the heap.
     #[test]

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{EventKey, NOBODY, Near, Popped, Target, sort_descending};
+use super::{EventKey, NOBODY, Near, Popped, Sorter, Target};
 use crate::prefetch::{prefetch, prefetch_to_write};
 
 /// Buckets of a window.
@@ -69,6 +69,7 @@ pub(crate) struct Turns {
     turns: Vec<usize>,
     /// The bucket at hand, sorted so that the next one is last.
     active: Vec<Near>,
+    sorter: Sorter,
     /// Buckets before this one have had their time.
     reached: usize,
     /// Events of the block at hand by bucket, and behind them those of the next one.
@@ -113,6 +114,7 @@ impl Turns {
             blocks: vec![pending; blocks],
             turns: Vec::with_capacity(blocks),
             active: Vec::new(),
+            sorter: Sorter::default(),
             reached: 0,
             line: Vec::new(),
             count: 0,
@@ -299,7 +301,7 @@ impl Turns {
                 at = next;
             }
         }
-        sort_descending(&mut self.active);
+        self.sorter.sort(&mut self.active);
     }
 
     /// After each event that is popped: whether one more of the line has passed.

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use super::slab::{NIL, Slab};
 use super::turns::Turns;
-use super::{EventKey, EventQueue, Near, Popped, Target, sort_descending};
+use super::{EventKey, EventQueue, Near, Popped, Sorter, Target};
 use crate::prefetch::prefetch;
 
 /// No slot.
@@ -66,6 +66,7 @@ struct Wheel {
     words: [u64; SLOTS / 4096],
     /// The events of the active slot, sorted so that the next one is last.
     current: Vec<Near>,
+    sorter: Sorter,
     /// How many of them, from the first on in memory, have not been asked for ahead, by what is asked for.
     asked: [u32; 2],
     /// Absolute number of the active slot.
@@ -231,6 +232,7 @@ impl Wheel {
             occupied: Box::new([0; SLOTS / 64]),
             words: [0; SLOTS / 4096],
             current: Vec::new(),
+            sorter: Sorter::default(),
             asked: [0; 2],
             slot: 0,
             next: NEVER,
@@ -359,7 +361,7 @@ impl Wheel {
             self.slot = slot;
             self.activate_overflow();
         }
-        sort_descending(&mut self.current);
+        self.sorter.sort(&mut self.current);
         self.asked = [self.current.len() as u32; 2];
         true
     }

@@ -47,10 +47,15 @@ struct Barrier {
 }
 
 impl Barrier {
-    fn new(count: usize, processors: usize) -> Barrier {
+    /// How often threads look, so many on so many processors.
+    fn spins(count: usize, processors: usize) -> u32 {
+        if count <= processors { SPINS } else { 0 }
+    }
+
+    fn new(count: usize, spins: u32) -> Barrier {
         Barrier {
             count,
-            spins: if count <= processors { SPINS } else { 0 },
+            spins,
             arrived: Apart::default(),
             generation: Apart::default(),
             broken: AtomicBool::new(false),
@@ -60,11 +65,16 @@ impl Barrier {
         }
     }
 
+    /// Whether a thread has panicked.
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
     /// Waits until all threads have arrived; returns whether they can go on.
     fn wait(&self) -> bool {
         // In this order: a thread that panics sets `broken` before it begins a new generation.
         let generation = self.generation.0.load(Ordering::SeqCst);
-        if self.broken.load(Ordering::SeqCst) {
+        if self.is_broken() {
             return false;
         }
         if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.count {
@@ -73,7 +83,7 @@ impl Barrier {
         } else if !self.spin(generation) {
             self.sleep(generation);
         }
-        !self.broken.load(Ordering::SeqCst)
+        !self.is_broken()
     }
 
     /// Lets all go on that wait since `generation`.
@@ -155,7 +165,7 @@ struct Exchange<P: Payload> {
 }
 
 impl<P: Payload> Exchange<P> {
-    fn new(count: usize, processors: usize) -> Exchange<P> {
+    fn new(count: usize, spins: u32) -> Exchange<P> {
         let mail = || {
             (0..count)
                 .map(|_| (0..count).map(|_| Apart(Mutex::new(Vec::new()))).collect())
@@ -163,7 +173,7 @@ impl<P: Payload> Exchange<P> {
         };
         let said = || (0..count).map(|_| Apart::default()).collect();
         Exchange {
-            barrier: Barrier::new(count, processors),
+            barrier: Barrier::new(count, spins),
             mail: [mail(), mail()],
             said: [said(), said()],
             after: [AtomicU8::new(after::GO_ON), AtomicU8::new(after::GO_ON)],
@@ -268,17 +278,31 @@ fn receive<T>(from: &Receiver<T>, spins: u32) -> Result<T, RecvError> {
 /// times: at ends of batches, at checkpoints.
 pub(super) struct Workers<C: Component> {
     others: Vec<Worker<C>>,
-    spins: u32,
+    /// What they exchange letters with the thread of the caller by. Its mailboxes are empty between runs and keep
+    /// their size. `None` where there are no workers.
+    exchange: Option<Arc<Exchange<C::Payload>>>,
 }
 
 impl<C: Component> Workers<C> {
     pub(super) const NONE: Workers<C> = Workers {
         others: Vec::new(),
-        spins: 0,
+        exchange: None,
     };
-}
 
-impl<C: Component> Workers<C> {
+    /// Those for so many parts.
+    fn exchange(&mut self, count: usize, processors: usize) -> Arc<Exchange<C::Payload>> {
+        let spins = Barrier::spins(count, processors);
+        let fits = |exchange: &&Arc<Exchange<_>>| {
+            let barrier = &exchange.barrier;
+            (barrier.count, barrier.spins) == (count, spins) && !barrier.is_broken()
+        };
+        if let Some(exchange) = self.exchange.as_ref().filter(fits) {
+            return Arc::clone(exchange);
+        }
+        self.others = (1..count).map(|_| Worker::new(spins)).collect();
+        Arc::clone(self.exchange.insert(Arc::new(Exchange::new(count, spins))))
+    }
+
     /// Runs several parts, one thread each, until `pause` says to pause; returns whether they were interrupted,
     /// or `None` where they can go on. `pause` is asked every few windows.
     pub(super) fn run(
@@ -290,12 +314,8 @@ impl<C: Component> Workers<C> {
         monitor: &Monitor,
     ) -> Option<bool> {
         let count = parts.len();
-        let exchange = Exchange::new(count, processors);
-        let (spins, exchange) = (exchange.barrier.spins, Arc::new(exchange));
-        if (count, spins) != (self.others.len() + 1, self.spins) {
-            self.others = (1..count).map(|_| Worker::new(spins)).collect();
-            self.spins = spins;
-        }
+        let exchange = self.exchange(count, processors);
+        let spins = exchange.barrier.spins;
         for (worker, part) in self.others.iter().zip(parts.drain(1..)) {
             worker.run(Job {
                 part,
