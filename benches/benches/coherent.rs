@@ -1,6 +1,7 @@
 //! Coherent operations over CXL.cache on Cohet's testbed: kernels of threads with real values, building
 //! and checking included.
 
+use cxlab_benches as _;
 use cxlab_tests::{plan, shipped, try_run};
 use divan::Bencher;
 use divan::counter::ItemsCount;

@@ -1,5 +1,6 @@
 //! The DRAM medium by itself: as many requests as it takes, and one now and then.
 
+use cxlab_benches as _;
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};

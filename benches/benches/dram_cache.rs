@@ -1,6 +1,7 @@
 //! The DRAM cache by itself, over memory that answers in 3 us and over a flash drive: all in the
 //! cache, and pages that come and go.
 
+use cxlab_benches as _;
 use cxlab_engine::catalog::find;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};

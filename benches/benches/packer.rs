@@ -1,5 +1,6 @@
 //! Packing saturated traffic into flits: by the packer itself, and by the table of what it has computed.
 
+use cxlab_benches as _;
 use cxlab_protocol::Channel;
 use cxlab_protocol::flit::{FlitFormat, FlitPacker, OpenFlit, Placement};
 use divan::Bencher;

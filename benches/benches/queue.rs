@@ -1,5 +1,6 @@
 //! The event queue in the hold model (pop one, push one a little later) against a binary heap.
 
+use cxlab_benches as _;
 use cxlab_engine::queue::{EventKey, EventQueue, HeapQueue, Target, WheelQueue};
 use cxlab_engine::rng::StreamRng;
 use divan::Bencher;

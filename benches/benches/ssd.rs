@@ -1,6 +1,7 @@
 //! The flash drive: requests a second of reads with the mapping in DRAM, with little of it there,
 //! of writes while collecting, and of both.
 
+use cxlab_benches as _;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, SimTime};
 use cxlab_memory::ssd::{Drive, SsdParams};

@@ -1,5 +1,6 @@
 //! Whole systems, building included: requests a second by topology, size and threads.
 
+use cxlab_benches as _;
 use cxlab_tests::{plan, try_run};
 use divan::Bencher;
 use divan::counter::ItemsCount;

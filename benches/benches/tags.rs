@@ -1,6 +1,7 @@
 //! Tag arrays: a hit in a set-associative cache, and a miss with its victim in a full
 //! fully-associative filter.
 
+use cxlab_benches as _;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LineAddr;
 use cxlab_memory::victim::{self, CATALOG};

@@ -1,6 +1,7 @@
 //! Kernels made of threads: what an operation costs beside its timing, and an access to memory
 //! that has grown large.
 
+use cxlab_benches as _;
 use std::collections::VecDeque;
 
 use cxlab_engine::rng::StreamRng;

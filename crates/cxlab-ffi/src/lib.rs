@@ -12,6 +12,10 @@ mod source;
 
 use pyo3::prelude::*;
 
+/// That of the command. What Python allocates is its own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[pymodule]
 mod _native {
     use std::ffi::OsString;

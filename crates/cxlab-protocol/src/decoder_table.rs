@@ -128,7 +128,7 @@ impl DecoderTable {
 
     /// Where an address of a host's lies in the device; `None` where no decoder of that host has
     /// it.
-    #[inline]
+    #[inline(always)]
     pub fn decode(&self, host: PortId, hpa: Hpa) -> Option<Dpa> {
         if let Some(only) = &self.only {
             return only.decode(hpa);

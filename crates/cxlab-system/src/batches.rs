@@ -5,6 +5,7 @@
 //! costs nothing between them. When there are 64, each two become one, and the next is twice as long.
 //! So batches depend on simulated time alone, and there are 32 to 64 of them in all but short windows.
 
+use cxlab_engine::prefetch;
 use cxlab_engine::units::SimTime;
 use cxlab_host::RequesterStats;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ const MOST: usize = 64;
 const FIRST_PS: u64 = 250_000;
 /// The first length, in requests of the whole system at the rate of the warm-up.
 const FIRST_REQUESTS: u128 = 256;
+
+/// Links whose ports are asked for before they are read: in large systems they come from memory.
+const FETCHED: usize = 8;
 
 /// Counters of a host or an accelerator, since the measurement began.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -101,20 +105,28 @@ impl Tally {
                 tally.devices.push(counts.unwrap_or_default());
             }
         }
-        for directions in &system.directions {
-            for (component, port) in [directions.forward, directions.backward] {
-                let mut link = OfLink::default();
-                if own(component) {
-                    let node = system.simulation.component_mut(component);
-                    let stats = node.port_mut(port).transmitter.stats(now);
-                    link = OfLink {
-                        busy: stats.busy_ps,
-                        bytes: stats.bytes,
-                        payload: stats.payload_bytes,
-                    };
-                }
-                tally.links.push(link);
+        tally.links.reserve_exact(2 * system.directions.len());
+        for some in system.directions.chunks(FETCHED) {
+            let ends = || {
+                some.iter()
+                    .flat_map(|links| [links.forward, links.backward])
+            };
+            for (component, port) in ends().filter(|(component, _)| own(*component)) {
+                let node = system.simulation.component_mut(component);
+                prefetch(&node.port_mut(port).transmitter);
             }
+            tally.links.extend(ends().map(|(component, port)| {
+                if !own(component) {
+                    return OfLink::default();
+                }
+                let node = system.simulation.component_mut(component);
+                let stats = node.port_mut(port).transmitter.stats(now);
+                OfLink {
+                    busy: stats.busy_ps,
+                    bytes: stats.bytes,
+                    payload: stats.payload_bytes,
+                }
+            }));
         }
         tally
     }
