@@ -59,6 +59,8 @@ pub(crate) struct LocalMemory {
     going: VecDeque<(u64, u32)>,
     times: Vec<Times>,
     done: Vec<Completion>,
+    /// When the last read, and the last write, arrived that the medium has accepted.
+    last: [u64; 2],
     /// Up to when the medium has been told of all.
     told: SimTime,
     /// What the medium said last of its next event.
@@ -67,7 +69,7 @@ pub(crate) struct LocalMemory {
 }
 
 save_state!(LocalMemory {
-    values: coming, going, times, told, event, refused, wake;
+    values: coming, going, times, last, told, event, refused, wake;
     states: backend;
     built: base, capacity, latency_ps, done;
 });
@@ -84,6 +86,7 @@ impl LocalMemory {
             going: VecDeque::with_capacity(requests),
             times: vec![Times::default(); requests],
             done: Vec::new(),
+            last: [0; 2],
             told: SimTime::ZERO,
             event: None,
             wake: u64::MAX,
@@ -230,6 +233,12 @@ impl LocalMemory {
     }
 
     fn enqueue(&mut self, now: SimTime, arrived: u64, request: MemoryRequest) {
+        let last = &mut self.last[usize::from(request.write)];
+        debug_assert!(
+            arrived >= *last,
+            "a later one of its kind was accepted before"
+        );
+        *last = arrived;
         let times = &mut self.times[request.id as usize];
         (times.arrived, times.accepted) = (arrived, now.0);
         if let Some(done) = self.backend.enqueue(now, request) {

@@ -147,6 +147,12 @@ fn check_waiting(host: &Host) -> Result<(), String> {
                 "{overtaken} accesses of an accelerator overtook a message of its host"
             ));
         }
+        let turns = accelerator.most_host_turns();
+        if turns > 1 {
+            return Err(format!(
+                "{turns} messages of the host had a line before an access of an accelerator whose turn it was"
+            ));
+        }
         let passed = accelerator.most_passed_flips();
         if passed > MOST_PASSED_FLIPS {
             return Err(format!(

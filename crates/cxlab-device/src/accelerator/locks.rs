@@ -28,6 +28,8 @@ struct Queue {
     accesses: VecDeque<(Access, SimTime)>,
     /// Accesses served while `host` waited.
     overtaken: u32,
+    /// Messages of the host served since the first of `accesses` became the first.
+    host_turns: u32,
 }
 
 impl Queue {
@@ -46,10 +48,12 @@ pub(super) struct Locks {
     /// The most accesses of the device that one message of the host has waited for, beside the
     /// operation under way when it came.
     pub(super) most_overtaken: u32,
+    /// The most messages of the host that one access has waited for as the first of its line.
+    pub(super) most_host_turns: u32,
 }
 
 save_state!(Locks {
-    values: queues, data, wake, most_overtaken;
+    values: queues, data, wake, most_overtaken, most_host_turns;
     built: turns;
 });
 
@@ -61,6 +65,7 @@ impl Locks {
             data: Vec::new(),
             wake: u64::MAX,
             most_overtaken: 0,
+            most_host_turns: 0,
         }
     }
 
@@ -86,6 +91,7 @@ impl Locks {
                 host: None,
                 accesses: VecDeque::new(),
                 overtaken: 0,
+                host_turns: 0,
             });
             self.queues.len() - 1
         });
@@ -136,6 +142,9 @@ impl Accelerator {
             return false;
         }
         let queue = self.locks.queue(line);
+        if queue.accesses.is_empty() {
+            queue.host_turns = 0;
+        }
         queue.accesses.push_back((*access, begun));
         self.locks.wake_at(ctx, locked.max(now));
         true
@@ -230,6 +239,11 @@ impl Accelerator {
                         unreachable!("it is the turn of what waits")
                     };
                     self.locks.most_overtaken = self.locks.most_overtaken.max(overtaken);
+                    if !queue.accesses.is_empty() {
+                        queue.host_turns += 1;
+                        self.locks.most_host_turns =
+                            self.locks.most_host_turns.max(queue.host_turns);
+                    }
                     match received.message.channel() {
                         Channel::H2dReq => self.snooped(ctx, &received.message),
                         _ => self.host_reads(ctx, &received),
@@ -237,6 +251,7 @@ impl Accelerator {
                 }
                 Turn::Device => {
                     queue.overtaken += u32::from(queue.host.is_some());
+                    queue.host_turns = 0;
                     let Some((access, begun)) = queue.accesses.pop_front() else {
                         unreachable!("it is the turn of what waits")
                     };

@@ -294,6 +294,12 @@ impl Accelerator {
         (self.locks.most_overtaken > 0).then_some(self.locks.most_overtaken)
     }
 
+    /// The most messages of the host that an access has waited for as the first of those for a line that an
+    /// atomic operation keeps.
+    pub fn most_host_turns(&self) -> u32 {
+        self.locks.most_host_turns
+    }
+
     /// The most accesses that used the port of the cache while an element waited behind fewer others.
     pub fn most_passed_ports(&self) -> u64 {
         self.queues.port_turns.most_overtaken()

@@ -389,8 +389,25 @@ impl Processor {
         (dirty, alone)
     }
 
+    /// Whether no transaction waits for the line of this one that arrived before.
+    fn is_first_of_its_line(&self, id: u32) -> bool {
+        let Txn { line, arrived, .. } = self.txns[id as usize];
+        let waits = |other: &&Txn| {
+            let kept = matches!(other.what, What::Free | What::Evict | What::Recall);
+            other.line == line && !kept && other.slot.is_none() && !other.late
+        };
+        // Those that have not arrived have no time.
+        let mut waiting = self.txns.iter().filter(waits);
+        self.txns[id as usize].what == What::Recall
+            || waiting.all(|other| other.arrived == 0 || other.arrived >= arrived)
+    }
+
     /// A transaction has its line; the home agent looks into directory and last-level cache.
     pub(super) fn take(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, slot: Slot) {
+        debug_assert!(
+            self.is_first_of_its_line(id),
+            "a later one has the line before"
+        );
         let way = &mut self.llc[slot];
         way.txn = id;
         let filter = way.filter;
