@@ -280,3 +280,39 @@ memory = { kind = "dram", grade = "DDR4-2400R", channels = 4 }
         }
     }
 }
+
+#[test]
+fn a_stride_reaches_one_device_by_modulo_and_all_by_xor() {
+    let text = r#"
+        name = "stride"
+        measure = { warmup_requests = 0, requests = 8192 }
+        [fabric]
+        topology = { kind = "chain", switches = 1 }
+        [[hosts]]
+        name = "host"
+        workload = { kind = "stride", stride = "16 KiB", read_ratio = 1.0 }
+        [[devices]]
+        name = "mem"
+        count = 4
+    "#;
+    let reads = |set: &[&str]| {
+        let report = cxlab_tests::report(text, set);
+        let reads: Vec<u64> = report.devices.iter().map(|device| device.reads).collect();
+        (reads, report.bandwidth_gbps.total)
+    };
+    let (modulo, slow) = reads(&[]);
+    assert_eq!(modulo[1..], [0; 3], "{modulo:?}");
+    for set in [
+        &["address_map.arithmetic=\"xor\""][..],
+        &[
+            "address_map.arithmetic=\"xor\"",
+            "address_map.xor_maps=[0x404100, 0x808200]",
+        ],
+    ] {
+        let (xor, fast) = reads(set);
+        let least = xor.iter().min().unwrap();
+        let most = xor.iter().max().unwrap();
+        assert!(*least > 0 && most - least <= most / 50, "{xor:?}");
+        assert!(fast > 2.0 * slow, "{fast} {slow}");
+    }
+}

@@ -4,14 +4,16 @@
 //! and granularities of 8.2.4.20.7) and their composition over up to three levels: a window over
 //! host bridges, host bridges over root ports, switches over their downstream ports.
 //!
-//! Left out: decoder registers, locking and skipped DPA, which [`crate::io::component`] has; XOR
-//! interleave of the fixed memory window (ACPI CEDT); and the multiple of 256 MiB that the
-//! registers ask of base and size, so that small systems can be written down.
+//! A window over host bridges may choose them by XOR of address bits ([`InterleaveSet::with_xor`]).
+//!
+//! Left out: decoder registers, locking and skipped DPA, which [`crate::io::component`] has. Small
+//! systems can be written down: base and size need not be multiples of 256 MiB, as registers want.
 //!
 //! Sources: DPA formulas as quoted with section numbers in Linux `drivers/cxl/core/region.c`
 //! (`check_interleave_cap`) and in the QEMU thread "mem/cxl_type3: fix hpa to dpa logic". The
 //! choice of the target from the low slice and the rest modulo three is the only one under which
-//! those formulas give each DPA once; its order of bits is *recollection, unverified*.
+//! those formulas give each DPA once; its order of bits is *recollection, unverified*. XOR follows
+//! `cxl_xor_hpa_to_spa` in Linux `drivers/cxl/acpi.c`, which cites XORALLBITS of table 9-22.
 //!
 //! Invariants: `decode` and `encode` are inverse; every target gets `size / ways` bytes and each
 //! of its DPAs from 0 on exactly once. Addresses are offsets from the base: for 3, 6 and 12 ways a
@@ -26,6 +28,9 @@ pub const LEGAL_WAYS: [u32; 8] = [1, 2, 4, 8, 16, 3, 6, 12];
 
 /// Most targets of an [`InterleaveSet`]: three levels of 16 ways.
 pub const MAX_TARGETS: u32 = 4096;
+
+/// XOR maps that a window needs at most: one for each bit of 16 ways.
+pub const MOST_XOR_MAPS: usize = 4;
 
 /// Smallest and largest interleave granularity of one decoder (CXL 3.1, 8.2.4.20.7, field IG).
 const GRANULARITY: std::ops::RangeInclusive<u64> = 256..=16 << 10;
@@ -48,6 +53,22 @@ pub enum InterleaveError {
         size: Bytes,
         /// What it must be a multiple of.
         multiple_of: Bytes,
+    },
+    /// There are fewer XOR maps than bits that choose the host bridge.
+    XorMaps {
+        /// How many there are.
+        found: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// The lowest bit of an XOR map is not the bit that it replaces.
+    XorMap {
+        /// The number of the bit that it is for, from 0.
+        number: usize,
+        /// The bits that it joins.
+        map: u64,
+        /// What its lowest bit must be.
+        lowest: u32,
     },
     /// The range ends beyond the 52 bits of a host physical address.
     Range {
@@ -88,6 +109,19 @@ impl fmt::Display for InterleaveError {
                 f,
                 "size {size} is not a positive multiple of {multiple_of} (targets times granularity)"
             ),
+            InterleaveError::XorMaps { found, needed } => write!(
+                f,
+                "{found} XOR maps are fewer than {needed}, the bits that choose the host bridge"
+            ),
+            InterleaveError::XorMap {
+                number,
+                map,
+                lowest,
+            } => write!(
+                f,
+                "XOR map {number}, {map:#x}, does not have bit {lowest} ({:#x}) as its lowest bit",
+                1u64 << lowest
+            ),
             InterleaveError::Range { base, size } => write!(
                 f,
                 "base {:#x} with size {size} ends beyond the 52 bits of a host physical address",
@@ -121,6 +155,10 @@ struct Interleave {
     granularity_bits: u32,
     slice_bits: u32,
     three: bool,
+    /// Whether the lowest of the slice's bits are replaced by XOR of address bits.
+    xors: bool,
+    /// The bits for each; zero where there is no more.
+    xor_maps: [u64; MOST_XOR_MAPS],
 }
 
 impl Interleave {
@@ -142,7 +180,34 @@ impl Interleave {
             granularity_bits: granularity.ilog2(),
             slice_bits: if three { ways / 3 } else { ways }.ilog2(),
             three,
+            xors: false,
+            xor_maps: [0; MOST_XOR_MAPS],
         })
+    }
+
+    /// Replaces each bit that an XOR map is for by the XOR of all bits of the map. No map reaches below its
+    /// bit, so what is replaced first is not asked for again.
+    fn replace_bits(&self, offset: u64) -> u64 {
+        let bits = self.granularity_bits..;
+        let mut replaced = offset;
+        for (bit, map) in bits.zip(self.xor_maps).filter(|(_, map)| *map != 0) {
+            let value = u64::from((replaced & map).count_ones()) & 1;
+            replaced = replaced & !(1 << bit) | value << bit;
+        }
+        replaced
+    }
+
+    /// The inverse of [`Interleave::replace_bits`].
+    fn restore_bits(&self, offset: u64) -> u64 {
+        let mut restored = offset;
+        for (number, map) in self.xor_maps.iter().enumerate().rev() {
+            let bit = self.granularity_bits + number as u32;
+            if *map != 0 {
+                let value = u64::from((restored & map).count_ones()) & 1;
+                restored = restored & !(1 << bit) | value << bit;
+            }
+        }
+        restored
     }
 
     fn ways(&self) -> u32 {
@@ -159,7 +224,10 @@ impl Interleave {
         if offset >= self.size {
             return None;
         }
-        let granule = offset >> self.granularity_bits;
+        let mut granule = offset >> self.granularity_bits;
+        if self.xors {
+            granule = self.replace_bits(offset) >> self.granularity_bits;
+        }
         let slice = granule & ((1 << self.slice_bits) - 1);
         let rest = granule >> self.slice_bits;
         let (group, own) = if self.three {
@@ -190,7 +258,8 @@ impl Interleave {
         let rest = if self.three { own * 3 + group } else { own };
         let granule = rest << self.slice_bits | slice;
         let within = dpa.0 & ((1 << self.granularity_bits) - 1);
-        Hpa(self.base + (granule << self.granularity_bits | within))
+        let offset = granule << self.granularity_bits | within;
+        Hpa(self.base + self.restore_bits(offset))
     }
 }
 
@@ -266,7 +335,8 @@ pub struct Level {
 ///
 /// The first level (the window over host bridges) takes the lowest bits, that is the finest
 /// turns. A factor of three belongs to the last level, because its modulo uses all bits that
-/// remain. Target numbers count the first level fastest.
+/// remain; registers have it in a window alone, so with up to 16 targets. Target numbers count the
+/// first level fastest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterleaveSet {
     interleave: Interleave,
@@ -321,6 +391,36 @@ impl InterleaveSet {
         })
     }
 
+    /// The same set whose window chooses the host bridge by XOR of address bits: bit `i` of its number is the XOR
+    /// of the bits of map `i`, whose lowest bit is bit `i` above the granularity. Of 3, 6 and 12 ways the factor
+    /// of three stays a modulo. The DPA does not change, nor do the levels below. Maps apply to offsets from the
+    /// base, which is the same as to addresses where no map reaches beyond the base's alignment.
+    ///
+    /// # Errors
+    /// When there are fewer maps than bits, or one has another lowest bit.
+    pub fn with_xor(mut self, maps: &[u64]) -> Result<Self, InterleaveError> {
+        // One way and three have no bits.
+        let needed = self.levels[0].ways.trailing_zeros() as usize;
+        let found = maps.len();
+        if found < needed {
+            return Err(InterleaveError::XorMaps { found, needed });
+        }
+        for (number, map) in maps[..needed].iter().enumerate() {
+            let lowest = self.interleave.granularity_bits + number as u32;
+            if map.trailing_zeros() != lowest {
+                let map = *map;
+                return Err(InterleaveError::XorMap {
+                    number,
+                    map,
+                    lowest,
+                });
+            }
+            self.interleave.xor_maps[number] = *map;
+        }
+        self.interleave.xors = needed > 0;
+        Ok(self)
+    }
+
     /// The levels, outermost and finest first.
     pub fn levels(&self) -> &[Level] {
         &self.levels[..usize::from(self.depth)]
@@ -371,6 +471,12 @@ impl InterleaveSet {
             way
         })
     }
+}
+
+/// The XOR maps of Linux's own test of the arithmetic (`tools/testing/cxl/test/cxl_translate.c`), which are for
+/// 256 B, moved up for coarser turns. Platforms publish theirs in the CXIMS structure of the CEDT (ACPI).
+pub fn xor_maps(granularity: Bytes) -> [u64; MOST_XOR_MAPS] {
+    [0x202_0900, 0x404_1200, 0x101_0400, 0x800].map(|map| map * (granularity.0 / 256))
 }
 
 #[cfg(test)]
@@ -481,12 +587,94 @@ mod tests {
         }
     }
 
+    /// The arithmetic as Linux does it: positions by XORALLBITS of maps, then the modulo form
+    /// (`cxl_xor_hpa_to_spa` of `drivers/cxl/acpi.c`).
+    fn as_linux_does(offset: u64, ways: u32, maps: &[u64]) -> (u32, u64) {
+        let bits = ways.trailing_zeros();
+        let mut spa = offset;
+        for map in &maps[..bits as usize] {
+            let position = map.trailing_zeros();
+            let value = u64::from((spa & map).count_ones() % 2);
+            spa = spa & !(1 << position) | value << position;
+        }
+        let granule = spa >> 8;
+        let (low, high) = (granule % (1 << bits), granule >> bits);
+        let (group, own) = match ways.is_multiple_of(3) {
+            true => (high % 3, high / 3),
+            false => (0, high),
+        };
+        ((group << bits | low) as u32, own << 8 | offset & 0xff)
+    }
+
+    #[test]
+    fn xor_chooses_as_linux_does() {
+        let maps = xor_maps(Bytes(256));
+        for ways in LEGAL_WAYS {
+            let size = Bytes(u64::from(ways) << 28);
+            let set = InterleaveSet::new(Hpa(0), size, Bytes(256), ways).unwrap();
+            let xored = set.with_xor(&maps).unwrap();
+            let mut differ = 0;
+            for hpa in (0..size.0).step_by((size.0 / 5003) as usize) {
+                let found = xored.decode(Hpa(hpa)).unwrap();
+                let (target, dpa) = as_linux_does(hpa, ways, &maps);
+                assert_eq!(found, (target, Dpa(dpa)), "{ways} ways, {hpa:#x}");
+                differ += u32::from(Some(found) != set.decode(Hpa(hpa)));
+            }
+            let bits = ways.trailing_zeros();
+            assert_eq!(differ > 1000, bits > 0, "{ways} ways: {differ}");
+        }
+    }
+
+    #[test]
+    fn xor_spreads_a_stride_that_modulo_sends_to_one_target() {
+        let set = InterleaveSet::new(Hpa(0), Bytes(1 << 30), Bytes(256), 4).unwrap();
+        let maps = [0x40_4100, 0x80_8200];
+        let xored = set.with_xor(&maps).unwrap();
+        let targets = |set: &InterleaveSet| {
+            let mut counts = [0; 4];
+            for line in 0..4096u64 {
+                let (target, _) = set.decode(Hpa(line * (16 << 10))).unwrap();
+                counts[target as usize] += 1;
+            }
+            counts
+        };
+        assert_eq!(targets(&set), [4096, 0, 0, 0]);
+        assert_eq!(targets(&xored), [1024; 4]);
+    }
+
+    #[test]
+    fn a_wrong_map_is_refused() {
+        let set = InterleaveSet::new(Hpa(0), Bytes(1 << 30), Bytes(512), 4).unwrap();
+        let few = set.with_xor(&[0x200]).unwrap_err();
+        assert_eq!(
+            few,
+            InterleaveError::XorMaps {
+                found: 1,
+                needed: 2
+            }
+        );
+        let low = set.with_xor(&[0x200, 0x600]).unwrap_err();
+        assert!(low.to_string().contains("0x400"), "{low}");
+        assert!(set.with_xor(&xor_maps(Bytes(512))).is_ok());
+        let zero = set.with_xor(&[0, 0]).unwrap_err();
+        assert!(matches!(zero, InterleaveError::XorMap { number: 0, .. }));
+    }
+
     fn any_set() -> impl Strategy<Value = InterleaveSet> {
         let targets = proptest::sample::select(legal_targets().collect::<Vec<_>>());
-        (targets, 0..=6u32, 0..1u64 << 40, 1..8u64).prop_map(|(n, ig, base, turns)| {
+        let maps = proptest::option::of(proptest::array::uniform4(0..1u64 << 40));
+        (targets, 0..=6u32, 0..1u64 << 40, 1..8u64, maps).prop_map(|(n, ig, base, turns, maps)| {
             let granularity = 256u64 << ig;
             let size = granularity * u64::from(n) * turns;
-            InterleaveSet::new(Hpa(base * 256), Bytes(size), Bytes(granularity), n).unwrap()
+            let set = InterleaveSet::new(Hpa(base * 256), Bytes(size), Bytes(granularity), n);
+            let set = set.unwrap();
+            let Some(mut maps) = maps else {
+                return set;
+            };
+            for (bit, map) in (granularity.ilog2()..).zip(&mut maps) {
+                *map = *map & !((2 << bit) - 1) | 1 << bit;
+            }
+            set.with_xor(&maps).unwrap()
         })
     }
 

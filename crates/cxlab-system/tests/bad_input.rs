@@ -559,6 +559,27 @@ const SCENARIOS: &[Scenario] = &[
         &["address_map.granularity", "found 32 KiB", "16 KiB"],
     ),
     one(
+        &[("[address_map]", "[address_map]\nxor_maps = [0x100]")],
+        "xor_maps",
+        &["address_map.xor_maps", "modulo", "arithmetic = \"xor\""],
+    ),
+    one(
+        &[(
+            "[address_map]",
+            "[address_map]\narithmetic = \"xor\"\nxor_maps = [0x200]",
+        )],
+        "xor_maps",
+        &["address_map.xor_maps", "XOR map 0, 0x200", "bit 8 (0x100)"],
+    ),
+    one(
+        &[(
+            "[address_map]",
+            "[address_map]\narithmetic = \"xor\"\nxor_maps = []",
+        )],
+        "xor_maps",
+        &["address_map.xor_maps", "0 XOR maps are fewer than 1"],
+    ),
+    one(
         &[("[address_map]", "[address_map]\nways = 5")],
         "ways = 5",
         &["address_map.ways", "found 5", "3 * 2^k"],

@@ -45,7 +45,8 @@ pub mod control {
 
 /// Offsets within the HDM decoder capability.
 pub mod hdm_offset {
-    /// Capability: bits 3:0 decoders, 7:4 targets, 8 and 9 granularities, 11 and 12 ways.
+    /// Capability: bits 3:0 decoders, 7:4 targets, 8 and 9 granularities, 11 (3, 6 and 12 ways) and 12 (16 ways),
+    /// which are zero in host bridges and switches.
     pub const CAPABILITY: u64 = 0x00;
     /// Global control: bit 1 enables all decoders.
     pub const GLOBAL_CONTROL: u64 = 0x04;
@@ -149,12 +150,12 @@ impl ComponentRegisters {
             u64::from(HDM_CAPABILITY) | 1 << 16 | pointer << 20,
             0,
         );
-        let targets = match decodes {
-            Decodes::Ports => MAX_LIST as u64,
-            Decodes::Memory(_) => 1,
+        let (targets, ways) = match decodes {
+            Decodes::Ports => (MAX_LIST as u64, 0),
+            Decodes::Memory(_) => (1, 0b11 << 11),
         };
         let count = u64::from(decoders / 2);
-        registers.set(HDM, 4, count | targets << 4 | 0b11 << 8 | 0b11 << 11, 0);
+        registers.set(HDM, 4, count | targets << 4 | 0b11 << 8 | ways, 0);
         registers.set(HDM + 4, 4, 0, 0b11);
         let unit = 0xf000_0000;
         let list = match decodes {
@@ -250,7 +251,8 @@ impl ComponentRegisters {
         };
         let later = (number + 1..self.decoders).any(|later| self.decoder(later).is_committed());
         let fits = match self.decodes {
-            Decodes::Ports => arithmetic.ways() as usize <= MAX_LIST,
+            // 3, 6, 12 and 16 ways are for devices (section 8.2.4.20.7).
+            Decodes::Ports => [1, 2, 4, 8].contains(&arithmetic.ways()),
             Decodes::Memory(bytes) => {
                 let own = decoder.size.0 / u64::from(arithmetic.ways());
                 let first = self.dpa_base(number);

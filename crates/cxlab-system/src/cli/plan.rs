@@ -9,7 +9,7 @@ use crate::analytic;
 use crate::load::Loaded;
 use crate::picture;
 use crate::plan::Plan;
-use crate::scenario::Sharing;
+use crate::scenario::{Arithmetic, Sharing};
 
 use super::failure::Failure;
 use super::load::load;
@@ -145,9 +145,13 @@ fn summary(loaded: &Loaded) -> String {
         row(
             "address map",
             format!(
-                "{} window(s) of {ways} way(s) by {}",
+                "{} window(s) of {ways} way(s) by {}{}",
                 windows.len(),
-                scenario.address_map.granularity
+                scenario.address_map.granularity,
+                match scenario.address_map.arithmetic {
+                    Arithmetic::Modulo => "",
+                    Arithmetic::Xor => ", XOR",
+                }
             ),
         );
     }

@@ -10,7 +10,7 @@ use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 
 use super::endpoints::Named;
 use super::{Problem, manager, regions};
-use crate::scenario::Scenario;
+use crate::scenario::{Arithmetic, Scenario};
 
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
 pub(super) const DECODER_UNIT: u64 = 256 << 20;
@@ -66,6 +66,14 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
                 "found {}; allowed: 256 B, 512 B, 1 KiB, 2 KiB, 4 KiB, 8 KiB, 16 KiB",
                 scenario.address_map.granularity
             ),
+        ));
+    }
+    if scenario.address_map.xor_maps.is_some()
+        && scenario.address_map.arithmetic == Arithmetic::Modulo
+    {
+        problems.push(Problem::new(
+            "address_map.xor_maps",
+            "found maps with `arithmetic = \"modulo\"`; allowed: with `arithmetic = \"xor\"`",
         ));
     }
     if let Some(ways) = scenario.address_map.ways
@@ -247,8 +255,15 @@ fn windows(
         let ways = extent.shares.len();
         let size = Bytes(extent.share.0 * ways as u64);
         let granularity = scenario.address_map.granularity;
-        let set = InterleaveSet::new(base, size, granularity, ways as u32)
+        let mut set = InterleaveSet::new(base, size, granularity, ways as u32)
             .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
+        if let Some(maps) = scenario.address_map.xor_maps() {
+            let xored = set.with_xor(&maps);
+            set = xored.map_err(|error| {
+                let text = format!("found {error}; allowed: maps that do");
+                vec![Problem::new("address_map.xor_maps", text)]
+            })?;
+        }
         let port = |(device, _): &(usize, Dpa)| PortId((first + device) as u16);
         windows.push(Window {
             base,

@@ -59,6 +59,7 @@ impl Plan {
                 "bytes": window.size.0,
                 "ways": window.targets.len(),
                 "granularity": self.scenario.address_map.granularity,
+                "xor_maps": self.scenario.address_map.xor_maps(),
                 "targets": targets.collect::<Vec<_>>(),
             })
         });

@@ -18,7 +18,7 @@ use cxlab_protocol::io::tree::{Below, HostBridge};
 
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
-use crate::scenario::{FabricKind, Scenario};
+use crate::scenario::{Arithmetic, FabricKind, Scenario};
 
 /// Where a host bridge's registers are: above all memory. *Assumed*.
 const HOST_BRIDGE: Hpa = Hpa(1 << 52);
@@ -73,6 +73,13 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             LONGEST_DELAY,
             problems,
         );
+    }
+    if scenario.address_map.arithmetic != Arithmetic::Modulo {
+        problems.push(Problem::new(
+            "address_map.arithmetic",
+            "found \"xor\" with enumeration; allowed: \"modulo\" (XOR chooses among host bridges, of which a \
+             host has one there)",
+        ));
     }
     let routing = scenario.fabric.routing.name();
     if routing != "shortest" {

@@ -6,6 +6,7 @@ mod events;
 mod links;
 mod threads;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use cxlab_device::{AcceleratorParams, DeviceParams, QosParams, SnoopFilterParams};
@@ -14,6 +15,7 @@ use cxlab_fabric::switch::SwitchParams;
 use cxlab_fleet::FleetParams;
 use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
 use cxlab_link::LinkParams;
+use cxlab_protocol::hdm::xor_maps;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -569,6 +571,24 @@ pub struct AddressMapParams {
     /// Devices that an address window is interleaved over: 2^k or 3 * 2^k, dividing the number of
     /// devices. Default: the largest that divides it, so all devices where that is possible.
     pub ways: Option<u32>,
+    /// How a window chooses among its devices. Default `modulo`.
+    pub arithmetic: Arithmetic,
+    /// With `xor`: the XOR maps that the platform publishes (CXIMS structure of the CEDT), one for each bit of
+    /// the ways, from the lowest on. The lowest bit of map `i` is bit `i` above the granularity. Default: those
+    /// of Linux's test of the arithmetic, 0x2020900, 0x4041200, 0x1010400 and 0x800 for 256 B.
+    pub xor_maps: Option<Vec<u64>>,
+}
+
+/// The interleave arithmetic of a window over host bridges (CFMWS of the CEDT; CXL 3.1 table 9-22).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arithmetic {
+    /// The bits above the granularity, and for a factor of three the rest of the address modulo three.
+    #[default]
+    Modulo,
+    /// Each of these bits is the XOR of several address bits, so that strides reach all devices. A factor of three
+    /// stays a modulo.
+    Xor,
 }
 
 impl Default for AddressMapParams {
@@ -576,6 +596,19 @@ impl Default for AddressMapParams {
         AddressMapParams {
             granularity: Bytes(256),
             ways: None,
+            arithmetic: Arithmetic::Modulo,
+            xor_maps: None,
+        }
+    }
+}
+
+impl AddressMapParams {
+    /// The XOR maps; `None` where the arithmetic is modulo.
+    pub fn xor_maps(&self) -> Option<Cow<'_, [u64]>> {
+        match (self.arithmetic, &self.xor_maps) {
+            (Arithmetic::Modulo, _) => None,
+            (Arithmetic::Xor, Some(maps)) => Some(Cow::Borrowed(maps)),
+            (Arithmetic::Xor, None) => Some(Cow::Owned(xor_maps(self.granularity).to_vec())),
         }
     }
 }

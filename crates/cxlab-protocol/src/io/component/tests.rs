@@ -143,9 +143,21 @@ fn bad_programming_is_refused() {
         ALONE,
         0
     )));
-    // More ways than a target list has room for.
-    let mut ports = ComponentRegisters::new(Decodes::Ports, 4);
-    assert!(refused(program(&mut ports, 0, (0, 16 * GIB), (16, 256), 0)));
+    // More ways than a target list has room for, and a factor of three, which devices alone have.
+    for ways in [16, 3, 6, 12] {
+        let mut ports = ComponentRegisters::new(Decodes::Ports, 4);
+        let size = u64::from(ways) << 30;
+        assert!(refused(program(&mut ports, 0, (0, size), (ways, 256), 0)));
+        let capable = |registers: &ComponentRegisters| registers.read(HDM as u64, 4).unwrap() >> 11;
+        assert_eq!((capable(&ports), capable(&memory(GIB))), (0, 0b11));
+        assert!(!refused(program(
+            &mut memory(GIB),
+            0,
+            (0, size),
+            (ways, 256),
+            0
+        )));
+    }
     // Reserved codes: granularity 7, ways 5.
     for codes in [7u32, 5 << 4] {
         let mut registers = memory(8 * GIB);

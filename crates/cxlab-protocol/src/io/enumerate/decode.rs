@@ -2,7 +2,8 @@
 //!
 //! A target's number is written in mixed radix: the host bridge chooses by the lowest digit, each
 //! switch by the next, so each looks at the address bits just above those of its parent
-//! ([`crate::hdm::InterleaveSet`]). A factor of three belongs to the last that chooses.
+//! ([`crate::hdm::InterleaveSet`]). A factor of three is for a window over host bridges, and there
+//! is one here (CXL 3.1, section 8.2.4.20.7: 3, 6, 12 and 16 ways are for devices).
 
 use std::collections::BTreeMap;
 
@@ -199,10 +200,6 @@ fn choice(
     stride: u64,
 ) -> Result<(usize, Setting), EnumerateError> {
     let ways = ways(ports).map_err(|why| inexpressible(number, why))?;
-    if ways.is_multiple_of(3) && ports.len() > ways {
-        let why = "three ways must be the last choice on the way to a device";
-        return Err(inexpressible(number, why));
-    }
     let list = ports[..ways]
         .iter()
         .rev()
@@ -227,6 +224,11 @@ fn ways(ports: &[u8]) -> Result<usize, &'static str> {
     let ways = turn.map_or(ports.len(), |place| place + 1);
     if ways > MAX_LIST {
         return Err("more than 8 ports would take turns, and a target list has 8 places");
+    }
+    if ways.is_multiple_of(3) {
+        return Err(
+            "3, 6 or 12 ports would take turns: a host bridge or switch chooses among 1, 2, 4 or 8",
+        );
     }
     let mut places = ports.iter().enumerate();
     let regular = places.all(|(place, port)| *port == ports[place % ways]);

@@ -14,6 +14,7 @@ use cxlab_vm::qemu::Version;
 use super::super::failure::Failure;
 use super::RunArgs;
 use crate::plan::{End, Plan};
+use crate::scenario::Arithmetic;
 
 /// Least and most memory of a guest's own, in MiB: a kernel and its initial file system need
 /// some, and this machine must have the rest.
@@ -44,6 +45,11 @@ pub(super) fn processors(plan: &Plan, host: usize, cpus: u32) -> Processors {
 
 /// What the guest is given.
 pub(super) fn machine(plan: &Plan, host: usize, args: &RunArgs) -> Result<Machine, Failure> {
+    if plan.scenario.address_map.arithmetic == Arithmetic::Xor {
+        return Err(Failure::mistake(
+            "`address_map.arithmetic`: found \"xor\"; allowed in a guest: \"modulo\" (QEMU's windows have no other)",
+        ));
+    }
     let core = core(plan, host);
     let group = &plan.scenario.hosts[plan.hosts[host].group];
     let own = group.own_memory().0 >> 20;
