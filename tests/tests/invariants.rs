@@ -294,6 +294,7 @@ fn a_stride_reaches_one_device_by_modulo_and_all_by_xor() {
         [[devices]]
         name = "mem"
         count = 4
+        memory = { kind = "fixed", bandwidth = "4 GB/s" }
     "#;
     let reads = |set: &[&str]| {
         let report = cxlab_tests::report(text, set);

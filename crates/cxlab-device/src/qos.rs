@@ -3,7 +3,8 @@
 //!
 //! The internal load is how many requests are inside: in the receive buffers, in the medium, or on
 //! their way out. For each host, which is one logical device of an MLD, completions are counted
-//! over a window; fractions of the device's bandwidth make of them what is told:
+//! over a window; its limit is a fraction of the device's bandwidth, and what it is allocated one of all
+//! completions of the window. They make of the internal load what is told:
 //!
 //! | in the last window the host got | internal load | told |
 //! |---|---|---|
@@ -11,6 +12,8 @@
 //! | at most what it is allocated | severe overload | moderate overload |
 //! | at most what it is allocated | moderate overload | optimal |
 //! | else | any | the internal load |
+//!
+//! What a host does not use of its allocation is not given to others: they may take it, and are told the internal load.
 
 use cxlab_engine::units::{BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_protocol::{DevLoad, PortId};
@@ -21,8 +24,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct QosParams {
-    /// Requests inside from which on the load is optimal, below that light. 1 to 65536. Default 8
-    /// (*assumed*; the specification leaves it to the device).
+    /// Requests inside from which on the load is optimal, below that light. 1 to 65536. Default 28
+    /// (*assumed*; the specification leaves it to the device). Hosts change nothing under optimal load, so a wide
+    /// range of it lets them stay at rates that are not those of their shares.
     #[schemars(range(min = 1, max = 65536))]
     pub optimal: u32,
     /// From which on it is moderate overload. 1 to 65536. Default 32 (*assumed*).
@@ -34,7 +38,7 @@ pub struct QosParams {
     /// Over which completions of a host are counted (completion collection interval). 100 ns to 1 ms.
     /// Default 1 us (*assumed*).
     pub window: Picos,
-    /// What shares are fractions of. Default: none; needed with shares.
+    /// What limits are fractions of. Default: none; needed with limits.
     pub bandwidth: Option<BytesPerSec>,
     /// Shares of hosts. A host without one is allocated nothing and has no limit. Default: none.
     pub shares: Vec<ShareParams>,
@@ -43,7 +47,7 @@ pub struct QosParams {
 impl Default for QosParams {
     fn default() -> Self {
         QosParams {
-            optimal: 8,
+            optimal: 28,
             moderate: 32,
             severe: 128,
             window: Picos::from_nanos(1000),
@@ -59,8 +63,8 @@ impl Default for QosParams {
 pub struct ShareParams {
     /// The host, by name.
     pub host: String,
-    /// QoS Allocated BW Fraction, in 256ths of `bandwidth`: what it gets before others are served
-    /// more. 0 to 256, in all at most 256.
+    /// QoS Allocated BW Fraction, in 256ths of what the device serves at the time: a host that gets no more is told
+    /// less overload. 0 to 256, in all at most 256.
     #[schemars(range(max = 256))]
     pub allocated: u16,
     /// QoS BW Limit Fraction, in 256ths of `bandwidth`: more is overload for it, whatever others do.
@@ -95,7 +99,7 @@ pub struct QosConfig {
 /// The account of a host.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 struct Account {
-    /// Lines a window that it is allocated, and that it may have at most.
+    /// The part of all lines of a window that it is allocated, in 256ths, and the lines that it may have at most.
     allocated: u64,
     limit: u64,
     /// Lines in this window so far, and in the last one.
@@ -112,6 +116,8 @@ pub(crate) struct Telemetry {
     whole: u64,
     /// The window that is counted now.
     current: u64,
+    /// Lines of all hosts in the last one.
+    served: u64,
     accounts: Vec<Account>,
     /// Answers with each load, since measurement began.
     pub(crate) told: [u64; DevLoad::ALL.len()],
@@ -141,6 +147,7 @@ impl Telemetry {
             window: params.window.0,
             whole,
             current: 0,
+            served: 0,
             accounts,
             told: [0; DevLoad::ALL.len()],
         };
@@ -154,7 +161,7 @@ impl Telemetry {
     /// window and the last one is counted as before.
     pub(crate) fn set_share(&mut self, share: &Share) {
         let account = &mut self.accounts[share.host.0 as usize];
-        account.allocated = part(self.whole, share.allocated);
+        account.allocated = share.allocated.into();
         account.limit = (share.limit).map_or(u64::MAX, |limit| part(self.whole, limit));
     }
 
@@ -168,9 +175,11 @@ impl Telemetry {
         let window = now.0 / self.window;
         if window != self.current {
             let next = window == self.current + 1;
+            self.served = 0;
             for account in &mut self.accounts {
                 account.last = if next { account.lines } else { 0 };
                 account.lines = 0;
+                self.served += account.last;
             }
             self.current = window;
         }
@@ -180,7 +189,7 @@ impl Telemetry {
         account.lines += 1;
         let told = if account.last > account.limit {
             internal.max(DevLoad::Moderate)
-        } else if account.last <= account.allocated {
+        } else if account.last * 256 <= account.allocated * self.served {
             internal.within_share()
         } else {
             internal
@@ -251,12 +260,14 @@ mod tests {
 
     #[test]
     fn who_takes_what_it_is_allocated_hears_of_less_overload() {
-        assert_eq!(told([16, 0, 1], 1)[0], DevLoad::Light);
-        assert_eq!(told([16, 0, 1], 2)[0], DevLoad::Optimal);
-        assert_eq!(told([16, 0, 1], 4)[0], DevLoad::Optimal);
-        assert_eq!(told([16, 0, 1], 6)[0], DevLoad::Moderate);
-        assert_eq!(told([17, 0, 1], 6)[0], DevLoad::Severe);
-        assert_eq!(told([16, 0, 1], 6)[2], DevLoad::Severe, "allocated nothing");
+        // A quarter of what all get, which is half of what the device can do.
+        assert_eq!(told([8, 23, 1], 1)[0], DevLoad::Light);
+        assert_eq!(told([8, 23, 1], 2)[0], DevLoad::Optimal);
+        assert_eq!(told([8, 23, 1], 4)[0], DevLoad::Optimal);
+        assert_eq!(told([8, 23, 1], 6)[0], DevLoad::Moderate);
+        assert_eq!(told([9, 22, 1], 6)[0], DevLoad::Severe);
+        let alone = told([8, 23, 1], 6)[2];
+        assert_eq!(alone, DevLoad::Severe, "allocated nothing");
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //! 3.1, section 3.3.4, *recollection*: under light load reduce throttling, under optimal load change
 //! nothing, under moderate overload throttle more, under severe overload throttle heavily).
 //!
-//! The host averages what answers say over a period, then changes its rate: by an addition under light
-//! load, by a factor under overload. That is what makes hosts which share a device come to
-//! equal rates, unless it tells them different loads (D. Chiu, R. Jain, "Analysis of the increase and
-//! decrease algorithms for congestion avoidance in computer networks", Computer Networks and ISDN
-//! Systems 17, 1989). One throttle is for all devices of a host.
+//! The host keeps the highest load that answers say in a period (LoadMax), and changes its rate by it when the period
+//! ends: by an addition under light load, by a factor under overload. Overload counts at once when it is told first,
+//! and again when it is told to be severe; a new period begins then, in which answers to what was in flight change
+//! nothing. Additions and factors make hosts which share a device come to equal rates, unless it tells them different
+//! loads (D. Chiu, R. Jain, "Analysis of the increase and decrease algorithms for congestion avoidance in computer
+//! networks", Computer Networks and ISDN Systems 17, 1989). One throttle is for all devices of a host.
 
 use cxlab_engine::units::{BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_protocol::DevLoad;
@@ -17,8 +18,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
 pub struct ThrottleParams {
-    /// Time between two changes of the rate, at least, over which loads are averaged. 10 ns to 1 ms.
-    /// Default 1 us (*assumed*).
+    /// The sampling period, of which the highest load counts: at least as long as a request takes, so that answers
+    /// to what was in flight at a cut are not heeded. 10 ns to 1 ms. Default 1 us (*assumed*).
     pub period: Picos,
     /// How much faster after a period of light load. 1 MB/s to 1 TB/s. Default 100 MB/s (*assumed*).
     pub step: BytesPerSec,
@@ -52,9 +53,9 @@ const FULL: u64 = 1_000_000_000_000;
 /// What a throttle did, since measurement began.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub struct ThrottleStats {
-    /// Periods after which the host went faster.
+    /// How often the host went faster.
     pub faster: u64,
-    /// Periods after which it went slower.
+    /// How often it went slower.
     pub slower: u64,
     /// The rate allowed now; `None` without a throttle.
     pub rate: Option<BytesPerSec>,
@@ -66,10 +67,14 @@ pub(crate) struct Throttle {
     params: ThrottleParams,
     /// Bytes a second allowed.
     rate: Option<u64>,
-    /// The period: since when, answers, and the sum of their loads.
+    /// The period: since when, answers, and the highest load.
     since: u64,
     answers: u64,
-    loads: u64,
+    most: DevLoad,
+    /// The overload that the rate was cut for when it began, or light load.
+    heeded: DevLoad,
+    /// Bytes a second in the last whole period.
+    used: u64,
     stats: ThrottleStats,
 }
 
@@ -80,7 +85,9 @@ impl Throttle {
             rate: None,
             since: 0,
             answers: 0,
-            loads: 0,
+            most: DevLoad::Light,
+            heeded: DevLoad::Light,
+            used: 0,
             stats: ThrottleStats::default(),
         }
     }
@@ -97,25 +104,32 @@ impl Throttle {
     }
 
     /// An answer has come that says this. Returns the least time between two issues from now on,
-    /// in picoseconds, when a period is over.
+    /// in picoseconds, where that may have changed.
     pub(crate) fn note(&mut self, now: SimTime, load: DevLoad) -> Option<u64> {
         self.answers += 1;
-        self.loads += load as u64;
+        self.most = self.most.max(load);
         let span = now.0 - self.since;
-        if span < self.params.period.0 {
+        let is_over = span >= self.params.period.0;
+        let is_new = load >= DevLoad::Moderate && load > self.heeded;
+        if !is_over && !is_new {
             return None;
         }
-        // Rounded.
-        let mean = (2 * self.loads + self.answers) / (2 * self.answers);
-        let bytes = u128::from(self.answers * LINE_BYTES) * 1_000_000_000_000;
-        let used = (bytes / u128::from(span)) as u64;
-        match DevLoad::ALL[mean as usize] {
-            DevLoad::Light => self.speed_up(used),
-            DevLoad::Optimal => {}
-            DevLoad::Moderate => self.slow_down(used, self.params.moderate_cut),
-            DevLoad::Severe => self.slow_down(used, self.params.severe_cut),
+        if is_over || self.used == 0 {
+            let bytes = u128::from(self.answers * LINE_BYTES) * 1_000_000_000_000;
+            self.used = (bytes / u128::from(span.max(1))) as u64;
         }
-        (self.since, self.answers, self.loads) = (now.0, 0, 0);
+        let heeded = if is_over { self.most } else { load };
+        match heeded {
+            DevLoad::Light => self.speed_up(),
+            DevLoad::Optimal => {}
+            DevLoad::Moderate => self.slow_down(self.params.moderate_cut),
+            DevLoad::Severe => self.slow_down(self.params.severe_cut),
+        }
+        self.heeded = match heeded {
+            DevLoad::Light | DevLoad::Optimal => DevLoad::Light,
+            overload => overload,
+        };
+        (self.since, self.answers, self.most) = (now.0, 0, DevLoad::Light);
         let interval = |rate| {
             BytesPerSec(rate)
                 .time_for(cxlab_engine::units::Bytes(LINE_BYTES))
@@ -125,9 +139,9 @@ impl Throttle {
     }
 
     /// Goes faster, unless the host uses less than half of what it may.
-    fn speed_up(&mut self, used: u64) {
+    fn speed_up(&mut self) {
         if let Some(rate) = self.rate
-            && used.saturating_mul(2) >= rate
+            && self.used.saturating_mul(2) >= rate
         {
             let faster = rate + self.params.step.0;
             self.rate = (faster < FULL).then_some(faster);
@@ -135,8 +149,8 @@ impl Throttle {
         }
     }
 
-    fn slow_down(&mut self, used: u64, cut: u16) {
-        let rate = self.rate.unwrap_or(used);
+    fn slow_down(&mut self, cut: u16) {
+        let rate = self.rate.unwrap_or(self.used);
         let slower = rate / 256 * u64::from(256 - cut);
         self.rate = Some(slower.max(self.params.least.0));
         self.stats.slower += 1;
@@ -147,41 +161,39 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    /// A throttle after periods in each of which ten answers came with these loads; the rates.
-    fn rates(loads: &[DevLoad]) -> Vec<Option<u64>> {
-        let mut throttle = Throttle::new(ThrottleParams::default());
-        let mut now = 0;
-        let period = |load: &DevLoad| {
-            for _ in 0..10 {
-                now += 100_000;
-                throttle.note(SimTime(now), *load);
-            }
-            throttle.rate
-        };
-        loads.iter().map(period).collect()
+    /// What answers say every 100 ns from `from` on, in nanoseconds; the rate behind them.
+    fn told(throttle: &mut Throttle, from: u64, loads: &[DevLoad]) -> u64 {
+        for (at, load) in (from..).step_by(100).zip(loads) {
+            throttle.note(SimTime(at * 1000), *load);
+        }
+        throttle.rate.unwrap_or(0) / 1000
     }
 
     #[test]
-    fn a_rate_falls_by_a_factor_and_grows_by_a_step() {
+    fn overload_counts_at_once_and_then_the_highest_load_of_a_period() {
         use DevLoad::{Light, Moderate, Optimal, Severe};
+        let mut own = Throttle::new(ThrottleParams::default());
         // Ten lines in 1 us are 640 MB/s.
-        let found = rates(&[
-            Light, Optimal, Moderate, Light, Optimal, Severe, Severe, Severe,
-        ]);
-        let expected = [
-            None,
-            None,
-            Some(600_000_000),
-            Some(700_000_000),
-            Some(700_000_000),
-            Some(349_999_872 + 128),
-            Some(175_000_000),
-            Some(100_000_000),
-        ];
-        for (found, expected) in found.into_iter().zip(expected) {
-            let (found, expected) = (found.unwrap_or(0), expected.unwrap_or(0));
-            assert!(found.abs_diff(expected) <= 256, "{found} {expected}");
-        }
+        assert_eq!(told(&mut own, 100, &[Light; 10]), 0);
+        assert_eq!(told(&mut own, 1100, &[Moderate]), 600_000);
+        assert_eq!(told(&mut own, 1200, &[Moderate; 3]), 600_000, "the same");
+        assert_eq!(told(&mut own, 1500, &[Severe]), 300_000, "it is worse");
+        assert_eq!(told(&mut own, 1600, &[Severe, Light, Light]), 300_000);
+        assert_eq!(
+            told(&mut own, 2500, &[Light]),
+            150_000,
+            "once it was severe"
+        );
+        assert_eq!(told(&mut own, 2600, &[Severe]), 150_000, "in flight then");
+        assert_eq!(told(&mut own, 3500, &[Light]), 100_000, "the least");
+        assert_eq!(told(&mut own, 3600, &[Light; 9]), 100_000);
+        assert_eq!(told(&mut own, 4500, &[Light]), 200_000);
+        assert_eq!(told(&mut own, 4600, &[Optimal; 10]), 200_000);
+        assert_eq!(
+            told(&mut own, 5600, &[Moderate]),
+            187_500,
+            "overload is new again"
+        );
     }
 
     #[test]

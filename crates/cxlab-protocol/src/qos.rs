@@ -1,9 +1,10 @@
 //! QoS telemetry for memory (CXL 3.1, section 3.3.4, *recollection*): how loaded a device says it is.
 
 use crate::message::Message;
+use serde::{Deserialize, Serialize};
 
 /// DevLoad of an answer (S2M NDR and DRS).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, Debug)]
 pub enum DevLoad {
     /// Light load (00b): there is room for more.
     #[default]

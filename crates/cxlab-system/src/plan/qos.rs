@@ -92,10 +92,11 @@ fn check_telemetry(path: &str, qos: &QosParams, problems: &mut Vec<Problem>) {
 }
 
 fn check_shares(path: &str, qos: &QosParams, named: &Named, problems: &mut Vec<Problem>) {
-    if !qos.shares.is_empty() && qos.bandwidth.is_none() {
+    let limits = qos.shares.iter().any(|share| share.limit.is_some());
+    if limits && qos.bandwidth.is_none() {
         problems.push(Problem::new(
             format!("{path}.shares"),
-            "found shares without `bandwidth`, which they are fractions of; allowed: with it",
+            "found a limit without `bandwidth`, which it is a fraction of; allowed: with it",
         ));
     }
     let mut sum = 0;
