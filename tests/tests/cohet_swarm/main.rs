@@ -187,8 +187,9 @@ fn draw(seed: u64) -> Drawn {
         }
     }
     let mut rng_ways = StreamRng::new(seed, "cohet-swarm-ways");
-    if rng_ways.chance(0.3) {
-        // Pages that move over a far way take too long.
+    // Pages that go to and fro over a far way take too long.
+    let moves = text.contains("kind = \"tpp\"");
+    if rng_ways.chance(0.3) && !moves {
         let far = if os { "100 ns" } else { "1 us" };
         text = with_two_ways(&text, topology, far, &mut rng_ways);
     }
