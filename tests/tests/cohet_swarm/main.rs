@@ -8,9 +8,12 @@ mod stress;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cxlab_engine::Monitor;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::SimTime;
 use cxlab_host::VIRTUAL;
 use cxlab_protocol::coherence::hold::Turns;
 use cxlab_system::diagnostics::{Document, validate};
@@ -345,6 +348,9 @@ fn planned(seed: u64, turns: Turns) -> Result<Plan, String> {
         .map_err(|problems| format!("{problems:?}\n{text}"))
 }
 
+/// No system here takes so long; one that has not ended by then never does.
+const LONGEST: SimTime = SimTime(100_000_000_000);
+
 fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
     let plan = planned(seed, turns)?;
     let monitor = Monitor::default();
@@ -354,7 +360,30 @@ fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
         monitor: &monitor,
         rows: None,
     };
-    run(&plan, options).map_err(|why| format!("{why}\n{}", draw(seed).text))
+    let done = AtomicBool::new(false);
+    let report = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if monitor.time() > LONGEST {
+                    monitor.interrupt();
+                }
+                std::thread::park_timeout(Duration::from_millis(100));
+            }
+        });
+        let report = run(&plan, options);
+        done.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
+        report
+    });
+    let text = || draw(seed).text;
+    if monitor.is_interrupted() {
+        let time = monitor.time();
+        return Err(format!(
+            "it goes on without an end, at {time:?}\n{}",
+            text()
+        ));
+    }
+    report.map_err(|why| format!("{why}\n{}", text()))
 }
 
 fn check(seed: u64) {
