@@ -65,7 +65,7 @@ impl Barrier {
         }
     }
 
-    /// Whether a thread has panicked.
+    /// Whether a thread has panicked, so that nobody can wait here again.
     fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst)
     }
@@ -289,7 +289,7 @@ impl<C: Component> Workers<C> {
         exchange: None,
     };
 
-    /// Those for so many parts.
+    /// The exchange of so many parts, with as many workers less one: what there is if it fits, or a new one.
     fn exchange(&mut self, count: usize, processors: usize) -> Arc<Exchange<C::Payload>> {
         let spins = Barrier::spins(count, processors);
         let fits = |exchange: &&Arc<Exchange<_>>| {
