@@ -155,9 +155,7 @@ struct Interleave {
     granularity_bits: u32,
     slice_bits: u32,
     three: bool,
-    /// Whether the lowest of the slice's bits are replaced by XOR of address bits.
-    xors: bool,
-    /// The bits for each; zero where there is no more.
+    /// For each of the slice's lowest bits the address bits whose XOR replaces it; zero where none does.
     xor_maps: [u64; MOST_XOR_MAPS],
 }
 
@@ -180,34 +178,21 @@ impl Interleave {
             granularity_bits: granularity.ilog2(),
             slice_bits: if three { ways / 3 } else { ways }.ilog2(),
             three,
-            xors: false,
             xor_maps: [0; MOST_XOR_MAPS],
         })
     }
 
-    /// Replaces each bit that an XOR map is for by the XOR of all bits of the map. No map reaches below its
-    /// bit, so what is replaced first is not asked for again.
-    fn replace_bits(&self, offset: u64) -> u64 {
-        let bits = self.granularity_bits..;
-        let mut replaced = offset;
-        for (bit, map) in bits.zip(self.xor_maps).filter(|(_, map)| *map != 0) {
-            let value = u64::from((replaced & map).count_ones()) & 1;
-            replaced = replaced & !(1 << bit) | value << bit;
-        }
-        replaced
-    }
-
-    /// The inverse of [`Interleave::replace_bits`].
-    fn restore_bits(&self, offset: u64) -> u64 {
-        let mut restored = offset;
-        for (number, map) in self.xor_maps.iter().enumerate().rev() {
-            let bit = self.granularity_bits + number as u32;
-            if *map != 0 {
-                let value = u64::from((restored & map).count_ones()) & 1;
-                restored = restored & !(1 << bit) | value << bit;
+    /// Replaces the bits that XOR maps are for, in this order, each by the XOR of all bits of its map. No map
+    /// reaches below its bit, so rising order decodes, and falling order is the inverse.
+    fn replace_bits(&self, offset: u64, order: impl Iterator<Item = usize>) -> u64 {
+        order.fold(offset, |offset, number| match self.xor_maps[number] {
+            0 => offset,
+            map => {
+                let bit = self.granularity_bits + number as u32;
+                let value = u64::from((offset & map).count_ones()) & 1;
+                offset & !(1 << bit) | value << bit
             }
-        }
-        restored
+        })
     }
 
     fn ways(&self) -> u32 {
@@ -225,8 +210,8 @@ impl Interleave {
             return None;
         }
         let mut granule = offset >> self.granularity_bits;
-        if self.xors {
-            granule = self.replace_bits(offset) >> self.granularity_bits;
+        if self.xor_maps[0] != 0 {
+            granule = self.replace_bits(offset, 0..MOST_XOR_MAPS) >> self.granularity_bits;
         }
         let slice = granule & ((1 << self.slice_bits) - 1);
         let rest = granule >> self.slice_bits;
@@ -259,7 +244,7 @@ impl Interleave {
         let granule = rest << self.slice_bits | slice;
         let within = dpa.0 & ((1 << self.granularity_bits) - 1);
         let offset = granule << self.granularity_bits | within;
-        Hpa(self.base + self.restore_bits(offset))
+        Hpa(self.base + self.replace_bits(offset, (0..MOST_XOR_MAPS).rev()))
     }
 }
 
@@ -417,7 +402,6 @@ impl InterleaveSet {
             }
             self.interleave.xor_maps[number] = *map;
         }
-        self.interleave.xors = needed > 0;
         Ok(self)
     }
 
@@ -622,6 +606,23 @@ mod tests {
             }
             let bits = ways.trailing_zeros();
             assert_eq!(differ > 1000, bits > 0, "{ways} ways: {differ}");
+        }
+    }
+
+    #[test]
+    fn a_bit_is_the_xor_of_its_map_and_the_address_in_the_target_stays() {
+        let set = InterleaveSet::new(Hpa(0), Bytes(1 << 30), Bytes(256), 2).unwrap();
+        // Bits 8, 11, 17 and 25.
+        let set = set.with_xor(&[0x202_0900]).unwrap();
+        for (hpa, target, dpa) in [
+            (0, 0, 0),
+            (0x100, 1, 0),
+            (0x800, 1, 0x400),
+            (0x900, 0, 0x400),
+            (0x2_0042, 1, 0x1_0042),
+            (0x202_0900, 0, 0x101_0400),
+        ] {
+            assert_eq!(set.decode(Hpa(hpa)), Some((target, Dpa(dpa))), "{hpa:#x}");
         }
     }
 
