@@ -7,6 +7,7 @@
 mod stress;
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -190,9 +191,7 @@ fn draw(seed: u64) -> Drawn {
         }
     }
     let mut rng_ways = StreamRng::new(seed, "cohet-swarm-ways");
-    // Left out because of the known defect in docs/liveness.md: pages that move over a far way, which may never end.
-    let moves = text.contains("kind = \"tpp\"");
-    if rng_ways.chance(0.3) && !moves {
+    if rng_ways.chance(0.3) {
         let far = if os { "100 ns" } else { "1 us" };
         text = with_two_ways(&text, topology, far, &mut rng_ways);
     }
@@ -370,11 +369,12 @@ fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
                 std::thread::park_timeout(Duration::from_millis(100));
             }
         });
-        let report = run(&plan, options);
+        let report = catch_unwind(AssertUnwindSafe(|| run(&plan, options)));
         done.store(true, Ordering::Relaxed);
         watch.thread().unpark();
         report
     });
+    let report = report.unwrap_or_else(|why| resume_unwind(why));
     let text = || draw(seed).text;
     if monitor.is_interrupted() {
         let time = monitor.time();

@@ -89,9 +89,15 @@ impl Accelerator {
         let Some((next, actions)) = step(entry.state, event) else {
             panic!("{event:?} in {:?} breaks CXL.cache", entry.state)
         };
+        let line = entry.line;
         entry.state = next;
+        match (event, next.line) {
+            (Event::Reply(_), Line::IsD | Line::IeD) => self.lanes.filled(0, line),
+            (Event::Snp(_), Line::IsDI) => self.load_before_it_leaves(id),
+            _ => {}
+        }
         if matches!(event, Event::Snp(_)) {
-            entry.snoop = message.cache.uqid;
+            self.entries[id as usize].snoop = message.cache.uqid;
         }
         for action in actions.iter() {
             self.act(ctx, id, action, Some(message));
@@ -148,11 +154,29 @@ impl Accelerator {
                 self.complete(ctx, id, message, true);
             }
             (Action::CompleteFlush, _) if self.entries[id as usize].flip => self.flipped(line),
-            (Action::CompleteWrite | Action::CompleteFlush, Some(message)) => {
+            (
+                Action::CompleteLoadOnce | Action::CompleteWrite | Action::CompleteFlush,
+                Some(message),
+            ) => {
                 self.complete(ctx, id, message, false);
             }
             (Action::Drop, _) if slot.is_some() => self.changed(ctx, line),
-            _ => {}
+            (Action::Drop | Action::Fill, _) => {}
+            (_, None) => unreachable!("only a message leads to {action:?}"),
+        }
+    }
+
+    /// A snoop takes a copy that was granted and whose data have not come. The load that asked for it comes
+    /// before the snoop in the order of the line: it has the value that the line has now, and
+    /// completes with the data.
+    fn load_before_it_leaves(&mut self, id: u32) {
+        let Entry {
+            line, asked, first, ..
+        } = self.entries[id as usize];
+        if asked {
+            let access = self.waiters[first as usize].access;
+            self.lanes.used(0, line);
+            self.perform(&access, false);
         }
     }
 
@@ -193,6 +217,13 @@ impl Accelerator {
                 self.spin(ctx, &access);
                 return;
             }
+        } else if self.lanes.waits_on(&access) {
+            // The copy has left already: nobody will tell of the next change.
+            self.end_translation(ctx, access.epoch);
+            let epoch = Access::NO_EPOCH;
+            self.postponed
+                .push_back((Access { epoch, ..access }, begun));
+            return;
         }
         let total = at.0 - begun;
         let ends = (self.params.egress() + self.params.ingress()).0 + (at - now).0;
@@ -228,8 +259,13 @@ impl Accelerator {
             slot,
             first,
             flip,
+            asked,
             ..
         } = self.entries[id as usize];
+        assert!(
+            !asked || flip || leaves(self.waiters[first as usize].access.kind),
+            "an access that asked for {line:?} is answered and goes away empty"
+        );
         match slot {
             Some(slot) => {
                 self.cache[slot].entry = NONE;
@@ -374,4 +410,12 @@ impl Accelerator {
             data: 0,
         }
     }
+}
+
+/// Whether an access takes the line out of the cache first, and then looks again for what is left to do.
+fn leaves(kind: AccessKind) -> bool {
+    matches!(
+        kind,
+        AccessKind::Flush | AccessKind::WriteBack | AccessKind::Demote
+    )
 }

@@ -381,6 +381,7 @@ impl Processor {
                 begun,
                 next,
             } = self.behind[place as usize];
+            let is_first = place == txn.first;
             self.free_behind.push(place);
             place = next;
             let answer = self.answered(&txn, now.0, begun, at);
@@ -396,6 +397,9 @@ impl Processor {
             let caches = &mut self.cores[txn.core as usize].caches;
             match caches.access(txn.line, access.kind.owns()) {
                 Some(_) => self.take_effect(ctx, &access, answer),
+                None if is_first => {
+                    panic!("the access that asked for {:?} goes away empty", txn.line)
+                }
                 None if self.merge(txn.core, &access, SimTime(begun)) => {}
                 None => self.ask(ctx, txn.core, &access, SimTime(begun)),
             }
