@@ -110,6 +110,11 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Whether links may join switches of a PBR fabric.
+    pub fn has_pbr_links(&self) -> bool {
+        self.kind == "pbr" && !self.direct
+    }
+
     /// Whether a host reaches a device.
     pub fn reaches(&self, host: usize, device: usize) -> bool {
         if self.direct {
@@ -297,6 +302,8 @@ pub struct LinkRules {
     pub errors: bool,
     /// It carries back-invalidation, so its flits are of 256 B.
     pub snoops: bool,
+    /// It joins switches of a PBR fabric, so its flits are standard ones of 256 B.
+    pub pbr: bool,
 }
 
 /// Draws the links of a table.
@@ -320,6 +327,8 @@ pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
         draw.line(format!(
             "packet = {{ header = \"{header}\", data_header = \"{data_header}\" }}"
         ));
+    } else if rules.pbr {
+        draw.line("flit = \"256B\"");
     } else if generation <= 5 && rules.snoops {
         let flit = draw.pick(&["256B", "256B-latency-optimized"]);
         draw.line(format!("flit = \"{flit}\""));

@@ -26,14 +26,14 @@ const TOPOLOGIES: [&str; 10] = [
     r#"{ kind = "custom", switches = ["a", "b"], links = [["host", "a"], ["other0", "a"], ["other1", "b"], ["other2", "b"], ["a", "b"], ["a", "b"], ["mem0", "a"], ["mem1", "b"], ["mem2", "b"], ["mem3", "b"]] }"#,
 ];
 
-/// Ways of sending: formats, rates that are no whole picoseconds, buses.
+/// Ways of sending: formats, rates that are no whole picoseconds, buses. Between switches all flits are standard ones.
 const LINKS: [&str; 6] = [
-    "{}",
-    r#"{ generation = "5", lanes = 8 }"#,
-    r#"{ flit = "256B-latency-optimized", lanes = 4 }"#,
-    r#"{ transmission = "packet", bandwidth = "7 GB/s" }"#,
-    r#"{ transmission = "packet", duplex = "half", turnaround = "3 ns" }"#,
-    r#"{ transmission = "packet", duplex = "half", propagation = "0 ns" }"#,
+    "link = {}",
+    r#"link = { generation = "5", lanes = 8, flit = "256B" }, edge_link = { generation = "5", lanes = 8 }"#,
+    r#"link = { lanes = 4 }, edge_link = { flit = "256B-latency-optimized", lanes = 4 }"#,
+    r#"link = { transmission = "packet", bandwidth = "7 GB/s" }"#,
+    r#"link = { transmission = "packet", duplex = "half", turnaround = "3 ns" }"#,
+    r#"link = { transmission = "packet", duplex = "half", propagation = "0 ns" }"#,
 ];
 
 /// One host asks one thing at a time, three others ask once at the beginning.
@@ -42,7 +42,7 @@ fn lonely(topology: &str, link: &str, read_ratio: f64) -> Plan {
         r#"
 name = "lonely"
 measure = {{ requests = 60, warmup_requests = 10 }}
-fabric = {{ topology = {topology}, link = {link}, routing = "random" }}
+fabric = {{ topology = {topology}, {link}, routing = "random" }}
 hosts = [
     {{ name = "host", issue = {{ outstanding = 1 }}, workload = {{ kind = "uniform", read_ratio = {read_ratio} }} }},
     {{ name = "other", count = 3, requests = 1, issue = {{ outstanding = 1 }}, workload = {{ kind = "uniform" }} }},

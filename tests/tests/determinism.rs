@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
         "torus-16",
         &[
             "fabric.routing=random",
-            "fabric.link.flit=256B-latency-optimized",
+            "fabric.edge_link={ flit = \"256B-latency-optimized\" }",
         ],
     ),
     (
@@ -54,7 +54,8 @@ const CASES: &[Case] = &[
     (
         "dragonfly-12",
         &[
-            "fabric.link.generation=\"5\"",
+            "fabric.link={ generation = \"5\", flit = \"256B\" }",
+            "fabric.edge_link={ generation = \"5\" }",
             "fabric.link.flit_error_rate=0.05",
         ],
     ),

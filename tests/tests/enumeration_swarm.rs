@@ -36,6 +36,7 @@ fn scenario(seed: u64) -> String {
         half: shape.acyclic,
         errors: false,
         snoops: false,
+        pbr: shape.has_pbr_links(),
     };
     link(&mut draw, "fabric.link", rules);
     for host in 0..shape.hosts {

@@ -48,6 +48,7 @@ fn without_load_a_pod_has_the_latency_of_the_engine_to_the_picosecond() {
             "devices[0].count=2",
             SMALL[2],
             topology,
+            "fabric.link.flit=256B",
             one,
             reads,
         ];

@@ -392,7 +392,7 @@ name = "two"
 enumeration = {{ software_time = "1 ns", register_time = "1 ns" }}
 [fabric]
 topology = {{ kind = "chain", switches = 2 }}
-link = {{ lanes = 1, generation = "3" }}
+link = {{ lanes = 1, generation = "3", flit = "256B" }}
 [[hosts]]
 name = "host"
 count = {hosts}

@@ -4,7 +4,7 @@
 use cxlab_link::{LinkParams, Transmitter};
 use cxlab_protocol::{Channel, flit};
 use cxlab_system::analytic::analyze;
-use cxlab_system::plan::Plan;
+use cxlab_system::plan::{End, Plan};
 use cxlab_tests::{plan, report, shipped, try_run};
 
 /// The links of a host and a device on two switches, of which `named` is the one that is not as the
@@ -23,6 +23,7 @@ fn line(named: usize, outstanding: u32) -> String {
 name = "line"
 measure = {{ requests = 20_000 }}
 [fabric]
+kind = "single-vcs"
 topology = {{ kind = "custom", switches = ["a", "b"], links = [{}] }}
 link = {{ port_delay = "11 ns" }}
 [fabric.links.odd]
@@ -101,6 +102,15 @@ fn a_full_system_carries_what_its_slowest_link_does() {
     }
 }
 
+/// Memory faster than any link, and more requests than any window holds.
+const FAST: [&str; 5] = [
+    "measure={ requests = 30_000 }",
+    "hosts[0].issue.outstanding=4096",
+    "hosts[0].workload.mix=\"regular\"",
+    "devices[0].controller.contexts=8192",
+    "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
+];
+
 const SLOW: &str = "fabric.links={ slow = { bandwidth = \"2 GB/s\" } }";
 
 /// Spreads messages by what each output's link takes, where these differ.
@@ -167,8 +177,12 @@ fn a_link_between_a_root_port_and_a_device_may_be_a_named_one() {
 
 /// What a user is told of mistakes.
 fn mistakes(set: &[&str]) -> String {
-    let (text, set) = (line(1, 1), set.to_vec());
-    let told = std::panic::catch_unwind(|| drop(plan(&text, &set)));
+    mistakes_of(&line(1, 1), set)
+}
+
+/// What a user of a scenario is told of mistakes.
+fn mistakes_of(text: &str, set: &[&str]) -> String {
+    let told = std::panic::catch_unwind(|| drop(plan(text, set)));
     let told = told.expect_err("there is a mistake");
     told.downcast_ref::<String>().cloned().unwrap_or_default()
 }
@@ -231,6 +245,10 @@ fn mistakes_in_names_of_links_and_of_their_ends_are_told_with_a_near_name() {
     }
     let wrong = mistakes(&["fabric.links.odd.bandwidth=\"1 B/s\""]);
     assert!(wrong.contains("fabric.links.odd.bandwidth"), "{wrong}");
+    let wrong = mistakes(&["fabric.link.sync_header_bypass=true"]);
+    for word in ["fabric.link.sync_header_bypass", "generation 3, 4 or 5"] {
+        assert!(wrong.contains(word), "{wrong}");
+    }
 }
 
 #[test]
@@ -239,4 +257,75 @@ fn a_named_link_that_nothing_has_is_noted() {
     assert_eq!(unused.len(), 1, "{unused:?}");
     assert_eq!(unused[0].path, "fabric.links.odd");
     assert_eq!(plan(&line(0, 1), &[]).notes, []);
+}
+
+/// Reads alone, and writes alone, over eight lanes of generation 5 carry what a vendor's model of an expander
+/// does at most: 26.759 and 24.084 GB/s (Micron's model in the curves of Esmaili-Dokht et al., "A Mess of
+/// Memory System Benchmarking, Simulation and Application Profiling", MICRO 2024). With sync headers a link would carry 1.5 % less.
+#[test]
+fn links_up_to_generation_5_go_without_sync_headers() {
+    let text = shipped("direct");
+    let link = |set: &str| format!("fabric.link={{ generation = \"5\", lanes = 8{set} }}");
+    for (read_ratio, vendor) in [("1.0", 26.759), ("0.0", 24.084)] {
+        let full = |set: &str| {
+            let mix = format!("hosts[0].workload.read_ratio={read_ratio}");
+            let report = report(&text, &[&FAST[..], &[&link(set), &mix]].concat());
+            report.bandwidth_gbps.total / vendor - 1.0
+        };
+        let (without, with) = (full(""), full(", sync_header_bypass = false"));
+        assert!(without.abs() < 0.003, "{read_ratio} reads: {without}");
+        assert!(
+            (with + 2.0 / 130.0).abs() < 0.003,
+            "{read_ratio} reads: {with}"
+        );
+    }
+}
+
+/// A PCIe device's link is no CXL link: it carries sync headers.
+#[test]
+fn links_of_pcie_devices_carry_sync_headers() {
+    let text = shipped("cohet-fpga");
+    let rate = |set: &[&str]| {
+        let plan = plan(&text, set);
+        let is_device = |end| matches!(end, End::Device(..));
+        let mut links = plan.links.iter();
+        let link = links.find(|link| is_device(link.a) || is_device(link.b));
+        link.map(|link| link.params.rate().0)
+    };
+    assert_eq!(rate(&[]), Some(64_000_000_000));
+    let set = [
+        "accelerators[0].device.kind=\"pcie\"",
+        "hosts[0].workload={ kind = \"circus-tent\", pattern = \"rand\", interface = \"pcie\" }",
+    ];
+    assert_eq!(rate(&set), Some(4_000_000_000 * 128 / 130 * 16));
+}
+
+/// PBR flits are standard flits of 256 B, so links between switches of a PBR fabric have these; links of hosts and devices, and
+/// a virtual CXL switch, have any.
+#[test]
+fn links_between_pbr_switches_have_standard_flits() {
+    let text = shipped("spine-leaf-16");
+    for link in [
+        "{ generation = \"5\" }",
+        "{ generation = \"4\", flit = \"68B\" }",
+        "{ flit = \"256B-latency-optimized\" }",
+    ] {
+        let told = mistakes_of(&text, &[&format!("fabric.link={link}")]);
+        for word in ["fabric.link.flit", "table 6-13", "fabric.edge_link"] {
+            assert!(told.contains(word), "{link}: {word} in {told}");
+        }
+        plan(&text, &[&format!("fabric.edge_link={link}")]);
+        plan(&shipped("single-vcs"), &[&format!("fabric.link={link}")]);
+        plan(&shipped("qos"), &[&format!("fabric.link={link}")]);
+    }
+    plan(
+        &text,
+        &["fabric.link={ generation = \"5\", flit = \"256B\" }"],
+    );
+    // One link of many is enough.
+    let set = [
+        "fabric.links.far={ flit = \"256B-latency-optimized\" }",
+        "fabric.overrides=[{ between = [\"leaf0\", \"spine0\"], link = \"far\" }]",
+    ];
+    assert!(mistakes_of(&text, &set).contains("fabric.links.far.flit"));
 }

@@ -82,7 +82,10 @@ fn what_uses_dma_runs_on_a_pcie_device_as_on_one_of_type_1() {
     ] {
         let set = format!("hosts[0].workload={{ {workload} }}");
         let text = shipped("cohet-fpga");
-        let [type1, pcie] = [vec![&set[..]], vec![&set[..], PCIE]].map(|set| report(&text, &set));
+        // As on the PCIe device's link.
+        let link = "fabric.link.sync_header_bypass=false";
+        let [type1, pcie] =
+            [vec![&set[..], link], vec![&set[..], link, PCIE]].map(|set| report(&text, &set));
         assert_eq!(type1.digest, pcie.digest, "{workload}");
     }
 }

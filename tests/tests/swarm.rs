@@ -139,9 +139,14 @@ fn scenario(seed: u64) -> String {
         half: shape.acyclic && !alone,
         errors: !alone,
         snoops: false,
+        pbr: shape.has_pbr_links(),
     };
     link(&mut draw, "fabric.link", rules);
     if draw.one_in(3) {
+        let rules = LinkRules {
+            pbr: false,
+            ..rules
+        };
         link(&mut draw, "fabric.edge_link", rules);
     }
     (0..shape.hosts).for_each(|number| host(&mut draw, number, alone));

@@ -32,17 +32,31 @@ pub enum PcieGeneration {
 }
 
 impl PcieGeneration {
-    /// Bytes per second that a lane carries in one direction after line encoding (PCIe 6.0
-    /// sections 4.2.1 and 4.2.3).
-    pub fn lane_rate(self) -> BytesPerSec {
-        let encoded = |transfers: u64| BytesPerSec(transfers / 8 * 128 / 130);
-        match self {
-            PcieGeneration::Gen3 => encoded(8_000_000_000),
-            PcieGeneration::Gen4 => encoded(16_000_000_000),
-            PcieGeneration::Gen5 => encoded(32_000_000_000),
-            PcieGeneration::Gen6 => BytesPerSec(64_000_000_000 / 8),
-            PcieGeneration::Gen7 => BytesPerSec(128_000_000_000 / 8),
-        }
+    /// Bytes per second that a lane carries in one direction, all bits counted.
+    const fn raw_lane_rate(self) -> u64 {
+        let transfers: u64 = match self {
+            PcieGeneration::Gen3 => 8_000_000_000,
+            PcieGeneration::Gen4 => 16_000_000_000,
+            PcieGeneration::Gen5 => 32_000_000_000,
+            PcieGeneration::Gen6 => 64_000_000_000,
+            PcieGeneration::Gen7 => 128_000_000_000,
+        };
+        transfers / 8
+    }
+
+    /// Whether lanes carry 128b/130b blocks, whose two bits of sync header CXL may leave out. Generations 6 and 7
+    /// have 1b/1b encoding and none (PCIe 6.0 sections 4.2.1 and 4.2.3; CXL 3.1 table 6-15).
+    pub const fn has_sync_headers(self) -> bool {
+        !matches!(self, PcieGeneration::Gen6 | PcieGeneration::Gen7)
+    }
+
+    /// Bytes per second that a lane carries in one direction behind its line encoding.
+    pub const fn lane_rate(self, sync_header_bypass: bool) -> BytesPerSec {
+        let raw = self.raw_lane_rate();
+        BytesPerSec(match self.has_sync_headers() && !sync_header_bypass {
+            true => raw * 128 / 130,
+            false => raw,
+        })
     }
 }
 
@@ -114,6 +128,11 @@ pub struct LinkParams {
     pub lanes: u8,
     /// Rate of one direction, instead of generation times lanes.
     pub bandwidth: Option<BytesPerSec>,
+    /// Generations 3 to 5: whether blocks go without their sync headers (Sync Header Bypass, CXL 3.1 section 6.8), which
+    /// take 1.5 % of the rate. Components negotiate it; both ends need one reference clock, and a retimer between them must not add
+    /// or remove SKP Ordered Sets (table 6-14). Default true, as firmware of shipped hosts asks for it (coreboot sets
+    /// `SyncHeaderByPass` for AMD's Genoa and Turin). Links of PCIe devices never do.
+    pub sync_header_bypass: Option<bool>,
     /// Flits or packets. Default flits.
     pub transmission: Transmission,
     /// Flit format. Default: 68 B up to generation 5, 256 B from generation 6 on, as the
@@ -167,6 +186,7 @@ impl Default for LinkParams {
             generation: PcieGeneration::Gen6,
             lanes: 16,
             bandwidth: None,
+            sync_header_bypass: None,
             transmission: Transmission::Flit,
             flit: None,
             packet: PacketHeader::default(),
@@ -190,8 +210,13 @@ impl LinkParams {
     /// Rate of one direction.
     pub fn rate(&self) -> BytesPerSec {
         self.bandwidth.unwrap_or(BytesPerSec(
-            self.generation.lane_rate().0 * u64::from(self.lanes),
+            self.generation.lane_rate(self.bypasses_sync_headers()).0 * u64::from(self.lanes),
         ))
+    }
+
+    /// Whether it bypasses sync headers, where its generation has any.
+    pub fn bypasses_sync_headers(&self) -> bool {
+        self.sync_header_bypass.unwrap_or(true)
     }
 
     /// The flit format in force.

@@ -790,6 +790,8 @@ const SCENARIOS: &[Scenario] = &[
     ),
     one(
         &[
+            ("kind = \"ring\"", "kind = \"chain\""),
+            ("switches = 4", "switches = 1"),
             ("generation = \"6\"", "generation = \"5\""),
             (
                 "outstanding = 16",
@@ -799,6 +801,34 @@ const SCENARIOS: &[Scenario] = &[
         ],
         "coherence.class",
         &["devices[0].coherence.class", "68 B flits", "256 B flits"],
+    ),
+    // PBR flits, and sync headers.
+    one(
+        &[("generation = \"6\"", "generation = \"5\"")],
+        "[fabric.link]",
+        &["fabric.link.flit", "68 B flits", "\"256B\"", "table 6-13"],
+    ),
+    one(
+        &[(
+            "lanes = 16",
+            "lanes = 16\nflit = \"256B-latency-optimized\"",
+        )],
+        "flit",
+        &[
+            "fabric.link.flit",
+            "latency-optimised",
+            "\"256B\"",
+            "fabric.edge_link",
+        ],
+    ),
+    one(
+        &[("lanes = 16", "lanes = 16\nsync_header_bypass = true")],
+        "sync_header_bypass",
+        &[
+            "fabric.link.sync_header_bypass",
+            "generation 3, 4 or 5",
+            "table 6-15",
+        ],
     ),
     one(
         &[

@@ -92,9 +92,14 @@ pub fn scenario(seed: u64) -> String {
         half: shape.acyclic,
         errors: true,
         snoops: true,
+        pbr: shape.has_pbr_links(),
     };
     link(&mut draw, "fabric.link", rules);
     if draw.one_in(3) {
+        let rules = LinkRules {
+            pbr: false,
+            ..rules
+        };
         link(&mut draw, "fabric.edge_link", rules);
     }
     let regions = Regions::draw(seed, &shape);

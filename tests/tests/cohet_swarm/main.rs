@@ -75,6 +75,11 @@ fn draw(seed: u64) -> Drawn {
             "transmission = \"packet\"",
         ],
     );
+    let between = match link.strip_suffix("-latency-optimized\"") {
+        Some(standard) => format!("{standard}\""),
+        None if link == "generation = \"5\"" => format!("{link}, flit = \"256B\""),
+        None => link.to_owned(),
+    };
     let credit = 1 + rng.below(8);
     let credits: Vec<String> = [
         "d2h_req",
@@ -94,6 +99,7 @@ fn draw(seed: u64) -> Drawn {
     .iter()
     .map(|class| format!("{class} = {}", credit + rng.below(4)))
     .collect();
+    let credits = credits.join(", ");
     let policy = pick(&mut rng, &["1 KiB", "2 KiB", "4 KiB"]);
     let llc = cores * 4096;
     let memory = pick(&mut rng, &["{ kind = \"fixed\" }", "{ kind = \"dram\" }"]);
@@ -102,13 +108,13 @@ fn draw(seed: u64) -> Drawn {
         false => "",
     };
     let mut text = format!(
-        "name = \"swarm\"\n[fabric]\ntopology = {topology}\nlink = {{ {link}, credits = {{ {} }} }}\n\
+        "name = \"swarm\"\n[fabric]\ntopology = {topology}\nlink = {{ {between}, credits = {{ {credits} }} }}\n\
+         edge_link = {{ {link}, credits = {{ {credits} }} }}\n\
          [[hosts]]\nname = \"host\"\nworkload = {{ kind = \"external\", name = \"stress\" }}\n\
          nodes = [{{ capacity = \"64 MiB\", memory = {memory} }}, {{ capacity = \"64 MiB\", at = {{ socket = 1 }} }}]\n\
          [hosts.processor]\ncores = {cores}\nmisses = {}\nl1 = {{ size = \"512 B\", ways = 2, access_time = \"2 ns\" }}\n\
          l2 = {{ size = \"2 KiB\", ways = 4, access_time = \"5 ns\" }}\nllc = {{ size = \"{llc} B\", ways = 4 }}\n\
          snoop_time = \"{} ns\"\n",
-        credits.join(", "),
         1 + rng.below(8),
         rng.below(60),
     );

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cxlab_device::AcceleratorKind;
 use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingTables};
@@ -9,10 +10,10 @@ use cxlab_link::{Duplex, LinkParams, Transmission};
 use cxlab_protocol::flit::FlitFormat;
 use serde_json::Value;
 
-use super::{DeviceKind, Plan, Problem};
+use super::{DeviceKind, Plan, PlannedDevice, Problem};
 use crate::diagnostics::nearest;
 use crate::note::Note;
-use crate::scenario::{LinkClass, Scenario};
+use crate::scenario::{FabricKind, LinkClass, Scenario};
 
 /// Longest of a link's delays.
 const LONGEST_DELAY: Picos = Picos(1_000_000_000);
@@ -26,6 +27,13 @@ pub enum End {
     Device(usize, u16),
     /// A switch's port.
     Switch(usize, u16),
+}
+
+impl End {
+    /// Whether the link ends at a switch.
+    fn is_switch(self) -> bool {
+        matches!(self, End::Switch(..))
+    }
 }
 
 /// A link.
@@ -125,6 +133,15 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
         wrong(
             "bandwidth",
             format!("found {rate}; allowed: 1 MB/s to 1000 TB/s"),
+        );
+    }
+    let has_sync_headers = link.generation.has_sync_headers() && link.bandwidth.is_none();
+    if link.sync_header_bypass == Some(true) && !has_sync_headers {
+        wrong(
+            "sync_header_bypass",
+            "found true; allowed: generation 3, 4 or 5 without `bandwidth` (generations 6 and 7 have no \
+             sync headers, CXL 3.1 table 6-15)"
+                .to_owned(),
         );
     }
     let spans = [
@@ -271,7 +288,8 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
     links
 }
 
-/// Every link of the fabric. `classes` are those of the scenario.
+/// Every link of the fabric. `classes` are those of the scenario. Links of PCIe devices are no CXL links and carry
+/// sync headers.
 ///
 /// # Errors
 /// Overrides that no link has.
@@ -280,12 +298,24 @@ pub(super) fn list(
     graph: &FabricGraph,
     tables: &RoutingTables,
     classes: &[LinkClass],
+    devices: &[PlannedDevice],
 ) -> Result<Vec<PlannedLink>, Vec<Problem>> {
     let endpoints = &graph.endpoints;
     let name = |end: End| match end {
         End::Host(host, _) => endpoints.requesters[host].as_str(),
         End::Device(device, _) => endpoints.devices[device].as_str(),
         End::Switch(switch, _) => graph.switches[switch].name.as_str(),
+    };
+    let is_pcie = |end: End| {
+        let End::Device(number, _) = end else {
+            return false;
+        };
+        match devices[number].group {
+            DeviceKind::Accelerator(group) => {
+                scenario.accelerators[group].device.kind == AcceleratorKind::Pcie
+            }
+            DeviceKind::Memory(_) => false,
+        }
     };
     let edge = usize::from(scenario.fabric.edge_link.is_some());
     let numbered = |wanted: &String| {
@@ -312,11 +342,15 @@ pub(super) fn list(
             used[at] = true;
             class = numbered(&overrides[at].link).unwrap_or(class);
         }
+        let mut params = classes[class].params.clone();
+        if is_pcie(a) || is_pcie(b) {
+            params.sync_header_bypass = Some(false);
+        }
         links.push(PlannedLink {
             a,
             b,
             class,
-            params: classes[class].params.clone(),
+            params,
         });
     }
     let components = || {
@@ -350,6 +384,48 @@ pub(super) fn list(
         .collect();
     match problems.is_empty() {
         true => Ok(links),
+        false => Err(problems),
+    }
+}
+
+/// Checks that links between switches of a PBR fabric carry standard 256 B flits, which PBR flits are (CXL 3.1 section
+/// 6.4.1.4, table 6-13).
+pub(super) fn check_flits(
+    scenario: &Scenario,
+    links: &[PlannedLink],
+    classes: &[LinkClass],
+) -> Result<(), Vec<Problem>> {
+    let wrong = |number: &usize| {
+        let params = &classes[*number].params;
+        let between =
+            |link: &PlannedLink| link.class == *number && link.a.is_switch() && link.b.is_switch();
+        params.transmission == Transmission::Flit
+            && params.flit_format() != FlitFormat::B256
+            && links.iter().any(between)
+    };
+    let problem = |number: usize| {
+        let LinkClass { path, params, .. } = &classes[number];
+        let found = match params.flit_format() {
+            FlitFormat::B68 => {
+                "68 B flits, the format of generations 3 to 5 unless `flit` says otherwise,"
+            }
+            _ => "latency-optimised flits",
+        };
+        Problem::new(
+            format!("{path}.flit"),
+            format!(
+                "found {found} between switches of a PBR fabric; allowed there: \"256B\" (PBR flits are standard 256 B flits, \
+                 CXL 3.1 section 6.4.1.4, table 6-13; links of hosts and devices are `fabric.edge_link`), or a fabric of `kind` \
+                 \"single-vcs\" or \"multiple-vcs\""
+            ),
+        )
+    };
+    let problems: Vec<Problem> = match scenario.fabric.kind {
+        FabricKind::Pbr => (0..classes.len()).filter(wrong).map(problem).collect(),
+        FabricKind::SingleVcs | FabricKind::MultipleVcs => Vec::new(),
+    };
+    match problems.is_empty() {
+        true => Ok(()),
         false => Err(problems),
     }
 }

@@ -29,12 +29,14 @@ impl JsonSchema for LinkTable {
 }
 
 /// What the table says makes these keys of `fabric.link` void: a rate in bytes is of its generation
-/// and lanes, and a flit format of its generation and transmission.
-const VOID: [(&str, &str); 4] = [
+/// and lanes, a flit format of its generation and transmission, and sync headers of its generation.
+const VOID: [(&str, &str); 6] = [
     ("generation", "bandwidth"),
     ("lanes", "bandwidth"),
     ("generation", "flit"),
     ("transmission", "flit"),
+    ("generation", "sync_header_bypass"),
+    ("bandwidth", "sync_header_bypass"),
 ];
 
 impl LinkTable {

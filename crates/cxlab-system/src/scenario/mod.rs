@@ -203,7 +203,7 @@ pub struct Fabric {
     #[serde(default)]
     pub edge_link: Option<LinkParams>,
     /// Named links: tables of what differs from `link`. What a table does not say is as in `link`,
-    /// but `bandwidth` where it says `generation` or `lanes`, and `flit` where it says `generation` or
+    /// but `bandwidth` where it says `generation` or `lanes`, `sync_header_bypass` where it says `generation` or `bandwidth`, and `flit` where it says `generation` or
     /// `transmission`. The link list of a custom topology and `overrides` refer to them. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, LinkTable>,
