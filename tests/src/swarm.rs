@@ -128,6 +128,7 @@ impl Shape {
         draw.line(format!("\n[fabric]\nkind = \"{}\"", self.kind));
         draw.line(format!("topology = {}", self.topology));
         draw.maybe("routing", &["shortest", "oblivious", "random", "adaptive"]);
+        draw.maybe_number("virtual_channels", &["1", "1", "2"]);
         for (device, host) in &self.bindings {
             draw.line(format!(
                 "[[fabric.bindings]]\ndevice = \"d{device}\"\nhost = \"h{host}\""

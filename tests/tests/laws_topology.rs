@@ -3,8 +3,9 @@
 //! N requesters read uniformly at random from N devices; ports limit. The simulator is nearly
 //! exact here, so the tolerance is half a percent, not the ten of the published claim.
 
+use cxlab_fabric::routing::Paths;
 use cxlab_system::report::Report;
-use cxlab_tests::{report, shipped};
+use cxlab_tests::{plan, report, shipped, try_run};
 
 /// Bandwidth of a port in `esf-fig10`, GB/s.
 const PORT: f64 = 8.0;
@@ -154,5 +155,50 @@ fn a_ring_halves_the_latency_of_chain_and_tree() {
                 assert!(most_hops(&ring) < most_hops(other));
             }
         }
+    }
+}
+
+/// Without further virtual channels every request still arrives, by more links and with less bandwidth.
+#[test]
+fn one_virtual_channel_is_enough_and_costs_bandwidth() {
+    let names = ["ring-16", "torus-16", "mesh-9", "dragonfly-12"];
+    let routings = ["shortest", "adaptive"].map(|kind| format!("fabric.routing=\"{kind}\""));
+    for (name, routing) in names
+        .iter()
+        .flat_map(|name| routings.iter().map(move |kind| (*name, kind)))
+    {
+        let full = [LONG[0], LONG[1], "hosts[0].issue.outstanding=256", routing];
+        let one = [&full[..], &["fabric.virtual_channels=1"]].concat();
+        let text = shipped(name);
+        let (free, bound) = (plan(&text, &full), plan(&text, &one));
+        assert_eq!(bound.virtual_channels(), 1, "{name}");
+        let needs_more = free.virtual_channels() > 1;
+        assert_eq!(
+            bound.tables.paths() != Paths::Shortest,
+            needs_more,
+            "{name}"
+        );
+        let paths = bound.tables.paths();
+        let [free, bound] = [free, bound].map(|plan| try_run(&plan, 1).expect("the run ends"));
+        let links = |report: &Report| {
+            let rows = report.by_hops.iter();
+            let sum = rows.map(|row| row.hops as u64 * row.count).sum::<u64>();
+            sum as f64 / report.by_hops.iter().map(|row| row.count).sum::<u64>() as f64
+        };
+        println!(
+            "| `{name}`, {routing} | {} | {:.2} | {:.2} | {:.1} | {:.1} |",
+            paths.name(),
+            links(&free),
+            links(&bound),
+            free.bandwidth_gbps.total,
+            bound.bandwidth_gbps.total
+        );
+        assert!(links(&bound) >= links(&free), "{name}");
+        assert!(
+            bound.bandwidth_gbps.total <= free.bandwidth_gbps.total * 1.01,
+            "{name}: {} of {} GB/s",
+            bound.bandwidth_gbps.total,
+            free.bandwidth_gbps.total
+        );
     }
 }

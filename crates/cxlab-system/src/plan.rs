@@ -373,7 +373,8 @@ impl Plan {
                 .check_ports(usize::from(allowed))
                 .map_err(|error| wrong("fabric.switch.max_ports", error.to_string()))?;
         }
-        let tables = RoutingTables::build(&graph, scenario.fabric.routing.0)
+        let most = scenario.fabric.virtual_channels;
+        let tables = RoutingTables::build_within(&graph, scenario.fabric.routing.0, most)
             .map_err(|error| wrong("fabric.topology", error.to_string()))?;
         let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
         let maps = address::lay_out(&scenario, &endpoints, &reach, &manager)?;

@@ -33,7 +33,7 @@ impl Candidates {
             let mut known: BTreeMap<Vec<u16>, u32> = BTreeMap::from([(Vec::new(), 0)]);
             let mut last = 0;
             for row in 0..distances.rows() {
-                shortest(ports, distances.to(row), switch, &mut list);
+                nearer(ports, distances, row, switch, climbs, &mut list);
                 if let Some(climbs) = climbs
                     && list.iter().any(|port| climbs[ports.flat(switch, *port)])
                 {
@@ -75,13 +75,26 @@ impl Candidates {
 }
 
 /// Writes to `list` the ports of `switch` that lead nearer to where `distance` is 0.
-fn shortest(ports: &Ports, distance: &[u16], switch: usize, list: &mut Vec<u16>) {
+fn nearer(
+    ports: &Ports,
+    distances: &Distances,
+    row: usize,
+    switch: usize,
+    climbs: Option<&[bool]>,
+    list: &mut Vec<u16>,
+) {
     list.clear();
     for (port, peer) in ports.of(switch).iter().enumerate() {
+        let port = port as u16;
         if let PortPeer::Switch { index, .. } = *peer
-            && distance[index] < distance[switch]
+            && distances.may(
+                row,
+                switch,
+                index,
+                climbs.is_some_and(|climbs| climbs[ports.flat(switch, port)]),
+            )
         {
-            list.push(port as u16);
+            list.push(port);
         }
     }
 }

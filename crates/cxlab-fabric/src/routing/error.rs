@@ -58,11 +58,6 @@ pub enum FabricError {
         /// What it cannot reach: `device` or `requester`.
         peer: &'static str,
     },
-    /// No order of the switches bounds the virtual channels that the routing needs.
-    TooManyVirtualChannels {
-        /// How many there may be.
-        allowed: u8,
-    },
     /// The routing can deadlock, or sends messages round in a loop.
     DependencyCycle(Cycle),
     /// Two ways from one host to a switch of a hierarchy (VCS).
@@ -142,11 +137,6 @@ impl fmt::Display for FabricError {
             FabricError::Isolated { endpoint, peer } => {
                 write!(f, "no path leads from `{endpoint}` to any {peer}")
             }
-            FabricError::TooManyVirtualChannels { allowed } => write!(
-                f,
-                "this routing on this topology needs more than {allowed} virtual channels to be \
-                 free of deadlock"
-            ),
             FabricError::DependencyCycle(cycle) => write!(f, "the routing can deadlock: {cycle}"),
             FabricError::HierarchyLoop { requester, switch } => write!(
                 f,

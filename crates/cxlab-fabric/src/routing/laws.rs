@@ -3,7 +3,7 @@
 use cxlab_engine::catalog::{Entry, find};
 use serde_json::{Value, json};
 
-use super::deadlock::check;
+use super::deadlock::{MAX_VIRTUAL_CHANNELS, check};
 use super::*;
 use crate::graph::{Endpoints, FabricGraph};
 use crate::topology::{self, Topology};
@@ -279,7 +279,7 @@ fn trees_need_one_virtual_channel_and_rings_two() {
                 let graph = named(name, json!({}), n, n);
                 let tables = RoutingTables::build(&graph, kind).unwrap();
                 assert_eq!(tables.virtual_channels(), 1, "{name} of {n} under {kind:?}");
-                assert!(!tables.restricted());
+                assert_eq!(tables.paths(), Paths::Shortest);
             }
         }
         for n in [5, 8, 9, 64] {
@@ -394,24 +394,67 @@ fn every_pick_is_a_candidate_and_ties_are_used() {
 #[test]
 fn wide_adaptive_meshes_fall_back_to_a_turn_model() {
     let small = named("mesh", json!({"dimensions": [4, 4]}), 16, 16);
-    assert!(
-        !RoutingTables::build(&small, RoutingKind::Adaptive)
-            .unwrap()
-            .restricted()
-    );
+    let tables = RoutingTables::build(&small, RoutingKind::Adaptive).unwrap();
+    assert_eq!(tables.paths(), Paths::Shortest);
     let large = named("mesh", json!({"dimensions": [20, 20]}), 400, 400);
     let tables = RoutingTables::build(&large, RoutingKind::Adaptive).unwrap();
-    assert!(tables.restricted());
+    assert_eq!(tables.paths(), Paths::Turns);
     assert_eq!(tables.virtual_channels(), 1);
     let tables = RoutingTables::build(&large, RoutingKind::Shortest).unwrap();
-    assert!(!tables.restricted());
+    assert_eq!(tables.paths(), Paths::Shortest);
 }
 
 #[test]
-fn too_few_virtual_channels_are_refused() {
-    let ring = named("ring", json!({"switches": 8}), 8, 8);
-    let error = RoutingTables::build_within(&ring, RoutingKind::Random, 1).unwrap_err();
-    assert_eq!(error, FabricError::TooManyVirtualChannels { allowed: 1 });
+fn without_further_virtual_channels_every_pair_is_joined_on_every_topology_under_every_routing() {
+    each_fabric(|what, graph| {
+        for kind in each_kind() {
+            let what = format!("{what} under {kind:?} on one virtual channel");
+            let free = RoutingTables::build(graph, kind).unwrap();
+            let tables = RoutingTables::build_within(graph, kind, 1).unwrap();
+            assert_eq!(tables.virtual_channels(), 1, "{what}");
+            if free.virtual_channels() == 1 {
+                assert_eq!(tables.paths(), free.paths(), "{what}");
+            }
+            for requester in 0..graph.endpoints.requesters.len() {
+                assert_eq!(tables.reachable(requester), free.reachable(requester));
+                for device in tables.reachable(requester) {
+                    walk(&what, &tables, requester, device);
+                    walk(&what, &tables, device, requester);
+                    let (own, least) =
+                        (tables.hops(requester, device), free.hops(requester, device));
+                    assert!(own >= least, "{what}: {own:?} links of {least:?}");
+                    if tables.paths() != Paths::UpDown {
+                        assert_eq!(own, least, "{what}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// No up*/down* path passes the lowest switch of a ring, which messages begin and end at alone: the others are a chain.
+#[test]
+fn up_down_paths_on_a_ring_are_those_of_a_chain_and_one_switch() {
+    for n in [5_usize, 8, 16] {
+        let ring = named("ring", json!({"switches": n, "placement": "paired"}), n, n);
+        let tables = RoutingTables::build_within(&ring, RoutingKind::Random, 1).unwrap();
+        assert_eq!(tables.paths(), Paths::UpDown);
+        let expected = |lowest: usize, a: usize, b: usize| {
+            let apart = a.abs_diff(b);
+            if a == lowest || b == lowest {
+                return apart.min(n - apart);
+            }
+            let place = |switch: usize| (switch + n - lowest) % n;
+            place(a).abs_diff(place(b))
+        };
+        let fits = |lowest: usize| {
+            (0..n * n).all(|pair| {
+                let (a, b) = (pair / n, pair % n);
+                tables.hops(a, n + b) == Some(2 + expected(lowest, a, b) as u32)
+            })
+        };
+        assert!((0..n).any(fits), "{n} switches");
+    }
 }
 
 #[test]
@@ -434,9 +477,9 @@ fn thousand_switches_and_all_edge_ports_of_a_pbr_fabric_are_routed() {
                 .unwrap_or_else(|e| panic!("{name} under {kind:?}: {e}"));
             walk(name, &tables, 0, 4095);
             println!(
-                "{name} {kind:?}: {:?}, restricted {}, {:?}",
+                "{name} {kind:?}: {:?}, {:?} paths, {:?}",
                 tables.proof(),
-                tables.restricted(),
+                tables.paths(),
                 start.elapsed()
             );
         }
@@ -501,8 +544,13 @@ fn tables_without_some_links_lead_round_them_and_keep_all_numbers() {
         for first in (0..graph.links.len()).step_by(5) {
             let second = (first * 7 + 3) % graph.links.len();
             let is_cut = |link| link == first || link == second;
-            let tables =
-                RoutingTables::build_without(graph, RoutingKind::Shortest, is_cut).unwrap();
+            let tables = RoutingTables::build_without(
+                graph,
+                RoutingKind::Shortest,
+                MAX_VIRTUAL_CHANNELS,
+                is_cut,
+            )
+            .unwrap();
             let expected = distances_without(graph, is_cut);
             for source in 0..graph.endpoints.len() {
                 assert_eq!(

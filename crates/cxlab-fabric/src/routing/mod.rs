@@ -1,7 +1,7 @@
-//! Routing: which shortest path a message takes, on which virtual channels, and the proof that
+//! Routing: which of several paths a message takes, on which virtual channels, and the proof that
 //! nothing can deadlock.
 //!
-//! The kinds of routing are a catalog. All of them choose among shortest paths; a switch asks
+//! The kinds of routing are a catalog. All of them choose among the same paths ([`Paths`]); a switch asks
 //! [`RoutingTables::candidates`] and lets [`RoutingKind::pick`] choose.
 
 mod adaptive;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::FabricError;
 pub use ports::{PortPeer, Ports};
-pub use tables::RoutingTables;
+pub use tables::{Paths, RoutingTables};
 
 /// How a switch chooses among the shortest paths to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

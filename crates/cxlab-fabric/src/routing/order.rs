@@ -9,15 +9,15 @@ use std::cmp::Reverse;
 
 use crate::graph::FabricGraph;
 
-use super::distances::{Distances, search};
+use super::distances::{Distances, UNREACHABLE, search};
 use super::ports::{PortPeer, Ports};
 
 /// Which ports, numbered among all, lead to a later switch in each of the orders to try.
 pub(super) fn orders(graph: &FabricGraph, ports: &Ports, distances: &Distances) -> Vec<Vec<bool>> {
     let switches = graph.switches.len();
     let by_level = |switch: usize| (graph.switches[switch].level, switch);
-    let from_centre = search(ports, centre(distances, switches));
-    let from_first = search(ports, 0);
+    let from_centre = forest(ports, centre(distances, switches));
+    let from_first = forest(ports, 0);
     let mut orders = vec![
         climbs(ports, by_level),
         climbs(ports, |switch| (Reverse(from_centre[switch]), switch)),
@@ -53,4 +53,15 @@ fn centre(distances: &Distances, switches: usize) -> usize {
     (0..switches)
         .min_by_key(|switch| farthest[*switch])
         .unwrap_or(0)
+}
+
+/// The distance of every switch to `root`, or to the first switch of its part of the fabric where that is another.
+fn forest(ports: &Ports, root: usize) -> Vec<u16> {
+    let mut all = search(ports, root, |_| true);
+    while let Some(apart) = all.iter().position(|links| *links == UNREACHABLE) {
+        for (links, own) in all.iter_mut().zip(search(ports, apart, |_| true)) {
+            *links = (*links).min(own);
+        }
+    }
+    all
 }

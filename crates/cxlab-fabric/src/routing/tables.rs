@@ -1,6 +1,6 @@
 //! Routing tables: where a switch may send a message, and on which virtual channel.
 //!
-//! All paths are shortest. Tables are kept by destination switch, so their size does not grow
+//! Paths are shortest, or up*/down* where virtual channels do not suffice ([`Paths`]). Tables are kept by destination switch, so their size does not grow
 //! with the number of endpoints.
 
 use crate::graph::FabricGraph;
@@ -11,6 +11,29 @@ use super::distances::Distances;
 use super::order::orders;
 use super::ports::Ports;
 use super::{FabricError, RoutingKind};
+
+/// Which paths messages may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Paths {
+    /// All shortest paths.
+    Shortest,
+    /// Shortest paths alone, but not all: a switch with paths to later switches gives up the others.
+    Turns,
+    /// Paths that climb an order of the switches first and descend then (M. Schroeder et al., "Autonet: a high-speed,
+    /// self-configuring local area network using point-to-point links", IEEE JSAC 9(8), 1991). They may be longer.
+    UpDown,
+}
+
+impl Paths {
+    /// As a plan prints them.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Paths::Shortest => "shortest",
+            Paths::Turns => "shortest, restricted by a turn model",
+            Paths::UpDown => "up*/down*",
+        }
+    }
+}
 
 /// The routing of one fabric, proved free of deadlock.
 #[derive(Clone, Debug)]
@@ -24,7 +47,7 @@ pub struct RoutingTables {
     /// Whether each port, numbered among all, leads to a later switch; empty with one virtual
     /// channel.
     climbs: Vec<bool>,
-    restricted: bool,
+    paths: Paths,
     proof: Proof,
     requesters: usize,
     /// The pairs linked without a switch, sorted.
@@ -35,8 +58,7 @@ impl RoutingTables {
     /// Makes the tables of a fabric with as few virtual channels as can be found.
     ///
     /// # Errors
-    /// The first of [`FabricGraph::problems`]; an endpoint that can reach none of the other kind;
-    /// or a routing that would need more than [`MAX_VIRTUAL_CHANNELS`].
+    /// The first of [`FabricGraph::problems`], or an endpoint that can reach none of the other kind.
     pub fn build(graph: &FabricGraph, kind: RoutingKind) -> Result<Self, FabricError> {
         Self::build_within(graph, kind, MAX_VIRTUAL_CHANNELS)
     }
@@ -44,7 +66,8 @@ impl RoutingTables {
     /// As [`RoutingTables::build`], with at most `most` virtual channels (1 to 8).
     ///
     /// When all shortest paths together need more, every switch that has candidates to a later
-    /// switch gives up the others. That is a turn model: less adaptive, still shortest.
+    /// switch gives up the others. That is a turn model: less adaptive, still shortest. When that needs more, too, paths are
+    /// [`Paths::UpDown`], which need one.
     ///
     /// # Errors
     /// As [`RoutingTables::build`].
@@ -66,9 +89,10 @@ impl RoutingTables {
     pub fn build_without(
         graph: &FabricGraph,
         kind: RoutingKind,
+        most: u8,
         is_cut: impl Fn(usize) -> bool,
     ) -> Result<Self, FabricError> {
-        Self::unproven(graph, kind, is_cut)?.proven(graph, MAX_VIRTUAL_CHANNELS)
+        Self::unproven(graph, kind, is_cut)?.proven(graph, most)
     }
 
     /// All shortest paths, on one virtual channel.
@@ -94,7 +118,7 @@ impl RoutingTables {
             distances,
             candidates,
             climbs: Vec::new(),
-            restricted: false,
+            paths: Paths::Shortest,
             proof: Proof {
                 virtual_channels: 1,
                 ..Proof::default()
@@ -159,9 +183,9 @@ impl RoutingTables {
         self.proof
     }
 
-    /// Whether some shortest paths were given up to save virtual channels.
-    pub fn restricted(&self) -> bool {
-        self.restricted
+    /// Which paths messages may take.
+    pub fn paths(&self) -> Paths {
+        self.paths
     }
 
     /// The links from one endpoint to another, edge links included; `None` without a path.
@@ -251,7 +275,8 @@ impl RoutingTables {
     }
 
     /// Tries one virtual channel; then all shortest paths in several orders of the switches; then
-    /// the turn model of each order. Takes the fewest virtual channels.
+    /// the turn model of each order; then the paths that climb and descend in each. Takes the fewest virtual channels, or
+    /// the shortest paths.
     fn choose_virtual_channels(
         &mut self,
         graph: &FabricGraph,
@@ -271,7 +296,7 @@ impl RoutingTables {
             }
         }
         if best.is_none() {
-            self.restricted = true;
+            self.paths = Paths::Turns;
             for climbs in &orders {
                 let turned = Candidates::collect(&self.ports, &self.distances, Some(climbs));
                 let previous = std::mem::replace(&mut self.candidates, turned);
@@ -284,7 +309,11 @@ impl RoutingTables {
             }
         }
         let Some((needed, climbs)) = best else {
-            return Err(FabricError::TooManyVirtualChannels { allowed: most });
+            self.climb_and_descend(&orders);
+            self.proof = self
+                .prove(graph, &[], 1)
+                .map_err(FabricError::DependencyCycle)?;
+            return Ok(());
         };
         // The proof is made of the tables as they will be used, not of the search for them.
         self.proof = self
@@ -292,6 +321,22 @@ impl RoutingTables {
             .map_err(FabricError::DependencyCycle)?;
         self.climbs = climbs.clone();
         Ok(())
+    }
+
+    /// Takes the up*/down* paths of the order in which they are the shortest. The order by distance from the centre, at least,
+    /// leads everywhere: each switch but the first of its part of the fabric has a nearer one above it.
+    fn climb_and_descend(&mut self, orders: &[Vec<bool>]) {
+        let all = orders.iter().map(|climbs| {
+            let distances = Distances::measure_up_down(&self.ports, climbs);
+            (distances, climbs)
+        });
+        let whole = all.filter(|(distances, _)| distances.reaches_all_of(&self.distances));
+        let Some((distances, climbs)) = whole.min_by_key(|(distances, _)| distances.sum()) else {
+            unreachable!("an order by distance leads everywhere")
+        };
+        self.paths = Paths::UpDown;
+        self.candidates = Candidates::collect(&self.ports, &distances, Some(climbs));
+        self.distances = distances;
     }
 
     /// Checks all dependencies under the turn rule of that order.

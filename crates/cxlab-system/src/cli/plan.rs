@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use cxlab_fabric::graph::FabricGraph;
+use cxlab_fabric::routing::{Paths, RoutingTables};
 use cxlab_link::LinkParams;
 use cxlab_protocol::Channel;
 
@@ -77,6 +79,32 @@ fn which(plan: &Plan, class: usize, count: usize) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// Which paths messages may take, and what those cost that are not the shortest.
+fn paths(plan: &Plan) -> String {
+    let name = plan.tables.paths().name();
+    let free = RoutingTables::build(&plan.graph, plan.tables.kind());
+    match (plan.tables.paths(), free) {
+        (Paths::UpDown, Ok(free)) => format!(
+            "{name}: {:.2} links from host to device on the mean, {:.2} by shortest paths",
+            mean_links(&plan.graph, &plan.tables),
+            mean_links(&plan.graph, &free)
+        ),
+        _ => name.to_owned(),
+    }
+}
+
+/// The mean number of links from a host to a device that it reaches.
+fn mean_links(graph: &FabricGraph, tables: &RoutingTables) -> f64 {
+    let devices = graph.endpoints.device_range();
+    let pairs = (0..graph.endpoints.requesters.len())
+        .flat_map(|host| devices.clone().map(move |device| (host, device)));
+    let links = pairs.filter_map(|(host, device)| tables.hops(host, device));
+    let (sum, count) = links.fold((0, 0), |(sum, count), links| {
+        (sum + u64::from(links), count + 1_u64)
+    });
+    sum as f64 / count.max(1) as f64
+}
+
 fn summary(loaded: &Loaded) -> String {
     let plan = &loaded.plan;
     let scenario = &plan.scenario;
@@ -125,10 +153,19 @@ fn summary(loaded: &Loaded) -> String {
     row(
         "virtual channels",
         format!(
-            "{} (no deadlock: {} channels, {} dependencies, no cycle)",
-            proof.virtual_channels, proof.channels, proof.dependencies
+            "{} ({}no deadlock: {} channels, {} dependencies, no cycle)",
+            proof.virtual_channels,
+            match proof.virtual_channels {
+                1 => "",
+                _ => "an extension of CXL; ",
+            },
+            proof.channels,
+            proof.dependencies
         ),
     );
+    if plan.tables.paths() != Paths::Shortest {
+        row("paths", paths(plan));
+    }
     if let Some(failures) = plan.failures() {
         row(
             "with failures",

@@ -39,6 +39,7 @@ impl Plan {
             "nodes": nodes.collect::<Vec<_>>(),
             "deadlock_proof": {
                 "virtual_channels": proof.virtual_channels,
+                "paths": self.tables.paths().name(),
                 "channels": proof.channels,
                 "dependencies": proof.dependencies,
             },

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use cxlab_engine::units::Picos;
 use cxlab_fabric::graph::FabricGraph;
-use cxlab_fabric::routing::deadlock::MAX_VIRTUAL_CHANNELS;
 use cxlab_fabric::routing::{PortPeer, RoutingKind, RoutingTables};
 use cxlab_link::Duplex;
 
@@ -566,14 +565,16 @@ impl Fabric<'_> {
             return Ok(*number);
         }
         let refuse = |why: String| Problem::new(format!("{path}.kind"), why);
-        let tables = RoutingTables::build_without(self.graph, self.tables.kind(), |link| cut[link])
+        let most = self.scenario.fabric.virtual_channels;
+        let kind = self.tables.kind();
+        let tables = RoutingTables::build_without(self.graph, kind, most, |link| cut[link])
             .map_err(|error| refuse(format!("found a failure after which {error}")))?;
         let first = all.virtual_channels;
         let needed = first + tables.virtual_channels();
-        if needed > MAX_VIRTUAL_CHANNELS {
+        if needed > most {
             return Err(refuse(format!(
                 "found one more change of the fabric, whose tables need virtual channels of their own: \
-                 {needed} in all; allowed: at most {MAX_VIRTUAL_CHANNELS}"
+                 {needed} in all; allowed: at most {most} (`fabric.virtual_channels`)"
             )));
         }
         all.virtual_channels = needed;

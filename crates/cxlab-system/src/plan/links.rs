@@ -508,8 +508,8 @@ pub(super) fn check_virtual_channels(
         Problem::new(
             format!("{}.duplex", class.path),
             format!(
-                "found \"half\"; allowed on this topology: \"full\" (its routing needs {} virtual \
-                 channels, which a half-duplex bus does not have)",
+                "found \"half\"; allowed on this topology: \"full\", or `fabric.virtual_channels = 1` (its routing needs {} \
+                 virtual channels, which a half-duplex bus does not have)",
                 tables.virtual_channels()
             ),
         )

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use cxlab_device::{AcceleratorParams, DeviceParams, QosParams, SnoopFilterParams};
 use cxlab_engine::units::{Bytes, Percent, Picos};
+use cxlab_fabric::routing::deadlock::MAX_VIRTUAL_CHANNELS;
 use cxlab_fabric::switch::SwitchParams;
 use cxlab_fleet::FleetParams;
 use cxlab_host::{Cluster, CoreParams, OsParams, ProcessorParams, RequesterParams};
@@ -190,9 +191,15 @@ pub struct Fabric {
     pub kind: FabricKind,
     /// Which switches there are and who is linked to whom.
     pub topology: TopologyChoice,
-    /// Which of several shortest paths a message takes. Default shortest.
+    /// Which of several paths a message takes. Default shortest.
     #[serde(default)]
     pub routing: RoutingChoice,
+    /// The most virtual channels of a link between switches, 1 to 8. They are an extension: CXL has none that would keep messages
+    /// of one class from waiting in a circle. With 1, a fabric whose shortest paths would let them has up*/down* paths, which may
+    /// be longer. Default 8.
+    #[serde(default = "eight")]
+    #[schemars(range(min = 1, max = 8))]
+    pub virtual_channels: u8,
     /// Every switch.
     #[serde(default)]
     pub switch: SwitchParams,
@@ -310,6 +317,10 @@ pub struct BesideGroup {
 
 fn one() -> u32 {
     1
+}
+
+fn eight() -> u8 {
+    MAX_VIRTUAL_CHANNELS
 }
 
 impl HostGroup {
