@@ -136,6 +136,9 @@ fn the_device_asks_for_every_line_of_a_page_once() {
         assert_eq!(count(&report, "bias_flips"), 1, "{page}");
         assert_eq!(count(&report, "bias_lines"), lines, "{page}");
         assert_eq!(count(&report, "bias_lost"), 0, "{page}");
+        // The host has seen them as requests of ownership.
+        let host = &report.hosts[0].processor;
+        assert_eq!(host["bias_requests"].as_f64(), Some(lines as f64), "{page}");
         assert!(latencies[0] > 2 * latencies[1], "one way to the host");
         assert_eq!(latencies[1], latencies[2]);
     }

@@ -124,7 +124,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::RdOwn, "RdOwn", Yes, ""),
     row(Opcode::RdShared, "RdShared", Partly, TABLES),
     row(Opcode::RdAny, "RdAny", Yes, ""),
-    row(Opcode::RdOwnNoData, "RdOwnNoData", Partly, "Stores of whole lines and upgrades. Not for bias flips, which ask with CLFlush."),
+    row(Opcode::RdOwnNoData, "RdOwnNoData", Yes, "Stores of whole lines, upgrades, and bias flips of HDM-D."),
     row(Opcode::ItoMWr, "ItoMWr", Partly, "To host memory, as a push (NC-P)."),
     row(Opcode::WrCur, "WrCur", Partly, "Tables, packing and credits; no component sends it. To host memory only."),
     row(Opcode::ClFlush, "CLFlush", Yes, ""),

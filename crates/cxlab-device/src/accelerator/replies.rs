@@ -350,6 +350,11 @@ impl Accelerator {
 
     fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, line: LineAddr, request: Request) {
         let push = request == Request::DirtyEvictPush;
+        // A flip asks for ownership, and is answered by MemRdFwd (CXL 3.1, figure 3-42).
+        let opcode = match self.entries[id as usize].flip {
+            true => Opcode::RdOwnNoData,
+            false => request.opcode(),
+        };
         self.hmc.pushes += u64::from(push || request == Request::ItoMWr);
         self.roots.send(
             ctx,
@@ -360,7 +365,7 @@ impl Accelerator {
                 tag: id,
                 source: self.port_id,
                 destination: self.host,
-                opcode: request.opcode(),
+                opcode,
                 vc: 0,
                 hops: 0,
                 meta: MemMeta::NONE,

@@ -117,7 +117,13 @@ impl Processor {
         else {
             panic!("{:?} is not modelled", message.opcode)
         };
+        let flips =
+            request == Request::RdOwnNoData && self.map.owner(message.hpa) == Some(message.source);
+        self.stats.bias_requests += u64::from(flips);
         let request = match (request, self.params.llc.device_evictions) {
+            // The device takes a line of its own memory (HDM-D): for the table a flush, as the host keeps
+            // nothing of the line and the directory does not note the device as its holder.
+            (Request::RdOwnNoData, _) if flips => Request::ClFlush,
             (Request::DirtyEvict, DeviceEvictions::Llc) => Request::DirtyEvictPush,
             (request, _) => request,
         };
@@ -190,7 +196,7 @@ impl Processor {
         stages.device += self.params.root_port_time.0 as u32;
         let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {
-            // Of the device's own memory: in order with the reads of it that follow.
+            // Of the device's own memory, on CXL.mem: in order with the reads of it that follow (CXL 3.1, figure 3-42).
             Reply::Go(_) if owner == Some(txn.source) => Opcode::MemRdFwd,
             reply => reply.opcode(),
         };

@@ -34,6 +34,8 @@ pub struct ProcessorStats {
     pub core_snoops: u64,
     /// Requests of devices.
     pub device_requests: u64,
+    /// Those by which a Type 2 device took a line of its own memory from the host.
+    pub bias_requests: u64,
     /// Snoops of devices.
     pub device_snoops: u64,
     /// Lines that devices read or wrote by DMA.
@@ -85,6 +87,7 @@ impl ProcessorStats {
             ("llc_evictions", self.llc_evictions),
             ("core_snoops", self.core_snoops),
             ("device_requests", self.device_requests),
+            ("bias_requests", self.bias_requests),
             ("device_snoops", self.device_snoops),
             ("dma_lines", self.dma_lines),
             ("interrupts", self.interrupts),
