@@ -374,6 +374,9 @@ impl MemoryDevice {
         let credited = self.ports[port as usize].link.take_back(credits);
         if let Some(request) = request {
             self.stats.accepted += 1;
+            if let Some(telemetry) = &mut self.telemetry {
+                telemetry.received(request.source);
+            }
             if self.waiting.is_empty() && self.admit(ctx, request) {
                 self.wake_medium(ctx);
             } else {
@@ -450,6 +453,9 @@ impl MemoryDevice {
             lost += self.lose_answers(port as u16);
         }
         lost += Lost::requests(self.in_flight());
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.removed();
+        }
         lost
     }
 
@@ -530,6 +536,9 @@ impl MemoryDevice {
         let link = &mut self.ports[incoming.port as usize].link;
         link.release(ctx, incoming.buffer);
         self.stats.denied_ever += 1;
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.denied(incoming.source);
+        }
         let opcode = if incoming.write {
             self.stats.denied_writes += 1;
             Opcode::Cmp

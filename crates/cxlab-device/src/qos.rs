@@ -1,19 +1,33 @@
-//! QoS telemetry: a device tells its load with each answer, and a logical device that takes more than
-//! its share is told sooner (CXL 3.1, section 3.3.4, *recollection*).
+//! QoS telemetry: a device tells its load with each answer, and a logical device that takes more than its share is told
+//! sooner (CXL 3.1, section 3.3.4.3, read in a public transcription).
 //!
-//! The internal load is how many requests are inside: in the receive buffers, in the medium, or on
-//! their way out. For each host, which is one logical device of an MLD, completions are counted
-//! over a window; its limit is a fraction of the device's bandwidth, and what it is allocated one of all
-//! completions of the window. They make of the internal load what is told:
+//! The internal load (IntLoad) is how many requests are inside: in the receive buffers, in the medium, or on their way out.
+//! What a host uses is the number of its requests in the device (ReqCnt) and of its answers in the last 16 intervals
+//! (CmpCnt). Its limit is a fraction of what a device that is never idle would have of both (ReqCmpBasis). What it is allocated is a
+//! fraction of what all hosts use, and more where others leave of theirs: the surplus is divided by allocation among those who use
+//! more than that. They make of the internal load what is told.
 //!
-//! | in the last window the host got | internal load | told |
+//! A multi-logical device (table 3-32):
+//!
+//! | internal load | over its limit | over its allocation | told |
+//! |---|---|---|---|
+//! | light or optimal | no | any | the internal load |
+//! | light or optimal | yes | any | moderate overload |
+//! | moderate overload | no | no | optimal |
+//! | moderate overload | no | yes | moderate overload |
+//! | moderate overload | yes | any | moderate overload |
+//! | severe overload | any | no | moderate overload |
+//! | severe overload | any | yes | severe overload |
+//!
+//! A device of many hosts without allocations, as a G-FAM device is (table 3-33):
+//!
+//! | internal load | over its limit | told |
 //! |---|---|---|
-//! | more than its limit | any | the internal load, and at least moderate overload |
-//! | at most what it is allocated | severe overload | moderate overload |
-//! | at most what it is allocated | moderate overload | optimal |
-//! | else | any | the internal load |
-//!
-//! What a host does not use of its allocation is not given to others: they may take it, and are told the internal load.
+//! | light or optimal | no | the internal load |
+//! | light or optimal | yes | moderate overload |
+//! | moderate overload | no | moderate overload |
+//! | moderate overload | yes | severe overload |
+//! | severe overload | any | severe overload |
 
 use cxlab_engine::units::{BytesPerSec, LINE_BYTES, Picos, SimTime};
 use cxlab_protocol::{DevLoad, PortId};
@@ -35,10 +49,11 @@ pub struct QosParams {
     /// From which on it is severe overload. 1 to 65536. Default 128 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub severe: u32,
-    /// Over which completions of a host are counted (completion collection interval). 100 ns to 1 ms.
-    /// Default 1 us (*assumed*).
-    pub window: Picos,
-    /// What limits are fractions of. Default: none; needed with limits.
+    /// Completion Collection Interval: a host's answers are counted over the last 16 of them. 1 to 127 ns, as the
+    /// register has it. Default 64 ns, as that of an MLD.
+    pub completion_collection_interval: Picos,
+    /// What the device serves at most. Limits are fractions of what completes at this rate in 16 intervals (ReqCmpBasis, derated
+    /// by the requests inside). Default: none; needed with limits.
     pub bandwidth: Option<BytesPerSec>,
     /// Shares of hosts. A host without one is allocated nothing and has no limit. Default: none.
     pub shares: Vec<ShareParams>,
@@ -50,7 +65,7 @@ impl Default for QosParams {
             optimal: 28,
             moderate: 32,
             severe: 128,
-            window: Picos::from_nanos(1000),
+            completion_collection_interval: Picos::from_nanos(64),
             bandwidth: None,
             shares: Vec::new(),
         }
@@ -63,11 +78,11 @@ impl Default for QosParams {
 pub struct ShareParams {
     /// The host, by name.
     pub host: String,
-    /// QoS Allocated BW Fraction, in 256ths of what the device serves at the time: a host that gets no more is told
+    /// QoS Allocation Fraction, in 256ths of what all hosts use of the device at the time: a host that uses no more is told
     /// less overload. 0 to 256, in all at most 256.
     #[schemars(range(max = 256))]
     pub allocated: u16,
-    /// QoS BW Limit Fraction, in 256ths of `bandwidth`: more is overload for it, whatever others do.
+    /// QoS Limit Fraction, in 256ths: more is overload for it, whatever others do.
     /// 1 to 256. Default: no limit.
     #[serde(default)]
     #[schemars(range(min = 1, max = 256))]
@@ -96,59 +111,93 @@ pub struct QosConfig {
     pub shares: Vec<Share>,
 }
 
+/// Intervals whose answers are remembered (CmpCnt).
+const HISTORY: u64 = 16;
+
+/// What a host uses, or all of them.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
+struct Use {
+    /// Requests in the device (ReqCnt).
+    requests: u64,
+    /// Answers in each of the last intervals, and in all of them (CmpCnt).
+    answers: [u32; HISTORY as usize],
+    sum: u64,
+    /// The newest of them.
+    interval: u64,
+}
+
+impl Use {
+    fn place(interval: u64) -> usize {
+        (interval % HISTORY) as usize
+    }
+
+    /// Forgets what is older than the history.
+    fn go_on(&mut self, interval: u64) {
+        let ended = interval.saturating_sub(self.interval).min(HISTORY);
+        for next in 1..=ended {
+            let oldest = &mut self.answers[Use::place(self.interval + next)];
+            self.sum -= u64::from(std::mem::take(oldest));
+        }
+        self.interval = self.interval.max(interval);
+        if ended == HISTORY {
+            (self.answers, self.sum) = ([0; HISTORY as usize], 0);
+        }
+    }
+
+    fn answer(&mut self, interval: u64) {
+        self.go_on(interval);
+        self.requests = self.requests.saturating_sub(1);
+        self.answers[Use::place(self.interval)] += 1;
+        self.sum += 1;
+    }
+
+    /// Of a whole of 256 for each request and answer (ReqCmpCnt).
+    fn of_256(&self) -> u64 {
+        256 * (self.requests + self.sum)
+    }
+}
+
 /// The account of a host.
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 struct Account {
-    /// The part of all lines of a window that it is allocated, in 256ths, and the lines that it may have at most.
+    used: Use,
+    /// What it is allocated, in 256ths.
     allocated: u64,
-    limit: u64,
-    /// Lines in this window so far, and in the last one.
-    lines: u64,
-    last: u64,
+    /// The most that it may use, in 256ths of requests and answers.
+    limit: Option<u64>,
 }
 
 /// Telemetry of a device.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Telemetry {
     steps: [u32; 3],
-    window: u64,
-    /// Lines of a window at the whole bandwidth.
-    whole: u64,
-    /// The window that is counted now.
-    current: u64,
-    /// Lines of all hosts in the last one.
-    served: u64,
+    interval: u64,
+    /// Answers of a device that is never idle (ReqCmpBasis).
+    basis: u64,
+    all: Use,
     accounts: Vec<Account>,
+    /// The accounts that are allocated something; others make no surplus and claim none.
+    allocated: Vec<u16>,
     /// Answers with each load, since measurement began.
     pub(crate) told: [u64; DevLoad::ALL.len()],
-}
-
-/// So many 256ths of a whole.
-fn part(whole: u64, of: u16) -> u64 {
-    whole * u64::from(of) / 256
 }
 
 impl Telemetry {
     pub(crate) fn new(config: &QosConfig) -> Telemetry {
         let params = &config.params;
-        let whole = params.bandwidth.map_or(0, |rate| {
-            let bytes = u128::from(rate.0) * u128::from(params.window.0) / 1_000_000_000_000;
+        let interval = params.completion_collection_interval.0.max(1);
+        let completed = params.bandwidth.map_or(0, |rate| {
+            let span = u128::from(interval * HISTORY);
+            let bytes = u128::from(rate.0) * span / 1_000_000_000_000;
             bytes as u64 / LINE_BYTES
         });
-        let accounts = vec![
-            Account {
-                limit: u64::MAX,
-                ..Account::default()
-            };
-            config.edge_ports
-        ];
         let mut telemetry = Telemetry {
             steps: [params.optimal, params.moderate, params.severe],
-            window: params.window.0,
-            whole,
-            current: 0,
-            served: 0,
-            accounts,
+            interval,
+            basis: completed,
+            all: Use::default(),
+            accounts: vec![Account::default(); config.edge_ports],
+            allocated: Vec::new(),
             told: [0; DevLoad::ALL.len()],
         };
         for share in &config.shares {
@@ -157,12 +206,15 @@ impl Telemetry {
         telemetry
     }
 
-    /// From now on a host has this share (Set QoS Allocated BW, Set QoS BW Limit); what it got in this
-    /// window and the last one is counted as before.
+    /// From now on a host has this share (Set QoS Allocated BW, Set QoS BW Limit).
     pub(crate) fn set_share(&mut self, share: &Share) {
         let account = &mut self.accounts[share.host.0 as usize];
         account.allocated = share.allocated.into();
-        account.limit = (share.limit).map_or(u64::MAX, |limit| part(self.whole, limit));
+        account.limit = share.limit.map(|limit| self.basis * u64::from(limit));
+        self.allocated.retain(|host| *host != share.host.0);
+        if share.allocated > 0 {
+            self.allocated.push(share.host.0);
+        }
     }
 
     /// Measurement begins.
@@ -170,32 +222,97 @@ impl Telemetry {
         self.told = [0; DevLoad::ALL.len()];
     }
 
+    /// A request of a host's is in the device.
+    #[inline]
+    pub(crate) fn received(&mut self, host: PortId) {
+        self.accounts[host.0 as usize].used.requests += 1;
+        self.all.requests += 1;
+    }
+
+    /// A request of a host's has left without a word about the load.
+    pub(crate) fn denied(&mut self, host: PortId) {
+        for used in [&mut self.accounts[host.0 as usize].used, &mut self.all] {
+            used.requests = used.requests.saturating_sub(1);
+        }
+    }
+
+    /// What was in the device is lost.
+    pub(crate) fn removed(&mut self) {
+        let accounts = self.accounts.iter_mut().map(|account| &mut account.used);
+        for used in accounts.chain([&mut self.all]) {
+            used.requests = 0;
+        }
+    }
+
     /// A request of a host's is answered, with so many inside: what the answer says.
     pub(crate) fn answer(&mut self, now: SimTime, host: PortId, inside: u32) -> DevLoad {
-        let window = now.0 / self.window;
-        if window != self.current {
-            let next = window == self.current + 1;
-            self.served = 0;
-            for account in &mut self.accounts {
-                account.last = if next { account.lines } else { 0 };
-                account.lines = 0;
-                self.served += account.last;
-            }
-            self.current = window;
-        }
+        let interval = now.0 / self.interval;
+        self.all.answer(interval);
+        self.accounts[host.0 as usize].used.answer(interval);
         let passed = self.steps.iter().filter(|step| inside >= **step).count();
         let internal = DevLoad::ALL[passed];
-        let account = &mut self.accounts[host.0 as usize];
-        account.lines += 1;
-        let told = if account.last > account.limit {
-            internal.max(DevLoad::Moderate)
-        } else if account.last * 256 <= account.allocated * self.served {
-            internal.within_share()
-        } else {
-            internal
+        let Account { used, limit, .. } = self.accounts[host.0 as usize];
+        let is_over_limit = limit.is_some_and(|limit| used.of_256() > limit);
+        let told = match self.allocated.is_empty() {
+            true => of_many(internal, is_over_limit),
+            false => of_logical(internal, is_over_limit, || {
+                self.is_over_allocation(host, interval)
+            }),
         };
         self.told[told as usize] += 1;
         told
+    }
+
+    /// Whether a host uses more than it is allocated, and than its part of the surplus beside.
+    fn is_over_allocation(&mut self, host: PortId, interval: u64) -> bool {
+        let total = self.all.of_256() / 256;
+        let (mut claimed, mut surplus) = (0_u128, 0_u128);
+        for host in &self.allocated {
+            let account = &mut self.accounts[usize::from(*host)];
+            account.used.go_on(interval);
+            let (used, allocated) = (account.used.of_256(), account.allocated * total);
+            match used > allocated {
+                true => claimed += u128::from(allocated),
+                false => surplus += u128::from(allocated - used),
+            }
+        }
+        let account = &self.accounts[host.0 as usize];
+        let used = u128::from(account.used.of_256());
+        let allocated = u128::from(account.allocated * total);
+        // Who is allocated nothing claims nothing, and is over with any use. The specification has "more than" in the second comparison:
+        // with the whole device allocated, a single host that uses more than its part is exactly at it, and never over.
+        used > allocated && (claimed == 0 || used * claimed >= allocated * (claimed + surplus))
+    }
+}
+
+/// Table 3-32: what a logical device is told.
+fn of_logical(
+    internal: DevLoad,
+    is_over_limit: bool,
+    is_over_allocation: impl FnOnce() -> bool,
+) -> DevLoad {
+    use DevLoad::{Light, Moderate, Optimal, Severe};
+    match (internal, is_over_limit) {
+        (Light | Optimal, false) => internal,
+        (Light | Optimal | Moderate, true) => Moderate,
+        (Moderate, false) => match is_over_allocation() {
+            true => Moderate,
+            false => Optimal,
+        },
+        (Severe, _) => match is_over_allocation() {
+            true => Severe,
+            false => Moderate,
+        },
+    }
+}
+
+/// Table 3-33: what a host of a device without allocations is told.
+fn of_many(internal: DevLoad, is_over_limit: bool) -> DevLoad {
+    use DevLoad::{Light, Moderate, Optimal, Severe};
+    match (internal, is_over_limit) {
+        (Light | Optimal, true) => Moderate,
+        (Moderate, true) => Severe,
+        (Light | Optimal | Moderate | Severe, _) => internal,
     }
 }
 
@@ -203,110 +320,166 @@ impl Telemetry {
 mod tests {
     use super::*;
 
-    /// Two hosts at a device of 64 lines a window; the first is allocated a quarter, the second
-    /// limited to a half.
-    fn telemetry() -> Telemetry {
+    /// Three hosts at a device of 4 lines an interval: the first is allocated a quarter of what is used, the second may use half of
+    /// the 64 of 16 intervals.
+    fn telemetry(allocated: u16) -> Telemetry {
+        let share = |host, allocated, limit| Share {
+            host: PortId(host),
+            allocated,
+            limit,
+        };
         Telemetry::new(&QosConfig {
             params: QosParams {
                 optimal: 2,
                 moderate: 4,
                 severe: 6,
-                window: Picos(1000),
-                bandwidth: Some(BytesPerSec(64 * 64 * 1_000_000_000)),
+                completion_collection_interval: Picos(1000),
+                bandwidth: Some(BytesPerSec(4 * 64 * 1_000_000_000)),
                 shares: Vec::new(),
             },
             edge_ports: 3,
-            shares: vec![
-                Share {
-                    host: PortId(0),
-                    allocated: 64,
-                    limit: None,
-                },
-                Share {
-                    host: PortId(1),
-                    allocated: 0,
-                    limit: Some(128),
-                },
-            ],
+            shares: vec![share(0, allocated, None), share(1, 0, Some(128))],
         })
     }
 
-    /// What hosts are told with so many inside, after each had so many lines in a window.
-    fn told(lines: [u64; 3], inside: u32) -> [DevLoad; 3] {
-        let mut telemetry = telemetry();
+    /// A host's requests come and are answered, all at once.
+    fn serve(telemetry: &mut Telemetry, at: u64, host: u16, lines: u64) {
+        for _ in 0..lines {
+            telemetry.received(PortId(host));
+        }
+        for _ in 0..lines {
+            telemetry.answer(SimTime(at), PortId(host), 0);
+        }
+    }
+
+    /// What hosts are told with so many inside, after each has been answered so many lines.
+    fn told(allocated: u16, lines: [u64; 3], inside: u32) -> [DevLoad; 3] {
+        let mut all = telemetry(allocated);
         for (host, lines) in lines.into_iter().enumerate() {
-            for _ in 0..lines {
-                telemetry.answer(SimTime(500), PortId(host as u16), 0);
+            serve(&mut all, 500, host as u16, lines - 1);
+        }
+        [0, 1, 2].map(|host| {
+            let mut one = all.clone();
+            one.received(PortId(host));
+            one.answer(SimTime(1500), PortId(host), inside)
+        })
+    }
+
+    /// Each row of table 3-32. A quarter of the 33 lines with the one that is told is 8.25; what the first leaves nobody claims.
+    #[test]
+    fn a_logical_device_is_told_by_table_3_32() {
+        use DevLoad::{Light, Moderate, Optimal, Severe};
+        let internal = [(1, Light), (2, Optimal), (4, Moderate), (6, Severe)];
+        let rows = [
+            // Within its allocation, and over it.
+            (0, [8, 24, 3], [Light, Optimal, Optimal, Moderate]),
+            (0, [20, 12, 2], [Light, Optimal, Moderate, Severe]),
+            // Over its limit of 32 lines, with nothing allocated.
+            (1, [20, 33, 2], [Moderate, Moderate, Moderate, Severe]),
+            (1, [20, 32, 2], [Light, Optimal, Moderate, Severe]),
+        ];
+        for (host, lines, expected) in rows {
+            for ((inside, _), load) in internal.iter().zip(expected) {
+                let found = told(64, lines, *inside)[host];
+                assert_eq!(found, load, "host {host} of {lines:?}, {inside} inside");
             }
         }
-        [0, 1, 2].map(|host| telemetry.answer(SimTime(1500), PortId(host), inside))
     }
 
+    /// Severe overload with a limit passed and an allocation kept: the limit does not count (table 3-32).
     #[test]
-    fn what_is_inside_is_the_load() {
+    fn under_severe_overload_the_allocation_alone_counts() {
+        let mut all = telemetry(64);
+        all.set_share(&Share {
+            host: PortId(1),
+            allocated: 192,
+            limit: Some(1),
+        });
+        serve(&mut all, 500, 1, 10);
+        serve(&mut all, 500, 0, 10);
+        all.received(PortId(1));
+        assert_eq!(all.answer(SimTime(500), PortId(1), 6), DevLoad::Moderate);
+    }
+
+    /// Each row of table 3-33.
+    #[test]
+    fn a_host_of_a_device_without_allocations_is_told_by_table_3_33() {
         use DevLoad::{Light, Moderate, Optimal, Severe};
-        let expected = [
-            (1, Light),
-            (2, Optimal),
-            (3, Optimal),
-            (4, Moderate),
-            (5, Moderate),
-            (6, Severe),
-        ];
-        for (inside, load) in expected {
-            assert_eq!(told([20, 20, 20], inside)[2], load, "{inside}");
+        for (inside, within, over) in [
+            (1, Light, Moderate),
+            (2, Optimal, Moderate),
+            (4, Moderate, Severe),
+            (6, Severe, Severe),
+        ] {
+            assert_eq!(told(0, [1, 32, 1], inside)[1], within, "{inside}");
+            assert_eq!(told(0, [1, 33, 1], inside)[1], over, "{inside}");
         }
     }
 
+    /// The first is allocated half of what all use, the others a quarter each.
     #[test]
-    fn who_takes_what_it_is_allocated_hears_of_less_overload() {
-        // A quarter of what all get, which is half of what the device can do.
-        assert_eq!(told([8, 23, 1], 1)[0], DevLoad::Light);
-        assert_eq!(told([8, 23, 1], 2)[0], DevLoad::Optimal);
-        assert_eq!(told([8, 23, 1], 4)[0], DevLoad::Optimal);
-        assert_eq!(told([8, 23, 1], 6)[0], DevLoad::Moderate);
-        assert_eq!(told([9, 22, 1], 6)[0], DevLoad::Severe);
-        let alone = told([8, 23, 1], 6)[2];
-        assert_eq!(alone, DevLoad::Severe, "allocated nothing");
+    fn who_uses_more_than_its_allocation_has_a_part_of_what_others_leave() {
+        let over = |lines: [u64; 3]| {
+            let mut all = telemetry(128);
+            for host in [1, 2] {
+                all.set_share(&Share {
+                    host: PortId(host),
+                    allocated: 64,
+                    limit: None,
+                });
+            }
+            for (host, lines) in lines.into_iter().enumerate() {
+                serve(&mut all, 500, host as u16, lines);
+            }
+            [0, 1, 2].map(|host| all.is_over_allocation(PortId(host), 0))
+        };
+        // Of 64 lines 32, 16 and 16 are allocated. The first leaves 24, of which two that are over have 12 each.
+        assert_eq!(over([8, 29, 27]), [false, true, false]);
+        assert_eq!(over([8, 27, 29]), [false, false, true]);
+        // Who alone is over uses all that others leave.
+        assert_eq!(over([8, 40, 16]), [false, true, false]);
+        assert_eq!(over([32, 16, 16]), [false; 3]);
     }
 
     #[test]
-    fn who_takes_more_than_its_limit_hears_of_overload() {
-        assert_eq!(told([0, 32, 0], 0)[1], DevLoad::Light);
-        assert_eq!(told([0, 33, 0], 0)[1], DevLoad::Moderate);
-        assert_eq!(told([0, 33, 0], 6)[1], DevLoad::Severe);
+    fn answers_are_forgotten_after_sixteen_intervals_and_requests_count_at_once() {
+        let mut all = telemetry(64);
+        serve(&mut all, 500, 1, 32);
+        let mut tell = |at: u64| {
+            all.received(PortId(1));
+            all.answer(SimTime(at), PortId(1), 0)
+        };
+        assert_eq!(tell(600), DevLoad::Moderate, "33 of 32");
+        assert_eq!(tell(15_900), DevLoad::Moderate);
+        assert_eq!(tell(16_000), DevLoad::Light, "two are remembered");
+        for _ in 0..40 {
+            all.received(PortId(1));
+        }
+        assert_eq!(all.answer(SimTime(17_000), PortId(1), 0), DevLoad::Moderate);
+        all.removed();
+        all.received(PortId(1));
+        assert_eq!(all.answer(SimTime(17_000), PortId(1), 0), DevLoad::Light);
+        assert_eq!(all.told.iter().sum::<u64>(), 37);
     }
 
     #[test]
     fn a_share_that_is_set_counts_from_the_next_answer_on() {
-        let mut telemetry = telemetry();
-        for _ in 0..33 {
-            telemetry.answer(SimTime(500), PortId(1), 0);
-        }
-        let told = |telemetry: &mut Telemetry| telemetry.answer(SimTime(1500), PortId(1), 0);
-        assert_eq!(told(&mut telemetry), DevLoad::Moderate);
+        let mut all = telemetry(64);
+        serve(&mut all, 500, 1, 32);
+        let told = |telemetry: &mut Telemetry| {
+            telemetry.received(PortId(1));
+            telemetry.answer(SimTime(1500), PortId(1), 0)
+        };
+        assert_eq!(told(&mut all), DevLoad::Moderate);
         let mut share = Share {
             host: PortId(1),
             allocated: 0,
-            limit: Some(136),
+            limit: Some(160),
         };
-        telemetry.set_share(&share);
-        assert_eq!(told(&mut telemetry), DevLoad::Light, "34 lines of 64");
+        all.set_share(&share);
+        assert_eq!(told(&mut all), DevLoad::Light, "34 of 40");
         share.limit = None;
-        telemetry.set_share(&share);
-        assert_eq!(told(&mut telemetry), DevLoad::Light);
-    }
-
-    #[test]
-    fn a_window_without_answers_is_an_empty_one() {
-        let mut telemetry = telemetry();
-        for _ in 0..40 {
-            telemetry.answer(SimTime(500), PortId(1), 0);
-        }
-        assert_eq!(
-            telemetry.answer(SimTime(2500), PortId(1), 0),
-            DevLoad::Light
-        );
-        assert_eq!(telemetry.told, [41, 0, 0, 0]);
+        all.set_share(&share);
+        assert_eq!(told(&mut all), DevLoad::Light);
     }
 }

@@ -1,5 +1,5 @@
 //! Throttling by QoS telemetry: a host issues no faster than the load that devices tell it allows (CXL
-//! 3.1, section 3.3.4, *recollection*: under light load reduce throttling, under optimal load change
+//! 3.1, section 3.3.4.2, tables 3-29 and 3-30: under light load reduce throttling, under optimal load change
 //! nothing, under moderate overload throttle more, under severe overload throttle heavily).
 //!
 //! The host keeps the highest load that answers say in a period (LoadMax), and changes its rate by it when the period
@@ -23,7 +23,7 @@ pub struct ThrottleParams {
     pub period: Picos,
     /// How much faster after a period of light load. 1 MB/s to 1 TB/s. Default 100 MB/s (*assumed*).
     pub step: BytesPerSec,
-    /// How much slower after a period of moderate overload, in 256ths. 1 to 255. Default 16
+    /// How much slower after a period of moderate overload, in 256ths. 1 to 255. Default 8
     /// (*assumed*).
     #[schemars(range(min = 1, max = 255))]
     pub moderate_cut: u16,
@@ -40,7 +40,7 @@ impl Default for ThrottleParams {
         ThrottleParams {
             period: Picos::from_nanos(1000),
             step: BytesPerSec(100_000_000),
-            moderate_cut: 16,
+            moderate_cut: 8,
             severe_cut: 128,
             least: BytesPerSec(100_000_000),
         }
@@ -175,23 +175,23 @@ mod tests {
         let mut own = Throttle::new(ThrottleParams::default());
         // Ten lines in 1 us are 640 MB/s.
         assert_eq!(told(&mut own, 100, &[Light; 10]), 0);
-        assert_eq!(told(&mut own, 1100, &[Moderate]), 600_000);
-        assert_eq!(told(&mut own, 1200, &[Moderate; 3]), 600_000, "the same");
-        assert_eq!(told(&mut own, 1500, &[Severe]), 300_000, "it is worse");
-        assert_eq!(told(&mut own, 1600, &[Severe, Light, Light]), 300_000);
+        assert_eq!(told(&mut own, 1100, &[Moderate]), 620_000);
+        assert_eq!(told(&mut own, 1200, &[Moderate; 3]), 620_000, "the same");
+        assert_eq!(told(&mut own, 1500, &[Severe]), 310_000, "it is worse");
+        assert_eq!(told(&mut own, 1600, &[Severe, Light, Light]), 310_000);
         assert_eq!(
             told(&mut own, 2500, &[Light]),
-            150_000,
+            154_999,
             "once it was severe"
         );
-        assert_eq!(told(&mut own, 2600, &[Severe]), 150_000, "in flight then");
+        assert_eq!(told(&mut own, 2600, &[Severe]), 154_999, "in flight then");
         assert_eq!(told(&mut own, 3500, &[Light]), 100_000, "the least");
         assert_eq!(told(&mut own, 3600, &[Light; 9]), 100_000);
         assert_eq!(told(&mut own, 4500, &[Light]), 200_000);
         assert_eq!(told(&mut own, 4600, &[Optimal; 10]), 200_000);
         assert_eq!(
             told(&mut own, 5600, &[Moderate]),
-            187_500,
+            193_750,
             "overload is new again"
         );
     }

@@ -95,7 +95,7 @@ impl Channel {
     }
 
     /// Whether its messages from one component to another arrive in the order in which they were sent, so that
-    /// a fabric gives them one path (CXL 3.1, section 7.7.6 and table 7-84; recollection). S2M NDR: a BIConflictAck does not
+    /// a fabric gives them one path (CXL 3.1, section 7.7.6 and table 7-84). S2M NDR: a BIConflictAck does not
     /// pass the Cmp that was sent before it. H2D Req and Rsp: a snoop does not pass a GO. CXL.io: what PCI
     /// Express orders. M2S Req is ordered only where the memory is HDM-D, which the destination says.
     #[inline]

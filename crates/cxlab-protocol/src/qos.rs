@@ -1,4 +1,4 @@
-//! QoS telemetry for memory (CXL 3.1, section 3.3.4, *recollection*): how loaded a device says it is.
+//! QoS telemetry for memory (CXL 3.1, section 3.3.4 and table 3-51): how loaded a device says it is.
 
 use crate::message::Message;
 use serde::{Deserialize, Serialize};
@@ -25,16 +25,6 @@ impl DevLoad {
         DevLoad::Moderate,
         DevLoad::Severe,
     ];
-
-    /// What a logical device that takes no more than its share is told where this is the load of the whole
-    /// device: one step less of an overload (CXL 3.1, section 3.3.4.3, *recollection*).
-    pub fn within_share(self) -> DevLoad {
-        match self {
-            DevLoad::Severe => DevLoad::Moderate,
-            DevLoad::Moderate => DevLoad::Optimal,
-            DevLoad::Light | DevLoad::Optimal => self,
-        }
-    }
 
     /// What stands in [`Message::lines`] of an answer with it.
     #[inline]

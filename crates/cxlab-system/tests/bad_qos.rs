@@ -29,7 +29,7 @@ capacity = "4 GiB"
 optimal = 4
 moderate = 16
 severe = 64
-window = "1 us"
+completion_collection_interval = "64 ns"
 bandwidth = "8 GB/s"
 [[devices.qos.shares]]
 host = "host0"
@@ -92,10 +92,13 @@ const CASES: &[Case] = &[
         &["devices[0].qos.moderate", "less than `severe`, 10"],
     ),
     (
-        "window = \"1 us\"",
-        "window = \"0 us\"",
-        "window",
-        &["devices[0].qos.window", "100 ns to 1 ms"],
+        "completion_collection_interval = \"64 ns\"",
+        "completion_collection_interval = \"128 ns\"",
+        "completion_collection_interval",
+        &[
+            "devices[0].qos.completion_collection_interval",
+            "1 ns to 127 ns",
+        ],
     ),
     (
         "bandwidth = \"8 GB/s\"",

@@ -9,8 +9,8 @@ use super::endpoints::{Named, unknown};
 use super::{PlannedHost, Problem};
 use crate::scenario::Scenario;
 
-/// The shortest and the longest window of a device.
-const WINDOWS: [Picos; 2] = [Picos(100_000), Picos(1_000_000_000)];
+/// The shortest and the longest interval in which a device counts answers.
+const INTERVALS: [Picos; 2] = [Picos(1_000), Picos(127_000)];
 /// The shortest and the longest period of a host.
 const PERIODS: [Picos; 2] = [Picos(10_000), Picos(1_000_000_000)];
 /// The lowest and the highest rate.
@@ -73,7 +73,9 @@ fn check_between<T: PartialOrd + std::fmt::Display>(
 
 fn check_telemetry(path: &str, qos: &QosParams, problems: &mut Vec<Problem>) {
     let path_of = |field: &str| format!("{path}.{field}");
-    check_between(path_of("window"), &qos.window, &WINDOWS, problems);
+    let interval = &qos.completion_collection_interval;
+    let path_of_interval = path_of("completion_collection_interval");
+    check_between(path_of_interval, interval, &INTERVALS, problems);
     if let Some(rate) = &qos.bandwidth {
         check_between(path_of("bandwidth"), rate, &RATES, problems);
     }
