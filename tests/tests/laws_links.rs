@@ -329,3 +329,27 @@ fn links_between_pbr_switches_have_standard_flits() {
     ];
     assert!(mistakes_of(&text, &set).contains("fabric.links.far.flit"));
 }
+
+/// Which of several caching devices behind a switch a message is for says its CacheID, which is in 256 B flits alone.
+#[test]
+fn several_caching_devices_behind_a_switch_need_flits_with_cache_ids() {
+    let text = shipped("processor-trace");
+    let two = "accelerators[0].count=2";
+    let wide = "fabric.link={ generation = \"5\", lanes = 8, flit = \"256B\" }";
+    let told = mistakes_of(&text, &[two]);
+    for word in ["fabric.link.flit", "68 B flits", "2 devices", "CacheID"] {
+        assert!(told.contains(word), "{word} in {told}");
+    }
+    plan(&text, &[two, wide]);
+    plan(&text, &[]);
+    // The host's link decides.
+    plan(
+        &text,
+        &[
+            two,
+            wide,
+            "fabric.links={ old = { flit = \"68B\" } }",
+            "fabric.overrides=[{ between = [\"*\", \"xpu*\"], link = \"old\" }]",
+        ],
+    );
+}

@@ -411,6 +411,13 @@ impl Plan {
             .map_err(|problem| vec![problem])?;
         let accelerator_hosts = accelerators::hosts(&scenario, &graph, &hosts)?;
         accelerators::check_access(&scenario, &workloads, &hosts, &accelerator_hosts)?;
+        links::check_cache_ids(
+            &scenario,
+            &links,
+            &link_classes,
+            &devices,
+            &accelerator_hosts,
+        )?;
         let resolved = enumeration::Resolved {
             scenario: &scenario,
             graph: &graph,

@@ -80,6 +80,11 @@ fn draw(seed: u64) -> Drawn {
         None if link == "generation = \"5\"" => format!("{link}, flit = \"256B\""),
         None => link.to_owned(),
     };
+    // CacheIDs, which several caching devices behind a switch need, are in 256 B flits alone.
+    let link = match devices > 1 && topology.contains("switches") {
+        true => &between,
+        false => link,
+    };
     let credit = 1 + rng.below(8);
     let credits: Vec<String> = [
         "d2h_req",
@@ -271,7 +276,10 @@ fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> 
     let ways = format!(
         "{{ kind = \"spine-leaf\", leaves = 2, spines = 2, placement = \"{placement}\" }}\nrouting = \"{routing}\""
     );
-    text.replace(topology, &ways)
+    // Whatever the links of endpoints had without switches: see CacheIDs above.
+    let old = "edge_link = { generation = \"5\", credits";
+    let new = "edge_link = { generation = \"5\", flit = \"256B\", credits";
+    text.replace(topology, &ways).replace(old, new)
         + &format!(
             "[fabric.links.far]\npropagation = \"{far}\"\n[[fabric.overrides]]\n\
              between = [\"leaf*\", \"spine0\"]\nlink = \"far\"\n"

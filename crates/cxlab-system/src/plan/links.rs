@@ -430,6 +430,55 @@ pub(super) fn check_flits(
     }
 }
 
+/// Checks that 68 B flits reach at most one device behind a switch that caches its host's memory: which of several a message of
+/// CXL.cache is for says its CacheID, which 256 B flits alone have (CXL 3.1 section 4.2.1). `of_host` has the host of each accelerator.
+pub(super) fn check_cache_ids(
+    scenario: &Scenario,
+    links: &[PlannedLink],
+    classes: &[LinkClass],
+    devices: &[PlannedDevice],
+    of_host: &[usize],
+) -> Result<(), Vec<Problem>> {
+    let memories = devices.len() - of_host.len();
+    let caches = |device: usize| match devices[device].group {
+        DeviceKind::Accelerator(group) => {
+            scenario.accelerators[group].device.kind != AcceleratorKind::Pcie
+        }
+        DeviceKind::Memory(_) => false,
+    };
+    let behind = |host: usize| {
+        let is_one = |link: &&PlannedLink| match (link.a, link.b) {
+            (End::Device(device, _), End::Switch(..)) => {
+                caches(device) && of_host[device - memories] == host
+            }
+            _ => false,
+        };
+        links.iter().filter(is_one).count()
+    };
+    let mut problems = Vec::new();
+    for link in links {
+        let (End::Host(host, _), true) = (link.a, link.b.is_switch()) else {
+            continue;
+        };
+        let narrow = link.params.transmission == Transmission::Flit
+            && link.params.flit_format() == FlitFormat::B68;
+        let number = if narrow { behind(host) } else { 0 };
+        if number > 1 {
+            problems.push(Problem::new(
+                format!("{}.flit", classes[link.class].path),
+                format!(
+                    "found 68 B flits on a link of a host with {number} devices behind switches that cache its memory; \
+                     allowed: 256 B flits, or one such device (68 B flits have no CacheID, CXL 3.1 section 4.2.1)"
+                ),
+            ));
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems),
+    }
+}
+
 /// A note for each named link that no link has.
 pub(super) fn notes(classes: &[LinkClass], links: &[PlannedLink]) -> Vec<Note> {
     let unused = |number: &usize| {
