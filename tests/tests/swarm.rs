@@ -194,7 +194,7 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
 }
 
 /// The stages of a request that meets nobody, as the plan's parameters give them, and the links
-/// of its way.
+/// of its way back.
 struct Idle {
     stages: [u64; STAGE_NAMES.len()],
     hops: u16,
@@ -203,19 +203,19 @@ struct Idle {
 impl Idle {
     fn of(plan: &Plan, host: usize, device: usize, write: bool) -> Idle {
         let number = plan.hosts.len() + device;
-        let hops = plan
-            .tables
-            .hops(host, number)
-            .expect("the device is reached");
+        let hops = |from, to| plan.tables.hops(from, to).expect("the device is reached");
+        // Up*/down* paths may be longer one way than the other.
+        let (there, back) = (hops(host, number), hops(number, host));
         let with = |is: &dyn Fn(End, End) -> bool| {
             let found = plan.links.iter().find(|link| is(link.a, link.b));
             found.expect("the path's links exist")
         };
-        let path: Vec<&PlannedLink> = if hops == 1 {
-            vec![with(
-                &|a, b| matches!((a, b), (End::Host(a, _), End::Device(b, _)) if a == host && b == device),
-            )]
-        } else {
+        let path = |hops: u32| -> Vec<&PlannedLink> {
+            if hops == 1 {
+                return vec![with(
+                    &|a, b| matches!((a, b), (End::Host(a, _), End::Device(b, _)) if a == host && b == device),
+                )];
+            }
             let inner = (2..hops).map(|_| with(&|a, _| matches!(a, End::Switch(..))));
             std::iter::once(with(&|a, _| a == End::Host(host, 0)))
                 .chain(inner)
@@ -231,20 +231,23 @@ impl Idle {
             Some(text.parse::<Picos>().unwrap().0)
         };
         let read = time("latency").unwrap_or(46_000);
-        let wire = path.iter().map(|link| {
-            let bytes = serialization(link, write) + serialization(link, !write);
-            2 * link.params.propagation.0 + bytes
-        });
-        let switches = u64::from(hops - 1);
-        let ports = path.iter().map(|link| 4 * link.params.port_delay.0).sum();
+        let wire = |hops: u32, data: bool| -> u64 {
+            let time = |link: &&PlannedLink| link.params.propagation.0 + serialization(link, data);
+            path(hops).iter().map(time).sum()
+        };
+        let switches = u64::from(there - 1) + u64::from(back - 1);
+        let delays = |hops: u32| -> u64 {
+            let links = path(hops);
+            links.iter().map(|link| 2 * link.params.port_delay.0).sum()
+        };
         let switching = plan.scenario.fabric.switch.switching_time.0;
         let access = issue.cache.as_ref().map_or(0, |cache| cache.access_time.0);
         let stage = |name: &str| match name {
             "process" => issue.process_time.0,
             "cache" => access,
-            "link" => wire.clone().sum(),
-            "port" => ports,
-            "switch" => 2 * switches * switching,
+            "link" => wire(there, write) + wire(back, !write),
+            "port" => delays(there) + delays(back),
+            "switch" => switches * switching,
             "device" => group.controller.process_time.0,
             "media" if write => time("write_latency").unwrap_or(read),
             "media" => read,
@@ -252,7 +255,7 @@ impl Idle {
         };
         Idle {
             stages: STAGE_NAMES.map(stage),
-            hops: hops as u16,
+            hops: back as u16,
         }
     }
 }

@@ -690,15 +690,16 @@ impl Plan {
         self.scenario.fabric.routing.name()
     }
 
-    /// Links on the longest of the shortest paths between a host and a device it reaches.
+    /// Links on the longest of the paths between a host and a device it reaches, there or back.
     pub fn longest_path(&self) -> Option<u32> {
         let first = self.hosts.len();
         let devices = first..first + self.devices.len();
         (0..first)
             .flat_map(|host| {
-                devices
-                    .clone()
-                    .filter_map(move |device| self.tables.hops(host, device))
+                devices.clone().filter_map(move |device| {
+                    let there = self.tables.hops(host, device)?;
+                    Some(there.max(self.tables.hops(device, host)?))
+                })
             })
             .max()
     }

@@ -314,7 +314,7 @@ fn pair(
         write,
         share: 1.0,
         counts: true,
-        hops: there.hops(),
+        hops: back.hops(),
         stages,
         visits,
     })

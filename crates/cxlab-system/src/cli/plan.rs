@@ -85,7 +85,7 @@ fn paths(plan: &Plan) -> String {
     let free = RoutingTables::build(&plan.graph, plan.tables.kind());
     match (plan.tables.paths(), free) {
         (Paths::UpDown, Ok(free)) => format!(
-            "{name}: {:.2} links from host to device on the mean, {:.2} by shortest paths",
+            "{name}: {:.2} links between host and device on the mean, {:.2} by shortest paths",
             mean_links(&plan.graph, &plan.tables),
             mean_links(&plan.graph, &free)
         ),
@@ -93,12 +93,13 @@ fn paths(plan: &Plan) -> String {
     }
 }
 
-/// The mean number of links from a host to a device that it reaches.
+/// The mean number of links from a host to a device that it reaches, and back.
 fn mean_links(graph: &FabricGraph, tables: &RoutingTables) -> f64 {
     let devices = graph.endpoints.device_range();
     let pairs = (0..graph.endpoints.requesters.len())
         .flat_map(|host| devices.clone().map(move |device| (host, device)));
-    let links = pairs.filter_map(|(host, device)| tables.hops(host, device));
+    let both = pairs.flat_map(|(host, device)| [(host, device), (device, host)]);
+    let links = both.filter_map(|(from, to)| tables.hops(from, to));
     let (sum, count) = links.fold((0, 0), |(sum, count), links| {
         (sum + u64::from(links), count + 1_u64)
     });
