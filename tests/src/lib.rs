@@ -15,6 +15,16 @@ use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
 use cxlab_system::scenario::{self, Scenario};
 
+/// Settings of a system of one host and one device whose memory is faster than any link, with more requests than any
+/// window holds.
+pub const FAST: [&str; 5] = [
+    "measure={ requests = 30_000 }",
+    "hosts[0].issue.outstanding=4096",
+    "hosts[0].workload.mix=\"regular\"",
+    "devices[0].controller.contexts=8192",
+    "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
+];
+
 /// The root of the repository.
 pub fn root() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

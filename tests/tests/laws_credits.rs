@@ -3,16 +3,7 @@
 use cxlab_link::{LinkParams, PcieGeneration};
 use cxlab_protocol::flit;
 use cxlab_system::report::Report;
-use cxlab_tests::{plan, report, shipped};
-
-/// Memory faster than any link, and more requests than any window holds.
-const FAST: [&str; 5] = [
-    "measure={ requests = 30_000 }",
-    "hosts[0].issue.outstanding=4096",
-    "hosts[0].workload.mix=\"regular\"",
-    "devices[0].controller.contexts=8192",
-    "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
-];
+use cxlab_tests::{FAST, plan, report, shipped};
 
 fn run(set: &[&str]) -> Report {
     report(&shipped("direct"), &[&FAST, set].concat())

@@ -5,7 +5,7 @@ use cxlab_link::{LinkParams, Transmitter};
 use cxlab_protocol::{Channel, flit};
 use cxlab_system::analytic::analyze;
 use cxlab_system::plan::{End, Plan};
-use cxlab_tests::{plan, report, shipped, try_run};
+use cxlab_tests::{FAST, plan, report, shipped, try_run};
 
 /// The links of a host and a device on two switches, of which `named` is the one that is not as the
 /// others.
@@ -101,15 +101,6 @@ fn a_full_system_carries_what_its_slowest_link_does() {
         assert_eq!(odd.len(), if named < 3 { 2 } else { 0 }, "{odd:?}");
     }
 }
-
-/// Memory faster than any link, and more requests than any window holds.
-const FAST: [&str; 5] = [
-    "measure={ requests = 30_000 }",
-    "hosts[0].issue.outstanding=4096",
-    "hosts[0].workload.mix=\"regular\"",
-    "devices[0].controller.contexts=8192",
-    "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 8192 }",
-];
 
 const SLOW: &str = "fabric.links={ slow = { bandwidth = \"2 GB/s\" } }";
 

@@ -3,7 +3,7 @@
 //!
 //! The internal load (IntLoad) is how many requests are inside: in the receive buffers, in the medium, or on their way out.
 //! What a host uses is the number of its requests in the device (ReqCnt) and of its answers in the last 16 intervals
-//! (CmpCnt). Its limit is a fraction of what a device that is never idle would have of both (ReqCmpBasis). What it is allocated is a
+//! (CmpCnt). Its limit is a fraction of the answers that a device which is never idle gives in them (ReqCmpBasis). What it is allocated is a
 //! fraction of what all hosts use, and more where others leave of theirs: the surplus is divided by allocation among those who use
 //! more than that. They make of the internal load what is told.
 //!
@@ -139,9 +139,6 @@ impl Use {
             self.sum -= u64::from(std::mem::take(oldest));
         }
         self.interval = self.interval.max(interval);
-        if ended == HISTORY {
-            (self.answers, self.sum) = ([0; HISTORY as usize], 0);
-        }
     }
 
     fn answer(&mut self, interval: u64) {
@@ -151,9 +148,9 @@ impl Use {
         self.sum += 1;
     }
 
-    /// Of a whole of 256 for each request and answer (ReqCmpCnt).
-    fn of_256(&self) -> u64 {
-        256 * (self.requests + self.sum)
+    /// Requests and answers (ReqCmpCnt).
+    fn count(&self) -> u64 {
+        self.requests + self.sum
     }
 }
 
@@ -163,7 +160,7 @@ struct Account {
     used: Use,
     /// What it is allocated, in 256ths.
     allocated: u64,
-    /// The most that it may use, in 256ths of requests and answers.
+    /// The most that it may use, in 256ths of a request or an answer.
     limit: Option<u64>,
 }
 
@@ -252,7 +249,7 @@ impl Telemetry {
         let passed = self.steps.iter().filter(|step| inside >= **step).count();
         let internal = DevLoad::ALL[passed];
         let Account { used, limit, .. } = self.accounts[host.0 as usize];
-        let is_over_limit = limit.is_some_and(|limit| used.of_256() > limit);
+        let is_over_limit = limit.is_some_and(|limit| 256 * used.count() > limit);
         let told = match self.allocated.is_empty() {
             true => of_many(internal, is_over_limit),
             false => of_logical(internal, is_over_limit, || {
@@ -265,19 +262,19 @@ impl Telemetry {
 
     /// Whether a host uses more than it is allocated, and than its part of the surplus beside.
     fn is_over_allocation(&mut self, host: PortId, interval: u64) -> bool {
-        let total = self.all.of_256() / 256;
+        let total = self.all.count();
         let (mut claimed, mut surplus) = (0_u128, 0_u128);
         for host in &self.allocated {
             let account = &mut self.accounts[usize::from(*host)];
             account.used.go_on(interval);
-            let (used, allocated) = (account.used.of_256(), account.allocated * total);
+            let (used, allocated) = (256 * account.used.count(), account.allocated * total);
             match used > allocated {
                 true => claimed += u128::from(allocated),
                 false => surplus += u128::from(allocated - used),
             }
         }
         let account = &self.accounts[host.0 as usize];
-        let used = u128::from(account.used.of_256());
+        let used = u128::from(256 * account.used.count());
         let allocated = u128::from(account.allocated * total);
         // Who is allocated nothing claims nothing, and is over with any use. The specification has "more than" in the second comparison:
         // with the whole device allocated, a single host that uses more than its part is exactly at it, and never over.

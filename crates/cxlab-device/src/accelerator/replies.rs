@@ -91,13 +91,13 @@ impl Accelerator {
         };
         let line = entry.line;
         entry.state = next;
+        if matches!(event, Event::Snp(_)) {
+            entry.snoop = message.cache.uqid;
+        }
         match (event, next.line) {
             (Event::Reply(_), Line::IsD | Line::IeD) => self.lanes.filled(0, line),
             (Event::Snp(_), Line::IsDI) => self.load_before_it_leaves(id),
             _ => {}
-        }
-        if matches!(event, Event::Snp(_)) {
-            self.entries[id as usize].snoop = message.cache.uqid;
         }
         for action in actions.iter() {
             self.act(ctx, id, action, Some(message));

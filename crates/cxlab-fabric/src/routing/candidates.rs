@@ -74,7 +74,7 @@ impl Candidates {
     }
 }
 
-/// Writes to `list` the ports of `switch` that lead nearer to where `distance` is 0.
+/// Writes to `list` the ports by which messages at `switch` may go on to the destination switch of `row`.
 fn nearer(
     ports: &Ports,
     distances: &Distances,

@@ -12,8 +12,7 @@ pub(super) struct Distances {
     row_of: Vec<Option<u32>>,
     /// Row by row, the distance of each switch to the row's.
     distance: Vec<u16>,
-    /// Whether links that descend lead from each switch to the row's, row by row, for up*/down* paths; empty for
-    /// shortest paths.
+    /// Whether links that descend lead from each switch to the row's, row by row; empty unless paths are up*/down*.
     descends: Vec<bool>,
 }
 

@@ -82,15 +82,16 @@ fn which(plan: &Plan, class: usize, count: usize) -> String {
 /// Which paths messages may take, and what those cost that are not the shortest.
 fn paths(plan: &Plan) -> String {
     let name = plan.tables.paths().name();
-    let free = RoutingTables::build(&plan.graph, plan.tables.kind());
-    match (plan.tables.paths(), free) {
-        (Paths::UpDown, Ok(free)) => format!(
+    if plan.tables.paths() == Paths::UpDown
+        && let Ok(free) = RoutingTables::build(&plan.graph, plan.tables.kind())
+    {
+        return format!(
             "{name}: {:.2} links between host and device on the mean, {:.2} by shortest paths",
             mean_links(&plan.graph, &plan.tables),
             mean_links(&plan.graph, &free)
-        ),
-        _ => name.to_owned(),
+        );
     }
+    name.to_owned()
 }
 
 /// The mean number of links from a host to a device that it reaches, and back.

@@ -288,8 +288,8 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
     links
 }
 
-/// Every link of the fabric. `classes` are those of the scenario. Links of PCIe devices are no CXL links and carry
-/// sync headers.
+/// Every link of the fabric. `classes` are those of the scenario. Links of PCIe devices carry sync headers, as they
+/// are no CXL links.
 ///
 /// # Errors
 /// Overrides that no link has.
