@@ -345,6 +345,9 @@ pub fn link(draw: &mut Draw, table: &str, rules: LinkRules) {
     }
     draw.maybe("propagation", &["500 ps", "3 ns", "101 ns"]);
     draw.maybe("port_delay", &["1 ns", "7 ns", "25 ns"]);
+    draw.maybe("fec_delay", &["0 ns", "3 ns"]);
+    draw.maybe_number("retimers", &["1", "2"]);
+    draw.maybe("retimer_delay", &["10 ns", "64 ns"]);
     if rules.errors && draw.one_in(3) {
         draw.line("replay_buffer_flits = 65535");
         let rate = draw.pick(&["0.001", "0.02", "0.1"]);

@@ -138,7 +138,7 @@ fn blocks_that_take_turns_change_no_report() {
             [[hosts]]
             name = "host"
             count = 320
-            requests = 40
+            requests = 60
             issue = {{ outstanding = 16 }}
             workload = {{ kind = "uniform", read_ratio = 0.6 }}
             [[devices]]

@@ -29,7 +29,7 @@ topology = { kind = "ring", switches = 4 }
 name = "h"
 count = 2
 workload = { kind = "uniform", read_ratio = 0.5 }
-issue = { outstanding = 16 }
+issue = { process_time = "10 ns", outstanding = 16 }
 requests = 4000
 [[devices]]
 name = "d"
@@ -138,8 +138,8 @@ fn mean_ns<'a>(rows: impl Iterator<Item = &'a RequestRow>) -> f64 {
 fn requests_that_fail_have_statistics_of_their_own() {
     let text = format!(
         "{RING}{}{}",
-        gone(10 * US, "device-removed", "device", "d0"),
-        gone(10 * US, "device-removed", "device", "d1")
+        gone(6 * US, "device-removed", "device", "d0"),
+        gone(6 * US, "device-removed", "device", "d1")
     );
     let (report, rows) = rows(&plan(&text, &[]), 1);
     let ended = |failure: Option<Failure>| rows.iter().filter(move |row| row.failure == failure);

@@ -193,7 +193,8 @@ fn one_virtual_channel_is_enough_and_costs_bandwidth() {
             free.bandwidth_gbps.total,
             bound.bandwidth_gbps.total
         );
-        assert!(links(&bound) >= links(&free), "{name}");
+        // Where paths stay as short, the mean is still that of other requests: those that ended in the window.
+        assert!(links(&bound) >= 0.998 * links(&free), "{name}");
         assert!(
             bound.bandwidth_gbps.total <= free.bandwidth_gbps.total * 1.01,
             "{name}: {} of {} GB/s",

@@ -144,6 +144,7 @@ fn the_lookahead_is_told_and_a_short_one_warned_of() {
     let set = [
         "fabric.link.propagation=\"2 ps\"",
         "fabric.link.port_delay=\"0 ns\"",
+        "fabric.link.fec_delay=\"0 ns\"",
         "fabric.switch.switching_time=\"0 ns\"",
         "devices[0].controller.process_time=\"0 ns\"",
         "hosts[0].issue.process_time=\"0 ns\"",

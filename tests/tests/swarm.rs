@@ -193,6 +193,25 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
     time >> 16
 }
 
+/// Time of a link's forward error correction: a standard 256 B flit's, where the link says nothing.
+fn correction(link: &PlannedLink) -> u64 {
+    let params = serde_json::to_value(&link.params).unwrap();
+    let is = |key: &str, values: &[&str]| {
+        params[key]
+            .as_str()
+            .is_some_and(|value| values.contains(&value))
+    };
+    let standard = match params["flit"].as_str() {
+        Some(flit) => flit == "256B",
+        None => is("generation", &["6", "7"]),
+    };
+    match link.params.fec_delay {
+        Some(said) => said.0,
+        None if standard && !is("transmission", &["packet"]) => 2_000,
+        None => 0,
+    }
+}
+
 /// The stages of a request that meets nobody, as the plan's parameters give them, and the links
 /// of its way back.
 struct Idle {
@@ -232,13 +251,18 @@ impl Idle {
         };
         let read = time("latency").unwrap_or(46_000);
         let wire = |hops: u32, data: bool| -> u64 {
-            let time = |link: &&PlannedLink| link.params.propagation.0 + serialization(link, data);
+            let time = |link: &&PlannedLink| {
+                let params = &link.params;
+                let retimers = u64::from(params.retimers) * params.retimer_delay.0;
+                params.propagation.0 + retimers + serialization(link, data)
+            };
             path(hops).iter().map(time).sum()
         };
         let switches = u64::from(there - 1) + u64::from(back - 1);
         let delays = |hops: u32| -> u64 {
             let links = path(hops);
-            links.iter().map(|link| 2 * link.params.port_delay.0).sum()
+            let time = |link: &&PlannedLink| 2 * link.params.port_delay.0 + correction(link);
+            links.iter().map(time).sum()
         };
         let switching = plan.scenario.fabric.switch.switching_time.0;
         let access = issue.cache.as_ref().map_or(0, |cache| cache.access_time.0);

@@ -53,7 +53,7 @@ fn loads(model: &mut Model<PlanMemory>, count: u64, line: impl Fn(u64) -> u64) -
 
 const FIXED: &str = r#"{ kind = "fixed", latency = "80 ns" }"#;
 const LINKS: [&str; 3] = [
-    "{}",
+    r#"{ generation = "6" }"#,
     r#"{ generation = "5", lanes = 4 }"#,
     r#"{ transmission = "packet", bandwidth = "7 GB/s" }"#,
 ];
@@ -118,24 +118,26 @@ fn a_stream_gets_the_bandwidth_that_the_engine_gives_as_many_requests() {
     }
 }
 
-/// Two hosts with a region each of one device behind a switch: the first with so many requests under way,
-/// the second with a stream.
+/// Two hosts with a region each of one device behind a switch: the first with so many requests in flight,
+/// the second with a stream. With the parts of ESF: with the defaults 64 requests just fill four lanes,
+/// where the order of two that come at once decides 1 % of either's rate.
 fn two_hosts(medium: &str, link: &str, first: (u32, &str), second: u32) -> String {
     let (outstanding, workload) = first;
+    let link = link.replacen('{', "{ preset = \"esf\",", 1);
     format!(
         r#"
 name = "two"
 measure = {{ requests = 40000, warmup_requests = 4000 }}
-fabric = {{ topology = {{ kind = "chain", switches = 1 }}, link = {link} }}
-devices = [{{ name = "mem", capacity = "512 MiB", memory = {medium} }}]
+fabric = {{ topology = {{ kind = "chain", switches = 1 }}, switch = {{ preset = "esf" }}, link = {link} }}
+devices = [{{ name = "mem", capacity = "512 MiB", controller = {{ preset = "esf" }}, memory = {medium} }}]
 regions = [{{ name = "own", capacity = "256 MiB" }}]
 [[hosts]]
 name = "first"
-issue = {{ outstanding = {outstanding} }}
+issue = {{ preset = "esf", outstanding = {outstanding} }}
 workload = {workload}
 [[hosts]]
 name = "second"
-issue = {{ outstanding = {second} }}
+issue = {{ preset = "esf", outstanding = {second} }}
 workload = {{ kind = "stream", read_ratio = 1.0 }}
 "#
     )

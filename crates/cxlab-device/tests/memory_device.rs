@@ -174,6 +174,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         params: DeviceParams {
             process_time: Picos(0),
             contexts,
+            ..DeviceParams::default()
         },
         ports: vec![end(&link)],
         backend: medium.backend(cxlab_memory::Site::alone(

@@ -5,7 +5,8 @@
 //! `topology = { kind = "ring", switches = 8 }`. The other keys are the entry's own parameters, a
 //! serde structure with `deny_unknown_fields` that is the single home of their defaults.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer, Error};
+use serde_json::{Map, Value};
 
 /// One entry of a catalog. `B` is what a built entry is (usually a boxed trait object).
 pub struct Entry<B: 'static> {
@@ -94,6 +95,60 @@ pub fn one_of<B>(
         })
         .collect();
     schemars::json_schema!({ "oneOf": alternatives })
+}
+
+/// A part by name: what stands behind the `preset` of its table.
+pub trait Preset: DeserializeOwned {
+    /// The keys that it says, with their values: a table.
+    fn keys(&self) -> Value;
+}
+
+/// Lays a table over another, and tables in it over those in the other. Any other value replaces the old one.
+pub fn lay_over(there: &mut Value, given: Value) {
+    match (there, given) {
+        (Value::Object(there), Value::Object(given)) => {
+            for (key, value) in given {
+                lay_over(there.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (there, given) => *there = given,
+    }
+}
+
+/// A table, over what its `preset` says.
+///
+/// # Errors
+/// What is no table, or an unknown preset.
+pub fn over_preset<'de, P: Preset, D: Deserializer<'de>>(table: D) -> Result<Value, D::Error> {
+    let given: Map<String, Value> = serde::Deserialize::deserialize(table)?;
+    let mut all = match given.get("preset") {
+        None | Some(Value::Null) => return Ok(Value::Object(given)),
+        Some(name) => P::deserialize(name).map_err(D::Error::custom)?.keys(),
+    };
+    lay_over(&mut all, Value::Object(given));
+    Ok(all)
+}
+
+/// Reads and writes a structure that derives both with `#[serde(remote = "Self")]`, and reads its table over
+/// what the table's `preset` says. The calling crate depends on `serde`.
+#[macro_export]
+macro_rules! with_preset {
+    ($params:ident, $preset:ty) => {
+        impl ::serde::Serialize for $params {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $params::serialize(self, serializer)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $params {
+            fn deserialize<D: ::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Self, D::Error> {
+                let all = $crate::catalog::over_preset::<$preset, D>(deserializer)?;
+                $params::deserialize(all).map_err(::serde::de::Error::custom)
+            }
+        }
+    };
 }
 
 /// Defines the type of a choice from a catalog: a table with `kind` and the entry's parameters,

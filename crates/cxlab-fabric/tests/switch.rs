@@ -76,7 +76,7 @@ impl Fabric {
             let params = SwitchParams {
                 switching_time: Picos(0),
                 arbitration,
-                max_ports: None,
+                ..SwitchParams::default()
             };
             let (tables, rng) = (Arc::clone(&tables), StreamRng::new(1, "switch"));
             let config = SwitchConfig {

@@ -1,6 +1,7 @@
 //! What a user says of a requester: the single home of its defaults.
 
 use crate::throttle::ThrottleParams;
+use cxlab_engine::catalog::Preset;
 use cxlab_engine::choice;
 use cxlab_engine::units::{Bytes, BytesPerSec, LINE_BYTES, Picos};
 use cxlab_memory::victim::{self, VictimPolicy};
@@ -75,11 +76,33 @@ fn default_access_time() -> Picos {
     Picos::from_nanos(12)
 }
 
+/// A requester by name.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequesterPreset {
+    /// ESF's (Table III): a process time of 10 ns.
+    Esf,
+}
+
+impl Preset for RequesterPreset {
+    fn keys(&self) -> serde_json::Value {
+        match self {
+            RequesterPreset::Esf => serde_json::json!({ "process_time": "10 ns" }),
+        }
+    }
+}
+
 /// How a requester issues.
+// `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct RequesterParams {
-    /// Time from issue to the port. Default 10 ns (ESF Table III, requester process time).
+    /// A requester by name, whose time is the default. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<RequesterPreset>,
+    /// Time of a request in the host outside of its port, there and back: core, caches that miss, network on chip; all of it
+    /// passes before the port. Default 84 ns: hosts of current expanders load from their own DRAM in 111 to 145 ns, the one of
+    /// Vistara in 130 (Meta, ISCA 2026, Table VI), of which an idle DRAM has 46.
     pub process_time: Picos,
     /// Requests in flight at once. 1 to 1048576. Default 64 (*assumed*: the line fill buffers
     /// of a handful of cores).
@@ -106,10 +129,13 @@ pub struct RequesterParams {
     pub throttle: Option<ThrottleParams>,
 }
 
+cxlab_engine::with_preset!(RequesterParams, RequesterPreset);
+
 impl Default for RequesterParams {
     fn default() -> Self {
         RequesterParams {
-            process_time: Picos::from_nanos(10),
+            preset: None,
+            process_time: Picos::from_nanos(84),
             outstanding: 64,
             queue: None,
             in_order: false,

@@ -39,7 +39,7 @@ pub use credit::{
 };
 pub use lost::Lost;
 pub use outbox::Outbox;
-pub use params::{Duplex, LinkParams, PacketHeader, PcieGeneration, Transmission};
+pub use params::{Duplex, LinkParams, LinkPreset, PacketHeader, PcieGeneration, Transmission};
 pub use parcel::{Credits, Parcel};
 pub use port::{LinkPort, PortConfig};
 pub use transmitter::{Blocked, Departure, DirectionStats, Transmitter};

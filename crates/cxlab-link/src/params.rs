@@ -1,5 +1,6 @@
 //! What a user says of a link: the single home of its defaults.
 
+use cxlab_engine::catalog::Preset;
 use cxlab_engine::units::{Bytes, BytesPerSec, Picos};
 use cxlab_protocol::flit::{FlitFormat, efficiency};
 use schemars::JsonSchema;
@@ -117,10 +118,35 @@ impl PacketHeader {
     }
 }
 
+/// A link by name.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkPreset {
+    /// ESF's (Table III): a port delay of 25 ns at each end and in each direction, a bus time of 1 ns, and no
+    /// time for error correction.
+    Esf,
+}
+
+impl Preset for LinkPreset {
+    fn keys(&self) -> serde_json::Value {
+        match self {
+            LinkPreset::Esf => serde_json::json!({
+                "propagation": "1 ns",
+                "port_delay": "25 ns",
+                "fec_delay": "0 ns",
+            }),
+        }
+    }
+}
+
 /// A link between two ports.
+// `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, default)]
+#[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct LinkParams {
+    /// A link by name, whose delays are the defaults. Default: none, those that are said here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<LinkPreset>,
     /// PCIe generation of the lanes. Default 6, the generation of CXL 3.x.
     pub generation: PcieGeneration,
     /// Lanes: 1, 2, 4, 8 or 16. Default 16.
@@ -149,11 +175,22 @@ pub struct LinkParams {
     /// direction. Default 16, *assumed* (a memory controller's drain batch). 1 or more.
     #[schemars(range(min = 1, max = 65535))]
     pub turnaround_burst: u16,
-    /// Flight time on the wire. Default 1 ns (ESF Table III, bus time).
+    /// Flight time on the wire. Default 1 ns: 20 cm of board (*assumed*; ESF's Table III has the same bus time).
     pub propagation: Picos,
-    /// Delay of a port (PHY, link layer, arbiter), charged at the transmitting and at the
-    /// receiving end of each link. Default 25 ns (ESF Table III, PCIe port delay).
+    /// Delay of a port (PHY, link and transaction layers) in one direction, charged at the transmitting and at the
+    /// receiving end of each link. Default 12.5 ns: a CXL port takes 25 ns there and back (Li et al., "Pond", ASPLOS 2023,
+    /// section 2, *recollection*).
     pub port_delay: Picos,
+    /// Time of forward error correction at the receiving end. Default: 2 ns in standard 256 B flits, the bound that PCIe 6.0
+    /// sets itself (Das Sharma, "PCI Express 6.0 Specification", IEEE Micro 2022, *recollection*). None in
+    /// latency-optimized flits, whose halves go on when their own CRC is right (CXL 3.1 section 6.2.3.1.2), nor in 68 B flits
+    /// and packets, which have none.
+    pub fec_delay: Option<Picos>,
+    /// Retimers between the ports: 0 to 2, as PCIe allows (PCIe 5.0 section 4.3). Default 0.
+    #[schemars(range(max = 2))]
+    pub retimers: u8,
+    /// Delay of a retimer in one direction. Default 10 ns, what vendors give; PCIe 5.0 allows 64 ns at 32 GT/s.
+    pub retimer_delay: Picos,
     /// Receive buffers. Default: what carries the link's rate over the round trip of a credit.
     pub credits: CreditTable,
     /// Probability that a flit (or packet) arrives broken and is sent again (link-level retry,
@@ -180,9 +217,12 @@ impl PartialEq for FlitErrorRate {
 
 impl Eq for FlitErrorRate {}
 
+cxlab_engine::with_preset!(LinkParams, LinkPreset);
+
 impl Default for LinkParams {
     fn default() -> Self {
         LinkParams {
+            preset: None,
             generation: PcieGeneration::Gen6,
             lanes: 16,
             bandwidth: None,
@@ -194,13 +234,19 @@ impl Default for LinkParams {
             turnaround: Picos::from_nanos(1),
             turnaround_burst: 16,
             propagation: Picos::from_nanos(1),
-            port_delay: Picos::from_nanos(25),
+            port_delay: Picos(12_500),
+            fec_delay: None,
+            retimers: 0,
+            retimer_delay: Picos::from_nanos(10),
             credits: CreditTable::default(),
             flit_error_rate: FlitErrorRate(0.0),
             replay_buffer_flits: 255,
         }
     }
 }
+
+/// Forward error correction of a standard 256 B flit.
+const FEC: Picos = Picos::from_nanos(2);
 
 /// Credits of a class over those that a round trip needs: a quarter of them may wait at the receiver
 /// until they go back together ([`alone_at`](crate::alone_at)).
@@ -235,9 +281,30 @@ impl LinkParams {
         }
     }
 
-    /// Constant delay of a crossing: both ports and the wire, in picoseconds.
+    /// Time of forward error correction.
+    pub fn fec_ps(&self) -> u64 {
+        let corrects =
+            self.transmission == Transmission::Flit && self.flit_format() == FlitFormat::B256;
+        let default = match corrects {
+            true => FEC,
+            false => Picos::ZERO,
+        };
+        self.fec_delay.unwrap_or(default).0
+    }
+
+    /// Constant delay of a crossing in the ports, in picoseconds.
+    pub fn ports_ps(&self) -> u64 {
+        2 * self.port_delay.0 + self.fec_ps()
+    }
+
+    /// Constant delay of a crossing between the ports, in picoseconds: the wire and retimers.
+    pub fn flight_ps(&self) -> u64 {
+        self.propagation.0 + u64::from(self.retimers) * self.retimer_delay.0
+    }
+
+    /// Constant delay of a crossing, in picoseconds.
     pub fn crossing_ps(&self) -> u64 {
-        self.propagation.0 + 2 * self.port_delay.0
+        self.flight_ps() + self.ports_ps()
     }
 
     /// Time in which the link carries one 64-byte line in one direction when it is full of lines, in

@@ -49,7 +49,7 @@ struct Way {
 pub struct LinkPort {
     /// Everything between a message's departure and its handling by the receiver.
     fixed: u64,
-    propagation: u32,
+    flight: u32,
     ports: u32,
     port: u16,
     /// The stage of a message that waits here for the wire.
@@ -71,7 +71,7 @@ pub struct LinkPort {
 save_state!(LinkPort {
     values: waiting, response_arrives, starving, waits;
     states: flow, transmitter;
-    built: fixed, propagation, ports, port, stage;
+    built: fixed, flight, ports, port, stage;
 });
 
 impl LinkPort {
@@ -80,8 +80,8 @@ impl LinkPort {
         LinkPort {
             transmitter: Transmitter::new(params, config.seed, config.name),
             fixed: Self::min_latency(params, config.egress, config.ingress).0,
-            propagation: params.propagation.0 as u32,
-            ports: 2 * params.port_delay.0 as u32,
+            flight: params.flight_ps() as u32,
+            ports: params.ports_ps() as u32,
             port: config.port,
             stage: LongStage::HostQueue,
             starving: 0,
@@ -270,7 +270,7 @@ impl LinkPort {
             start: departure.start,
             arrival,
             queue: departure.start.0 - at.0 + held,
-            link: (departure.end.0 - departure.start.0) as u32 + self.propagation,
+            link: (departure.end.0 - departure.start.0) as u32 + self.flight,
         })
     }
 

@@ -4,7 +4,8 @@
 //! longest wait alone may lie far from its cause. The search begins at the place with the largest sum of waits.
 //! Where that is a wait for credits, it goes on to the component that has the buffer, as long as messages
 //! wait there for longer than half the link's round trip, or a wire out of that component is always busy; where they do
-//! not, the buffer is too small for the round trip, and the credits themselves limit.
+//! not, the buffer is too small for the round trip, and the credits themselves limit. A device without a free context goes
+//! on to a wire of its own that is always busy, because answers keep their contexts until they leave.
 
 use serde::{Deserialize, Serialize};
 
@@ -151,7 +152,7 @@ fn leads_to(plan: &Plan, direction: usize) -> End {
 }
 
 /// The place behind the full buffer that `place` waits for, if it explains why that buffer is full: the wait there is
-/// long, or its wire is always busy.
+/// long, or its wire is always busy. Behind contexts, a wire of the device that is always busy.
 fn behind<'a>(
     plan: &Plan,
     place: &Place<'_>,
@@ -167,35 +168,41 @@ fn behind<'a>(
             .collect();
         out
     };
-    let Limit::Credits = place.limit else {
-        return None;
+    let of_device = |name: &str| {
+        outputs_of(
+            &|end| matches!(end, End::Device(device, _) if plan.devices[device].name == name),
+        )
     };
-    let At::Link(number) = place.at else {
-        return None;
-    };
-    let next: Vec<Place<'a>> = match leads_to(plan, number) {
-        End::Host(..) => Vec::new(),
-        End::Switch(switch, _) => {
-            outputs_of(&|end| matches!(end, End::Switch(other, _) if other == switch))
+    let (next, long_ns): (Vec<Place<'a>>, f64) = match (place.limit, place.at) {
+        (Limit::Contexts, At::Device) => (of_device(place.name), f64::INFINITY),
+        (Limit::Credits, At::Link(number)) => {
+            let next = match leads_to(plan, number) {
+                End::Host(..) => Vec::new(),
+                End::Switch(switch, _) => {
+                    outputs_of(&|end| matches!(end, End::Switch(other, _) if other == switch))
+                }
+                End::Device(device, _) => {
+                    let name = &plan.devices[device].name;
+                    let inside = devices.iter().find(|one| one.name == *name);
+                    let output = of_device(name);
+                    inside
+                        .map(Place::device)
+                        .into_iter()
+                        .chain(output)
+                        .collect()
+                }
+            };
+            let round_trip_ns = 2.0 * plan.links[number / 2].params.crossing_ps() as f64 / 1e3;
+            (next, CARRIES_ON * round_trip_ns)
         }
-        End::Device(device, _) => {
-            let name = &plan.devices[device].name;
-            let inside = devices.iter().find(|one| one.name == *name);
-            let output = outputs_of(&|end| matches!(end, End::Device(other, _) if other == device));
-            inside
-                .map(Place::device)
-                .into_iter()
-                .chain(output)
-                .collect()
-        }
+        _ => return None,
     };
-    let round_trip_ns = 2.0 * plan.links[number / 2].params.crossing_ps() as f64 / 1e3;
     let explains = |mut place: Place<'a>| match place.at {
         At::Link(number) if links[number].utilization >= ALWAYS => {
             place.limit = Limit::Wire;
             Some(place)
         }
-        _ => (place.mean() >= CARRIES_ON * round_trip_ns).then_some(place),
+        _ => (place.mean() >= long_ns).then_some(place),
     };
     longest(next.into_iter().filter_map(explains))
 }

@@ -539,6 +539,8 @@ impl Builder<'_> {
             bandwidth: Some(BytesPerSec(u64::MAX)),
             propagation: Picos(1),
             port_delay: Picos::ZERO,
+            fec_delay: Some(Picos::ZERO),
+            retimers: 0,
             flit_error_rate: Default::default(),
             duplex: Duplex::Full,
             ..link.params.clone()

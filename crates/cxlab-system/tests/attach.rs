@@ -19,11 +19,14 @@ const SCENARIO: &str = r#"
 name = "one"
 [fabric]
 topology = { kind = "direct" }
+link = { preset = "esf" }
 [[hosts]]
 name = "host"
+issue = { preset = "esf" }
 workload = { kind = "uniform" }
 [[devices]]
 name = "mem"
+controller = { preset = "esf" }
 "#;
 
 /// What this program does when it is the one that is attached to.

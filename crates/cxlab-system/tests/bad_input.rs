@@ -302,9 +302,36 @@ const SCENARIOS: &[Scenario] = &[
         &["fabric.link.port_delay", "25 ms", "1 ms"],
     ),
     one(
-        &[("\"25 ns\"", "\"0 ps\""), ("\"1 ns\"", "\"1 ps\"")],
+        &[
+            ("\"25 ns\"", "\"0 ps\"\nfec_delay = \"0 ps\""),
+            ("\"1 ns\"", "\"1 ps\""),
+        ],
         "propagation",
         &["fabric.link.propagation", "found 1 ps", "at least 2 ps"],
+    ),
+    one(
+        &[("lanes = 16", "retimers = 3")],
+        "retimers",
+        &["fabric.link.retimers", "is 3", "from 0 to 2"],
+    ),
+    one(
+        &[("lanes = 16", "retimers = 2\nretimer_delay = \"1 ms\"")],
+        "retimer_delay",
+        &[
+            "fabric.link.retimer_delay",
+            "found 1 ms",
+            "allowed here: at most",
+        ],
+    ),
+    one(
+        &[("lanes = 16", "fec_delay = \"2 ms\"")],
+        "fec_delay",
+        &["fabric.link.fec_delay", "found 2 ms", "1 ms"],
+    ),
+    one(
+        &[("lanes = 16", "preset = \"efs\"")],
+        "preset",
+        &["fabric.link.preset", "efs", "esf"],
     ),
     one(
         &[("lanes = 16", "bandwidth = \"0 B/s\"")],

@@ -95,6 +95,7 @@ impl Default for Setup {
             params: DeviceParams {
                 process_time: Picos(PROCESS),
                 contexts: 16,
+                ..DeviceParams::default()
             },
             filter: SnoopFilterParams {
                 lines: 8,

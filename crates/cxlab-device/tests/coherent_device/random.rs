@@ -80,6 +80,7 @@ fn run(seed: u64) -> Totals {
         params: DeviceParams {
             process_time: Picos(draw(5_000)),
             contexts: draw(8) as u32,
+            ..DeviceParams::default()
         },
         filter: SnoopFilterParams {
             lines,

@@ -456,6 +456,7 @@ fn writes_and_snoop_answers_are_taken_while_no_context_is_free() {
         params: DeviceParams {
             process_time: Picos(PROCESS),
             contexts: 1,
+            ..DeviceParams::default()
         },
         credits: 1,
         ..Setup::default()

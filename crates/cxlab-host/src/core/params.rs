@@ -54,8 +54,8 @@ pub struct CoreParams {
     /// 65536. Default 256 (L2 write buffers of CXL-SSD-Sim, Table I).
     #[schemars(range(min = 1, max = 65536))]
     pub writebacks: u32,
-    /// Time from the last private cache to a CXL root port. Default 10 ns (ESF Table III,
-    /// requester process time).
+    /// Time between the last private cache and a CXL root port, there and back; all of it passes before the
+    /// port. Default 78 ns: with the look into the caches that of a requester, 84 ns.
     pub process_time: Picos,
 }
 
@@ -74,7 +74,7 @@ impl Default for CoreParams {
             misses: 20,
             prefetch: 0,
             writebacks: 256,
-            process_time: Picos::from_nanos(10),
+            process_time: Picos::from_nanos(78),
         }
     }
 }

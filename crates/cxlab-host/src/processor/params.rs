@@ -2,8 +2,7 @@
 
 use cxlab_engine::units::{Bytes, LINE_BYTES, Picos};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
 
 use super::presets::Preset;
 use crate::core::CacheLevel;
@@ -208,40 +207,7 @@ impl Default for ProcessorParams {
     }
 }
 
-impl Serialize for ProcessorParams {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        ProcessorParams::serialize(self, serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for ProcessorParams {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given: Map<String, Value> = Map::deserialize(deserializer)?;
-        let wrong = serde::de::Error::custom;
-        let all = match given.get("preset") {
-            None | Some(Value::Null) => Value::Object(given),
-            Some(name) => {
-                let preset: Preset = serde_json::from_value(name.clone()).map_err(wrong)?;
-                let mut all = serde_json::to_value(preset.params()).map_err(wrong)?;
-                lay_over(&mut all, Value::Object(given));
-                all
-            }
-        };
-        ProcessorParams::deserialize(all).map_err(wrong)
-    }
-}
-
-/// Puts what is given in the place of what is there, key by key.
-fn lay_over(there: &mut Value, given: Value) {
-    match (there, given) {
-        (Value::Object(there), Value::Object(given)) => {
-            for (key, value) in given {
-                lay_over(there.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (there, given) => *there = given,
-    }
-}
+cxlab_engine::with_preset!(ProcessorParams, Preset);
 
 /// Where a cluster lies (sub-NUMA clustering): its socket, and its place in the socket's grid.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]

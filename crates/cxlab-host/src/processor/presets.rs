@@ -105,6 +105,12 @@ impl Preset {
     }
 }
 
+impl cxlab_engine::catalog::Preset for Preset {
+    fn keys(&self) -> serde_json::Value {
+        serde_json::json!(self.params())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
         flit_error_rate: FlitErrorRate(probability),
         propagation: Picos(2_000),
         port_delay: Picos(1_000),
+        fec_delay: Some(Picos::ZERO),
         ..params(64_000_000_000, format)
     };
     let mut link = Free::new(&params);

@@ -154,12 +154,12 @@ impl Way {
         let half = |link: usize| params(link).duplex == Duplex::Half;
         stages.link += self.expected(|link| {
             let params = params(link);
-            let alone = Transmitter::alone_ps(params, class.channel()) + params.propagation.0;
+            let alone = Transmitter::alone_ps(params, class.channel()) + params.flight_ps();
             // Handing over to a bus takes 1 ps that the wire gives back, where it has one.
             let handed = u64::from(half(link) && params.propagation == Picos::ZERO);
             (alone + handed) as f64
         });
-        stages.port += self.expected(|link| 2.0 * params(link).port_delay.0 as f64);
+        stages.port += self.expected(|link| params(link).ports_ps() as f64);
         stages.switch_queue += self.expected(|link| match half(link) {
             true => params(link).turnaround.0 as f64,
             false => 0.0,

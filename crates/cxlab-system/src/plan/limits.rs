@@ -110,19 +110,17 @@ pub(super) fn check_round_trip(scenario: &Scenario, longest_path: u32) -> Result
     check(path, switching.to_string(), switching.0, links);
     for class in scenario.fabric.link_classes() {
         let (path, link) = (class.path, class.params);
-        let (port, wire) = (link.port_delay, link.propagation);
-        check(
-            format!("{path}.port_delay"),
-            port.to_string(),
-            port.0,
-            2 * links,
-        );
-        check(
-            format!("{path}.propagation"),
-            wire.to_string(),
-            wire.0,
-            2 * links,
-        );
+        // Both ports and the correction share a stage; wire, retimers and, below, messages another.
+        let retimers = u64::from(link.retimers).max(1);
+        for (field, delay, times) in [
+            ("port_delay", link.port_delay, 3),
+            ("fec_delay", Picos(link.fec_ps()), 3),
+            ("propagation", link.propagation, 4),
+            ("retimer_delay", link.retimer_delay, 4 * retimers),
+        ] {
+            let path = format!("{path}.{field}");
+            check(path, delay.to_string(), delay.0, times * links);
+        }
         let sending = link.rate().time_for(Bytes(link.unit_bytes())).0;
         let found = format!(
             "{}, {} ns for {} B",

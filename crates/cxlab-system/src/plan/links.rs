@@ -147,6 +147,8 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
     let spans = [
         ("propagation", link.propagation),
         ("port_delay", link.port_delay),
+        ("fec_delay", link.fec_delay.unwrap_or(Picos::ZERO)),
+        ("retimer_delay", link.retimer_delay),
         ("turnaround", link.turnaround),
     ];
     for (field, span) in spans {
@@ -158,14 +160,14 @@ fn check_one(path: &str, link: &LinkParams, problems: &mut Vec<Problem>) {
         }
     }
     // Also keeps the sums below from overflowing.
-    if link.propagation > LONGEST_DELAY || link.port_delay > LONGEST_DELAY {
+    if spans.iter().any(|(_, span)| *span > LONGEST_DELAY) {
         return;
     }
     if link.crossing_ps() < 2 {
         wrong(
             "propagation",
             format!(
-                "found {}, with two port delays {} ps; allowed: at least 2 ps together, or \
+                "found {}, with ports and retimers {} ps; allowed: at least 2 ps together, or \
                  nothing would lie between cause and effect",
                 link.propagation,
                 link.crossing_ps()

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use cxlab_link::LinkParams;
+use cxlab_engine::catalog::{Preset, lay_over};
+use cxlab_link::{LinkParams, LinkPreset};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -49,21 +50,12 @@ impl LinkTable {
                     base.remove(void);
                 }
             }
-            lay_over(base, &self.0);
         }
+        if let Some(name) = self.0.get("preset") {
+            lay_over(&mut all, LinkPreset::deserialize(name)?.keys());
+        }
+        lay_over(&mut all, Value::Object(self.0.clone()));
         serde_json::from_value(all)
-    }
-}
-
-/// Lays a table over another, and tables in it over those in the other.
-fn lay_over(base: &mut Map<String, Value>, over: &Map<String, Value>) {
-    for (key, value) in over {
-        match (base.get_mut(key), value) {
-            (Some(Value::Object(base)), Value::Object(over)) => lay_over(base, over),
-            _ => {
-                base.insert(key.clone(), value.clone());
-            }
-        }
     }
 }
 
@@ -172,5 +164,22 @@ mod tests {
         assert_eq!(few.credits.m2s_req, Some(9));
         assert_eq!(few.credits.m2s_rwd, Some(4));
         assert_eq!(few.bandwidth, base.bandwidth);
+    }
+
+    #[test]
+    fn a_preset_comes_over_the_base_and_under_the_table() {
+        let base: LinkParams =
+            serde_json::from_value(serde_json::json!({ "generation": "5", "port_delay": "7 ns" }))
+                .unwrap();
+        let over = |table: Value| {
+            LinkTable(table.as_object().unwrap().clone())
+                .over(&base)
+                .unwrap()
+        };
+        let esf = over(serde_json::json!({ "preset": "esf" }));
+        assert_eq!(esf.generation, base.generation);
+        assert_eq!(esf.crossing_ps(), 51_000);
+        let far = over(serde_json::json!({ "preset": "esf", "propagation": "40 ns" }));
+        assert_eq!(far.crossing_ps(), 90_000);
     }
 }
