@@ -219,23 +219,37 @@ impl Processor {
         stages: LatencyStages,
     ) {
         debug_assert!(uqid < CacheMeta::IDS, "a transaction of devices has a UQID");
-        self.roots.send(
-            ctx,
-            Message {
-                hpa: Hpa(line.0 * LINE_BYTES),
-                issued_ps: ctx.now().0,
-                stages,
-                tag,
-                source: self.port_id,
-                destination: device,
-                opcode,
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta::of(uqid).granting(granted),
-                lines: 1,
-                data: 0,
-            },
-        );
+        let message = Message {
+            hpa: Hpa(line.0 * LINE_BYTES),
+            issued_ps: ctx.now().0,
+            stages,
+            tag,
+            source: self.port_id,
+            destination: device,
+            opcode,
+            vc: 0,
+            hops: 0,
+            meta: MemMeta::NONE,
+            cache: CacheMeta::of(uqid).granting(granted),
+            lines: 1,
+            data: 0,
+        };
+        // The device reads its memory when it has the line, and the write may take another way and longer.
+        match opcode == Opcode::MemRdFwd && self.writing.contains(&line) {
+            true => self.held_grants.push(message),
+            false => self.roots.send(ctx, message),
+        }
+    }
+
+    /// A line has been written: devices that have waited for that get it.
+    pub(super) fn grant_held(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        let is_one = |message: &mut Message| message.hpa.0 / LINE_BYTES == line.0;
+        let granted: Vec<Message> = self.held_grants.extract_if(.., is_one).collect();
+        for mut message in granted {
+            let waited = ctx.now().0 - message.issued_ps;
+            message.stages.add(LongStage::HostQueue, waited);
+            message.issued_ps = ctx.now().0;
+            self.roots.send(ctx, message);
+        }
     }
 }

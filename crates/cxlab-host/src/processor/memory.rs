@@ -215,8 +215,8 @@ impl Processor {
         self.apply(ctx, parent, event);
     }
 
-    /// A line of CXL memory has been written: who waits to read it may, unless it is being written
-    /// again.
+    /// A line of CXL memory has been written: its device may have it, and who waits to read it may, unless it is being
+    /// written again.
     fn written(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let Some(at) = self.writing.iter().position(|one| *one == line) else {
             return;
@@ -225,6 +225,7 @@ impl Processor {
         if self.writing.contains(&line) {
             return;
         }
+        self.grant_held(ctx, line);
         let held = self.held_reads.iter().position(|(one, _)| *one == line);
         if let Some(at) = held {
             let (_, id) = self.held_reads.swap_remove(at);

@@ -46,7 +46,7 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic};
-use cxlab_protocol::{Channel, PortId};
+use cxlab_protocol::{Channel, Message, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
 use serde::{Deserialize, Serialize};
 
@@ -207,6 +207,8 @@ pub struct Processor {
     /// Lines of CXL memory that are being written, and reads that wait for that.
     writing: Vec<LineAddr>,
     held_reads: Vec<(LineAddr, u32)>,
+    /// Answers that give devices lines of their own memory which are being written.
+    held_grants: Vec<Message>,
     /// Spinning operations, and the line that each waits for a change of.
     spinning: Vec<(LineAddr, Access)>,
     /// Translation, where there is an operating system.
@@ -224,7 +226,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
@@ -312,6 +314,7 @@ impl Processor {
             returned: Vec::new(),
             writing: Vec::new(),
             held_reads: Vec::new(),
+            held_grants: Vec::new(),
             spinning: Vec::new(),
             os,
             shared: config.shared,
