@@ -192,7 +192,11 @@ fn a_denied_request_takes_as_long_as_a_served_one_without_the_medium() {
         assert!(denied.denied && served.write == denied.write);
         let mut stages = served.stages;
         let media = std::mem::take(&mut stages[stage("media")]);
-        assert!(media > 0);
+        assert_eq!(
+            media > 0,
+            !served.write,
+            "a write is complete when it is accepted"
+        );
         assert_eq!(denied.stages[stage("media")], 0);
         // Which slot of a flit is next depends on the time.
         let slots = 2 * served.stages[stage("link")].max(denied.stages[stage("link")]);

@@ -325,6 +325,7 @@ fn an_answer_after_the_timeout_is_late_and_its_tag_is_not_used_before() {
     // The device takes one request each 3 us, so all but the first are late.
     let set = [
         "devices[0].memory={ kind = \"fixed\", latency = \"3 us\", queue = 1 }",
+        "devices[0].controller.write_completion=\"written\"",
         "failures.completion_timeout=\"2 us\"",
         "hosts[0].requests=40",
     ];

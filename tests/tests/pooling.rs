@@ -131,6 +131,7 @@ fn the_bandwidth_of_one_device_is_shared_by_the_hosts_that_have_a_part_of_it() {
             &text,
             &[
                 "measure={ duration = \"40 us\" }",
+                "devices[0].controller.write_completion=\"written\"",
                 "hosts[0].requests=1000000",
                 "hosts[1].requests=1000000",
             ],

@@ -16,6 +16,8 @@ pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
 pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams, Turn, WaitsFor,
 };
-pub use memory_device::{ControllerPreset, DeviceConfig, DeviceParams, DeviceStats, MemoryDevice};
+pub use memory_device::{
+    ControllerPreset, DeviceConfig, DeviceParams, DeviceStats, MemoryDevice, WriteCompletion,
+};
 pub use qos::{QosConfig, QosParams, Share, ShareParams};
 pub use waits::DeviceWaits;

@@ -50,6 +50,17 @@ impl Preset for ControllerPreset {
     }
 }
 
+/// When a device tells a host that a write is complete.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteCompletion {
+    /// When its medium has accepted it: every later read returns it from then on.
+    #[default]
+    Accepted,
+    /// When its medium is done with it.
+    Written,
+}
+
 /// What a user says of a device's controller.
 // `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -65,6 +76,10 @@ pub struct DeviceParams {
     /// left. 1 to 65536. Default 256 (*assumed*).
     #[schemars(range(min = 1, max = 65536))]
     pub contexts: u32,
+    /// When a write is complete (`Cmp`). Default when it is accepted: the specification recommends 40 ns from a write
+    /// to its `Cmp`, where a read takes 80 (CXL 3.1 table 13-2), so the medium is not waited for. A device that keeps
+    /// its memory coherent (`hdm-db`) knows no other way.
+    pub write_completion: WriteCompletion,
 }
 
 cxlab_engine::with_preset!(DeviceParams, ControllerPreset);
@@ -75,6 +90,7 @@ impl Default for DeviceParams {
             preset: None,
             process_time: Picos::from_nanos(25),
             contexts: 256,
+            write_completion: WriteCompletion::default(),
         }
     }
 }
@@ -121,6 +137,8 @@ struct Request {
     since: SimTime,
     /// For how long the medium had refused requests when it arrived.
     refused: u64,
+    /// It was complete when the medium accepted it, and has been answered.
+    answered: bool,
 }
 
 /// A request that the device is about to take.
@@ -221,8 +239,12 @@ pub struct MemoryDevice {
     /// Numbers that are free.
     free: Vec<u32>,
     controller: u32,
+    /// Writes are complete when the medium has accepted them.
+    posts: bool,
     /// Requests accepted whose answers have not left.
     contexts: u32,
+    /// Writes in the medium that have been answered.
+    posted: u32,
     limit: u32,
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
@@ -235,9 +257,9 @@ pub struct MemoryDevice {
 }
 
 save_state!(MemoryDevice {
-    values: requests, free, contexts, waiting, medium_wake, stats, telemetry, waits;
+    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, waits;
     states: ports, backend, timeline, values;
-    built: controller, decoders, limit, done;
+    built: controller, posts, decoders, limit, done;
 } then catch_up);
 
 /// Token of the wake-up for the medium; ports use their number.
@@ -250,7 +272,8 @@ const CAPACITY: u32 = u32::MAX - 1;
 impl MemoryDevice {
     /// Builds the component.
     pub fn new(mut config: DeviceConfig) -> Self {
-        let mut telemetry = (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos)));
+        let mut telemetry =
+            (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos, config.ports.len())));
         let shares = telemetry.as_deref_mut();
         let timeline = Timeline::new(config.changes, &mut config.decoders, shares);
         let limit = config.params.contexts;
@@ -261,6 +284,7 @@ impl MemoryDevice {
         });
         MemoryDevice {
             controller: config.params.process_time.0 as u32,
+            posts: config.params.write_completion == WriteCompletion::Accepted,
             ports: ports.collect(),
             backend: config.backend,
             decoders: config.decoders,
@@ -270,6 +294,7 @@ impl MemoryDevice {
             requests: Vec::new(),
             free: Vec::new(),
             contexts: 0,
+            posted: 0,
             limit,
             waiting: VecDeque::new(),
             medium_wake: SimTime::NEVER,
@@ -409,12 +434,27 @@ impl MemoryDevice {
                     port,
                     since: now,
                     refused: self.waits.refused_ps(now),
+                    answered: false,
                 });
                 self.admit_waiting(ctx);
             }
         }
         if credited && !self.ports[port as usize].outbox.is_empty() {
             self.pump(ctx, port, false);
+        }
+        if self.telemetry.is_some() {
+            self.note_backpressure(now);
+        }
+    }
+
+    /// Tells telemetry at which ports answers wait for credits, after anything that may have changed it.
+    #[cold]
+    fn note_backpressure(&mut self, now: SimTime) {
+        if let Some(telemetry) = &mut self.telemetry {
+            for (number, port) in (0..).zip(&self.ports) {
+                let waits = port.link.is_starved() && !port.outbox.is_empty();
+                telemetry.backpressure(now, number, waits);
+            }
         }
     }
 
@@ -426,6 +466,9 @@ impl MemoryDevice {
                 return self.change_capacity(ctx);
             }
             self.pump(ctx, token as u16, true);
+            if self.telemetry.is_some() {
+                self.note_backpressure(ctx.now());
+            }
             return;
         }
         if ctx.now() == self.medium_wake {
@@ -436,6 +479,10 @@ impl MemoryDevice {
         for completion in done.drain(..) {
             let request = self.requests[completion.id as usize];
             self.free.push(completion.id);
+            if request.answered {
+                self.posted -= 1;
+                continue;
+            }
             let now = ctx.now();
             let media = (now - request.since).0;
             let waited = DeviceWait::default();
@@ -443,6 +490,9 @@ impl MemoryDevice {
         }
         self.done = done;
         self.admit_waiting(ctx);
+        if self.telemetry.is_some() {
+            self.note_backpressure(ctx.now());
+        }
     }
 
     /// Loses the answers that wait for a port.
@@ -533,9 +583,26 @@ impl MemoryDevice {
             lines: 1,
             write,
         };
+        let posted = write && self.posts;
+        if posted {
+            self.backend.defer();
+        }
         match self.backend.enqueue(now, request) {
             Some(at) => self.answer(ctx, incoming, waited, (at - now).0, at),
-            None => self.remember(ctx, id, dpa, incoming, waited),
+            None => {
+                self.remember(ctx, id, dpa, incoming, waited, posted);
+                if posted {
+                    self.posted += 1;
+                    let request = self.requests[id as usize];
+                    self.answer(
+                        ctx,
+                        Incoming::waited(&request),
+                        DeviceWait::default(),
+                        0,
+                        now,
+                    );
+                }
+            }
         }
         true
     }
@@ -588,12 +655,14 @@ impl MemoryDevice {
         dpa: Dpa,
         incoming: Incoming<'_>,
         waited: DeviceWait,
+        answered: bool,
     ) {
         let mut request = Request {
             message: incoming.message(ctx),
             port: incoming.port,
             since: ctx.now(),
             refused: 0,
+            answered,
         };
         waited.note(&mut request.message);
         if let Some(values) = &mut self.values {
@@ -666,10 +735,12 @@ impl MemoryDevice {
         } else {
             Opcode::MemData
         };
-        let inside = self.contexts + self.waiting.len() as u32;
+        let inside = self.contexts + self.posted + self.waiting.len() as u32;
         let lines = match &mut self.telemetry {
             None => request.lines,
-            Some(telemetry) => telemetry.answer(ready, request.source, inside).lines(),
+            Some(telemetry) => telemetry
+                .answer(ready, request.source, request.port, inside)
+                .lines(),
         };
         let change = |answer: &mut Message| {
             answer.opcode = opcode;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_device::{DeviceConfig, DeviceParams, MemoryDevice};
+use cxlab_device::{DeviceConfig, DeviceParams, MemoryDevice, WriteCompletion};
 use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
 use cxlab_link::{
@@ -174,6 +174,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         params: DeviceParams {
             process_time: Picos(0),
             contexts,
+            write_completion: WriteCompletion::Written,
             ..DeviceParams::default()
         },
         ports: vec![end(&link)],

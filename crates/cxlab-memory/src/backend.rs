@@ -50,8 +50,12 @@ pub trait MemoryBackend: SaveState + Send {
     ///
     /// A medium that already knows when the request will be done, and that no later one will be
     /// done before it, answers with that time; [`MemoryBackend::advance`] is then silent about
-    /// it, and its owner needs no wake-up. A medium answers so for all its requests or for none.
+    /// it, and its owner needs no wake-up. A medium answers so for all its requests or for none, until
+    /// [`MemoryBackend::defer`].
     fn enqueue(&mut self, now: SimTime, request: MemoryRequest) -> Option<SimTime>;
+    /// From now on requests are told of by [`MemoryBackend::advance`] when they are done, and not before: the owner
+    /// answers others at once, which would stand behind what it has promised for later.
+    fn defer(&mut self) {}
     /// When something happens next: a completion to tell of, work inside, or room after there
     /// was none. `None` when there is nothing to be woken for.
     fn next_event(&self) -> Option<SimTime>;

@@ -82,8 +82,9 @@ impl Medium for FixedParams {
             bank_free: vec![0; self.banks as usize],
             bus_free: 0,
             capacity: self.queue as usize,
-            in_order: self.bank_cycle.0 == 0
+            ahead: self.bank_cycle.0 == 0
                 && self.write_latency.is_none_or(|write| write == self.latency),
+            told: 0,
             pending: VecDeque::new(),
         })
     }
@@ -108,16 +109,18 @@ struct FixedMemory {
     bank_free: Vec<u64>,
     bus_free: u64,
     capacity: usize,
-    /// No request overtakes another, so each knows its end from the beginning.
-    in_order: bool,
+    /// No request overtakes another, so each knows its end from the beginning, and its owner is told it then.
+    ahead: bool,
+    /// So many of the first completions were told of in that way before it ended.
+    told: usize,
     /// Completions in order of time.
     pending: VecDeque<Completion>,
 }
 
 save_state!(FixedMemory {
-    values: bus_free, pending;
+    values: bus_free, ahead, told, pending;
     sized: bank_free;
-    built: read_ps, write_ps, line_ps, cycle_ps, capacity, in_order;
+    built: read_ps, write_ps, line_ps, cycle_ps, capacity;
 });
 
 impl FixedMemory {
@@ -133,7 +136,7 @@ impl MemoryBackend for FixedMemory {
     fn can_accept(&mut self, now: SimTime, _write: bool) -> bool {
         // Several at once, because nobody can predict whether the first is done; but not many, so that
         // the list stays short and near, and never those that would count for a full queue.
-        if self.in_order && self.pending.len() + 1 >= self.capacity.min(FEW) {
+        if self.ahead && self.pending.len() + 1 >= self.capacity.min(FEW) {
             self.forget(now);
         }
         self.pending.len() < self.capacity
@@ -168,7 +171,7 @@ impl MemoryBackend for FixedMemory {
             id: request.id,
             at: SimTime(start + latency),
         };
-        if self.in_order {
+        if self.ahead {
             self.pending.push_back(done);
             return Some(done.at);
         }
@@ -182,23 +185,32 @@ impl MemoryBackend for FixedMemory {
         None
     }
 
+    fn defer(&mut self) {
+        if std::mem::take(&mut self.ahead) {
+            self.told = self.pending.len();
+        }
+    }
+
     fn next_event(&self) -> Option<SimTime> {
-        if self.in_order && self.pending.len() < self.capacity {
+        if self.ahead && self.pending.len() < self.capacity {
             return None;
         }
         self.pending.front().map(|first| first.at)
     }
 
     fn advance(&mut self, now: SimTime, done: &mut Vec<Completion>) {
-        if self.in_order {
+        if self.ahead {
             self.forget(now);
             return;
         }
-        while let Some(first) = self.pending.front() {
-            if first.at > now {
-                break;
+        while let Some(first) = self.pending.front().copied()
+            && first.at <= now
+        {
+            self.pending.pop_front();
+            match self.told {
+                0 => done.push(first),
+                _ => self.told -= 1,
             }
-            done.extend(self.pending.pop_front());
         }
     }
 }

@@ -10,6 +10,7 @@ mod routes;
 mod timeline;
 
 use cxlab_analytic::{Class, Flow, Network, Stages, Station, Visit, Wire, probe, solve};
+use cxlab_device::WriteCompletion;
 use cxlab_engine::rng::StreamRng;
 use cxlab_link::Duplex;
 use cxlab_memory::Site;
@@ -288,14 +289,15 @@ fn pair(
     let issue = &plan.scenario.hosts[plan.hosts[host].group].issue;
     let group = plan.devices[device].memory()?;
     let medium = media[group]?;
+    let controller = &plan.scenario.devices[group].controller;
     let mut stages = Stages {
         process: issue.process_time.0,
         cache: issue.cache.as_ref().map_or(0, |cache| cache.access_time.0),
-        device: plan.scenario.devices[group].controller.process_time.0,
-        media: if write {
-            medium.write_ps
-        } else {
-            medium.read_ps
+        device: controller.process_time.0,
+        media: match (write, controller.write_completion) {
+            (false, _) => medium.read_ps,
+            (true, WriteCompletion::Written) => medium.write_ps,
+            (true, WriteCompletion::Accepted) => 0,
         },
         ..Stages::default()
     };

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cxlab_analytic::{Class, Stages, Wire};
+use cxlab_device::{DeviceParams, WriteCompletion};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, SimTime};
 use cxlab_host::AddressMap;
@@ -144,7 +145,12 @@ impl PlanMemory {
         let (mut pool, backend) = local(plan, host, seed)?;
         pool.medium = self.media.len();
         self.pools.push(pool);
-        self.media.push(Queue::new(backend, LOCAL_CONTEXTS));
+        let controller = DeviceParams {
+            contexts: LOCAL_CONTEXTS,
+            write_completion: WriteCompletion::Written,
+            ..DeviceParams::default()
+        };
+        self.media.push(Queue::new(backend, &controller));
         Ok(())
     }
 
@@ -157,8 +163,7 @@ impl PlanMemory {
             capacity: group.capacity,
             rng: StreamRng::new(seed, &format!("{name}/medium")),
         });
-        self.media
-            .push(Queue::new(backend, group.controller.contexts));
+        self.media.push(Queue::new(backend, &group.controller));
         self.media.len() - 1
     }
 
@@ -396,11 +401,20 @@ struct Queue {
     /// Completions that the medium told of in advance, in order.
     told: VecDeque<Completion>,
     done: Vec<Completion>,
+    /// Writes are complete when the medium has accepted them; those that it has since they were last asked for.
+    posts: bool,
+    posted: Vec<(Ticket, u64)>,
 }
 
+/// In the place of a ticket: a write that was complete when it was accepted.
+const POSTED: Ticket = Ticket::MAX;
+
 impl Queue {
-    fn new(backend: Box<dyn MemoryBackend>, contexts: u32) -> Queue {
+    fn new(backend: Box<dyn MemoryBackend>, controller: &DeviceParams) -> Queue {
+        let contexts = controller.contexts;
         Queue {
+            posts: controller.write_completion == WriteCompletion::Accepted,
+            posted: Vec::new(),
             backend,
             now: 0,
             coming: VecDeque::new(),
@@ -428,12 +442,14 @@ impl Queue {
         let coming = coming.filter(|at| *at > self.now);
         let told = self.told.front().map(|first| first.at.0);
         let event = self.backend.next_event().map(|event| event.0);
-        [coming, told, event].into_iter().flatten().min()
+        let posted = self.posted.first().map(|(_, at)| *at);
+        [coming, told, event, posted].into_iter().flatten().min()
     }
 
     /// Everything up to a time.
     fn until(&mut self, to: u64, done: &mut Vec<(Ticket, u64)>) {
         self.enter();
+        done.append(&mut self.posted);
         while let Some(next) = self.next().filter(|next| *next <= to) {
             self.now = self.now.max(next);
             self.backend.advance(SimTime(self.now), &mut self.done);
@@ -443,9 +459,13 @@ impl Queue {
             }
             for completion in self.done.drain(..) {
                 self.free.push(completion.id);
-                done.push((self.inside[completion.id as usize], completion.at.0));
+                match self.inside[completion.id as usize] {
+                    POSTED => {}
+                    ticket => done.push((ticket, completion.at.0)),
+                }
             }
             self.enter();
+            done.append(&mut self.posted);
         }
         self.now = self.now.max(to);
     }
@@ -459,7 +479,13 @@ impl Queue {
             let id = if accepted { self.free.pop() } else { None };
             let Some(id) = id else { return };
             self.coming.pop_front();
-            self.inside[id as usize] = first.ticket;
+            self.inside[id as usize] = match first.write && self.posts {
+                true => {
+                    self.posted.push((first.ticket, self.now));
+                    POSTED
+                }
+                false => first.ticket,
+            };
             let request = MemoryRequest {
                 id,
                 dpa: first.dpa,

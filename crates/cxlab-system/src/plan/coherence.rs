@@ -1,5 +1,6 @@
 //! What a system with device-coherent memory needs.
 
+use cxlab_device::WriteCompletion;
 use cxlab_engine::units::Picos;
 use cxlab_link::Transmission;
 use cxlab_protocol::Channel;
@@ -25,6 +26,14 @@ pub(super) fn check(
         if group.is_hdm_db() {
             if let Err(error) = group.coherence.victim.build() {
                 problems.push(Problem::of_param(&format!("{path}.victim"), error));
+            }
+            if group.controller.write_completion != WriteCompletion::Accepted {
+                problems.push(Problem::new(
+                    format!("devices[{at}].controller.write_completion"),
+                    "found \"written\" of a device with class = \"hdm-db\"; allowed: \"accepted\" (it orders writes, reads \
+                     and snoops of a line when it accepts them), or class = \"hdm-h\""
+                        .to_owned(),
+                ));
             }
             let filter = &group.coherence.filter;
             if let Err(error) = filter.geometry() {

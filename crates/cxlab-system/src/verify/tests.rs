@@ -27,7 +27,7 @@ fn plan(fabric: &str) -> Plan {
     let text = format!(
         "name = \"one\"\n[fabric]\n{fabric}\nlink = {{ preset = \"esf\" }}\nswitch = {{ preset = \"esf\" }}\n\
          [[hosts]]\nname = \"host\"\nissue = {{ preset = \"esf\" }}\nworkload = {{ kind = \"uniform\" }}\n\
-         [[devices]]\nname = \"mem\"\ncontroller = {{ preset = \"esf\" }}\n"
+         [[devices]]\nname = \"mem\"\ncontroller = {{ preset = \"esf\", write_completion = \"written\" }}\n"
     );
     let document = files::read("test.toml", &text, &[]).unwrap();
     let loaded = files::resolve(document, Files::default(), &Externals::new());
