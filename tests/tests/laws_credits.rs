@@ -48,10 +48,16 @@ fn default_links_of_every_generation_carry_their_closed_form() {
     }
 }
 
-/// Between switches too, whose switching time lies in the way of a credit here and not in hardware.
+/// Between switches too, whose switching time lies in the way of a credit here and not in hardware, and whose PBR flits
+/// hold 13/4 lines.
 #[test]
 fn default_links_between_switches_carry_their_closed_form() {
-    let expected = closed_form(&LinkParams::default(), 1.0);
+    let between = LinkParams {
+        flit: Some(flit::FlitFormat::B256Pbr),
+        ..LinkParams::default()
+    };
+    let expected = closed_form(&between, 1.0);
+    assert_eq!((expected * 10.0).round(), 1040.0);
     let chain = "fabric.topology={ kind = \"chain\", switches = 2 }";
     let found = run(&[chain, "hosts[0].workload.read_ratio=1.0"]);
     let error = found.bandwidth_gbps.total / expected - 1.0;

@@ -17,6 +17,11 @@ pub enum FlitFormat {
     /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
     #[serde(rename = "256B")]
     B256,
+    /// Standard 256-byte flits of a link between switches with port-based routing. Their messages carry 12-bit IDs of source
+    /// and destination and are longer, so fewer of them fit into a slot (CXL 3.1, section 4.3.2). Such links have it of themselves.
+    #[serde(rename = "256B-pbr")]
+    #[schemars(skip)]
+    B256Pbr,
     /// Latency-optimised 256-byte flits: 15 slots in two halves of 128 bytes, each with its own
     /// CRC, so that the first half can be used before the second has arrived (CXL 3.1, section
     /// 4.3.2, figure 4-42). Not defined for PBR links (note in the same section).
@@ -26,9 +31,10 @@ pub enum FlitFormat {
 
 impl FlitFormat {
     /// Every format.
-    pub const ALL: [FlitFormat; 3] = [
+    pub const ALL: [FlitFormat; 4] = [
         FlitFormat::B68,
         FlitFormat::B256,
+        FlitFormat::B256Pbr,
         FlitFormat::B256LatencyOptimized,
     ];
 
@@ -36,7 +42,7 @@ impl FlitFormat {
     pub const fn bytes(self) -> u64 {
         match self {
             FlitFormat::B68 => 68,
-            FlitFormat::B256 | FlitFormat::B256LatencyOptimized => 256,
+            FlitFormat::B256 | FlitFormat::B256Pbr | FlitFormat::B256LatencyOptimized => 256,
         }
     }
 
@@ -44,14 +50,14 @@ impl FlitFormat {
     pub const fn slots(self) -> u32 {
         match self {
             FlitFormat::B68 => 4,
-            FlitFormat::B256 | FlitFormat::B256LatencyOptimized => 15,
+            FlitFormat::B256 | FlitFormat::B256Pbr | FlitFormat::B256LatencyOptimized => 15,
         }
     }
 
     /// Parts of a flit that the receiver can use separately: 2 for latency-optimised flits.
     pub const fn halves(self) -> u32 {
         match self {
-            FlitFormat::B68 | FlitFormat::B256 => 1,
+            FlitFormat::B68 | FlitFormat::B256 | FlitFormat::B256Pbr => 1,
             FlitFormat::B256LatencyOptimized => 2,
         }
     }
@@ -66,6 +72,7 @@ impl FlitFormat {
         match self {
             FlitFormat::B68 => &B68,
             FlitFormat::B256 => &B256,
+            FlitFormat::B256Pbr => &B256_PBR,
             FlitFormat::B256LatencyOptimized => &B256_LATENCY_OPTIMIZED,
         }
     }
@@ -186,6 +193,25 @@ const G_256: &[Counts] = &[
     d2h(0, 0, 4),                    // G13
     row(0,  1,  0,  0,  0,    0),    // G14
     row(0,  0,  0,  3,  0,    0),    // G15
+];
+
+/// Slot formats of PBR flits, 14-byte and 16-byte slots alike: CXL 3.1, tables 4-15 and 4-14, PBR columns. M2S Req and
+/// RwD fit slot 0 "zero extended", if CKID[12:8] and TC are zero, as they are without TEE.
+#[rustfmt::skip]
+const PBR_256: &[Counts] = &[
+    //  req rwd ndr drs bisnp birsp
+    h2d(1, 0, 0),                    // G0, H0
+    h2d(0, 2, 0),                    // G1, H1
+    d2h(1, 0, 0),                    // G2, H2
+    d2h(0, 3, 0),                    // G3, H3
+    row(1,  0,  0,  0,  0,    0),    // G4, H4
+    row(0,  0,  0,  0,  0,    2),    // G5, H5
+    row(0,  0,  0,  0,  1,    0),    // G6, H6
+    row(0,  0,  2,  0,  0,    0),    // G7, H7
+    h2d(0, 0, 3),                    // G12, H12
+    d2h(0, 0, 3),                    // G13, H13
+    row(0,  1,  0,  0,  0,    0),    // G14, H14
+    row(0,  0,  0,  2,  0,    0),    // G15, H15
 ];
 
 /// Most messages in a 68-byte flit: CXL 3.1, section 4.2.5, last rule but three.
@@ -342,6 +368,26 @@ static B256: Rules = Rules {
     limited: 1,
 };
 
+static B256_PBR: Rules = Rules {
+    all: 0x7fff,
+    data: 0x7ffe,
+    second_half: 0,
+    kind: kinds(false),
+    states: [
+        SlotStates::of(PBR_256),
+        SlotStates::of(PBR_256),
+        SlotStates::of(&[]),
+    ],
+    windows: windows_256(false),
+    window_slots: slots_of(&windows_256(false)),
+    never: never(MAX_256),
+    data_per_flit: 14,
+    max_messages: MAX_256,
+    one_data_header_slot: false,
+    all_data_flits: false,
+    limited: 1,
+};
+
 static B256_LATENCY_OPTIMIZED: Rules = Rules {
     all: 0x7fff,
     data: 0x7ffe & !(1 << 8),
@@ -448,7 +494,7 @@ mod tests {
 
     #[test]
     fn formats_are_named_as_in_scenarios() {
-        let names = ["68B", "256B", "256B-latency-optimized"];
+        let names = ["68B", "256B", "256B-pbr", "256B-latency-optimized"];
         for (format, name) in FlitFormat::ALL.into_iter().zip(names) {
             let value = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name);
             assert_eq!(FlitFormat::deserialize(value), Ok(format));

@@ -5,7 +5,7 @@
 //! messages of each class. No time: [`FlitPacker`] counts flits, the link gives them a duration.
 //!
 //! Left out: CXL.io, byte enables and extended metadata (a fifth data slot),
-//! half-line transfers of 68-byte flits, control flits, the smaller PBR slot formats, credits
+//! half-line transfers of 68-byte flits, control flits, credits
 //! (they have their own field in the flit and take no slot). `docs/flit-packing.md` holds the
 //! sources of every rule, the derivation of [`efficiency()`] and this list in full.
 //!

@@ -63,6 +63,7 @@ struct Known {
 static KNOWN_CONTENTS: [LazyLock<Mutex<Known>>; FlitFormat::ALL.len()] = [
     LazyLock::new(|| Known::nothing(FlitFormat::B68)),
     LazyLock::new(|| Known::nothing(FlitFormat::B256)),
+    LazyLock::new(|| Known::nothing(FlitFormat::B256Pbr)),
     LazyLock::new(|| Known::nothing(FlitFormat::B256LatencyOptimized)),
 ];
 
@@ -334,6 +335,7 @@ mod tests {
         for (format, requests, responses) in [
             (FlitFormat::B68, 20, 33),
             (FlitFormat::B256, 1_046, 7_046),
+            (FlitFormat::B256Pbr, 1_046, 4_413),
             (FlitFormat::B256LatencyOptimized, 1_076, 6_031),
         ] {
             assert_eq!(contents(format, &[M2sReq, M2sRwd]), requests, "{format:?}");
