@@ -20,6 +20,7 @@ mod os;
 mod programs;
 mod qos;
 mod regions;
+mod revision;
 mod sampling;
 mod sharing;
 mod surprises;
@@ -47,7 +48,7 @@ use sharing::SharedPart;
 
 use crate::note::Note;
 use crate::scenario::{
-    AcceleratorGroup, BesideGroup, DeviceGroup, FabricKind, LinkClass, Scenario, WorkloadChoice,
+    AcceleratorGroup, BesideGroup, DeviceGroup, LinkClass, Scenario, WorkloadChoice,
 };
 
 pub(crate) use credits::CreditLimit;
@@ -393,7 +394,7 @@ impl Plan {
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());
         let [hash, state_hash] = hashes(&scenario, runs, &files, fleet.as_ref());
-        let mut notes = notes(&scenario, &links, &devices);
+        let mut notes = notes(&devices);
         notes.extend(links::notes(&link_classes, &links));
         notes.extend(surprises::notes(&scenario, &hosts, &devices, &workloads));
         notes.extend(copies::note(&scenario, &hosts, &devices, &shared));
@@ -456,6 +457,7 @@ impl Plan {
             files,
         };
         limits::check_round_trip(&plan.scenario, plan.longest_path().unwrap_or(1))?;
+        revision::check(&plan)?;
         plan.check_os()?;
         sampling::check(&plan)?;
         plan.sources(plan.scenario.seed).map(drop)?;
@@ -867,24 +869,8 @@ fn hash_file(hashers: &mut [Sha256], path: &Path) {
     }
 }
 
-fn notes(scenario: &Scenario, links: &[PlannedLink], devices: &[PlannedDevice]) -> Vec<Note> {
-    use cxlab_link::Transmission;
-    use cxlab_protocol::flit::FlitFormat;
+fn notes(devices: &[PlannedDevice]) -> Vec<Note> {
     let mut notes = Vec::new();
-    let other = |link: &PlannedLink| {
-        let inside = matches!((link.a, link.b), (End::Switch(..), End::Switch(..)));
-        let params = &link.params;
-        inside
-            && params.transmission == Transmission::Flit
-            && params.flit_format() != FlitFormat::B256
-    };
-    if scenario.fabric.kind == FabricKind::Pbr && links.iter().any(other) {
-        notes.push(Note::new(
-            "fabric.link",
-            "links between PBR switches use standard 256 B flits in CXL 3.x; the format asked \
-             for is simulated as it is",
-        ));
-    }
     if devices
         .iter()
         .flat_map(|device| device.decoders.decoders())

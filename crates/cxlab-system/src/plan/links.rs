@@ -31,7 +31,7 @@ pub enum End {
 
 impl End {
     /// Whether the link ends at a switch.
-    fn is_switch(self) -> bool {
+    pub(super) fn is_switch(self) -> bool {
         matches!(self, End::Switch(..))
     }
 }
@@ -291,7 +291,7 @@ fn raw<'a>(graph: &'a FabricGraph, tables: &RoutingTables) -> Vec<(End, End, Opt
 }
 
 /// Every link of the fabric. `classes` are those of the scenario. Links of PCIe devices carry sync headers, as they
-/// are no CXL links.
+/// are no CXL links. Links between switches with port-based routing have the flits of such links.
 ///
 /// # Errors
 /// Overrides that no link has.
@@ -347,6 +347,10 @@ pub(super) fn list(
         let mut params = classes[class].params.clone();
         if is_pcie(a) || is_pcie(b) {
             params.sync_header_bypass = Some(false);
+        }
+        let routed = scenario.fabric.kind == FabricKind::Pbr && a.is_switch() && b.is_switch();
+        if routed && params.flit_format() == FlitFormat::B256 {
+            params.flit = Some(FlitFormat::B256Pbr);
         }
         links.push(PlannedLink {
             a,

@@ -182,6 +182,41 @@ pub enum FabricKind {
     MultipleVcs,
 }
 
+/// A revision of the CXL specification.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Debug,
+)]
+pub enum Revision {
+    /// CXL 2.0, of November 2020.
+    #[serde(rename = "2.0")]
+    V2_0,
+    /// CXL 3.0, of August 2022.
+    #[serde(rename = "3.0")]
+    V3_0,
+    /// CXL 3.1, of November 2023.
+    #[serde(rename = "3.1")]
+    V3_1,
+    /// CXL 3.2, of December 2024.
+    #[serde(rename = "3.2")]
+    V3_2,
+    /// CXL 4.0, of November 2025.
+    #[serde(rename = "4.0")]
+    V4_0,
+}
+
+impl Revision {
+    /// Its name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Revision::V2_0 => "2.0",
+            Revision::V3_0 => "3.0",
+            Revision::V3_1 => "3.1",
+            Revision::V3_2 => "3.2",
+            Revision::V4_0 => "4.0",
+        }
+    }
+}
+
 /// Switches, links and routing.
 #[derive(Clone, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
@@ -189,6 +224,10 @@ pub struct Fabric {
     /// Port-based routing or PCIe-style virtual switches. Default pbr.
     #[serde(default)]
     pub kind: FabricKind,
+    /// The revision of the CXL specification that all components have: what it has not is refused. Default: none; the
+    /// scenario may use all that cxlab models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
     /// Which switches there are and who is linked to whom.
     pub topology: TopologyChoice,
     /// Which of several paths a message takes. Default shortest.
