@@ -146,3 +146,55 @@ fn throttles_do_not_depend_on_threads() {
     assert_eq!(one, digest(2));
     assert_eq!(one, digest(3));
 }
+
+/// Four fast devices below a switch and one narrow link to their host: nothing is loaded but the way back, which each
+/// device feels as answers that wait for credits (CXL 3.1 section 3.3.4.3.4).
+const OVERSUBSCRIBED: &str = r#"
+name = "oversubscribed"
+[measure]
+warmup_time = "100 us"
+duration = "100 us"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[fabric.links.narrow]
+generation = "5"
+lanes = 4
+[[fabric.overrides]]
+between = ["h", "*"]
+link = "narrow"
+[[hosts]]
+name = "h"
+issue = { outstanding = 2048, throttle = {} }
+workload = { kind = "uniform" }
+[[devices]]
+name = "pool"
+count = 4
+[devices.qos]
+optimal = 60_000
+moderate = 60_001
+severe = 60_002
+"#;
+
+#[test]
+fn a_device_whose_answers_wait_for_credits_tells_overload_and_its_host_heeds_it() {
+    let blind = report(OVERSUBSCRIBED, &[]);
+    let told = report(
+        OVERSUBSCRIBED,
+        &["devices[0].qos.backpressure_sample_interval=\"8 ns\""],
+    );
+    for device in &blind.devices {
+        let load = device.load.expect("it is told");
+        assert_eq!((load.optimal, load.moderate, load.severe), (0, 0, 0));
+    }
+    let loads = told
+        .devices
+        .iter()
+        .map(|device| device.load.expect("it is told"));
+    let overloads = loads.map(|load| load.moderate + load.severe).sum::<u64>();
+    assert!(overloads > 100, "{overloads}");
+    // The queues on the way back are short then; the host's cuts leave a sixth of the link unused.
+    let (blind_ns, told_ns) = (blind.latency_ns.mean, told.latency_ns.mean);
+    assert!(told_ns < 0.5 * blind_ns, "{told_ns} ns, {blind_ns} without");
+    let (all, left) = (blind.bandwidth_gbps.total, told.bandwidth_gbps.total);
+    assert!(left > 0.8 * all, "{left} of {all} GB/s");
+}

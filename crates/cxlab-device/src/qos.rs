@@ -1,7 +1,9 @@
 //! QoS telemetry: a device tells its load with each answer, and a logical device that takes more than its share is told
 //! sooner (CXL 3.1, section 3.3.4.3, read in a public transcription).
 //!
-//! The internal load (IntLoad) is how many requests are inside: in the receive buffers, in the medium, or on their way out.
+//! The internal load (IntLoad) is how many requests are inside: in the receive buffers, in the medium, or on their way out. Egress
+//! port backpressure adds to it: at each sample interval the port is looked at, and it is congested in so many of the last 100
+//! samples in which messages waited and no credit let any go (sections 3.3.4.3.4 and 3.3.4.3.9). The larger of both is the load below.
 //! What a host uses is the number of its requests in the device (ReqCnt) and of its answers in the last 16 intervals
 //! (CmpCnt). Its limit is a fraction of the answers that a device which is never idle gives in them (ReqCmpBasis). What it is allocated is a
 //! fraction of what all hosts use, and more where others leave of theirs: the surplus is divided by allocation among those who use
@@ -52,6 +54,16 @@ pub struct QosParams {
     /// Completion Collection Interval: a host's answers are counted over the last 16 of them. 1 to 127 ns, as the
     /// register has it. Default 64 ns, as that of an MLD.
     pub completion_collection_interval: Picos,
+    /// Backpressure Sample Interval: how often the port is looked at for messages that wait for credits. 1 to 31 ns, as the register
+    /// has it, or 0: no Egress Port Congestion. Default 0.
+    pub backpressure_sample_interval: Picos,
+    /// Egress Moderate Percentage: from so many of the last 100 samples with backpressure on the load is at least moderate overload. 1
+    /// to 100. Default 10 (the register's, *recollection*).
+    #[schemars(range(min = 1, max = 100))]
+    pub egress_moderate_percentage: u8,
+    /// Egress Severe Percentage: from so many on it is severe overload. 1 to 100. Default 25 (the register's, *recollection*).
+    #[schemars(range(min = 1, max = 100))]
+    pub egress_severe_percentage: u8,
     /// What the device serves at most. Limits are fractions of what completes at this rate in 16 intervals (ReqCmpBasis, derated
     /// by the requests inside). Default: none; needed with limits.
     pub bandwidth: Option<BytesPerSec>,
@@ -66,6 +78,9 @@ impl Default for QosParams {
             moderate: 32,
             severe: 128,
             completion_collection_interval: Picos::from_nanos(64),
+            backpressure_sample_interval: Picos::ZERO,
+            egress_moderate_percentage: 10,
+            egress_severe_percentage: 25,
             bandwidth: None,
             shares: Vec::new(),
         }
@@ -164,6 +179,70 @@ struct Account {
     limit: Option<u64>,
 }
 
+/// Samples of an egress port that are remembered (BPhist).
+const SAMPLES: u32 = 100;
+
+/// Whether a port had messages that waited for credits, at the last samples.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
+struct Backpressure {
+    /// The newest is the lowest bit.
+    samples: u128,
+    /// The number of the next sample.
+    next: u64,
+    /// Whether messages wait for credits now (FCBP).
+    waits: bool,
+}
+
+impl Backpressure {
+    /// Takes the samples up to `now`, in which nothing has changed.
+    fn go_on(&mut self, now: SimTime, interval: u64) {
+        let next = now.0.div_ceil(interval);
+        let missed = next.saturating_sub(self.next).min(u64::from(SAMPLES)) as u32;
+        let taken = match self.waits {
+            true => (1 << missed) - 1,
+            false => 0,
+        };
+        self.samples = self.samples << missed & ((1 << SAMPLES) - 1) | taken;
+        self.next = self.next.max(next);
+    }
+}
+
+/// Egress port congestion of a device, if it is measured.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+struct Egress {
+    interval: u64,
+    /// From how many samples on it is moderate and severe overload.
+    steps: [u32; 2],
+    ports: Vec<Backpressure>,
+}
+
+impl Egress {
+    fn new(params: &QosParams, ports: usize) -> Option<Egress> {
+        let interval = params.backpressure_sample_interval.0;
+        let steps = [
+            params.egress_moderate_percentage,
+            params.egress_severe_percentage,
+        ];
+        (interval > 0).then(|| Egress {
+            interval,
+            steps: steps.map(u32::from),
+            ports: vec![Backpressure::default(); ports],
+        })
+    }
+
+    fn load(&mut self, now: SimTime, port: u16) -> DevLoad {
+        let port = &mut self.ports[usize::from(port)];
+        port.go_on(now, self.interval);
+        // Backpressure Average Percentage.
+        let congested = port.samples.count_ones();
+        match self.steps.map(|step| congested >= step) {
+            [_, true] => DevLoad::Severe,
+            [true, false] => DevLoad::Moderate,
+            [false, false] => DevLoad::Light,
+        }
+    }
+}
+
 /// Telemetry of a device.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Telemetry {
@@ -175,12 +254,13 @@ pub(crate) struct Telemetry {
     accounts: Vec<Account>,
     /// The accounts that are allocated something; others make no surplus and claim none.
     allocated: Vec<u16>,
+    egress: Option<Egress>,
     /// Answers with each load, since measurement began.
     pub(crate) told: [u64; DevLoad::ALL.len()],
 }
 
 impl Telemetry {
-    pub(crate) fn new(config: &QosConfig) -> Telemetry {
+    pub(crate) fn new(config: &QosConfig, ports: usize) -> Telemetry {
         let params = &config.params;
         let interval = params.completion_collection_interval.0.max(1);
         let completed = params.bandwidth.map_or(0, |rate| {
@@ -195,6 +275,7 @@ impl Telemetry {
             all: Use::default(),
             accounts: vec![Account::default(); config.edge_ports],
             allocated: Vec::new(),
+            egress: Egress::new(params, ports),
             told: [0; DevLoad::ALL.len()],
         };
         for share in &config.shares {
@@ -241,13 +322,26 @@ impl Telemetry {
         }
     }
 
-    /// A request of a host's is answered, with so many inside: what the answer says.
-    pub(crate) fn answer(&mut self, now: SimTime, host: PortId, inside: u32) -> DevLoad {
+    /// Whether messages at a port wait for credits, from now on.
+    pub(crate) fn backpressure(&mut self, now: SimTime, port: u16, waits: bool) {
+        if let Some(egress) = &mut self.egress {
+            let port = &mut egress.ports[usize::from(port)];
+            port.go_on(now, egress.interval);
+            port.waits = waits;
+        }
+    }
+
+    /// A request of a host's is answered through a port, with so many inside: what the answer says.
+    pub(crate) fn answer(&mut self, now: SimTime, host: PortId, port: u16, inside: u32) -> DevLoad {
         let interval = now.0 / self.interval;
         self.all.answer(interval);
         self.accounts[host.0 as usize].used.answer(interval);
         let passed = self.steps.iter().filter(|step| inside >= **step).count();
-        let internal = DevLoad::ALL[passed];
+        let egress = self
+            .egress
+            .as_mut()
+            .map_or(DevLoad::Light, |egress| egress.load(now, port));
+        let internal = DevLoad::ALL[passed.max(egress as usize)];
         let Account { used, limit, .. } = self.accounts[host.0 as usize];
         let is_over_limit = limit.is_some_and(|limit| 256 * used.count() > limit);
         let told = match self.allocated.is_empty() {
@@ -325,18 +419,20 @@ mod tests {
             allocated,
             limit,
         };
-        Telemetry::new(&QosConfig {
+        let config = QosConfig {
             params: QosParams {
                 optimal: 2,
                 moderate: 4,
                 severe: 6,
                 completion_collection_interval: Picos(1000),
                 bandwidth: Some(BytesPerSec(4 * 64 * 1_000_000_000)),
-                shares: Vec::new(),
+                backpressure_sample_interval: Picos(2_000),
+                ..QosParams::default()
             },
             edge_ports: 3,
             shares: vec![share(0, allocated, None), share(1, 0, Some(128))],
-        })
+        };
+        Telemetry::new(&config, 2)
     }
 
     /// A host's requests come and are answered, all at once.
@@ -345,7 +441,7 @@ mod tests {
             telemetry.received(PortId(host));
         }
         for _ in 0..lines {
-            telemetry.answer(SimTime(at), PortId(host), 0);
+            telemetry.answer(SimTime(at), PortId(host), 0, 0);
         }
     }
 
@@ -358,7 +454,7 @@ mod tests {
         [0, 1, 2].map(|host| {
             let mut one = all.clone();
             one.received(PortId(host));
-            one.answer(SimTime(1500), PortId(host), inside)
+            one.answer(SimTime(1500), PortId(host), 0, inside)
         })
     }
 
@@ -395,7 +491,7 @@ mod tests {
         serve(&mut all, 500, 1, 10);
         serve(&mut all, 500, 0, 10);
         all.received(PortId(1));
-        assert_eq!(all.answer(SimTime(500), PortId(1), 6), DevLoad::Moderate);
+        assert_eq!(all.answer(SimTime(500), PortId(1), 0, 6), DevLoad::Moderate);
     }
 
     /// Each row of table 3-33.
@@ -444,7 +540,7 @@ mod tests {
         serve(&mut all, 500, 1, 32);
         let mut tell = |at: u64| {
             all.received(PortId(1));
-            all.answer(SimTime(at), PortId(1), 0)
+            all.answer(SimTime(at), PortId(1), 0, 0)
         };
         assert_eq!(tell(600), DevLoad::Moderate, "33 of 32");
         assert_eq!(tell(15_900), DevLoad::Moderate);
@@ -452,10 +548,13 @@ mod tests {
         for _ in 0..40 {
             all.received(PortId(1));
         }
-        assert_eq!(all.answer(SimTime(17_000), PortId(1), 0), DevLoad::Moderate);
+        assert_eq!(
+            all.answer(SimTime(17_000), PortId(1), 0, 0),
+            DevLoad::Moderate
+        );
         all.removed();
         all.received(PortId(1));
-        assert_eq!(all.answer(SimTime(17_000), PortId(1), 0), DevLoad::Light);
+        assert_eq!(all.answer(SimTime(17_000), PortId(1), 0, 0), DevLoad::Light);
         assert_eq!(all.told.iter().sum::<u64>(), 37);
     }
 
@@ -465,7 +564,7 @@ mod tests {
         serve(&mut all, 500, 1, 32);
         let told = |telemetry: &mut Telemetry| {
             telemetry.received(PortId(1));
-            telemetry.answer(SimTime(1500), PortId(1), 0)
+            telemetry.answer(SimTime(1500), PortId(1), 0, 0)
         };
         assert_eq!(told(&mut all), DevLoad::Moderate);
         let mut share = Share {
@@ -478,5 +577,55 @@ mod tests {
         share.limit = None;
         all.set_share(&share);
         assert_eq!(told(&mut all), DevLoad::Light);
+    }
+
+    /// Samples are those at whole intervals in which messages waited, of the last hundred; each port has its own, and the load
+    /// is the larger of the internal one and the port's.
+    #[test]
+    fn a_port_that_waits_for_credits_tells_overload_by_the_part_of_its_last_hundred_samples() {
+        use DevLoad::{Light, Moderate, Optimal, Severe};
+        let at = |sample: u64| SimTime(2_000 * sample);
+        // So many of the last hundred samples have backpressure when the answer is made.
+        for (congested, expected) in [
+            (0, Light),
+            (9, Light),
+            (10, Moderate),
+            (24, Moderate),
+            (25, Severe),
+            (100, Severe),
+        ] {
+            let mut all = telemetry(0);
+            all.backpressure(at(1000), 0, true);
+            all.backpressure(at(1000 + congested), 0, false);
+            assert_eq!(
+                all.answer(at(1000 + congested), PortId(2), 0, 1),
+                expected,
+                "{congested}"
+            );
+            assert_eq!(
+                all.answer(at(1000 + congested), PortId(2), 1, 1),
+                Light,
+                "the other port"
+            );
+            // They are forgotten one by one.
+            let left = congested.min(100);
+            assert_eq!(
+                all.answer(at(1000 + congested + 100 - left), PortId(2), 0, 1),
+                expected,
+                "{congested}"
+            );
+            assert_eq!(
+                all.answer(at(1000 + congested + 100), PortId(2), 0, 2),
+                Optimal,
+                "{congested}"
+            );
+        }
+        let mut brief = telemetry(0);
+        for sample in 0..100 {
+            // Between samples nobody looks.
+            brief.backpressure(SimTime(2_000 * sample + 1), 0, true);
+            brief.backpressure(SimTime(2_000 * sample + 1_999), 0, false);
+        }
+        assert_eq!(brief.answer(at(100), PortId(2), 0, 1), Light);
     }
 }

@@ -101,6 +101,24 @@ const CASES: &[Case] = &[
         ],
     ),
     (
+        "optimal = 4",
+        "optimal = 4\nbackpressure_sample_interval = \"40 ns\"",
+        "backpressure_sample_interval",
+        &[
+            "devices[0].qos.backpressure_sample_interval",
+            "1 ns to 31 ns",
+        ],
+    ),
+    (
+        "optimal = 4",
+        "optimal = 4\negress_moderate_percentage = 30",
+        "egress_moderate_percentage",
+        &[
+            "devices[0].qos.egress_moderate_percentage",
+            "less than `egress_severe_percentage`, 25",
+        ],
+    ),
+    (
         "bandwidth = \"8 GB/s\"",
         "bandwidth = \"8 kB/s\"",
         "bandwidth",

@@ -11,6 +11,8 @@ use crate::scenario::Scenario;
 
 /// The shortest and the longest interval in which a device counts answers.
 const INTERVALS: [Picos; 2] = [Picos(1_000), Picos(127_000)];
+/// The shortest and the longest interval in which a device looks at its egress port.
+const SAMPLES: [Picos; 2] = [Picos(1_000), Picos(31_000)];
 /// The shortest and the longest period of a host.
 const PERIODS: [Picos; 2] = [Picos(10_000), Picos(1_000_000_000)];
 /// The lowest and the highest rate.
@@ -79,7 +81,23 @@ fn check_telemetry(path: &str, qos: &QosParams, problems: &mut Vec<Problem>) {
     if let Some(rate) = &qos.bandwidth {
         check_between(path_of("bandwidth"), rate, &RATES, problems);
     }
+    let sampled = qos.backpressure_sample_interval;
+    if sampled != Picos::ZERO {
+        check_between(
+            path_of("backpressure_sample_interval"),
+            &sampled,
+            &SAMPLES,
+            problems,
+        );
+    }
+    let (moderate, severe) = (qos.egress_moderate_percentage, qos.egress_severe_percentage);
     let steps = [
+        (
+            "egress_moderate_percentage",
+            moderate.into(),
+            "egress_severe_percentage",
+            severe.into(),
+        ),
         ("optimal", qos.optimal, "moderate", qos.moderate),
         ("moderate", qos.moderate, "severe", qos.severe),
     ];
