@@ -7,9 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use cxlab_device::WriteCompletion;
 use cxlab_engine::units::{Hpa, Picos, SimTime};
 use cxlab_engine::{Monitor, Stop};
 use cxlab_host::{RequestRow, STAGE_NAMES};
+use cxlab_link::Transmission;
+use cxlab_protocol::flit::FlitFormat;
 use cxlab_system::plan::{End, Plan, PlannedLink};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunOptions, run};
@@ -114,6 +117,7 @@ fn device(draw: &mut Draw, number: usize, capacity: &str, alone: bool) {
     }
     draw.line(format!("memory = {memory} }}\n[devices.controller]"));
     draw.maybe("process_time", &["0 ns", "1 ps", "40 ns"]);
+    draw.maybe("write_completion", &["accepted", "written"]);
     draw.maybe_number("contexts", &["1", "2", "7", "64"]);
 }
 
@@ -185,7 +189,7 @@ fn serialization(link: &PlannedLink, data: bool) -> u64 {
         {
             // The header and three quarters of the line, then a flit with the rest.
             "68B" => fixed(68) * if data { 2 } else { 1 },
-            "256B" => fixed(256),
+            "256B" | "256B-pbr" => fixed(256),
             // Header and line fit into the first half.
             _ => fixed(256) / 2,
         }
@@ -202,7 +206,7 @@ fn correction(link: &PlannedLink) -> u64 {
             .is_some_and(|value| values.contains(&value))
     };
     let standard = match params["flit"].as_str() {
-        Some(flit) => flit == "256B",
+        Some(flit) => ["256B", "256B-pbr"].contains(&flit),
         None => is("generation", &["6", "7"]),
     };
     match link.params.fec_delay {
@@ -273,7 +277,10 @@ impl Idle {
             "port" => delays(there) + delays(back),
             "switch" => switches * switching,
             "device" => group.controller.process_time.0,
-            "media" if write => time("write_latency").unwrap_or(read),
+            "media" if write => match group.controller.write_completion {
+                WriteCompletion::Accepted => 0,
+                WriteCompletion::Written => time("write_latency").unwrap_or(read),
+            },
             "media" => read,
             _ => 0,
         };
@@ -438,6 +445,12 @@ fn check(seed: u64, text: &str) {
         report.requests.completed,
         "a row for each request"
     );
+    // A request may meet the control flit of credits on a 68 B link.
+    let is_old = |link: &PlannedLink| {
+        link.params.transmission == Transmission::Flit
+            && link.params.flit_format() == FlitFormat::B68
+    };
+    let alone = alone && !plan.links.iter().any(is_old);
     rows.iter().for_each(|row| check_row(&plan, row, alone));
     check_one_piece(&plan, &report.digest);
     if plan.scenario.fabric.routing.0.keeps_order() {

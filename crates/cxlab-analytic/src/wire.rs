@@ -65,7 +65,8 @@ impl Wire {
             let round = credit_round + alone[class as usize];
             f64::from(at_hand) * f64::from(vcs) / round.max(1.0)
         });
-        let broken = params.flit_error_rate.0;
+        // Transmissions of a flit that break before one that does not.
+        let broken = params.flit_error_rate.0 / (1.0 - params.flit_error_rate.0);
         let [short, long] = params.packet.sizes().map(|bytes| bytes as f64);
         let size = |class: Class| match class.channel().carries_data() {
             true => long,

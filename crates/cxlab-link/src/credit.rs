@@ -170,16 +170,75 @@ impl CreditTable {
 /// included whose credit is on its way back ([`LinkParams::windows`](crate::LinkParams::windows)).
 pub type Windows = [u16; Channel::COUNT];
 
-/// Freed places of a window that make their credits ride on the next message: a sixteenth, rounded
-/// down to a power of two, and at least one.
-pub fn rides_at(window: u16) -> u16 {
-    1 << (window / 16).max(1).ilog2()
+/// How a link returns credits: how many of a class one field says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Returns {
+    /// Packets, and classes of CXL.io: any number, each class for itself.
+    Any,
+    /// 68 B flits: 1, 2, 4, 8, 16, 32 or 64 in each of three fields (CXL 3.1, table 4-4).
+    Flit68,
+    /// 256 B flits: 1, 4, 8, 12 or 16 in each of three fields (CXL 3.1, table 4-19).
+    Flit256,
 }
 
-/// Freed places of a window whose credits go back without a message: a quarter, rounded down to a
-/// power of two, at least one, and at most what a return has room for.
+impl Returns {
+    /// The most that one field returns of so many.
+    #[inline]
+    fn of(self, waiting: u16) -> u8 {
+        match self {
+            Returns::Any => waiting.min(u16::from(u8::MAX)) as u8,
+            Returns::Flit68 => match waiting {
+                0 => 0,
+                some => 1 << some.min(64).ilog2(),
+            },
+            Returns::Flit256 => match waiting {
+                0 => 0,
+                1..4 => 1,
+                some => 4 * (some.min(16) / 4) as u8,
+            },
+        }
+    }
+}
+
+/// By class: the field of a flit that returns its credits. Requests and snoops share one, data another, responses the third; of
+/// those that share one a flit returns one class. CXL.io has its own flow control.
+const FIELDS: [u8; Channel::COUNT] = {
+    let mut fields = [0; Channel::COUNT];
+    let mut class = 0;
+    while class < Channel::COUNT {
+        fields[class] = match Channel::ALL[class] {
+            Channel::M2sReq | Channel::S2mBisnp | Channel::D2hReq | Channel::H2dReq => REQUESTS,
+            Channel::M2sRwd | Channel::S2mDrs | Channel::D2hData | Channel::H2dData => DATA,
+            Channel::S2mNdr | Channel::M2sBirsp | Channel::D2hRsp | Channel::H2dRsp => RESPONSES,
+            Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => 0,
+        };
+        class += 1;
+    }
+    fields
+};
+const REQUESTS: u8 = 1;
+const DATA: u8 = 2;
+const RESPONSES: u8 = 4;
+
+/// Freed places of a window that make their credits ride on the next message: a sixteenth, at least one and at most 16,
+/// rounded down to what a field of every flit format says.
+pub fn rides_at(window: u16) -> u16 {
+    said_by_all(window / 16)
+}
+
+/// Freed places of a window whose credits go back without a message: a quarter, at least one and at most 16, rounded down
+/// to what a field of every flit format says.
 pub fn alone_at(window: u16) -> u16 {
-    1 << (window / 4).clamp(1, 255).ilog2()
+    said_by_all(window / 4)
+}
+
+fn said_by_all(places: u16) -> u16 {
+    match places {
+        0..4 => 1,
+        4..8 => 4,
+        8..16 => 8,
+        16.. => 16,
+    }
 }
 
 /// Bits of a count in a [`BufferState`].
@@ -233,16 +292,21 @@ impl BufferState {
     fn free(&mut self) -> (bool, bool) {
         self.0 += Self::ONE_WAITING;
         let waiting = u32::from(self.waiting());
-        let rides = waiting >> (self.0 >> Self::RIDES & 15) != 0;
-        (rides, waiting >> (self.0 >> Self::ALONE) != 0)
+        (self.rides(), waiting >> (self.0 >> Self::ALONE) != 0)
     }
 
-    /// Takes as many of those that wait as a return has room for.
+    /// Takes as many of those that wait as a field of a return says.
     #[inline(always)]
-    fn take(&mut self) -> u8 {
-        let taken = self.waiting().min(u16::from(u8::MAX));
+    fn take(&mut self, returns: Returns) -> u8 {
+        let taken = returns.of(self.waiting());
         self.0 -= u32::from(taken) << WIDTH;
-        taken as u8
+        taken
+    }
+
+    /// Whether so many wait that they take a ride.
+    #[inline]
+    fn rides(self) -> bool {
+        u32::from(self.waiting()) >> (self.0 >> Self::RIDES & 15) != 0
     }
 }
 
@@ -255,6 +319,9 @@ pub(crate) struct FlowControl {
     rest_mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
+    /// The last flit that returned any, and which of its fields did.
+    returning: (u64, u8),
+    returns: Returns,
     /// The buffers of virtual channels 0 and 1, and those of the others: few links have any, and what
     /// is touched for every message should lie close together.
     near: [BufferState; NEAR],
@@ -269,14 +336,14 @@ pub(crate) struct FlowControl {
 }
 
 save_state!(FlowControl {
-    values: mask, unreturned, near, rest_mask, stalled;
+    values: mask, unreturned, returning, near, rest_mask, stalled;
     sized: more, rest;
-    built: windows;
+    built: returns, windows;
 });
 
 impl FlowControl {
     /// Both ends of a link have the same windows, on each of its virtual channels.
-    pub(crate) fn new(windows: &Windows, vcs: u8) -> Self {
+    pub(crate) fn new(windows: &Windows, vcs: u8, returns: Returns) -> Self {
         let vcs = usize::from(vcs).min(MAX_VCS);
         let row = |first: usize| {
             std::array::from_fn(|class| match windows.get(first + class) {
@@ -288,6 +355,8 @@ impl FlowControl {
         FlowControl {
             mask: 0,
             unreturned: 0,
+            returning: (0, 0),
+            returns,
             near: std::array::from_fn(|buffer| match buffer / ROW < vcs {
                 true => first[buffer % ROW],
                 false => BufferState::default(),
@@ -351,6 +420,16 @@ impl FlowControl {
         }
     }
 
+    /// Says that none of this buffer's may.
+    #[inline]
+    fn unmark(&mut self, buffer: u8) {
+        if usize::from(buffer) < MASKED {
+            self.mask &= !(1 << buffer);
+        } else {
+            self.rest_mask &= !(1 << (usize::from(buffer) - MASKED));
+        }
+    }
+
     /// Credits at hand for a buffer.
     #[inline]
     pub(crate) fn credits(&self, buffer: Buffer) -> u16 {
@@ -406,59 +485,83 @@ impl FlowControl {
         alone
     }
 
-    /// Takes the credits of `first` along, and those of up to three other buffers. A buffer that
-    /// reached its threshold must go at once: its transmitter may have no credit left to send
+    /// Takes the credits of `first` along in a flit of their own, and those of other buffers whose fields are free. A
+    /// buffer that reached its threshold must go at once: its transmitter may have no credit left to send
     /// anything that would remind us.
     pub(crate) fn take_first(&mut self, first: Buffer) -> Credits {
-        let mine = self.state(first).take();
-        if usize::from(first.0) < MASKED {
-            self.mask &= !(1 << first.0);
-        } else {
-            self.rest_mask &= !(1 << (usize::from(first.0) - MASKED));
-        }
-        let mut credits = self.take();
-        let entries = &mut credits.entries;
-        if entries[Credits::PLACES - 1].1 > 0 {
-            // All places are taken: the last one waits again.
-            let (at, count) = entries[Credits::PLACES - 1];
-            self.state(Buffer(at)).0 += u32::from(count) << WIDTH;
-            self.mark(at);
-        }
-        if self.state(first).waiting() > 0 {
-            self.mark(first.0);
-        }
-        entries.rotate_right(1);
-        entries[0] = (first.0, mine);
+        let mut credits = Credits::NONE;
+        self.returning = (u64::MAX, 0);
+        self.take_of(first, &mut credits.entries[0]);
+        self.take_marked(&mut credits.entries[1..]);
         credits
     }
 
-    /// Takes up to four buffers' credits along.
+    /// Takes credits along in a flit of that number, in the fields that have not returned any yet. In packet transmission a
+    /// message takes the credits of up to four buffers.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Credits {
-        if self.mask | self.rest_mask == 0 {
-            return Credits::NONE;
+    pub(crate) fn take(&mut self, flit: u64) -> Credits {
+        let mut credits = Credits::NONE;
+        if self.mask | self.rest_mask != 0 {
+            if self.returning.0 != flit || self.returns == Returns::Any {
+                self.returning = (flit, 0);
+            }
+            self.take_marked(&mut credits.entries);
         }
-        self.take_marked()
+        credits
+    }
+
+    /// Takes credits along whether they are many or few, in a flit of their own.
+    pub(crate) fn take_all(&mut self) -> Credits {
+        let mut waiting = Vec::new();
+        for (buffer, state, _) in self.buffers() {
+            if state.waiting() > 0 {
+                waiting.push(buffer.0);
+            }
+        }
+        waiting.into_iter().for_each(|buffer| self.mark(buffer));
+        self.returning = (u64::MAX, 0);
+        self.take(u64::MAX)
     }
 
     #[inline(never)]
-    fn take_marked(&mut self) -> Credits {
-        let mut credits = Credits::NONE;
-        for entry in &mut credits.entries {
-            let (marked, first) = match (self.mask, self.rest_mask) {
+    fn take_marked(&mut self, entries: &mut [(u8, u8)]) {
+        let mut free = entries.iter_mut();
+        let mut next = free.next();
+        let (mut mask, mut rest) = (self.mask, self.rest_mask);
+        while let Some(entry) = next.take() {
+            let (marked, first) = match (mask, rest) {
                 (0, 0) => break,
-                (0, _) => (&mut self.rest_mask, MASKED as u8),
-                _ => (&mut self.mask, 0),
+                (0, _) => (&mut rest, MASKED as u8),
+                _ => (&mut mask, 0),
             };
-            let buffer = first + marked.trailing_zeros() as u8;
+            let buffer = Buffer(first + marked.trailing_zeros() as u8);
             *marked &= *marked - 1;
-            let state = self.state(Buffer(buffer));
-            *entry = (buffer, state.take());
-            if state.waiting() > 0 {
-                self.mark(buffer);
-            }
+            next = match self.take_of(buffer, entry) {
+                true => free.next(),
+                false => Some(entry),
+            };
         }
-        credits
+    }
+
+    /// Takes credits of a buffer, if the field of its class is free in the flit that returns. Whether it was.
+    #[inline]
+    fn take_of(&mut self, buffer: Buffer, entry: &mut (u8, u8)) -> bool {
+        let (field, returns) = match FIELDS[buffer.class() % Channel::COUNT] {
+            0 => (0, Returns::Any),
+            _ if self.returns == Returns::Any => (0, Returns::Any),
+            field => (field, self.returns),
+        };
+        if self.returning.1 & field != 0 {
+            return false;
+        }
+        self.returning.1 |= field;
+        let state = self.state(buffer);
+        *entry = (buffer.0, state.take(returns));
+        match state.rides() {
+            true => self.mark(buffer.0),
+            false => self.unmark(buffer.0),
+        }
+        true
     }
 
     /// The buffers of the link: by number, what is known of them, with their windows.
@@ -488,15 +591,10 @@ impl FlowControl {
     /// The link is trained again: all places go back as credits but those that messages still take
     /// which came before, whose numbers `occupied` tells.
     pub(crate) fn restore(&mut self, occupied: impl Fn(Buffer) -> u16) {
-        let mut marked = Vec::new();
         for (buffer, state, window) in self.buffers() {
             state.set(state.credits(), window - occupied(buffer));
-            if state.waiting() > 0 {
-                marked.push(buffer.0);
-            }
         }
         (self.mask, self.rest_mask) = (0, 0);
-        marked.into_iter().for_each(|buffer| self.mark(buffer));
     }
 
     /// Credits waiting for a ride, for conservation checks.
@@ -527,7 +625,7 @@ mod tests {
 
     #[test]
     fn a_buffer_at_its_threshold_goes_first_and_no_credit_is_lost() {
-        let mut returns = FlowControl::new(&[4; Channel::COUNT], 3);
+        let mut returns = FlowControl::new(&[4; Channel::COUNT], 3, Returns::Any);
         // Thresholds are one credit; let every buffer have one waiting, then ask for the last.
         for vc in 0..3 {
             for channel in Channel::ALL {
@@ -540,7 +638,7 @@ mod tests {
         let mut seen = 4;
         while returns.mask | returns.rest_mask != 0 {
             seen += returns
-                .take()
+                .take(0)
                 .entries
                 .iter()
                 .map(|(_, count)| u32::from(*count))

@@ -78,7 +78,7 @@ impl Flits {
         if !line.faultless
             && let Some(errors) = errors
         {
-            let broken = errors.among_next(u64::from(placement.last_flit) + 1);
+            let broken = errors.among_next(u64::from(placement.last_flit) + 1, halves == parts);
             end += errors.delay(broken, self.flit_ps());
         }
         Ok(Departure {
@@ -113,6 +113,22 @@ impl Flits {
             (large, 236)
         };
         (bytes * self.bytes()).div_ceil(inside)
+    }
+
+    /// Whether control messages have flits of their own: those of 68 B.
+    pub(crate) fn has_control_flits(&self) -> bool {
+        self.open.format() == FlitFormat::B68
+    }
+
+    /// Whether nothing is in the open flit.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// A control flit begins, where the open flit is empty.
+    pub(crate) fn send_control(&mut self, line: &mut Timeline) {
+        line.spend(self.flit_time);
+        self.begun += 1;
     }
 
     /// Places a message in the open flit.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use cxlab_protocol::Channel;
 
-use crate::credit::{CreditTable, LEAST_DEFAULT, MOST_CREDITS, MOST_IN_WINDOW, Windows};
+use crate::credit::{CreditTable, LEAST_DEFAULT, MOST_CREDITS, MOST_IN_WINDOW, Returns, Windows};
 
 /// PCIe generation: the rate of a lane.
 #[derive(
@@ -193,8 +193,8 @@ pub struct LinkParams {
     pub retimer_delay: Picos,
     /// Receive buffers. Default: what carries the link's rate over the round trip of a credit.
     pub credits: CreditTable,
-    /// Probability that a flit (or packet) arrives broken and is sent again (link-level retry,
-    /// CXL 3.1 section 4.2.8). Default 0. 0 to 0.1.
+    /// Probability that a transmission of a flit (or packet) breaks and is repeated (link-level retry, CXL 3.1
+    /// section 4.2.8). Default 0. 0 to 0.1.
     #[schemars(range(min = 0.0, max = 0.1))]
     pub flit_error_rate: FlitErrorRate,
     /// Flits that the transmitter keeps for retry. It must cover the link's round trip.
@@ -245,6 +245,9 @@ impl Default for LinkParams {
     }
 }
 
+/// Flits of a RETRY.Req or RETRY.Ack with the five RETRY.Frame flits before it (CXL 3.1 section 4.2.8.4).
+const RETRY_SEQUENCE: u64 = 6;
+
 /// Forward error correction of a standard 256 B flit.
 const FEC: Picos = Picos::from_nanos(2);
 
@@ -281,10 +284,19 @@ impl LinkParams {
         }
     }
 
+    /// How it returns credits.
+    pub(crate) fn returns(&self) -> Returns {
+        match (self.transmission, self.flit_format()) {
+            (Transmission::Packet, _) => Returns::Any,
+            (Transmission::Flit, FlitFormat::B68) => Returns::Flit68,
+            (Transmission::Flit, _) => Returns::Flit256,
+        }
+    }
+
     /// Time of forward error correction.
     pub fn fec_ps(&self) -> u64 {
-        let corrects =
-            self.transmission == Transmission::Flit && self.flit_format() == FlitFormat::B256;
+        let corrects = self.transmission == Transmission::Flit
+            && matches!(self.flit_format(), FlitFormat::B256 | FlitFormat::B256Pbr);
         let default = match corrects {
             true => FEC,
             false => Picos::ZERO,
@@ -373,9 +385,16 @@ impl LinkParams {
         })
     }
 
-    /// Time from a broken flit's end to its second transmission's start: the negative
-    /// acknowledgement's way back is as long as the way there.
+    /// Time from a broken flit's end to the start of its next transmission: the way there, and the request's way
+    /// back. In 68 B flits the request is a RETRY.Req behind five RETRY.Frame flits, and its answer a RETRY.Ack behind
+    /// as many (CXL 3.1 section 4.2.8.4). In 256 B flits both are fields of the flit header.
     pub fn retry_round_trip_ps(&self) -> u64 {
-        2 * self.crossing_ps()
+        let framed =
+            self.transmission == Transmission::Flit && self.flit_format() == FlitFormat::B68;
+        let control = match framed {
+            true => 2 * RETRY_SEQUENCE * self.unit_bytes(),
+            false => 0,
+        };
+        2 * self.crossing_ps() + self.rate().time_for(Bytes(control)).0
     }
 }

@@ -87,7 +87,7 @@ impl LinkPort {
             starving: 0,
             waits: None,
             waiting: 0,
-            flow: FlowControl::new(&config.windows, config.vcs),
+            flow: FlowControl::new(&config.windows, config.vcs, params.returns()),
             response_arrives: SimTime(0),
         }
     }
@@ -215,7 +215,7 @@ impl LinkPort {
     #[inline(always)]
     fn riding(&mut self, now: bool) -> Credits {
         match now {
-            true => self.flow.take(),
+            true => self.flow.take(self.transmitter.flit()),
             false => Credits::NONE,
         }
     }
@@ -327,11 +327,12 @@ impl LinkPort {
         }
     }
 
-    /// Sends back the credits of a buffer, with no message to ride on.
+    /// Sends back the credits of a buffer, with no message to ride on: in the next flit.
     #[cold]
     fn return_alone(&mut self, ctx: &mut Ctx<'_, Parcel>, buffer: Buffer) {
         let credits = self.flow.take_first(buffer);
-        let at = SimTime(ctx.now().0 + self.fixed);
+        let leaves = self.transmitter.send_credits(ctx.now());
+        let at = SimTime(leaves.0 + self.fixed);
         ctx.send(
             self.port,
             at,
@@ -348,6 +349,11 @@ impl LinkPort {
     pub fn starved_ps(&self, now: SimTime, buffer: Buffer) -> u64 {
         let waits = self.waits.as_deref();
         waits.map_or(0, |waits| waits.starved_ps(buffer.0, now.0))
+    }
+
+    /// Whether messages wait for credits.
+    pub fn is_starved(&self) -> bool {
+        self.starving > 0
     }
 
     /// A message could not go for want of a credit.
@@ -427,12 +433,13 @@ impl LinkPort {
     ) {
         self.flow.restore(occupied);
         let leaves = self.transmitter.last_end().max(ctx.now());
-        let at = SimTime(leaves.0 + self.fixed);
+        let mut at = SimTime(leaves.0 + self.fixed);
         let mut credits = Credits::begin(time);
         while !credits.is_empty() {
             let message = None;
             ctx.send(self.port, at, Parcel { message, credits });
-            credits = self.flow.take();
+            credits = self.flow.take_all();
+            at = SimTime(at.0 + self.transmitter.credits_ps());
         }
     }
 

@@ -312,6 +312,34 @@ impl Transmitter {
         })
     }
 
+    /// The number of the flit that messages are put in; 0 in packet transmission.
+    #[inline]
+    pub(crate) fn flit(&self) -> u64 {
+        self.flits().map_or(0, Flits::begun)
+    }
+
+    /// Time of a flit with credits alone, in picoseconds. Packets have none: their credits take no bytes.
+    pub(crate) fn credits_ps(&self) -> u64 {
+        self.flits().map_or(0, Flits::flit_ps)
+    }
+
+    /// Sends credits without a message and returns when they have left: with the open flit, or in one of their own. A 256 B
+    /// flit of credits has all its slots for messages that come in time (CXL 3.1, section 4.3.8.1), so it takes nothing
+    /// from them; LLCRD takes a 68 B flit for itself (section 4.2.8.2).
+    #[cold]
+    pub(crate) fn send_credits(&mut self, now: SimTime) -> SimTime {
+        self.begin_flits(now);
+        let Some((flits, line, _)) = self.flits_mut() else {
+            return now;
+        };
+        let start = line.free().max(now.0);
+        if line.free() <= now.0 && flits.has_control_flits() && flits.is_empty() {
+            line.idle_until(now.0);
+            flits.send_control(line);
+        }
+        SimTime(start + flits.flit_ps())
+    }
+
     /// Until when nothing at all can be sent; `None` when some class may have room. A packet link
     /// takes the next message while few enough are staged, whatever it is.
     #[inline]

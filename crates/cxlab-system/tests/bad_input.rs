@@ -310,6 +310,21 @@ const SCENARIOS: &[Scenario] = &[
         &["fabric.link.propagation", "found 1 ps", "at least 2 ps"],
     ),
     one(
+        &[
+            ("outstanding = 16", "cache = { size = \"32 KiB\" }"),
+            (
+                "capacity = ",
+                "coherence.class = \"hdm-db\"\ncontroller.write_completion = \"written\"\ncapacity = ",
+            ),
+        ],
+        "written",
+        &[
+            "devices[0].controller.write_completion",
+            "accepted",
+            "hdm-h",
+        ],
+    ),
+    one(
         &[("lanes = 16", "retimers = 3")],
         "retimers",
         &["fabric.link.retimers", "is 3", "from 0 to 2"],

@@ -3,16 +3,21 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::*;
-use crate::credit::{Buffer, FlowControl, alone_at, rides_at};
+use crate::credit::{Buffer, FlowControl, Returns, alone_at, rides_at};
 use crate::parcel::Credits;
 
 /// A link of one virtual channel with these windows, by class, and none of other classes.
 fn flow(of: &[(Channel, u16)]) -> FlowControl {
+    flow_in(of, Returns::Any)
+}
+
+/// The same with that way to return credits.
+fn flow_in(of: &[(Channel, u16)], returns: Returns) -> FlowControl {
     let mut windows = [0; Channel::COUNT];
     for (class, window) in of {
         windows[class.index()] = *window;
     }
-    FlowControl::new(&windows, 1)
+    FlowControl::new(&windows, 1, returns)
 }
 
 fn named(credits: Credits) -> Vec<(u8, u8)> {
@@ -76,10 +81,16 @@ fn credits_of_another_class_than_was_used_are_our_mistake() {
 
 #[test]
 fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
+    for returns in [Returns::Any, Returns::Flit68, Returns::Flit256] {
+        are_conserved(returns);
+    }
+}
+
+fn are_conserved(how: Returns) {
     let vcs = 3;
     let windows = std::array::from_fn(|class| [1, 5, 9, 128, 1023][class % 5]);
-    let mut sender = FlowControl::new(&windows, vcs);
-    let mut returns = FlowControl::new(&windows, vcs);
+    let mut sender = FlowControl::new(&windows, vcs, how);
+    let mut returns = FlowControl::new(&windows, vcs, how);
     let (mut buffered, mut on_their_way): (Vec<Buffer>, Vec<Credits>) = Default::default();
     let mut rng = StreamRng::new(1, "credits");
     for step in 0..100_000 {
@@ -91,11 +102,12 @@ fn credits_are_conserved_whatever_the_order_of_sends_and_returns() {
             0 => assert_eq!(sender.credits(buffer), 0),
             1 if !buffered.is_empty() => {
                 let at = rng.below(buffered.len() as u64) as usize;
-                if returns.free(buffered.swap_remove(at)) {
-                    on_their_way.push(returns.take());
+                let buffer = buffered.swap_remove(at);
+                if returns.free(buffer) {
+                    on_their_way.push(returns.take_first(buffer));
                 }
             }
-            1 => on_their_way.push(returns.take()),
+            1 => on_their_way.push(returns.take(step / 4)),
             _ => {
                 let at = rng.below(on_their_way.len().max(1) as u64) as usize;
                 if at < on_their_way.len() {
@@ -132,12 +144,14 @@ fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
         (1, 1, 1),
         (3, 1, 1),
         (7, 1, 1),
-        (8, 2, 1),
-        (128, 32, 8),
-        (255, 32, 8),
-        (256, 64, 16),
-        (1023, 128, 32),
-        (4095, 128, 128),
+        (15, 1, 1),
+        (16, 4, 1),
+        (32, 8, 1),
+        (64, 16, 4),
+        (128, 16, 8),
+        (255, 16, 8),
+        (256, 16, 16),
+        (4095, 16, 16),
     ];
     let class = Channel::S2mDrs;
     let buffer = Buffer::of(class, 0);
@@ -148,9 +162,9 @@ fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
             assert!(!returns.free(buffer), "{freed} of {window} wait");
         }
         assert!(returns.free(buffer), "{quarter} of {window} do not");
-        assert_eq!(named(returns.take()), [(buffer.0, quarter as u8)]);
+        assert_eq!(named(returns.take(0)), [(buffer.0, quarter as u8)]);
         assert_eq!(
-            (returns.waiting(buffer), named(returns.take())),
+            (returns.waiting(buffer), named(returns.take(0))),
             (0, vec![])
         );
     }
@@ -165,14 +179,14 @@ fn one_ride_takes_credits_of_every_buffer_that_has_a_sixteenth_waiting() {
             assert!(!returns.free(Buffer::of(class, 0)));
         }
     }
-    assert_eq!(named(returns.take()), [(0, 8), (2, 11)]);
+    assert_eq!(named(returns.take(0)), [(0, 8), (2, 11)]);
     assert_eq!(returns.waiting(Buffer(1)), 7);
     assert!(!returns.free(Buffer(1)));
-    assert_eq!(named(returns.take()), [(1, 8)]);
+    assert_eq!(named(returns.take(0)), [(1, 8)]);
     let small = Buffer::of(H2dRsp, 0);
     returns.free(small);
     assert_eq!(
-        named(returns.take()),
+        named(returns.take(0)),
         [(small.0, 1)],
         "less than sixteen never wait"
     );
@@ -188,7 +202,7 @@ fn a_window_of_more_than_255_goes_back_in_several_entries() {
     far.fail();
     far.restore(|_| 23);
     loop {
-        let entries = named(far.take());
+        let entries = named(far.take_all());
         if entries.is_empty() {
             break;
         }
@@ -204,7 +218,7 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
     // Four buffers have credits that may wait; the fifth has room for one message, so a
     // transmitter waits for this very credit, and nothing else need ever go back.
     let windows = std::array::from_fn(|class| if class == 7 { 1 } else { 128 });
-    let mut returns = FlowControl::new(&windows, 1);
+    let mut returns = FlowControl::new(&windows, 1, Returns::Any);
     for buffer in 0..4 {
         assert!(!returns.free(Buffer(buffer)));
     }
@@ -214,4 +228,58 @@ fn the_buffer_that_must_not_wait_is_in_the_return_that_it_asks_for() {
         taken.contains(&(7, 1)),
         "{taken:?} go back, the credit that is asked for stays"
     );
+}
+
+/// Three fields a flit, each with a number that its format says, of one class of those that share it (CXL 3.1, tables
+/// 4-4 and 4-19); what is left goes in later flits.
+#[test]
+fn a_flit_returns_credits_of_three_classes_in_the_steps_of_its_format() {
+    use Channel::{M2sReq, M2sRwd, S2mBisnp, S2mDrs, S2mNdr};
+    let all = [M2sReq, M2sRwd, S2mNdr, S2mDrs, S2mBisnp].map(|class| (class, 256));
+    let steps: [(Returns, &[u8]); 2] = [
+        (Returns::Flit68, &[16, 2, 1]),
+        (Returns::Flit256, &[16, 1, 1, 1]),
+    ];
+    for (how, expected) in steps {
+        let mut returns = flow_in(&all, how);
+        for (class, _) in all {
+            for _ in 0..19 {
+                returns.free(Buffer::of(class, 0));
+            }
+        }
+        let fields = |class: Channel| match class {
+            M2sReq | S2mBisnp => 0,
+            M2sRwd | S2mDrs => 1,
+            _ => 2,
+        };
+        let mut back = [0; Channel::COUNT];
+        for flit in 0..2 {
+            let returned = named(returns.take(flit));
+            let used = returned.iter().map(|(buffer, count)| {
+                assert_eq!(*count, 16, "{how:?}");
+                let (class, _) = all
+                    .into_iter()
+                    .find(|(class, _)| Buffer::of(*class, 0).0 == *buffer)
+                    .unwrap();
+                back[class.index()] += u32::from(*count);
+                fields(class)
+            });
+            let used: Vec<i32> = used.collect();
+            assert_eq!(used.len(), 3 - flit as usize, "{how:?}: {returned:?}");
+            assert_eq!(named(returns.take(flit)), [], "the flit's fields are used");
+        }
+        assert!(
+            all.iter().all(|(class, _)| back[class.index()] == 16),
+            "{back:?}"
+        );
+        // The rest, where it need not wait.
+        let request = Buffer::of(M2sReq, 0);
+        let mut rest = Vec::new();
+        while returns.waiting(request) > 0 {
+            let taken = named(returns.take_first(request));
+            rest.extend(taken.into_iter().filter(|(buffer, _)| *buffer == request.0));
+        }
+        let rest: Vec<u8> = rest.into_iter().map(|(_, count)| count).collect();
+        assert_eq!(rest, expected[1..], "{how:?}");
+    }
 }

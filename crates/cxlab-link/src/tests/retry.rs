@@ -23,15 +23,22 @@ fn goodput(format: Option<FlitFormat>, channel: Channel, probability: f64) {
     }
     let stats = link.0.stats(SimTime(last));
     let (flits, retries) = (stats.flits as f64, stats.retries as f64);
-    let deviation = (flits * probability * (1.0 - probability)).sqrt();
+    // Transmissions that break before one that does not: geometric, of mean q = p / (1 - p) and variance q / (1 - p).
+    let mean = flits * probability / (1.0 - probability);
+    let deviation = (mean / (1.0 - probability)).sqrt();
     assert!(
-        (retries - flits * probability).abs() < 4.0 * deviation,
+        (retries - mean).abs() < 4.0 * deviation,
         "{format:?} {channel:?}: {retries} retries of {flits} at {probability}, {:+.1} deviations",
-        (retries - flits * probability) / deviation
+        (retries - mean) / deviation
     );
-    // Efficiency 1 / (1 + p (round trip + flit) / flit), with the retries that there were.
+    // Efficiency 1 / (1 + q (round trip + flit) / flit), with the retries that there were.
     let flit = stats.busy_ps as f64 / flits;
-    let round_trip = 2.0 * (2_000.0 + 2.0 * 1_000.0);
+    let control = if format == Some(FlitFormat::B68) {
+        12.0 * flit
+    } else {
+        0.0
+    };
+    let round_trip = 2.0 * (2_000.0 + 2.0 * 1_000.0) + control;
     let expected = flits * flit + retries * (round_trip + flit);
     let off = (last as f64 - expected).abs() / (round_trip + flit);
     assert!(off < 4.0, "{format:?}: {last} ps, expected {expected}");
@@ -54,4 +61,38 @@ fn the_goodput_of_68_byte_flits_is_that_of_their_error_rate() {
     goodput(Some(FlitFormat::B68), Channel::M2sReq, 0.1);
     goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.01);
     goodput(Some(FlitFormat::B68), Channel::S2mDrs, 0.1);
+}
+
+/// The first half of a latency-optimised flit is used when it has arrived whole, whatever becomes of the second.
+#[test]
+fn a_half_flit_waits_for_its_own_retries() {
+    const SENT: u64 = 100_000;
+    let probability = 0.1;
+    for (format, breaks) in [
+        (FlitFormat::B256, probability),
+        (FlitFormat::B256LatencyOptimized, probability / 2.0),
+    ] {
+        let params = LinkParams {
+            flit_error_rate: FlitErrorRate(probability),
+            ..params(64_000_000_000, Some(format))
+        };
+        let alone = Transmitter::alone_ps(&params, Channel::M2sReq);
+        let flit = format.bytes() * 1_000_000 / 64_000;
+        let retry = params.retry_round_trip_ps() + flit;
+        let mut link = Free::new(&params);
+        // Far apart, so that each message is alone in its flit.
+        let late = |number: u64| {
+            let now = number * 100_000_000;
+            let (_, start, end) = link.wait(now, Channel::M2sReq);
+            assert_eq!((end - start - alone) % retry, 0);
+            (end - start - alone) / retry
+        };
+        let found = (0..SENT).map(late).sum::<u64>() as f64;
+        let mean = SENT as f64 * breaks / (1.0 - breaks);
+        let deviation = (mean / (1.0 - breaks)).sqrt();
+        assert!(
+            (found - mean).abs() < 4.0 * deviation,
+            "{format:?}: {found} retries, expected {mean}"
+        );
+    }
 }
