@@ -101,7 +101,7 @@ const NEWER: &[Case] = &[
                 "[[accelerators]]\nname = \"npu\"\ncount = 2",
             ),
         ],
-        &["fabric.link.generation", "accelerators[0]"],
+        &["fabric.link.generation", "accelerators"],
         "3.0",
     ),
 ];
@@ -138,5 +138,25 @@ fn what_a_revision_has_not_is_refused_with_its_key_and_section() {
         let newer = text.replace("revision = \"2.0\"", &format!("revision = \"{since}\""));
         let (code, told) = check(&format!("new{number}.toml"), &newer);
         assert_eq!(code, Some(0), "{edits:?}: {told}");
+    }
+}
+
+/// A CacheID has four bits (CXL 3.1 section 4.3.3).
+#[test]
+fn a_host_has_at_most_16_caching_devices_behind_switches() {
+    let folder = Folder::new("bad-cache-ids");
+    for (count, code) in [(16, 0), (17, 2)] {
+        let text = changed(&[
+            ("revision = \"2.0\"\n", ""),
+            ("generation = \"5\"", "generation = \"6\""),
+            (
+                "requests = 100",
+                "processor = {}\nnodes = [{ capacity = \"1 GiB\" }]",
+            ),
+        ]);
+        let text = format!("{text}[[accelerators]]\nname = \"npu\"\ncount = {count}\n");
+        let output = cxlab(&[&"check", &folder.file("many.toml", text.as_bytes())]);
+        assert_eq!(output.code, Some(code), "{count}: {}", output.stderr);
+        assert_eq!(output.stderr.contains("found 17 devices"), code == 2);
     }
 }

@@ -436,15 +436,14 @@ pub(super) fn check_flits(
     }
 }
 
-/// Checks that 68 B flits reach at most one device behind a switch that caches its host's memory: which of several a message of
-/// CXL.cache is for says its CacheID, which 256 B flits alone have (CXL 3.1 section 4.2.1). `of_host` has the host of each accelerator.
-pub(super) fn check_cache_ids(
+/// How many devices behind switches cache the memory of a host. `of_host` has the host of each accelerator.
+pub(super) fn caching_behind(
     scenario: &Scenario,
     links: &[PlannedLink],
-    classes: &[LinkClass],
     devices: &[PlannedDevice],
     of_host: &[usize],
-) -> Result<(), Vec<Problem>> {
+    host: usize,
+) -> usize {
     let memories = devices.len() - of_host.len();
     let caches = |device: usize| match devices[device].group {
         DeviceKind::Accelerator(group) => {
@@ -452,24 +451,48 @@ pub(super) fn check_cache_ids(
         }
         DeviceKind::Memory(_) => false,
     };
-    let behind = |host: usize| {
-        let is_one = |link: &&PlannedLink| match (link.a, link.b) {
-            (End::Device(device, _), End::Switch(..)) => {
-                caches(device) && of_host[device - memories] == host
-            }
-            _ => false,
-        };
-        links.iter().filter(is_one).count()
+    let is_one = |link: &&PlannedLink| match (link.a, link.b) {
+        (End::Device(device, _), End::Switch(..)) => {
+            caches(device) && of_host[device - memories] == host
+        }
+        _ => false,
     };
+    links.iter().filter(is_one).count()
+}
+
+/// Devices that a CacheID tells apart: it has the bits 3 to 0 (CXL 3.1 section 4.3.3).
+const CACHE_IDS: usize = 16;
+
+/// Checks that flits on a host's link to switches can say which device a message of CXL.cache is for. Its CacheID says that, which
+/// 256 B flits alone have (CXL 3.1 section 4.2.1): so 68 B flits reach one device behind switches that caches the host's
+/// memory, and 256 B flits 16. `of_host` has the host of each accelerator.
+pub(super) fn check_cache_ids(
+    scenario: &Scenario,
+    links: &[PlannedLink],
+    classes: &[LinkClass],
+    devices: &[PlannedDevice],
+    of_host: &[usize],
+) -> Result<(), Vec<Problem>> {
+    let behind = |host| caching_behind(scenario, links, devices, of_host, host);
     let mut problems = Vec::new();
     for link in links {
         let (End::Host(host, _), true) = (link.a, link.b.is_switch()) else {
             continue;
         };
-        let narrow = link.params.transmission == Transmission::Flit
-            && link.params.flit_format() == FlitFormat::B68;
-        let number = if narrow { behind(host) } else { 0 };
-        if number > 1 {
+        if link.params.transmission != Transmission::Flit {
+            continue;
+        }
+        let (narrow, number) = (link.params.flit_format() == FlitFormat::B68, behind(host));
+        if !narrow && number > CACHE_IDS && problems.is_empty() {
+            problems.push(Problem::new(
+                "accelerators",
+                format!(
+                    "found {number} devices behind switches that cache the memory of one host; allowed: at most {CACHE_IDS}, which a \
+                     CacheID of four bits tells apart"
+                ),
+            ));
+        }
+        if narrow && number > 1 {
             problems.push(Problem::new(
                 format!("{}.flit", classes[link.class].path),
                 format!(

@@ -3,11 +3,11 @@
 //! Sections are those of CXL 3.1, and say what a feature is. Which revision brought it is from the consortium's own
 //! summaries of CXL 3.0 and 4.0 (*recollection*).
 
-use cxlab_device::AcceleratorKind;
 use cxlab_link::{LinkParams, PcieGeneration, Transmission};
 use cxlab_protocol::flit::FlitFormat;
 
-use super::{DeviceKind, Plan, Problem, manager};
+use super::links::caching_behind;
+use super::{Plan, Problem, manager};
 use crate::scenario::{Arithmetic, FabricKind, Revision, Sharing};
 
 /// Something that a scenario may ask for.
@@ -143,21 +143,12 @@ fn is_rated(link: &LinkParams, generation: PcieGeneration) -> bool {
     link.generation == generation && link.bandwidth.is_none()
 }
 
-/// Where the first accelerator is that is behind switches and the second of its host to cache its memory.
+/// Whether a host has several devices behind switches that cache its memory.
 fn several_caches(plan: &Plan) -> Option<String> {
-    let memories = plan.devices.len() - plan.accelerator_hosts.len();
-    let mut caching = vec![0; plan.hosts.len()];
-    for (device, host) in plan.devices[memories..].iter().zip(&plan.accelerator_hosts) {
-        let DeviceKind::Accelerator(group) = device.group else {
-            continue;
-        };
-        let kind = plan.scenario.accelerators[group].device.kind;
-        caching[*host] += u32::from(kind != AcceleratorKind::Pcie);
-        if caching[*host] > 1 && !plan.graph.switches.is_empty() {
-            return Some(format!("accelerators[{group}]"));
-        }
-    }
-    None
+    let (devices, hosts) = (&plan.devices, &plan.accelerator_hosts);
+    let behind = |host| caching_behind(&plan.scenario, &plan.links, devices, hosts, host);
+    let several = (0..plan.hosts.len()).any(|host| behind(host) > 1);
+    several.then(|| "accelerators".to_owned())
 }
 
 /// Checks that a scenario asks for nothing that its revision has not.
