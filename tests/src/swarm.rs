@@ -3,9 +3,8 @@
 //! means the same system on every machine.
 
 use cxlab_engine::rng::StreamRng;
-use cxlab_link::{Windows, alone_at};
 use cxlab_protocol::Channel;
-use cxlab_system::plan::Plan;
+use cxlab_system::plan::{Plan, PlannedLink};
 use cxlab_system::system::System;
 
 /// Asserts that every topology is drawn in the scenarios, given one after the other.
@@ -431,15 +430,17 @@ impl Swarm<'_> {
     }
 }
 
-/// The credits that may wait for a ride in the buffers of a link's direction when nothing is left
+/// The credits that may wait for a ride in the buffers of a direction of a link when nothing is left
 /// to do: they go back alone when a quarter of a window has gathered. No system here sends anything
 /// of CXL.cache and CXL.io.
-pub fn may_wait(windows: &Windows, vcs: u8) -> u32 {
+pub fn may_wait(plan: &Plan, link: &PlannedLink) -> u32 {
+    let windows = link.params.windows(plan.pipelines(link));
+    let (params, vcs) = (&link.params, plan.virtual_channels());
     let classes = Channel::ALL
         .into_iter()
         .filter(|class| !class.is_cache() && !class.is_io());
     classes
-        .map(|class| (u32::from(alone_at(windows[class.index()])) - 1) * u32::from(vcs))
+        .map(|class| (u32::from(params.alone_at(windows[class.index()])) - 1) * u32::from(vcs))
         .sum()
 }
 
@@ -455,9 +456,8 @@ pub fn check_drained(plan: &Plan, system: &mut System) {
             None => assert_eq!(node.holds(), 0, "messages are left"),
         }
     }
-    let vcs = plan.virtual_channels();
     for (link, directions) in plan.links.iter().zip(&system.directions) {
-        let may_wait = may_wait(&link.params.windows(plan.pipelines(link)), vcs);
+        let may_wait = may_wait(plan, link);
         for (component, port) in [directions.forward, directions.backward] {
             let node = system.simulation.component_mut(component);
             let waiting = node.port_mut(port).unreturned();

@@ -65,10 +65,9 @@ fn no_more_than_a_quarter_of_a_large_buffer_waits_for_a_ride_when_a_run_has_drai
     for name in ["spine-leaf-16", "ring-16", "torus-16", "fully-connected-16"] {
         let text = cxlab_tests::shipped(name);
         let plan = cxlab_tests::plan(&text, MIXED);
-        let vcs = plan.tables.virtual_channels();
         let left = unreturned(&text, MIXED);
         for (link, both) in plan.links.iter().zip(left.chunks_exact(2)) {
-            let most = may_wait(&link.params.windows(plan.pipelines(link)), vcs);
+            let most = may_wait(&plan, link);
             assert!(
                 both.iter().all(|left| *left <= most),
                 "{name}: {both:?} of {most}"

@@ -5,7 +5,7 @@
 //! of one on average; what waits besides is [`crate::solve`]'s.
 
 use cxlab_engine::units::Picos;
-use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter, rides_at};
+use cxlab_link::{Duplex, LinkParams, Transmission, Transmitter};
 use cxlab_protocol::flit::{FlitFormat, efficiency};
 
 use crate::flow::Class;
@@ -61,7 +61,7 @@ impl Wire {
         let credit_rate = Class::ALL.map(|class| {
             let window = windows[class.channel().index()];
             // A sixteenth gathers before it takes a ride back.
-            let at_hand = window - rides_at(window).min(window - 1);
+            let at_hand = window - params.rides_at(window).min(window - 1);
             let round = credit_round + alone[class as usize];
             f64::from(at_hand) * f64::from(vcs) / round.max(1.0)
         });

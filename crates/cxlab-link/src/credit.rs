@@ -198,6 +198,30 @@ impl Returns {
             },
         }
     }
+
+    /// Freed places of a window that make their credits ride on the next message: a sixteenth, at least one.
+    pub(crate) fn rides_at(self, window: u16) -> u16 {
+        self.gathered(window / 16)
+    }
+
+    /// Freed places of a window whose credits go back without a message: a quarter, at least one.
+    pub(crate) fn alone_at(self, window: u16) -> u16 {
+        self.gathered(window / 4)
+    }
+
+    /// So many, rounded down to a power of two that a field says: at most 16 in flits of any format, and at most 128 in
+    /// packets.
+    fn gathered(self, places: u16) -> u16 {
+        match self {
+            Returns::Any => 1 << places.clamp(1, 255).ilog2(),
+            Returns::Flit68 | Returns::Flit256 => match places {
+                0..4 => 1,
+                4..8 => 4,
+                8..16 => 8,
+                16.. => 16,
+            },
+        }
+    }
 }
 
 /// By class: the field of a flit that returns its credits. Requests and snoops share one, data another, responses the third; of
@@ -220,34 +244,13 @@ const REQUESTS: u8 = 1;
 const DATA: u8 = 2;
 const RESPONSES: u8 = 4;
 
-/// Freed places of a window that make their credits ride on the next message: a sixteenth, at least one and at most 16,
-/// rounded down to what a field of every flit format says.
-pub fn rides_at(window: u16) -> u16 {
-    said_by_all(window / 16)
-}
-
-/// Freed places of a window whose credits go back without a message: a quarter, at least one and at most 16, rounded down
-/// to what a field of every flit format says.
-pub fn alone_at(window: u16) -> u16 {
-    said_by_all(window / 4)
-}
-
-fn said_by_all(places: u16) -> u16 {
-    match places {
-        0..4 => 1,
-        4..8 => 4,
-        8..16 => 8,
-        16.. => 16,
-    }
-}
-
 /// Bits of a count in a [`BufferState`].
 const WIDTH: u32 = 12;
 
 /// What a port knows of one buffer: that at the far end, which it sends to, and its own, which it
 /// receives in. It has four bytes, because every message touches one. From the lowest bit on: twelve
 /// for the credits at hand, twelve for credits of freed places that have not gone back, and four each
-/// for the logarithms of [`rides_at`] and [`alone_at`].
+/// for the logarithms of [`Returns::rides_at`] and [`Returns::alone_at`].
 #[derive(Clone, Copy, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct BufferState(u32);
 
@@ -257,10 +260,10 @@ impl BufferState {
     const RIDES: u32 = 2 * WIDTH;
     const ALONE: u32 = 2 * WIDTH + 4;
 
-    fn new(window: u16) -> BufferState {
+    fn new(window: u16, returns: Returns) -> BufferState {
         assert!(window <= MOST_IN_WINDOW, "a window of {window}");
-        let (rides, alone) = (rides_at(window).ilog2(), alone_at(window).ilog2());
-        BufferState(u32::from(window) | rides << Self::RIDES | alone << Self::ALONE)
+        let (rides, alone) = (returns.rides_at(window), returns.alone_at(window));
+        BufferState(u32::from(window) | rides.ilog2() << Self::RIDES | alone.ilog2() << Self::ALONE)
     }
 
     /// Credits at hand.
@@ -319,9 +322,6 @@ pub(crate) struct FlowControl {
     rest_mask: u64,
     /// Messages sent whose credit has not come back.
     unreturned: u32,
-    /// The last flit that returned any, and which of its fields did.
-    returning: (u64, u8),
-    returns: Returns,
     /// The buffers of virtual channels 0 and 1, and those of the others: few links have any, and what
     /// is touched for every message should lie close together.
     near: [BufferState; NEAR],
@@ -333,6 +333,9 @@ pub(crate) struct FlowControl {
     /// By message class, from the lowest bit on: whether a message has waited for a credit since
     /// measurement began.
     stalled: u16,
+    returns: Returns,
+    /// The last flit that returned any credits, and which of its fields did.
+    returning: (u64, u8),
 }
 
 save_state!(FlowControl {
@@ -347,7 +350,7 @@ impl FlowControl {
         let vcs = usize::from(vcs).min(MAX_VCS);
         let row = |first: usize| {
             std::array::from_fn(|class| match windows.get(first + class) {
-                Some(window) => BufferState::new(*window),
+                Some(window) => BufferState::new(*window, returns),
                 None => BufferState::default(),
             })
         };

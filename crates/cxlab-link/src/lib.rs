@@ -34,9 +34,7 @@ mod timeline;
 mod transmitter;
 mod waits;
 
-pub use credit::{
-    BUFFERS, Buffer, CreditTable, MAX_VCS, MOST_CREDITS, Windows, alone_at, rides_at,
-};
+pub use credit::{BUFFERS, Buffer, CreditTable, MAX_VCS, MOST_CREDITS, Windows};
 pub use lost::Lost;
 pub use outbox::Outbox;
 pub use params::{Duplex, LinkParams, LinkPreset, PacketHeader, PcieGeneration, Transmission};

@@ -252,7 +252,7 @@ const RETRY_SEQUENCE: u64 = 6;
 const FEC: Picos = Picos::from_nanos(2);
 
 /// Credits of a class over those that a round trip needs: a quarter of them may wait at the receiver
-/// until they go back together ([`alone_at`](crate::alone_at)).
+/// until they go back together ([`LinkParams::alone_at`]).
 const SPARE: f64 = 4.0 / 3.0;
 
 impl LinkParams {
@@ -291,6 +291,16 @@ impl LinkParams {
             (Transmission::Flit, FlitFormat::B68) => Returns::Flit68,
             (Transmission::Flit, _) => Returns::Flit256,
         }
+    }
+
+    /// Freed places of a window that make their credits ride on the next message.
+    pub fn rides_at(&self, window: u16) -> u16 {
+        self.returns().rides_at(window)
+    }
+
+    /// Freed places of a window whose credits go back without a message.
+    pub fn alone_at(&self, window: u16) -> u16 {
+        self.returns().alone_at(window)
     }
 
     /// Time of forward error correction.

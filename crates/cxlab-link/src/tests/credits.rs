@@ -3,7 +3,7 @@
 use cxlab_engine::rng::StreamRng;
 
 use super::*;
-use crate::credit::{Buffer, FlowControl, Returns, alone_at, rides_at};
+use crate::credit::{Buffer, FlowControl, Returns};
 use crate::parcel::Credits;
 
 /// A link of one virtual channel with these windows, by class, and none of other classes.
@@ -140,33 +140,42 @@ fn are_conserved(how: Returns) {
 
 #[test]
 fn a_quarter_of_a_window_goes_back_alone_and_less_waits_for_a_ride() {
+    // By window: a quarter and a sixteenth, in packets and in flits.
     let sizes = [
-        (1, 1, 1),
-        (3, 1, 1),
-        (7, 1, 1),
-        (15, 1, 1),
-        (16, 4, 1),
-        (32, 8, 1),
-        (64, 16, 4),
-        (128, 16, 8),
-        (255, 16, 8),
-        (256, 16, 16),
-        (4095, 16, 16),
+        (1, [1, 1], [1, 1]),
+        (7, [1, 1], [1, 1]),
+        (8, [2, 1], [1, 1]),
+        (16, [4, 1], [4, 1]),
+        (64, [16, 4], [16, 4]),
+        (128, [32, 8], [16, 8]),
+        (255, [32, 8], [16, 8]),
+        (256, [64, 16], [16, 16]),
+        (1023, [128, 32], [16, 16]),
+        (4095, [128, 128], [16, 16]),
     ];
     let class = Channel::S2mDrs;
     let buffer = Buffer::of(class, 0);
-    for (window, quarter, sixteenth) in sizes {
-        assert_eq!((alone_at(window), rides_at(window)), (quarter, sixteenth));
-        let mut returns = flow(&[(class, window)]);
-        for freed in 1..quarter {
-            assert!(!returns.free(buffer), "{freed} of {window} wait");
+    for (window, in_packets, in_flits) in sizes {
+        for (how, [quarter, sixteenth]) in [
+            (Returns::Any, in_packets),
+            (Returns::Flit68, in_flits),
+            (Returns::Flit256, in_flits),
+        ] {
+            assert_eq!(
+                [how.alone_at(window), how.rides_at(window)],
+                [quarter, sixteenth]
+            );
+            let mut returns = flow_in(&[(class, window)], how);
+            for freed in 1..quarter {
+                assert!(!returns.free(buffer), "{freed} of {window} wait");
+            }
+            assert!(returns.free(buffer), "{quarter} of {window} do not");
+            assert_eq!(named(returns.take(0)), [(buffer.0, quarter as u8)]);
+            assert_eq!(
+                (returns.waiting(buffer), named(returns.take(1))),
+                (0, vec![])
+            );
         }
-        assert!(returns.free(buffer), "{quarter} of {window} do not");
-        assert_eq!(named(returns.take(0)), [(buffer.0, quarter as u8)]);
-        assert_eq!(
-            (returns.waiting(buffer), named(returns.take(0))),
-            (0, vec![])
-        );
     }
 }
 

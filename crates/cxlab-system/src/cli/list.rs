@@ -81,6 +81,15 @@ fn all() -> Vec<Listing> {
             .map(|preset| (preset.name(), preset.summary(), Vec::new()))
             .into(),
     });
+    listings.push(Listing {
+        name: "parts",
+        what: "preset of fabric.link, fabric.switch, devices[].controller and hosts[].issue",
+        entries: vec![(
+            "esf",
+            "times of ESF's Table III: ports 25 ns, bus 1 ns, switch 20 ns, controller 40 ns, requester 10 ns",
+            Vec::new(),
+        )],
+    });
     let formats = cxlab_workload::import::FORMATS.iter();
     listings.push(Listing {
         name: "trace-formats",
