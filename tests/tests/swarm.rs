@@ -117,7 +117,11 @@ fn device(draw: &mut Draw, number: usize, capacity: &str, alone: bool) {
     }
     draw.line(format!("memory = {memory} }}\n[devices.controller]"));
     draw.maybe("process_time", &["0 ns", "1 ps", "40 ns"]);
-    draw.maybe("write_completion", &["accepted", "written"]);
+    match alone {
+        // An accepted write would still be in the medium when the next request comes.
+        true => draw.line("write_completion = \"written\""),
+        false => draw.maybe("write_completion", &["accepted", "written"]),
+    }
     draw.maybe_number("contexts", &["1", "2", "7", "64"]);
 }
 

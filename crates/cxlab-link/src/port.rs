@@ -432,14 +432,14 @@ impl LinkPort {
         occupied: impl Fn(Buffer) -> u16,
     ) {
         self.flow.restore(occupied);
-        let leaves = self.transmitter.last_end().max(ctx.now());
-        let mut at = SimTime(leaves.0 + self.fixed);
+        let mut leaves = self.transmitter.last_end().max(ctx.now());
         let mut credits = Credits::begin(time);
         while !credits.is_empty() {
-            let message = None;
+            self.transmitter.sends_credits_until(leaves);
+            let (at, message) = (SimTime(leaves.0 + self.fixed), None);
             ctx.send(self.port, at, Parcel { message, credits });
             credits = self.flow.take_all();
-            at = SimTime(at.0 + self.transmitter.credits_ps());
+            leaves = SimTime(leaves.0 + self.transmitter.credits_ps());
         }
     }
 

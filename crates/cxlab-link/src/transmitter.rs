@@ -101,13 +101,15 @@ pub struct Transmitter {
     bytes: [u64; 2],
     /// Packets of CXL.io.
     io: IoPackets,
+    /// When the last flit with credits alone leaves.
+    credits_end: SimTime,
 }
 
 /// The open flit's packer, its last eight bytes, is all that lies beyond the line.
 const _: () = assert!(offset_of!(Transmitter, units) + size_of::<Units>() == CACHE_LINE + 8);
 
 save_state!(Transmitter {
-    values: sent;
+    values: sent, credits_end;
     states: line, errors, units, io;
     built: bytes;
 });
@@ -177,6 +179,7 @@ impl Transmitter {
                 rate,
                 ..IoPackets::default()
             },
+            credits_end: SimTime::ZERO,
         }
     }
 
@@ -337,7 +340,14 @@ impl Transmitter {
             line.idle_until(now.0);
             flits.send_control(line);
         }
-        SimTime(start + flits.flit_ps())
+        let end = SimTime(start + flits.flit_ps());
+        self.sends_credits_until(end);
+        end
+    }
+
+    /// Flits with credits alone leave up to then.
+    pub(crate) fn sends_credits_until(&mut self, end: SimTime) {
+        self.credits_end = self.credits_end.max(end);
     }
 
     /// Until when nothing at all can be sent; `None` when some class may have room. A packet link
@@ -371,12 +381,12 @@ impl Transmitter {
         }
     }
 
-    /// When the last byte of all that was sent leaves.
+    /// When the last byte of all that was sent leaves, flits with credits alone included.
     pub(crate) fn last_end(&mut self) -> SimTime {
         if let Some((flits, line, errors)) = self.flits_mut() {
             flits.drain(line, errors);
         }
-        SimTime(self.line.free())
+        SimTime(self.line.free()).max(self.credits_end)
     }
 
     /// Brings the statistics up to `now` and returns them.
