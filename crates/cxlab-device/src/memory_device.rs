@@ -442,13 +442,11 @@ impl MemoryDevice {
         if credited && !self.ports[port as usize].outbox.is_empty() {
             self.pump(ctx, port, false);
         }
-        if self.telemetry.is_some() {
-            self.note_backpressure(now);
-        }
+        self.note_backpressure(now);
     }
 
     /// Tells telemetry at which ports answers wait for credits, after anything that may have changed it.
-    #[cold]
+    #[inline]
     fn note_backpressure(&mut self, now: SimTime) {
         if let Some(telemetry) = &mut self.telemetry {
             for (number, port) in (0..).zip(&self.ports) {
@@ -466,9 +464,7 @@ impl MemoryDevice {
                 return self.change_capacity(ctx);
             }
             self.pump(ctx, token as u16, true);
-            if self.telemetry.is_some() {
-                self.note_backpressure(ctx.now());
-            }
+            self.note_backpressure(ctx.now());
             return;
         }
         if ctx.now() == self.medium_wake {
@@ -490,9 +486,7 @@ impl MemoryDevice {
         }
         self.done = done;
         self.admit_waiting(ctx);
-        if self.telemetry.is_some() {
-            self.note_backpressure(ctx.now());
-        }
+        self.note_backpressure(ctx.now());
     }
 
     /// Loses the answers that wait for a port.

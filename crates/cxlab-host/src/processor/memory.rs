@@ -215,8 +215,8 @@ impl Processor {
         self.apply(ctx, parent, event);
     }
 
-    /// A line of CXL memory has been written: its device may have it, and who waits to read it may, unless it is being
-    /// written again.
+    /// A line of CXL memory has been written: its device gets it, and a transaction that waits to read it goes on,
+    /// unless another write of the line is still on its way.
     fn written(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
         let Some(at) = self.writing.iter().position(|one| *one == line) else {
             return;

@@ -348,45 +348,31 @@ static B68: Rules = Rules {
     limited: 0,
 };
 
-static B256: Rules = Rules {
-    all: 0x7fff,
-    data: 0x7ffe,
-    second_half: 0,
-    kind: kinds(false),
-    states: [
-        SlotStates::of(H_256),
-        SlotStates::of(G_256),
-        SlotStates::of(&[]),
-    ],
-    windows: windows_256(false),
-    window_slots: slots_of(&windows_256(false)),
-    never: never(MAX_256),
-    data_per_flit: 14,
-    max_messages: MAX_256,
-    one_data_header_slot: false,
-    all_data_flits: false,
-    limited: 1,
-};
+/// Standard 256-byte flits with these formats of slot 0 and of the others.
+const fn standard_256(slot_0: &[Counts], others: &[Counts]) -> Rules {
+    Rules {
+        all: 0x7fff,
+        data: 0x7ffe,
+        second_half: 0,
+        kind: kinds(false),
+        states: [
+            SlotStates::of(slot_0),
+            SlotStates::of(others),
+            SlotStates::of(&[]),
+        ],
+        windows: windows_256(false),
+        window_slots: slots_of(&windows_256(false)),
+        never: never(MAX_256),
+        data_per_flit: 14,
+        max_messages: MAX_256,
+        one_data_header_slot: false,
+        all_data_flits: false,
+        limited: 1,
+    }
+}
 
-static B256_PBR: Rules = Rules {
-    all: 0x7fff,
-    data: 0x7ffe,
-    second_half: 0,
-    kind: kinds(false),
-    states: [
-        SlotStates::of(PBR_256),
-        SlotStates::of(PBR_256),
-        SlotStates::of(&[]),
-    ],
-    windows: windows_256(false),
-    window_slots: slots_of(&windows_256(false)),
-    never: never(MAX_256),
-    data_per_flit: 14,
-    max_messages: MAX_256,
-    one_data_header_slot: false,
-    all_data_flits: false,
-    limited: 1,
-};
+static B256: Rules = standard_256(H_256, G_256);
+static B256_PBR: Rules = standard_256(PBR_256, PBR_256);
 
 static B256_LATENCY_OPTIMIZED: Rules = Rules {
     all: 0x7fff,
