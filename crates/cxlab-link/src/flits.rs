@@ -56,16 +56,17 @@ impl Flits {
         Timeline::picos(self.flit_time)
     }
 
-    /// Sends a message in the open flit, or says until when that is full.
+    /// Sends a message in the open flit, with byte enables behind it if `trailer`, or says until when that is full.
     pub(crate) fn send(
         &mut self,
         line: &mut Timeline,
         errors: &mut Option<Box<Errors>>,
         now: u64,
         channel: Channel,
+        trailer: bool,
     ) -> Result<Departure, SimTime> {
         self.begin_until(line, errors, now);
-        let placement = self.place(line, errors, now, channel)?;
+        let placement = self.place(line, errors, now, channel, trailer)?;
         let parts = u64::from(placement.last_half) + 1;
         let halves = u64::from(self.open.format().halves());
         let part = if halves == parts {
@@ -138,10 +139,15 @@ impl Flits {
         errors: &mut Option<Box<Errors>>,
         now: u64,
         channel: Channel,
+        trailer: bool,
     ) -> Result<Placement, SimTime> {
         loop {
             let was_empty = self.open.is_empty();
-            if let Some(placement) = self.open.place(channel) {
+            let placed = match trailer {
+                true => self.open.place_with_trailer(channel),
+                false => self.open.place(channel),
+            };
+            if let Some(placement) = placed {
                 if was_empty {
                     line.idle_until(now);
                 }

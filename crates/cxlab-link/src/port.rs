@@ -3,7 +3,7 @@
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{CACHE_LINE, Ctx, Kept, prefetch_first};
-use cxlab_protocol::{Channel, IoPacket, LongStage, Message};
+use cxlab_protocol::{Channel, Extent, LongStage, Message};
 
 use crate::credit::{Buffer, FlowControl, Windows};
 use crate::params::LinkParams;
@@ -155,7 +155,7 @@ impl LinkPort {
         at: SimTime,
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        let way = self.book(channel, vc, at, || message.io_packet())?;
+        let way = self.book(channel, vc, at, || message.extent())?;
         let credits = self.riding(at == ctx.now());
         let parcel = ctx.place(self.port, way.arrival);
         parcel.credits = credits;
@@ -180,7 +180,7 @@ impl LinkPort {
     ) -> Result<SimTime, Blocked> {
         let way = self.book(channel, vc, at, || {
             let message = ctx.received().message.as_ref();
-            message.map_or_else(IoPacket::default, Message::io_packet)
+            message.map_or(Extent::Slots { trailer: false }, Message::extent)
         })?;
         let credits = self.riding(at == ctx.now());
         let parcel = ctx.pass_on(self.port, way.arrival);
@@ -203,7 +203,7 @@ impl LinkPort {
     ) -> Result<(), Blocked> {
         let way = self.book(channel, vc, ctx.now(), || {
             let message = ctx.kept(kept).message.as_ref();
-            message.map_or_else(IoPacket::default, Message::io_packet)
+            message.map_or(Extent::Slots { trailer: false }, Message::extent)
         })?;
         let credits = self.riding(true);
         let parcel = ctx.send_kept(std::mem::take(kept), self.port, way.arrival);
@@ -245,15 +245,15 @@ impl LinkPort {
         channel: Channel,
         vc: u8,
         at: SimTime,
-        packet: impl FnOnce() -> IoPacket,
+        extent: impl FnOnce() -> Extent,
     ) -> Result<Way, Blocked> {
         let Some(buffer) = self.flow.with_credit(Buffer::of(channel, vc)) else {
             self.flow.stall(channel);
             return Err(Blocked::Credits);
         };
         let sent = match channel.is_mem() {
-            true => self.transmitter.send_mem(at, channel),
-            false => self.transmitter.send(at, channel, packet),
+            true => self.transmitter.send_mem(at, channel, extent),
+            false => self.transmitter.send(at, channel, extent),
         };
         let departure = match sent {
             Ok(departure) => departure,

@@ -11,7 +11,7 @@ use cxlab_engine::CACHE_LINE;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
-use cxlab_protocol::{Channel, IoPacket};
+use cxlab_protocol::{Channel, Extent, IoPacket};
 
 use crate::errors::Errors;
 use crate::flits::Flits;
@@ -209,13 +209,13 @@ impl Transmitter {
             ..params.clone()
         };
         let mut alone = Transmitter::new(&faultless, 0, "");
-        match alone.send_elaborate(SimTime::ZERO, channel).answer() {
+        match alone.send_elaborate(SimTime::ZERO, channel, false).answer() {
             Ok(departure) => departure.end.0 - departure.start.0,
             Err(_) => unreachable!("nothing was sent before"),
         }
     }
 
-    /// Sends a message of CXL.mem, of class `channel`, if it can go at `now`.
+    /// Sends a message of CXL.mem, of class `channel`, if it can go at `now`. `extent` tells what else it takes.
     ///
     /// # Errors
     /// Until when it cannot; nothing has changed then.
@@ -224,12 +224,13 @@ impl Transmitter {
         &mut self,
         now: SimTime,
         channel: Channel,
+        extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
         let Units::Packets(time) = &self.units else {
-            return self.send_elaborate(now, channel).answer();
+            return self.send(now, channel, extent);
         };
         if !self.line.faultless {
-            return self.send_elaborate(now, channel).answer();
+            return self.send(now, channel, extent);
         }
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
@@ -243,7 +244,7 @@ impl Transmitter {
         })
     }
 
-    /// Sends a message of any class; `packet` tells what it is in CXL.io.
+    /// Sends a message of any class; `extent` tells what else it takes.
     ///
     /// # Errors
     /// Until when it cannot; nothing has changed then.
@@ -252,20 +253,24 @@ impl Transmitter {
         &mut self,
         now: SimTime,
         channel: Channel,
-        packet: impl FnOnce() -> IoPacket,
+        extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
-        match channel.is_io() {
-            true => self.send_io(now, packet()),
-            false => self.send_elaborate(now, channel).answer(),
+        match extent() {
+            Extent::Packet(packet) => self.send_io(now, packet),
+            Extent::Slots { trailer } => self.send_elaborate(now, channel, trailer).answer(),
         }
     }
 
-    /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors.
+    /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors. Packets have
+    /// no byte enables: they are as long as those of whole lines.
     #[inline(never)]
-    fn send_elaborate(&mut self, now: SimTime, channel: Channel) -> Coded {
+    fn send_elaborate(&mut self, now: SimTime, channel: Channel, trailer: bool) -> Coded {
         let class = usize::from(channel.carries_data());
         let departure = match &mut self.units {
-            Units::Flits(flits) => flits.send(&mut self.line, &mut self.errors, now.0, channel),
+            Units::Flits(flits) => {
+                let (line, errors) = (&mut self.line, &mut self.errors);
+                flits.send(line, errors, now.0, channel, trailer)
+            }
             Units::Packets(time) => {
                 let time = time[class];
                 self.send_packet(now.0, time)

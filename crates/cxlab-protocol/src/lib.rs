@@ -13,7 +13,7 @@ mod qos;
 mod stages;
 
 pub use decoder_table::{DecoderTable, DeviceDecoder};
-pub use message::{CacheMeta, IoPacket, MemMeta, Message, PortId};
+pub use message::{CacheMeta, Extent, IoPacket, MemMeta, Message, PortId};
 pub use opcode::{Channel, Opcode};
 pub use qos::DevLoad;
 pub use stages::{LatencyStages, LongStage};

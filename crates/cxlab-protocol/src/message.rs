@@ -93,6 +93,8 @@ impl CacheMeta {
 
     /// D2H Data: the line was snooped after its eviction was asked for, so these data may be stale.
     pub const BOGUS: u8 = 1 << 4;
+    /// D2H Data: byte enables follow (BEP, section 3.2.3.3.2), because only some of the line's bytes are written.
+    pub const BYTE_ENABLES: u8 = 1 << 6;
     /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
     /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
     /// `ItoMWr` or `DirtyEvict`.
@@ -133,10 +135,26 @@ impl CacheMeta {
 impl fmt::Debug for CacheMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "UQID {}, {:?}", self.uqid, self.granted())?;
-        let flags = [(CacheMeta::BOGUS, "bogus"), (CacheMeta::PUSH, "push")];
+        let flags = [
+            (CacheMeta::BOGUS, "bogus"),
+            (CacheMeta::PUSH, "push"),
+            (CacheMeta::BYTE_ENABLES, "byte enables"),
+        ];
         (flags.iter().filter(|(flag, _)| self.has(*flag)))
             .try_for_each(|(_, name)| write!(f, ", {name}"))
     }
+}
+
+/// What a message takes on a link besides its header and its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// A message of CXL.mem or CXL.cache; whether 64 byte enables follow its line.
+    Slots {
+        /// They follow.
+        trailer: bool,
+    },
+    /// All of a packet of CXL.io.
+    Packet(IoPacket),
 }
 
 /// What a packet of CXL.io takes on a link.
@@ -214,6 +232,27 @@ impl Message {
         match self.opcode {
             Opcode::MRd => 0,
             _ => u64::from(self.data),
+        }
+    }
+
+    /// What it takes on a link besides its header and its line.
+    #[inline]
+    pub fn extent(&self) -> Extent {
+        match self.channel().is_io() {
+            true => Extent::Packet(self.io_packet()),
+            false => Extent::Slots {
+                trailer: self.has_byte_enables(),
+            },
+        }
+    }
+
+    /// Whether only some bytes of its line are to be written, which the byte enables behind it name.
+    #[inline]
+    pub fn has_byte_enables(&self) -> bool {
+        match self.opcode {
+            Opcode::MemWrPtl => true,
+            Opcode::D2hData => self.cache.has(CacheMeta::BYTE_ENABLES),
+            _ => false,
         }
     }
 

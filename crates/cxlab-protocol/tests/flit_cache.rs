@@ -92,3 +92,51 @@ fn lines_of_a_device_fill_256_byte_flits_but_for_one_header_slot_in_four_lines()
     // 14 data slots a flit, 3.5 lines; slot 0 has room for four headers.
     assert!((per_flit - 3.5).abs() < 0.01, "{per_flit}");
 }
+
+/// Lines with byte enables alone, as fast as a link takes them: each has a fifth data slot (CXL 3.1, sections
+/// 3.2.3.3.1 and 4.3.3.2).
+#[test]
+fn byte_enables_take_a_data_slot_behind_their_line() {
+    for (format, channel, lines, flits) in [
+        // A header in slot 0 and three chunks beside it; two roll over, beside the next header and its first
+        // chunk; the other four are a flit of their own. Several headers in a slot are for whole lines.
+        (FlitFormat::B68, Channel::M2sRwd, 2, 3),
+        (FlitFormat::B68, D2hData, 2, 3),
+        // Six slots of the fifteen.
+        (FlitFormat::B256, Channel::M2sRwd, 5, 2),
+        // Five of the fourteen that slot 0 leaves, where headers share it.
+        (FlitFormat::B256, D2hData, 14, 5),
+    ] {
+        let mut packer = FlitPacker::new(format);
+        let (mut placed, mut begun) = (0, 0);
+        while begun < 3000 {
+            while packer.place_with_trailer(channel).is_some() {
+                placed += 1;
+            }
+            begun += packer.close();
+        }
+        let expected = f64::from(begun) * f64::from(lines) / f64::from(flits);
+        let off = f64::from(placed) - expected;
+        assert!(
+            off.abs() <= 8.0,
+            "{format:?} {channel:?}: {placed} lines in {begun} flits"
+        );
+    }
+}
+
+#[test]
+fn a_line_with_byte_enables_shares_no_flit_of_68_bytes_with_another() {
+    let mut packer = FlitPacker::new(FlitFormat::B68);
+    assert!(packer.place(D2hData).is_some());
+    assert!(packer.place_with_trailer(D2hData).is_none());
+    packer.close();
+    // One chunk of the first line is left.
+    assert!(packer.place_with_trailer(D2hData).is_some());
+    assert!(packer.place(D2hData).is_none());
+    let mut packer = FlitPacker::new(FlitFormat::B256);
+    assert!(packer.place(D2hData).is_some());
+    assert!(packer.place_with_trailer(D2hData).is_some());
+    packer.close();
+    assert_eq!(packer.counters().header_slots, 1);
+    assert_eq!(packer.counters().data_slots, 9);
+}

@@ -6,8 +6,8 @@ mod retry;
 mod schedule;
 
 use cxlab_engine::units::{BytesPerSec, Picos, SimTime};
-use cxlab_protocol::Channel;
 use cxlab_protocol::flit::FlitFormat;
+use cxlab_protocol::{Channel, Extent};
 
 use crate::params::{FlitErrorRate, LinkParams, PacketHeader, Transmission};
 use crate::transmitter::{Blocked, Departure, Transmitter};
@@ -35,7 +35,18 @@ impl Free {
     }
 
     fn send(&mut self, now: u64, channel: Channel) -> Result<(u64, u64), Blocked> {
-        match self.0.send(SimTime(now), channel, || unreachable!()) {
+        self.send_with(now, channel, false)
+    }
+
+    /// With byte enables behind it, if `trailer`.
+    fn send_with(
+        &mut self,
+        now: u64,
+        channel: Channel,
+        trailer: bool,
+    ) -> Result<(u64, u64), Blocked> {
+        let extent = || Extent::Slots { trailer };
+        match self.0.send(SimTime(now), channel, extent) {
             Ok(Departure { start, end }) => Ok((start.0, end.0)),
             Err(time) => Err(Blocked::Until(time)),
         }

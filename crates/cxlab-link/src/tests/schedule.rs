@@ -133,14 +133,18 @@ struct Reference {
 }
 
 impl Reference {
-    fn send(&mut self, now: u64, channel: Channel) -> Result<(u64, u64), u64> {
+    fn send(&mut self, now: u64, channel: Channel, trailer: bool) -> Result<(u64, u64), u64> {
         let now = u128::from(now) * self.rate;
         while !self.packer.is_empty() && self.start < now {
             self.close();
         }
         loop {
             let fresh = self.packer.is_empty();
-            if let Some(placement) = self.packer.place(channel) {
+            let placed = match trailer {
+                true => self.packer.place_with_trailer(channel),
+                false => self.packer.place(channel),
+            };
+            if let Some(placement) = placed {
                 if fresh {
                     self.start = self.free.max(now);
                 }
@@ -180,8 +184,9 @@ fn every_schedule_is_that_of_the_packer_alone() {
             let mut now = 0;
             for number in 0..20_000 {
                 let channel = [Req, Rwd, Ndr, Drs][rng.below(4) as usize];
-                let found = link.send(now, channel);
-                let expected = reference.send(now, channel);
+                let trailer = channel == Rwd && rng.chance(0.3);
+                let found = link.send_with(now, channel, trailer);
+                let expected = reference.send(now, channel, trailer);
                 let as_blocked = expected.map_err(|time| Blocked::Until(SimTime(time)));
                 assert_eq!(
                     found, as_blocked,
@@ -194,7 +199,7 @@ fn every_schedule_is_that_of_the_packer_alone() {
                 };
             }
             now += 1_000_000;
-            let _ = reference.send(now, Req);
+            let _ = reference.send(now, Req, false);
             let _ = link.send(now, Req);
             let flits = link.0.stats(SimTime(now)).flits;
             assert_eq!(

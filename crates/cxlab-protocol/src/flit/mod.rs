@@ -4,7 +4,7 @@
 //! and in latency-optimised 256-byte flits (sections 4.3.2 to 4.3.4), with the maximum number of
 //! messages of each class. No time: [`FlitPacker`] counts flits, the link gives them a duration.
 //!
-//! Left out: CXL.io, byte enables and extended metadata (a fifth data slot),
+//! Left out: CXL.io, extended metadata,
 //! half-line transfers of 68-byte flits, control flits, credits
 //! (they have their own field in the flit and take no slot). `docs/flit-packing.md` holds the
 //! sources of every rule, the derivation of [`efficiency()`] and this list in full.

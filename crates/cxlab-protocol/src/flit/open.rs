@@ -25,9 +25,12 @@ const OWN: u32 = ROOM as u32 - 1;
 /// The first content: nothing is in the flit, and nothing of the last one limits it.
 const FRESH: u32 = EMPTY;
 
-/// Things that can happen to a flit: a message of each class, and behind them, that it begins.
+/// Things that can happen to a flit: a message of each class of CXL.mem and CXL.cache, one with byte enables
+/// behind its line, and that it begins.
 const STEPS: usize = 16;
-const BEGINS: usize = Channel::COUNT;
+const RWD_TRAILER: usize = Channel::IoPosted.index();
+const D2H_TRAILER: usize = RWD_TRAILER + 1;
+const BEGINS: usize = D2H_TRAILER + 1;
 const _: () = assert!(BEGINS < STEPS);
 
 /// What became of a content: unknown (0), or these bits with the number of the content behind it.
@@ -103,10 +106,13 @@ impl Known {
 
 /// A packer takes a step; returns what became of it but for the content's number.
 fn taken(packer: &mut FlitPacker, what: usize) -> u32 {
-    let Some(channel) = Channel::ALL.get(what) else {
-        return KNOWN | packer.close() << FLITS;
+    let placed = match what {
+        BEGINS => return KNOWN | packer.close() << FLITS,
+        RWD_TRAILER => packer.place_with_trailer(Channel::M2sRwd),
+        D2H_TRAILER => packer.place_with_trailer(Channel::D2hData),
+        class => packer.place(Channel::ALL[class]),
     };
-    match packer.place(*channel) {
+    match placed {
         None => KNOWN,
         Some(placement) => {
             let second = if placement.last_half > 0 {
@@ -167,9 +173,31 @@ impl OpenFlit {
     }
 
     /// Places a message: see [`FlitPacker::place`].
+    ///
+    /// # Panics
+    /// If the class is one of CXL.io, which has flits of its own.
     #[inline]
     pub fn place(&mut self, channel: Channel) -> Option<Placement> {
-        let step = self.step(channel.index());
+        assert!(!channel.is_io(), "{channel:?} has no slots");
+        self.place_step(channel.index())
+    }
+
+    /// Places a message with byte enables: see [`FlitPacker::place_with_trailer`].
+    ///
+    /// # Panics
+    /// If the class has none.
+    #[inline]
+    pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
+        match channel {
+            Channel::M2sRwd => self.place_step(RWD_TRAILER),
+            Channel::D2hData => self.place_step(D2H_TRAILER),
+            other => panic!("{other:?} has no byte enables"),
+        }
+    }
+
+    #[inline]
+    fn place_step(&mut self, what: usize) -> Option<Placement> {
+        let step = self.step(what);
         if step & PLACED == 0 {
             return None;
         }
@@ -288,7 +316,14 @@ mod tests {
                 assert_eq!(flit.close(), packer.close(), "{format:?} step {step}");
             } else {
                 let class = classes[rng.below(classes.len() as u64) as usize];
-                let placed = (flit.place(class), packer.place(class));
+                let partial = matches!(class, Channel::D2hData) && rng.chance(0.5);
+                let placed = match partial {
+                    true => (
+                        flit.place_with_trailer(class),
+                        packer.place_with_trailer(class),
+                    ),
+                    false => (flit.place(class), packer.place(class)),
+                };
                 assert_eq!(placed.0, placed.1, "{format:?} {class:?} step {step}");
             }
             assert_eq!(flit.is_empty(), packer.is_empty(), "{format:?} step {step}");
@@ -351,6 +386,8 @@ mod tests {
                 let own = walk(format, &classes, 20_000);
                 assert_eq!(own, 0, "{format:?}: the table has room for all");
             }
+            let own = walk(format, &[D2hReq, D2hData], 20_000);
+            assert!(own < 10_000, "{format:?}: {own} of 20,000 steps");
         }
         // Far more than it has room for.
         let classes = [M2sReq, M2sRwd, M2sBirsp, H2dReq, H2dRsp, H2dData];

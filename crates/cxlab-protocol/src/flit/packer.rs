@@ -10,6 +10,9 @@ use super::format::{
 
 /// Data slots of a 64-byte line.
 const DATA_SLOTS_PER_LINE: u32 = 4;
+/// The slot behind a line that holds its 64 byte enables: a data chunk of its own in 68-byte flits (CXL 3.1,
+/// section 3.2.3.3.1), the trailer in 256-byte flits (section 4.3.3.2).
+const TRAILER_SLOTS: u32 = 1;
 /// Data chunks of a flit without a header: four 16-byte chunks (CXL 3.1, section 4.2.2).
 const ALL_DATA_CHUNKS: u32 = 4;
 
@@ -76,8 +79,10 @@ pub struct FlitPacker {
     /// A data header may go into this slot or a later one: data follow their header directly, so
     /// neither a header in a data slot's place nor a later data header may lie between them.
     order: u8,
-    /// The slot that holds the flit's data headers, once there is one.
+    /// The slot that holds the flit's last data headers, once there is one.
     data_header_slot: Option<u8>,
+    /// Data slots of the headers in that slot.
+    of_headers: u32,
     format: FlitFormat,
 }
 
@@ -97,6 +102,7 @@ impl FlitPacker {
             state: [0; SLOTS],
             order: 0,
             data_header_slot: None,
+            of_headers: 0,
             format,
         }
     }
@@ -143,15 +149,36 @@ impl FlitPacker {
     /// moves the message.
     #[inline]
     pub fn place(&mut self, channel: Channel) -> Option<Placement> {
+        match channel.carries_data() {
+            true => self.place_slots(channel, DATA_SLOTS_PER_LINE),
+            false => self.place_slots(channel, 0),
+        }
+    }
+
+    /// As [`FlitPacker::place`], for a message with byte enables behind its line. In 68-byte flits it shares its
+    /// flit with no other data header: such slots are for whole lines (CXL 3.1, section 4.2.5).
+    ///
+    /// # Panics
+    /// If the class has no byte enables: M2S RwD and D2H Data have.
+    pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
+        assert!(
+            matches!(channel, Channel::M2sRwd | Channel::D2hData),
+            "{channel:?} has no byte enables"
+        );
+        self.place_slots(channel, DATA_SLOTS_PER_LINE + TRAILER_SLOTS)
+    }
+
+    /// Places a message with so many data slots.
+    #[inline]
+    fn place_slots(&mut self, channel: Channel, slots: u32) -> Option<Placement> {
         let rules = self.format.rules();
-        let data = channel.carries_data();
         let slot = self
-            .first_legal(rules, self.room[channel.index()], channel, data)
-            .or_else(|| self.first_legal(rules, self.free, channel, data))?;
-        self.put_header(rules, slot, channel, data);
+            .first_legal(rules, self.room[channel.index()], channel, slots)
+            .or_else(|| self.first_legal(rules, self.free, channel, slots))?;
+        self.put_header(rules, slot, channel, slots);
         self.counters.messages += 1;
-        if data {
-            Some(self.put_data(rules, slot))
+        if slots > 0 {
+            Some(self.put_data(rules, slot, slots))
         } else {
             Some(in_flit(rules, 0, slot))
         }
@@ -191,6 +218,7 @@ impl FlitPacker {
         self.state = [0; SLOTS];
         self.order = 0;
         self.data_header_slot = None;
+        self.of_headers = 0;
         if self.pending > 0 {
             self.pending -= self.fill(rules.data, self.pending);
         }
@@ -199,19 +227,20 @@ impl FlitPacker {
 
     /// The lowest of `slots` that may take one more message of the class.
     #[inline]
-    fn first_legal(&self, rules: &Rules, slots: u16, channel: Channel, data: bool) -> Option<u8> {
+    fn first_legal(&self, rules: &Rules, slots: u16, channel: Channel, data: u32) -> Option<u8> {
         let mut slots = slots & !self.full[channel.index()];
-        if data {
+        if data > 0 {
             slots &= u16::MAX << self.order;
             if rules.one_data_header_slot
                 && let Some(taken) = self.data_header_slot
             {
-                slots &= 1 << taken;
+                let whole = (data | self.of_headers).is_multiple_of(DATA_SLOTS_PER_LINE);
+                slots &= if whole { 1 << taken } else { 0 };
             }
             // A slot that is limited comes first in its half, so few are looked at.
             while slots & slots.wrapping_neg() & rules.limited != 0 {
                 let slot = slots.trailing_zeros() as u8;
-                if self.remaining_at(rules, slot) <= MAX_REMAINING {
+                if self.remaining_at(slot) <= MAX_REMAINING {
                     break;
                 }
                 slots &= slots - 1;
@@ -221,19 +250,17 @@ impl FlitPacker {
     }
 
     /// Data slots still to be sent when the slot is sent, without those of its own headers.
-    fn remaining_at(&self, rules: &Rules, slot: u8) -> u32 {
-        let machine = &rules.states[rules.kind[slot as usize] as usize];
-        let counts = machine.counts[self.state[slot as usize] as usize];
-        let own = count_of(counts, Channel::S2mDrs)
-            + count_of(counts, Channel::M2sRwd)
-            + count_of(counts, Channel::D2hData)
-            + count_of(counts, Channel::H2dData);
+    fn remaining_at(&self, slot: u8) -> u32 {
+        let own = match self.data_header_slot == Some(slot) {
+            true => self.of_headers,
+            false => 0,
+        };
         let later = (self.data & u16::MAX << slot).count_ones();
-        later + self.pending - own * DATA_SLOTS_PER_LINE
+        later + self.pending - own
     }
 
     #[inline]
-    fn put_header(&mut self, rules: &Rules, slot: u8, channel: Channel, data: bool) {
+    fn put_header(&mut self, rules: &Rules, slot: u8, channel: Channel, data: u32) {
         let bit = 1u16 << slot;
         let machine = &rules.states[rules.kind[slot as usize] as usize];
         let state = machine.next[self.state[slot as usize] as usize][channel.index()];
@@ -257,25 +284,28 @@ impl FlitPacker {
             }
             windows &= windows - 1;
         }
-        if data {
-            self.data_header_slot = Some(slot);
+        if data > 0 {
+            if self.data_header_slot.replace(slot) != Some(slot) {
+                self.of_headers = 0;
+            }
+            self.of_headers += data;
         }
-        if data || rules.data & bit != 0 {
+        if data > 0 || rules.data & bit != 0 {
             self.order = self.order.max(slot);
         }
     }
 
-    /// Reserves the data slots of a line whose header is in `slot`.
+    /// Reserves so many data slots for a line whose header is in `slot`.
     #[inline]
-    fn put_data(&mut self, rules: &Rules, slot: u8) -> Placement {
+    fn put_data(&mut self, rules: &Rules, slot: u8, slots: u32) -> Placement {
         self.counters.payload_bytes += cxlab_engine::units::LINE_BYTES;
         let candidates = rules.data & self.free & u16::MAX << slot;
         assert!(
             self.pending == 0 || candidates == 0,
             "data would overtake earlier data"
         );
-        let here = self.fill(candidates, DATA_SLOTS_PER_LINE);
-        self.pending += DATA_SLOTS_PER_LINE - here;
+        let here = self.fill(candidates, slots);
+        self.pending += slots - here;
         if self.pending == 0 {
             let last = self.data.ilog2() as u8;
             return in_flit(rules, 0, last);
