@@ -2,7 +2,7 @@
 //! `docs/coverage.md`.
 //!
 //! The rows are all opcodes of CXL 3.1 (tables 3-22, 3-25 to 3-27 and, for CXL.mem, section 3.3),
-//! those that have no name here among them.
+//! those that have no name here among them. `Fast_GO` of CXL 2.0 is none of them: its code is reserved.
 
 use crate::opcode::{Channel, Opcode};
 
@@ -74,8 +74,6 @@ const fn tee(channel: Channel, code: u8, name: &'static str) -> Coverage {
 }
 
 use Modelled::{No, Partly, Yes};
-/// Of opcodes that the tables of `coherence` and the links know.
-const TABLES: &str = "Tables, packing and credits; no component sends it.";
 
 /// Every opcode, by class and code.
 #[rustfmt::skip]
@@ -120,39 +118,38 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::BiSnpCurBlk, "BISnpCurBlk", Partly, "Requesters take it; no device sends it."),
     row(Opcode::BiSnpDataBlk, "BISnpDataBlk", Partly, "Requesters take it; no device sends it."),
     row(Opcode::BiSnpInvBlk, "BISnpInvBlk", Yes, "Blocks of 2 and 4 lines, and of 1 and 3 for studies."),
-    row(Opcode::RdCurr, "RdCurr", Partly, "Tables; the root complex asks so for DMA. No device sends it."),
+    row(Opcode::RdCurr, "RdCurr", Yes, "Of a device with `load_request`; the root complex asks so for DMA."),
     row(Opcode::RdOwn, "RdOwn", Yes, ""),
-    row(Opcode::RdShared, "RdShared", Partly, TABLES),
+    row(Opcode::RdShared, "RdShared", Yes, "Of a device with `load_request`."),
     row(Opcode::RdAny, "RdAny", Yes, ""),
     row(Opcode::RdOwnNoData, "RdOwnNoData", Yes, "Stores of whole lines, upgrades, and bias flips of HDM-D."),
-    row(Opcode::ItoMWr, "ItoMWr", Partly, "To host memory, as a push (NC-P)."),
-    row(Opcode::WrCur, "WrCur", Partly, "Tables, packing and credits; no component sends it. To host memory only."),
+    row(Opcode::ItoMWr, "ItoMWr", Yes, "As a push (NC-P), and of a device with `store_request`."),
+    row(Opcode::WrCur, "WrCur", Yes, "Of a device with `store_request`, to host memory and that of expanders."),
     row(Opcode::ClFlush, "CLFlush", Yes, ""),
-    row(Opcode::CleanEvict, "CleanEvict", Partly, TABLES),
+    row(Opcode::CleanEvict, "CleanEvict", Yes, "Of a device with `clean_evict_data`."),
     row(Opcode::DirtyEvict, "DirtyEvict", Yes, ""),
     row(Opcode::CleanEvictNoData, "CleanEvictNoData", Yes, ""),
-    row(Opcode::WoWrInv, "WOWrInv", Partly, "Tables, packing and credits; no component sends it. Without byte enables."),
-    row(Opcode::WoWrInvF, "WOWrInvF", Partly, TABLES),
-    row(Opcode::WrInv, "WrInv", Partly, "Tables, packing and credits; no component sends it. Without byte enables, to host memory only."),
-    row(Opcode::CacheFlushed, "CacheFlushed", Partly, TABLES),
+    row(Opcode::WoWrInv, "WOWrInv", Yes, "Of a device with `store_request`; done at ExtCmp, as of a device without Fast_GO."),
+    row(Opcode::WoWrInvF, "WOWrInvF", Yes, "As WOWrInv."),
+    row(Opcode::WrInv, "WrInv", Yes, "Of a device with `store_request`."),
+    row(Opcode::CacheFlushed, "CacheFlushed", Yes, "When the threads of a device with `flush_at_end` have ended."),
     row(Opcode::RspSHitSE, "RspSHitSE", Yes, ""),
     row(Opcode::RspIHitI, "RspIHitI", Yes, ""),
     row(Opcode::RspIHitSE, "RspIHitSE", Yes, ""),
     row(Opcode::RspVHitV, "RspVHitV", Yes, ""),
     row(Opcode::RspSFwdM, "RspSFwdM", Yes, ""),
     row(Opcode::RspIFwdM, "RspIFwdM", Yes, ""),
-    row(Opcode::RspVFwdV, "RspVFwdV", Partly, "For modified lines only."),
-    row(Opcode::D2hData, "data", Partly, "64 bytes; Bogus, but no byte enables and no poison."),
+    row(Opcode::RspVFwdV, "RspVFwdV", Yes, "Of modified lines; a clean one is left with RspVHitV, as the specification allows."),
+    row(Opcode::D2hData, "data", Partly, "64 bytes, Bogus, byte enables; no poison."),
     row(Opcode::SnpData, "SnpData", Yes, ""),
     row(Opcode::SnpInv, "SnpInv", Yes, ""),
     row(Opcode::SnpCur, "SnpCur", Yes, ""),
-    row(Opcode::WritePull, "WritePull", Partly, TABLES),
+    row(Opcode::WritePull, "WritePull", Yes, ""),
     row(Opcode::Go, "GO", Partly, "GO-Err, and GO-I for reads, are left out."),
     row(Opcode::GoWritePull, "GO_WritePull", Yes, ""),
-    row(Opcode::ExtCmp, "ExtCmp", Partly, TABLES),
-    row(Opcode::GoWritePullDrop, "GO_WritePull_Drop", Partly, TABLES),
-    row(Opcode::FastGo, "Fast_GO", No, "CXL 2.0 only; reserved from 3.0 on."),
-    row(Opcode::FastGoWritePull, "Fast_GO_WritePull", Partly, TABLES),
+    row(Opcode::ExtCmp, "ExtCmp", Yes, ""),
+    row(Opcode::GoWritePullDrop, "GO_WritePull_Drop", Yes, ""),
+    row(Opcode::FastGoWritePull, "Fast_GO_WritePull", Yes, "The device takes the write for done at ExtCmp (3.2.4.5.6)."),
     row(Opcode::GoErrWritePull, "GO_ERR_WritePull", No, "Errors are not modelled."),
     row(Opcode::H2dData, "data", Partly, "64 bytes; no GO-Err and no poison."),
 ];

@@ -323,8 +323,6 @@ opcodes! {
     ExtCmp = H2dRsp 6,
     /// Global observation of an eviction whose data are not wanted.
     GoWritePullDrop = H2dRsp 8,
-    /// Observation within a part of the system. CXL 2.0 only; reserved from 3.0 on.
-    FastGo = H2dRsp 12,
     /// Observation of a write within a part of the system: send its data; `ExtCmp` will follow.
     FastGoWritePull = H2dRsp 13,
     /// A write failed: send its data, which are dropped.

@@ -201,6 +201,7 @@ fn draw(seed: u64) -> Drawn {
             bases.push(CXL + 4096);
         }
     }
+    text = with_requests(&text, &mut StreamRng::new(seed, "cohet-swarm-requests"));
     let mut rng_ways = StreamRng::new(seed, "cohet-swarm-ways");
     if rng_ways.chance(0.3) {
         let far = if os { "100 ns" } else { "1 us" };
@@ -284,6 +285,28 @@ fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> 
             "[fabric.links.far]\npropagation = \"{far}\"\n[[fabric.overrides]]\n\
              between = [\"leaf*\", \"spine0\"]\nlink = \"far\"\n"
         )
+}
+
+/// The same with caches that ask for lines, write and give them up in any of the ways of CXL.cache.
+fn with_requests(text: &str, rng: &mut StreamRng) -> String {
+    let load = pick(rng, &["RdAny", "RdAny", "RdShared", "RdCurr"]);
+    let store = pick(
+        rng,
+        &["RdOwn", "RdOwn", "ItoMWr", "WrCur", "WrInv", "WOWrInv"],
+    );
+    let (data, flush) = (rng.chance(0.4), rng.chance(0.4));
+    let evictions = pick(rng, &["memory", "llc"]);
+    text.replace(
+        "[accelerators.device.cache]\n",
+        &format!(
+            "[accelerators.device.cache]\nload_request = \"{load}\"\nstore_request = \"{store}\"\n\
+             clean_evict_data = {data}\nflush_at_end = {flush}\n"
+        ),
+    )
+    .replace(
+        "llc = { ",
+        &format!("llc = {{ device_evictions = \"{evictions}\", "),
+    )
 }
 
 /// The same with next to no places in the write buffers, and few reads of memory at once.

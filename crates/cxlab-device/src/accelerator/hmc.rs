@@ -14,7 +14,7 @@ use cxlab_memory::{Room, Slot};
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
 use serde::{Deserialize, Serialize};
 
-use super::Accelerator;
+use super::{Accelerator, HmcParams, LoadRequest, StoreRequest};
 
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -119,6 +119,8 @@ pub(super) struct HmcStats {
     pub(super) dirty_evictions: u64,
     pub(super) clean_evictions: u64,
     pub(super) pushes: u64,
+    pub(super) reads_once: u64,
+    pub(super) writes: u64,
     pub(super) prefetches: u64,
     pub(super) snoops: u64,
     pub(super) snooped_modified: u64,
@@ -183,7 +185,7 @@ impl Accelerator {
         let state = slot.map_or(Line::I, |slot| self.cache[slot].line);
         let event = match own {
             true => Event::Flush,
-            false => event_of(access, state),
+            false => event_of(access, state, &self.params.cache),
         };
         let Some((next, actions)) = step(LineState::stable(state), event) else {
             // Nothing to do: a demotion or write-back of a line that is not modified.
@@ -262,7 +264,11 @@ impl Accelerator {
         {
             return;
         }
-        let Some((next, actions)) = step(LineState::stable(Line::I), Event::Load) else {
+        let load = match self.params.cache.load_request {
+            LoadRequest::RdShared => Event::LoadShared,
+            LoadRequest::RdAny | LoadRequest::RdCurr => Event::Load,
+        };
+        let Some((next, actions)) = step(LineState::stable(Line::I), load) else {
             return;
         };
         let Some(id) = self.make_room(ctx, line, None, next.line) else {
@@ -340,16 +346,20 @@ impl Accelerator {
     }
 
     /// A clean line makes room, and nobody hears of it.
-    fn drop_clean(&mut self, slot: Slot) {
+    pub(super) fn drop_clean(&mut self, slot: Slot) {
         let (_, way) = self.cache.remove(slot);
         debug_assert!(step(LineState::stable(way.line), Event::EvictSilently).is_some());
         self.hmc.clean_evictions += 1;
     }
 
     /// A line makes room.
-    fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
+    pub(super) fn evict(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
         let (line, way) = self.cache.remove(slot);
-        let Some((next, actions)) = step(LineState::stable(way.line), Event::Evict) else {
+        let event = match way.line {
+            Line::E if self.params.cache.clean_evict_data => Event::EvictWithData,
+            _ => Event::Evict,
+        };
+        let Some((next, actions)) = step(LineState::stable(way.line), event) else {
             unreachable!("a settled line can be evicted")
         };
         let Some(id) = self.free.pop() else {
@@ -450,12 +460,16 @@ impl Accelerator {
         }
     }
 
-    /// The host pulls a line that is written into it: the access that it was asked for takes effect.
-    /// While a push waits for the pull its bytes lie in a buffer of the line's size, so that
+    /// The host pulls a line that is written into it: the access that it was asked for takes effect. Returns
+    /// whether it writes only some bytes of the line. While a push waits for the pull its bytes lie in a buffer of the line's size, so that
     /// pushes of the same line that have come since go with it.
-    pub(super) fn pulled(&mut self, id: u32) {
+    pub(super) fn pulled(&mut self, id: u32) -> bool {
         let mut place = self.entries[id as usize].first;
         let mut count: u32 = 0;
+        let partial = place != NONE && {
+            let Access { kind, .. } = self.waiters[place as usize].access;
+            kind == AccessKind::Store && !self.waiters[place as usize].access.is_whole()
+        };
         while place != NONE {
             let Waiter { access, next, .. } = self.waiters[place as usize];
             if count > 0 && access.kind != AccessKind::Push {
@@ -470,6 +484,7 @@ impl Accelerator {
             };
         }
         self.entries[id as usize].with = count.saturating_sub(1);
+        partial
     }
 
     /// An access takes effect. `holds`: the line is in the cache, and not on its way to the host.
@@ -490,11 +505,28 @@ fn is_write(line: Line) -> bool {
 }
 
 /// What an access asks of the table.
-fn event_of(access: &Access, held: Line) -> Event {
+fn event_of(access: &Access, held: Line, cache: &HmcParams) -> Event {
+    use StoreRequest as Stores;
+    let whole = access.is_whole();
     match access.kind {
+        AccessKind::Load if held == Line::I => match cache.load_request {
+            LoadRequest::RdAny => Event::Load,
+            LoadRequest::RdShared => Event::LoadShared,
+            LoadRequest::RdCurr => Event::LoadOnce,
+        },
+        AccessKind::Store if held == Line::I && cache.store_request != Stores::RdOwn => {
+            match (cache.store_request, whole) {
+                (Stores::ItoMWr, true) => Event::WriteOwn,
+                (Stores::WrCur, true) => Event::WriteCurrent,
+                (Stores::WrInv, _) => Event::WriteThrough,
+                (Stores::WOWrInv, true) => Event::WriteWeakly,
+                (Stores::WOWrInv, false) => Event::WriteWeaklyPart,
+                (Stores::RdOwn | Stores::ItoMWr | Stores::WrCur, _) => Event::Store,
+            }
+        }
         AccessKind::LoadToStore if matches!(held, Line::I | Line::S) => Event::Store,
         AccessKind::Load | AccessKind::LoadToStore | AccessKind::Prefetch => Event::Load,
-        AccessKind::Store if access.is_whole() => Event::StoreLine,
+        AccessKind::Store if whole => Event::StoreLine,
         AccessKind::Store | AccessKind::Atomic => Event::Store,
         AccessKind::Push => Event::Push,
         AccessKind::Flush if held == Line::I => Event::Flush,

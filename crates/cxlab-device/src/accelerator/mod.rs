@@ -6,6 +6,7 @@
 //! link, and answers one behind it.
 
 mod bias;
+mod flush;
 mod hmc;
 mod io;
 mod locks;
@@ -36,6 +37,7 @@ use cxlab_workload::{Image, Phase};
 
 use io::Io;
 
+use flush::Flush;
 use hmc::{Entry, HmcStats, Waiter, Way};
 use locks::Locks;
 use own::{OwnMemory, Received};
@@ -46,6 +48,7 @@ pub use bias::MOST_PASSED_FLIPS;
 pub use own::OwnMemoryConfig;
 pub use params::{
     AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams, LinePrefetchChoice,
+    LoadRequest, StoreRequest,
 };
 
 /// What an accelerator is built from.
@@ -118,6 +121,7 @@ pub struct Accelerator {
     locks: Locks,
     /// Spinning operations, and the line that each waits for a change of.
     spinning: Vec<(LineAddr, Access)>,
+    flush: Flush,
     hmc: HmcStats,
     io: Io,
     own: Option<OwnMemory>,
@@ -131,7 +135,7 @@ pub struct Accelerator {
 }
 
 save_state!(Accelerator {
-    values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, hmc, refused;
+    values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, flush, hmc, refused;
     sized: lane_wake;
     states: roots, lanes, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
@@ -194,6 +198,7 @@ impl Accelerator {
             postponed: VecDeque::new(),
             locks: Locks::new(params.turns),
             spinning: Vec::new(),
+            flush: Flush::default(),
             hmc: HmcStats::default(),
             io: Io::new(params.dma.tags),
             own,
@@ -242,6 +247,8 @@ impl Accelerator {
             ("hmc_dirty_evictions", hmc.dirty_evictions),
             ("hmc_clean_evictions", hmc.clean_evictions),
             ("hmc_pushes", hmc.pushes),
+            ("hmc_reads_once", hmc.reads_once),
+            ("hmc_writes", hmc.writes),
             ("hmc_prefetches", hmc.prefetches),
             ("hmc_snoops", hmc.snoops),
             ("hmc_snooped_modified", hmc.snooped_modified),
@@ -329,7 +336,7 @@ impl Accelerator {
 
     /// Whether every thread has ended and nothing is under way.
     pub fn is_done(&self) -> bool {
-        self.lanes.is_done() && self.in_flight() == 0
+        self.lanes.is_done() && self.in_flight() == 0 && !self.owes_flush()
     }
 
     /// Its ports, for link statistics.
@@ -361,6 +368,7 @@ impl Accelerator {
         for lane in 0..self.lanes.len() {
             self.run(ctx, lane);
         }
+        self.go_on_flushing(ctx);
     }
 
     /// A parcel arrives from a link.
@@ -413,6 +421,7 @@ impl Accelerator {
             MEDIUM => self.medium_wakes(ctx),
             _ => self.roots.wake(ctx, token),
         }
+        self.go_on_flushing(ctx);
     }
 
     /// Asks for a lane to be looked at then.

@@ -34,6 +34,40 @@ pub enum AcceleratorKind {
     Pcie,
 }
 
+/// The request with which a load that misses asks the host (CXL 3.1, sections 3.2.4.2.6 to 3.2.4.2.9).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[allow(clippy::enum_variant_names)] // They are opcodes.
+pub enum LoadRequest {
+    /// A copy in any state that the host gives.
+    #[default]
+    RdAny,
+    /// A shared copy.
+    RdShared,
+    /// The value, which the device uses once and does not cache. It is that of the line when the data arrive.
+    RdCurr,
+}
+
+/// The request with which a store that misses asks the host (CXL 3.1, sections 3.2.4.2.7 to 3.2.4.2.19). Only
+/// `RdOwn` brings the line into the cache. Stores to a line that the cache holds, and atomic operations, are as with
+/// `RdOwn`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+pub enum StoreRequest {
+    /// Ownership of the line, with its data; `RdOwnNoData` for a store of a whole line.
+    #[default]
+    RdOwn,
+    /// Whole lines are written into the host's last-level cache; smaller stores ask with `RdOwn`.
+    ItoMWr,
+    /// Whole lines are written into the host's last-level cache if the host's caches have them, else into memory;
+    /// smaller stores ask with `RdOwn`.
+    WrCur,
+    /// Stores are written to memory, and each is over when memory has it.
+    WrInv,
+    /// Stores are written to memory, weakly ordered; `WOWrInvF` for whole lines. The device sends the data at
+    /// `Fast_GO_WritePull` and takes the store for done at `ExtCmp`, as a device without Fast_GO does (section
+    /// 3.2.4.5.6).
+    WOWrInv,
+}
+
 /// The cache of host memory of a Type 1 or Type 2 device (HMC).
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields, default)]
@@ -57,6 +91,19 @@ pub struct HmcParams {
     /// Whether a clean line that makes room is announced (`CleanEvictNoData`), which keeps the host's
     /// directory exact and takes a request, or dropped silently. Default true.
     pub clean_evict: bool,
+    /// Whether an exclusive line that makes room is offered to the host with its data (`CleanEvict` in place of
+    /// `CleanEvictNoData`). A host whose `processor.llc.device_evictions` is `llc` takes them, another answers
+    /// `GO_WritePull_Drop`. Without effect unless `clean_evict` is true. Default false.
+    pub clean_evict_data: bool,
+    /// What a load that misses asks the host for. Prefetches that `RdCurr` would not keep ask for `RdAny`. Default
+    /// `RdAny`.
+    pub load_request: LoadRequest,
+    /// What a store that misses asks the host for. Default `RdOwn`.
+    pub store_request: StoreRequest,
+    /// Whether the device gives up all lines and says `CacheFlushed` when its threads have ended, so that the host
+    /// needs no longer snoop it (CXL 3.1, section 3.2.4.2.20). The run lasts until the host has answered. Default
+    /// false.
+    pub flush_at_end: bool,
     /// What fetches lines of host memory ahead of the elements: `stride` is the multi-stride
     /// prefetcher of Cohet, section V-B2. It takes at most half of the requests under way. Default
     /// none.
@@ -73,6 +120,10 @@ impl Default for HmcParams {
             request_cycles: 100,
             response_cycles: 100,
             clean_evict: true,
+            clean_evict_data: false,
+            load_request: LoadRequest::default(),
+            store_request: StoreRequest::default(),
+            flush_at_end: false,
             prefetch: None,
         }
     }

@@ -16,11 +16,25 @@ use super::own::Received;
 use super::translation::Translated;
 use super::{Accelerator, RETRY};
 
+/// When an access that a message answers takes effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Effect {
+    /// Now, in the copy that the cache has.
+    Cached,
+    /// Now, and the cache keeps no copy.
+    Once,
+    /// It has, when the host pulled its data or a snoop took its copy.
+    Before,
+}
+
 impl Accelerator {
     /// A message of CXL.cache arrives.
     pub(super) fn cache_message(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         if message.channel() == Channel::H2dReq {
             self.snooped(ctx, message);
+            return;
+        }
+        if self.ends_flush(message) {
             return;
         }
         let reply = match message.opcode {
@@ -131,8 +145,10 @@ impl Accelerator {
                 self.send_unlocked(ctx, data, locked);
             }
             (Action::WriteData, Some(message)) => {
-                self.pulled(id);
-                self.send(ctx, line, Opcode::D2hData, id, message, false);
+                let partial = self.pulled(id);
+                let mut data = self.answer_to(ctx, line, Opcode::D2hData, id, message, false);
+                data.cache = data.cache.with(CacheMeta::BYTE_ENABLES, partial);
+                self.roots.send(ctx, data);
             }
             (Action::EvictData, Some(message)) => {
                 self.send(ctx, line, Opcode::D2hData, id, message, false);
@@ -151,14 +167,18 @@ impl Accelerator {
                 }
             }
             (Action::CompleteLoad | Action::CompleteStore, Some(message)) => {
-                self.complete(ctx, id, message, true);
+                self.complete(ctx, id, message, Effect::Cached);
+            }
+            // A load that caches has taken effect when a snoop took its copy.
+            (Action::CompleteLoadOnce, Some(message)) if slot.is_none() => {
+                self.complete(ctx, id, message, Effect::Once);
             }
             (Action::CompleteFlush, _) if self.entries[id as usize].flip => self.flipped(line),
             (
                 Action::CompleteLoadOnce | Action::CompleteWrite | Action::CompleteFlush,
                 Some(message),
             ) => {
-                self.complete(ctx, id, message, false);
+                self.complete(ctx, id, message, Effect::Before);
             }
             (Action::Drop, _) if slot.is_some() => self.changed(ctx, line),
             (Action::Drop | Action::Fill, _) => {}
@@ -181,14 +201,14 @@ impl Accelerator {
     }
 
     /// The access that an entry was made for is answered by a message, and what went with it.
-    fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, performs: bool) {
+    fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, effect: Effect) {
         let Some(first) = self.take_first(id) else {
             return;
         };
-        self.answered(ctx, id, first, message, performs);
+        self.answered(ctx, id, first, message, effect);
         for _ in 0..std::mem::take(&mut self.entries[id as usize].with) {
             if let Some(next) = self.take_next(id) {
-                self.answered(ctx, id, next, message, performs);
+                self.answered(ctx, id, next, message, effect);
             }
         }
     }
@@ -199,7 +219,7 @@ impl Accelerator {
         id: u32,
         waiter: Waiter,
         message: &Message,
-        performs: bool,
+        effect: Effect,
     ) {
         let Waiter { access, begun, .. } = waiter;
         let now = ctx.now();
@@ -210,7 +230,10 @@ impl Accelerator {
                 self.cache[slot].locked = at.0;
             }
         }
-        if performs {
+        if effect == Effect::Once {
+            self.perform(&access, false);
+        }
+        if effect == Effect::Cached {
             self.lanes.filled(0, access.line());
             self.perform(&access, true);
             if self.lanes.waits_on(&access) {
@@ -298,6 +321,7 @@ impl Accelerator {
             self.flip_settles(ctx, line);
         }
         self.retry(ctx);
+        self.go_on_flushing(ctx);
     }
 
     /// An access that waited looks again.
@@ -355,7 +379,14 @@ impl Accelerator {
             true => Opcode::RdOwnNoData,
             false => request.opcode(),
         };
-        self.hmc.pushes += u64::from(push || request == Request::ItoMWr);
+        match request {
+            Request::ItoMWr | Request::DirtyEvictPush => self.hmc.pushes += 1,
+            Request::RdCurr => self.hmc.reads_once += 1,
+            Request::WrCur | Request::WrInv | Request::WoWrInv | Request::WoWrInvF => {
+                self.hmc.writes += 1;
+            }
+            _ => {}
+        }
         self.roots.send(
             ctx,
             Message {

@@ -112,6 +112,9 @@ impl Processor {
 
     /// A device asks for a line. The home agent takes such requests one after the other.
     fn device_asks(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        if message.opcode == Opcode::CacheFlushed {
+            return self.device_flushed(ctx, message);
+        }
         let Some(request) =
             Request::from_opcode(message.opcode, message.cache.has(CacheMeta::PUSH))
         else {
@@ -207,7 +210,7 @@ impl Processor {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn send_cache(
+    pub(super) fn send_cache(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         device: PortId,

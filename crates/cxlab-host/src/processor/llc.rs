@@ -14,7 +14,7 @@ use std::ops::{Index, IndexMut};
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr};
 use cxlab_memory::{GeometryError, Room, Slot, TagArray};
-use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peers};
+use cxlab_protocol::coherence::cache_home::{CORES, Filter, Peer, Peers};
 use serde::{Deserialize, Serialize};
 
 use super::NONE;
@@ -175,6 +175,19 @@ impl Llc {
                 alone: way.filter == Filter::Any(CORES),
             };
         }
+    }
+
+    /// Entries that name a holder: those that no transaction has, and the lines of the others.
+    pub(super) fn held_by(&self, peer: Peer) -> (Vec<Slot>, Vec<LineAddr>) {
+        let (mut idle, mut busy) = (Vec::new(), Vec::new());
+        for (slot, line, way) in self.directory.iter() {
+            match (way.filter.holders().contains(peer), way.txn) {
+                (false, _) => {}
+                (true, NONE) => idle.push(slot),
+                (true, _) => busy.push(line),
+            }
+        }
+        (idle, busy)
     }
 
     /// The entry goes, and what there is beside it.

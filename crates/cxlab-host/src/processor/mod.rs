@@ -22,6 +22,7 @@ mod admission;
 mod caches;
 mod devices;
 mod failures;
+mod flushed;
 mod home;
 mod io;
 mod llc;
@@ -54,6 +55,7 @@ use crate::local::{LocalConfig, LocalMemory, Returned};
 use admission::Admission;
 use caches::{CoreCaches, Held, Level};
 use devices::Uqids;
+use flushed::Flushed;
 use home::{Behind, Txn};
 use io::Io;
 use llc::Llc;
@@ -209,6 +211,8 @@ pub struct Processor {
     held_reads: Vec<(LineAddr, u32)>,
     /// Answers that give devices lines of their own memory which are being written.
     held_grants: Vec<Message>,
+    /// Devices whose `CacheFlushed` has no answer yet.
+    flushed: Vec<Flushed>,
     /// Spinning operations, and the line that each waits for a change of.
     spinning: Vec<(LineAddr, Access)>,
     /// Translation, where there is an operating system.
@@ -226,7 +230,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, flushed, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
@@ -315,6 +319,7 @@ impl Processor {
             writing: Vec::new(),
             held_reads: Vec::new(),
             held_grants: Vec::new(),
+            flushed: Vec::new(),
             spinning: Vec::new(),
             os,
             shared: config.shared,

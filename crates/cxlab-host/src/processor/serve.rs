@@ -16,6 +16,7 @@ use cxlab_protocol::{LatencyStages, LongStage};
 
 use super::caches::Held;
 use super::home::{Behind, Leave, Txn, Way, What};
+use super::params::DeviceEvictions;
 use super::{FINISH, NONE, Processor, Waiting};
 
 /// Stages that have their time first, where an access began later than its transaction.
@@ -101,6 +102,11 @@ impl Processor {
             }
             What::Device(_) | What::DmaWrite | What::PageWrite if self.must_claim(&txn) => {
                 self.claim(ctx, id);
+            }
+            What::Device(Request::CleanEvict)
+                if self.params.llc.device_evictions == DeviceEvictions::Llc =>
+            {
+                self.apply(ctx, id, Event::CleanEvictWanted(txn.peer));
             }
             What::Device(request) => self.apply(ctx, id, Event::Request(txn.peer, request)),
             What::DmaRead | What::DmaWrite | What::PageRead | What::PageWrite | What::WalkRead => {
@@ -284,6 +290,7 @@ impl Processor {
             unreachable!("a transaction that is over had its line")
         };
         self.llc[slot].filter = txn.state.filter;
+        self.forget_flushed(ctx, slot);
         if txn.what == What::Own {
             // The table asks devices; the other cores are asked here.
             let (dirty, _) = self.drop_copies(ctx, slot, u32::from(txn.core));

@@ -38,6 +38,8 @@ pub struct ProcessorStats {
     pub bias_requests: u64,
     /// Snoops of devices.
     pub device_snoops: u64,
+    /// Lines of which the directory forgot a device that said `CacheFlushed`.
+    pub flushed_lines: u64,
     /// Lines that devices read or wrote by DMA.
     pub dma_lines: u64,
     /// Interrupts.
@@ -89,6 +91,7 @@ impl ProcessorStats {
             ("device_requests", self.device_requests),
             ("bias_requests", self.bias_requests),
             ("device_snoops", self.device_snoops),
+            ("flushed_lines", self.flushed_lines),
             ("dma_lines", self.dma_lines),
             ("interrupts", self.interrupts),
         ];

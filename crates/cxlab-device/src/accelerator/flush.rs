@@ -1,0 +1,107 @@
+//! `CacheFlushed`: a device whose threads have ended gives up all lines of host memory and tells the host, which
+//! needs no longer snoop it (CXL 3.1, section 3.2.4.2.20).
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LineAddr};
+use cxlab_link::Parcel;
+use cxlab_memory::Slot;
+use cxlab_protocol::coherence::cache_agent::Line;
+use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use serde::{Deserialize, Serialize};
+
+use super::Accelerator;
+use super::hmc::Entry;
+
+/// How far the flush is.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+pub(super) enum Flush {
+    /// Threads run, or requests of theirs.
+    #[default]
+    Before,
+    /// These lines have to leave; snoops may have taken some.
+    Leaving(Vec<LineAddr>),
+    /// The host has been told under this CQID.
+    Told(u32),
+    /// The host has answered.
+    Done,
+}
+
+impl Accelerator {
+    /// Whether the cache is to be flushed and the host has not said that it is.
+    pub(super) fn owes_flush(&self) -> bool {
+        self.params.cache.flush_at_end && self.flush != Flush::Done
+    }
+
+    /// Goes on with the flush, once the threads have ended: lines leave while there are CQIDs, and when every
+    /// answer is here the host is told.
+    pub(super) fn go_on_flushing(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if !self.owes_flush() || !self.lanes.is_done() {
+            return;
+        }
+        if self.flush == Flush::Before && self.free.len() == self.entries.len() {
+            self.flush = Flush::Leaving(self.cache.iter().map(|(_, line, _)| line).collect());
+        }
+        while let Flush::Leaving(lines) = &mut self.flush
+            && !self.free.is_empty()
+        {
+            match lines.pop() {
+                Some(line) => {
+                    if let Some(slot) = self.cache.find(line) {
+                        self.give_up(ctx, slot);
+                    }
+                }
+                None if self.free.len() == self.entries.len() => self.tell_flushed(ctx),
+                None => return,
+            }
+        }
+    }
+
+    fn give_up(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
+        let clean = self.cache[slot].line != Line::M;
+        match clean && !self.params.cache.clean_evict {
+            true => self.drop_clean(slot),
+            false => self.evict(ctx, slot),
+        }
+    }
+
+    fn tell_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let Some(id) = self.free.pop() else {
+            return;
+        };
+        self.entries[id as usize] = Entry {
+            used: true,
+            ..Entry::default()
+        };
+        self.flush = Flush::Told(id);
+        self.roots.send(
+            ctx,
+            Message {
+                hpa: Hpa(0),
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag: id,
+                source: self.port_id,
+                destination: self.host,
+                opcode: Opcode::CacheFlushed,
+                vc: 0,
+                hops: 0,
+                meta: MemMeta::NONE,
+                cache: CacheMeta::NONE,
+                lines: 1,
+                data: 0,
+            },
+        );
+    }
+
+    /// Whether a message answers `CacheFlushed`; the flush is over then.
+    pub(super) fn ends_flush(&mut self, message: &Message) -> bool {
+        if self.flush != Flush::Told(message.tag) {
+            return false;
+        }
+        assert_eq!(message.opcode, Opcode::Go, "the answer to CacheFlushed");
+        self.entries[message.tag as usize].used = false;
+        self.free.push(message.tag);
+        self.flush = Flush::Done;
+        true
+    }
+}

@@ -1,0 +1,83 @@
+//! `CacheFlushed`: a device holds no line any more (CXL 3.1, section 3.2.4.2.20).
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::LineAddr;
+use cxlab_link::Parcel;
+use cxlab_memory::Slot;
+use cxlab_protocol::coherence::cache_home::{Event, LineState, Peer, step};
+use cxlab_protocol::coherence::fields::GoState;
+use cxlab_protocol::{Message, Opcode};
+use serde::{Deserialize, Serialize};
+
+use super::Processor;
+
+/// A device that waits for the answer to its `CacheFlushed`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Flushed {
+    message: Message,
+    peer: Peer,
+    /// Lines that transactions have and whose entry still names the device.
+    lines: Vec<LineAddr>,
+}
+
+impl Processor {
+    /// The directory forgets the device as a holder. A line that a transaction has waits for the transaction, and
+    /// the answer waits for such lines, so that no snoop comes behind it.
+    pub(super) fn device_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let peer = self.peer_of(message.source);
+        let (idle, busy) = self.llc.held_by(peer);
+        for slot in idle {
+            self.forget_holder(slot, peer);
+            self.llc.settle(slot);
+        }
+        self.flushed.push(Flushed {
+            message: *message,
+            peer,
+            lines: busy,
+        });
+        self.answer_flushed(ctx);
+    }
+
+    /// A transaction of the line in this slot is over.
+    pub(super) fn forget_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>, slot: Slot) {
+        if self.flushed.is_empty() {
+            return;
+        }
+        let line = self.llc.line(slot);
+        let mut flushed = std::mem::take(&mut self.flushed);
+        for &mut Flushed {
+            peer,
+            ref mut lines,
+            ..
+        } in &mut flushed
+        {
+            if let Some(place) = lines.iter().position(|other| *other == line) {
+                lines.swap_remove(place);
+                if self.llc[slot].filter.holders().contains(peer) {
+                    self.forget_holder(slot, peer);
+                }
+            }
+        }
+        self.flushed = flushed;
+        self.answer_flushed(ctx);
+    }
+
+    fn forget_holder(&mut self, slot: Slot, peer: Peer) {
+        let idle = LineState::idle(self.llc[slot].filter);
+        let Some((next, _)) = step(idle, Event::CacheFlushed(peer)) else {
+            unreachable!("an idle line can lose a holder")
+        };
+        self.stats.flushed_lines += 1;
+        self.llc[slot].filter = next.filter;
+    }
+
+    fn answer_flushed(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let is_over = |flushed: &mut Flushed| flushed.lines.is_empty();
+        let over: Vec<Flushed> = self.flushed.extract_if(.., is_over).collect();
+        for Flushed { message, .. } in over {
+            let line = LineAddr(0);
+            let (to, tag, stages) = (message.source, message.tag, message.stages);
+            self.send_cache(ctx, to, line, Opcode::Go, tag, 0, GoState::Invalid, stages);
+        }
+    }
+}
