@@ -231,8 +231,7 @@ impl Reply {
         }
     }
 
-    /// The reply with this opcode, which grants this state. `None` for other messages, for errors
-    /// and for `Fast_GO`, which revision 3.1 no longer has.
+    /// The reply with this opcode, which grants this state. `None` for other messages and for errors.
     pub const fn from_opcode(opcode: Opcode, granted: GoState) -> Option<Reply> {
         match opcode {
             Opcode::Go => match granted {
@@ -305,11 +304,11 @@ mod tests {
             .iter()
             .filter(|&&o| Snoop::from_cache_opcode(o).is_some());
         assert_eq!(snoops.count(), count(Channel::H2dReq));
-        // `Fast_GO` and `GO_ERR_WritePull`.
+        // `GO_ERR_WritePull`.
         let replies = Opcode::ALL
             .iter()
             .filter(|&&o| o.channel() == Channel::H2dRsp)
             .filter(|&&o| Reply::from_opcode(o, GoState::Shared).is_some());
-        assert_eq!(replies.count(), count(Channel::H2dRsp) - 2);
+        assert_eq!(replies.count(), count(Channel::H2dRsp) - 1);
     }
 }
