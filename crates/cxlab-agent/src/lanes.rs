@@ -28,6 +28,7 @@ use crate::access::{
 };
 use crate::audit::{Audit, Versions};
 use crate::ledger::Ledger;
+use crate::poison::Poison;
 use crate::stats::{HOST_QUEUE, LOCAL, MEDIA, RequestRow};
 use crate::steps::{LaneProgram, NextStep, Steps};
 
@@ -189,13 +190,15 @@ pub struct Lanes {
     pub ledger: Ledger,
     /// What checks that nobody uses a copy that it should have lost.
     audit: Option<Audit>,
+    /// The lines whose value is poison, where memory may give such.
+    poison: Option<Poison>,
 }
 
 // The memory is saved by the host, for all that share it.
 save_state!(Lanes {
     values: ops, free, outstanding;
     sized: phases;
-    states: lanes, ledger, audit;
+    states: lanes, ledger, audit, poison;
     built: image, cycle, window, names;
 });
 
@@ -219,6 +222,8 @@ pub struct LanesConfig {
     pub log: bool,
     /// The versions of the lines of the coherence domain, where they are checked.
     pub versions: Option<Versions>,
+    /// The lines of the coherence domain whose value is poison, where memory may give such.
+    pub poison: Option<Poison>,
 }
 
 impl Lanes {
@@ -257,6 +262,7 @@ impl Lanes {
             outstanding: 0,
             ledger: Ledger::new(config.number, config.log),
             audit: config.versions.map(Audit::new),
+            poison: config.poison,
         }
     }
 
@@ -566,6 +572,27 @@ impl Lanes {
         if let Some(audit) = &mut self.audit {
             audit.written(holder, line);
         }
+    }
+
+    /// Memory gives a line to a cache, as poison or not.
+    #[inline]
+    pub fn given(&self, line: LineAddr, poison: bool) {
+        if let Some(lines) = &self.poison {
+            lines.given(line, poison);
+        }
+    }
+
+    /// Whether the newest value of a line is poison.
+    #[inline]
+    pub fn is_poison(&self, line: LineAddr) -> bool {
+        self.poison.as_ref().is_some_and(|lines| lines.has(line))
+    }
+
+    /// Whether an access that takes effect now consumes poison.
+    #[inline]
+    pub fn consumes_poison(&self, access: &Access) -> bool {
+        let lines = self.poison.as_ref();
+        lines.is_some_and(|lines| lines.is_consumed(access))
     }
 
     /// Does to memory what an access says, at its physical address. The owner holds the right.

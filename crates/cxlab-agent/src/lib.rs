@@ -8,6 +8,7 @@ mod io;
 mod lanes;
 mod ledger;
 mod overtaking;
+mod poison;
 mod root_ports;
 mod shared;
 mod slab;
@@ -24,6 +25,7 @@ pub use io::{
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;
 pub use overtaking::{Overtaking, Ticket};
+pub use poison::Poison;
 pub use root_ports::RootPorts;
 pub use shared::{SharedMemory, SharedShare, SharedWindows};
 pub use slab::Slab;

@@ -86,13 +86,15 @@ pub struct HopStats {
     pub queue_ps: u128,
 }
 
-/// What a request ends with when nothing answers it.
+/// What a request ends with when it is not served for a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub enum Failure {
     /// Its time was over. A write may have been made nevertheless, or may be yet.
     TimedOut,
     /// The host knows that no way leads to the device, and sent nothing.
     CutOff,
+    /// What the device has of the line is corrupted.
+    Poisoned,
 }
 
 /// Requests that completed without being served, in one way. They enter no statistics of served
@@ -217,6 +219,8 @@ pub struct RequesterStats {
     pub timed_out: Unserved,
     /// Requests to devices that no way leads to, among those completed.
     pub cut_off: Unserved,
+    /// Requests that met poison, among those completed.
+    pub poisoned: Unserved,
     /// Requests that a device denied, among those completed.
     pub denied: Unserved,
     /// Messages whose time was over, ever. Where there are no caches, each is a request.
@@ -289,6 +293,7 @@ impl RequesterStats {
         self.write_latency.merge(&other.write_latency);
         self.timed_out.merge(&other.timed_out);
         self.cut_off.merge(&other.cut_off);
+        self.poisoned.merge(&other.poisoned);
         self.denied.merge(&other.denied);
         if let Some(other) = &other.whole_latency {
             self.whole_latency.get_or_insert_default().merge(other);
@@ -320,8 +325,8 @@ impl RequesterStats {
     }
 
     /// Requests that completed without being served, by the way in which they ended.
-    pub fn unserved(&self) -> [&Unserved; 3] {
-        [&self.denied, &self.timed_out, &self.cut_off]
+    pub fn unserved(&self) -> [&Unserved; 4] {
+        [&self.denied, &self.timed_out, &self.cut_off, &self.poisoned]
     }
 
     /// Counts a completed request.
@@ -336,6 +341,7 @@ impl RequesterStats {
             None => return self.serve(row, latency, hit),
             Some(Failure::CutOff) => &mut self.cut_off,
             Some(Failure::TimedOut) => &mut self.timed_out,
+            Some(Failure::Poisoned) => &mut self.poisoned,
         };
         unserved.count(row, latency);
     }

@@ -4,6 +4,7 @@
 mod accelerator;
 mod capacity;
 mod coherent_device;
+mod media_errors;
 mod memory_device;
 mod qos;
 mod waits;
@@ -16,6 +17,7 @@ pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
 pub use coherent_device::{
     CoherentConfig, CoherentDevice, CoherentError, DcohStats, SnoopFilterParams, Turn, WaitsFor,
 };
+pub use media_errors::{MediaErrorParams, MediaErrorStats};
 pub use memory_device::{
     ControllerPreset, DeviceConfig, DeviceParams, DeviceStats, MemoryDevice, WriteCompletion,
 };

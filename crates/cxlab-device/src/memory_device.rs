@@ -26,11 +26,14 @@ use cxlab_engine::units::{Dpa, Hpa, Picos, SimTime};
 use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
-use cxlab_protocol::{Channel, DecoderTable, DevLoad, LongStage, Message, Opcode, PortId};
+use cxlab_protocol::{
+    CacheMeta, Channel, DecoderTable, DevLoad, LongStage, Message, Opcode, PortId,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::capacity::{DeviceChange, Timeline, Values};
+use crate::media_errors::{MediaErrorParams, MediaErrorStats, MediaErrors};
 use crate::qos::{QosConfig, Telemetry};
 use crate::waits::{DeviceWait, DeviceWaits};
 
@@ -150,6 +153,8 @@ struct Incoming<'a> {
     source: PortId,
     buffer: Buffer,
     write: bool,
+    /// Its data are poison, or what it reads is.
+    poison: bool,
     lines: u8,
     port: u16,
     /// When it arrived.
@@ -168,6 +173,7 @@ impl<'a> Incoming<'a> {
             source: message.source,
             buffer: Buffer::of(channel, message.vc),
             write: channel == Channel::M2sRwd,
+            poison: false,
             lines: message.lines,
             port,
             since,
@@ -180,6 +186,7 @@ impl<'a> Incoming<'a> {
         Incoming {
             waited: Some(&request.message),
             refused: request.refused,
+            poison: request.message.cache.has(CacheMeta::POISON),
             ..Incoming::of(&request.message, request.port, request.since)
         }
     }
@@ -221,6 +228,8 @@ pub struct DeviceConfig {
     pub changes: Vec<DeviceChange>,
     /// Telemetry, if it tells its load; with a medium that does not answer ahead of time.
     pub qos: Option<QosConfig>,
+    /// Lines that cannot be read, if there may be any, with the run's seed and the device's name.
+    pub media_errors: Option<(MediaErrorParams, u64, String)>,
     /// Whether lines hold values, for checkers; with a medium that does not answer ahead of time.
     pub values: bool,
     /// What hosts share of it with their values, if they do; with such a medium too.
@@ -248,6 +257,7 @@ pub struct MemoryDevice {
     limit: u32,
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
+    media_errors: Option<Box<MediaErrors>>,
     stats: DeviceStats,
     decoders: DecoderTable,
     timeline: Timeline,
@@ -258,7 +268,7 @@ pub struct MemoryDevice {
 
 save_state!(MemoryDevice {
     values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, waits;
-    states: ports, backend, timeline, values;
+    states: ports, backend, timeline, values, media_errors;
     built: controller, posts, decoders, limit, done;
 } then catch_up);
 
@@ -290,6 +300,9 @@ impl MemoryDevice {
             decoders: config.decoders,
             timeline,
             telemetry,
+            media_errors: config
+                .media_errors
+                .map(|(params, seed, name)| Box::new(MediaErrors::new(&params, seed, &name))),
             values: Values::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
@@ -325,6 +338,11 @@ impl MemoryDevice {
         self.telemetry.as_ref().map(|telemetry| telemetry.told)
     }
 
+    /// Poison that was read and written since measurement began, if its lines may be poison.
+    pub fn media_errors(&self) -> Option<MediaErrorStats> {
+        self.media_errors.as_ref().map(|errors| errors.stats)
+    }
+
     /// What the medium kept about itself, up to `now`.
     pub fn medium_statistics(&self, now: SimTime) -> Vec<Statistic> {
         let mut list = Vec::new();
@@ -347,6 +365,9 @@ impl MemoryDevice {
         self.waits.reset();
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.begin_measurement();
+        }
+        if let Some(errors) = &mut self.media_errors {
+            errors.stats = MediaErrorStats::default();
         }
         for port in &mut self.ports {
             port.link.begin_measurement(now);
@@ -540,7 +561,7 @@ impl MemoryDevice {
 
     /// Moves a request into the medium, if that accepts it.
     #[inline]
-    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) -> bool {
+    fn admit(&mut self, ctx: &mut Ctx<'_, Parcel>, mut incoming: Incoming<'_>) -> bool {
         let now = ctx.now();
         let write = incoming.write;
         if !self.has_context(ctx) {
@@ -564,6 +585,9 @@ impl MemoryDevice {
             self.stats.writes += 1;
         } else {
             self.stats.reads += 1;
+        }
+        if self.media_errors.is_some() {
+            incoming.poison = self.meet_errors(ctx, incoming, dpa);
         }
         self.contexts += 1;
         let id = self
@@ -599,6 +623,21 @@ impl MemoryDevice {
             }
         }
         true
+    }
+
+    /// The medium takes a request where lines may be poison; whether what it carries or reads is.
+    #[cold]
+    #[inline(never)]
+    fn meet_errors(&mut self, ctx: &Ctx<'_, Parcel>, incoming: Incoming<'_>, dpa: Dpa) -> bool {
+        let Some(errors) = &mut self.media_errors else {
+            return false;
+        };
+        if !incoming.write {
+            return errors.read(dpa);
+        }
+        let poison = incoming.message(ctx).cache.has(CacheMeta::POISON);
+        errors.write(dpa, poison);
+        poison
     }
 
     /// A request waits no longer. One that has just arrived has not waited, and nothing waits before it.
@@ -659,6 +698,9 @@ impl MemoryDevice {
             answered,
         };
         waited.note(&mut request.message);
+        if incoming.poison {
+            request.message.cache = request.message.cache.with(CacheMeta::POISON, true);
+        }
         if let Some(values) = &mut self.values {
             values.access(dpa, &mut request.message);
         }
@@ -736,11 +778,16 @@ impl MemoryDevice {
                 .answer(ready, request.source, request.port, inside)
                 .lines(),
         };
+        let poison = request.poison;
         let change = |answer: &mut Message| {
             answer.opcode = opcode;
             answer.lines = lines;
             waited.note(answer);
             answer.stages.add(LongStage::Media, media);
+            if poison {
+                let of_data = opcode == Opcode::MemData;
+                answer.cache = CacheMeta::NONE.with(CacheMeta::POISON, of_data);
+            }
         };
         self.respond(ctx, request, opcode.channel(), ready, change);
     }

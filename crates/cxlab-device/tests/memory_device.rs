@@ -168,6 +168,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
     };
     let device = MemoryDevice::new(DeviceConfig {
         qos: None,
+        media_errors: None,
         changes: Vec::new(),
         values: false,
         shared: None,

@@ -68,6 +68,30 @@ impl SaveState for StreamRng {
     }
 }
 
+/// Draws that are numbered: each is fixed by the seed, a name and its number, whenever and however often it is
+/// looked at.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lots {
+    key: u64,
+    probability: f64,
+}
+
+impl Lots {
+    /// Draws that come true with this probability, 0 to 1.
+    pub fn new(seed: u64, name: &str, probability: f64) -> Lots {
+        Lots {
+            key: StreamRng::new(seed, name).next_u64(),
+            probability,
+        }
+    }
+
+    /// Whether the draw of this number comes true.
+    pub fn has_drawn(&self, number: u64) -> bool {
+        let bits = mix(self.key ^ mix(number));
+        ((bits >> 11) as f64) < self.probability * (1u64 << 53) as f64
+    }
+}
+
 /// One step of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub(crate) fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -79,6 +103,25 @@ pub(crate) fn mix(value: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lots_come_true_as_often_as_is_said_and_never_change() {
+        for probability in [0.0, 0.001, 0.3, 1.0] {
+            let lots = Lots::new(7, "medium", probability);
+            let drawn = (0..100_000)
+                .filter(|number| lots.has_drawn(*number))
+                .count();
+            let expected = 100_000.0 * probability;
+            let off = (drawn as f64 - expected).abs();
+            assert!(
+                off <= 4.0 * (expected * (1.0 - probability)).sqrt(),
+                "{drawn}"
+            );
+            assert!((0..100).all(|number| lots.has_drawn(number) == lots.has_drawn(number)));
+        }
+        let [one, other] = ["a", "b"].map(|name| Lots::new(7, name, 0.5));
+        assert!((0..100).any(|number| one.has_drawn(number) != other.has_drawn(number)));
+    }
 
     #[test]
     fn streams_are_fixed_for_ever_and_differ_by_name_and_seed() {

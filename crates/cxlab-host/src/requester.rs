@@ -27,6 +27,7 @@ use crate::throttle::{Throttle, ThrottleStats};
 pub use sampled::{WarmAccess, WarmBuffer};
 
 use cxlab_agent::AddressMap;
+use cxlab_agent::Failure;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
 use cxlab_agent::{CACHE, RequestRow, RequesterStats, STAGE_NAMES, Stages, stages_of};
@@ -131,6 +132,8 @@ enum Answer {
     Device,
     /// Nothing: the device had no decoder for it.
     Denied,
+    /// Poison.
+    Poisoned,
 }
 
 /// Wake-up tokens: ports use their number, issuing `ISSUE`, leaving `LEAVE`, cache hits `HIT` plus
@@ -595,6 +598,7 @@ impl Requester {
         let device = message.source.0 - self.first_device;
         let answer = match message.lines == Message::DENIED {
             true => Answer::Denied,
+            false if message.cache.has(CacheMeta::POISON) => Answer::Poisoned,
             false => Answer::Device,
         };
         self.ledger.stats.denied_ever += u64::from(answer == Answer::Denied);
@@ -618,12 +622,14 @@ impl Requester {
             device,
             hops,
             denied: answer == Answer::Denied,
+            failure: (answer == Answer::Poisoned).then_some(Failure::Poisoned),
             value,
             ..slot.row(ctx.now(), stages)
         };
         self.ledger.complete(ctx, row, answer == Answer::Cache);
         if slot.whole != 0 {
-            self.part_done(ctx.now(), slot.whole, answer != Answer::Denied);
+            let served = !matches!(answer, Answer::Denied | Answer::Poisoned);
+            self.part_done(ctx.now(), slot.whole, served);
         }
     }
 }

@@ -69,7 +69,7 @@ impl fmt::Debug for MemMeta {
 }
 
 /// What a CXL.cache message says besides its opcode (CXL 3.1, section 3.2.3). A message of CXL.mem
-/// has [`CacheMeta::NONE`].
+/// has [`CacheMeta::NONE`], and poison where it carries such data.
 ///
 /// The CQID of a request, and of the responses and data it gets, is the message's `tag`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -95,6 +95,8 @@ impl CacheMeta {
     pub const BOGUS: u8 = 1 << 4;
     /// D2H Data: byte enables follow (BEP, section 3.2.3.3.2), because only some of the line's bytes are written.
     pub const BYTE_ENABLES: u8 = 1 << 6;
+    /// Of all data: they are corrupted, and are not to be used (Poison; CXL 3.1, tables 3-16, 3-21, 3-41 and 3-51).
+    pub const POISON: u8 = 1 << 7;
     /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
     /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
     /// `ItoMWr` or `DirtyEvict`.
@@ -139,6 +141,7 @@ impl fmt::Debug for CacheMeta {
             (CacheMeta::BOGUS, "bogus"),
             (CacheMeta::PUSH, "push"),
             (CacheMeta::BYTE_ENABLES, "byte enables"),
+            (CacheMeta::POISON, "poison"),
         ];
         (flags.iter().filter(|(flag, _)| self.has(*flag)))
             .try_for_each(|(_, name)| write!(f, ", {name}"))

@@ -93,8 +93,8 @@ impl Host {
             writes: stats.writes,
             denied: [stats.denied.reads, stats.denied.writes],
             failed: [
-                stats.timed_out.reads + stats.cut_off.reads,
-                stats.timed_out.writes + stats.cut_off.writes,
+                stats.timed_out.reads + stats.cut_off.reads + stats.poisoned.reads,
+                stats.timed_out.writes + stats.cut_off.writes + stats.poisoned.writes,
             ],
             latency_ps: stats.served_ps(),
         }

@@ -16,6 +16,7 @@ mod fleet;
 mod limits;
 mod links;
 mod manager;
+mod media_errors;
 mod os;
 mod programs;
 mod qos;
@@ -277,6 +278,7 @@ impl Plan {
         problems.append(&mut manager.problems);
         failures::check(&scenario, &mut problems);
         qos::check(&scenario, &endpoints, &mut problems);
+        media_errors::check(&scenario, &mut problems);
         limits::check(&scenario, &mut problems);
         sampling::check_keys(&scenario, &mut problems);
         let media = build_choices(
@@ -659,6 +661,11 @@ impl Plan {
     /// beginning.
     pub fn changes_capacity(&self) -> bool {
         manager::changes_capacity(&self.scenario)
+    }
+
+    /// Whether lines of some device may be poison.
+    pub fn has_media_errors(&self) -> bool {
+        media_errors::has_any(&self.scenario)
     }
 
     /// Whether the system changes while the workloads run: what hosts have, who is there, or what works.

@@ -232,7 +232,7 @@ fn check_host(host: &Host, end: SimTime) -> Result<u128, String> {
     let completed = stats.reads + stats.writes;
     if completed != served + ended.iter().sum::<u64>() {
         return Err(format!(
-            "{completed} requests completed, {served} served, {ended:?} denied, timed out and cut off"
+            "{completed} requests completed, {served} served, {ended:?} denied, timed out, cut off and poisoned"
         ));
     }
     let integral = stats.in_flight.at(end.0) - stats.integral_before;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cxlab_agent::Lanes;
-use cxlab_device::{DcohStats, DeviceStats};
+use cxlab_device::{DcohStats, DeviceStats, MediaErrorStats};
 use cxlab_engine::Outcome;
 use cxlab_engine::probe::{LatencyProbe, WaitProbe};
 use cxlab_engine::units::{Picos, SimTime};
@@ -204,7 +204,7 @@ impl Denied {
     }
 }
 
-/// Requests that nothing answered.
+/// Requests that nothing answered, or poison.
 #[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
 pub struct FailedRequests {
     /// Reads whose time was over: the host has no data.
@@ -215,6 +215,12 @@ pub struct FailedRequests {
     pub cut_off_reads: u64,
     /// Writes to such devices: not sent, dropped.
     pub cut_off_writes: u64,
+    /// Reads that met poison.
+    #[serde(default)]
+    pub poisoned_reads: u64,
+    /// Atomic operations that met poison.
+    #[serde(default)]
+    pub poisoned_writes: u64,
 }
 
 impl FailedRequests {
@@ -224,6 +230,8 @@ impl FailedRequests {
             timed_out_writes: stats.timed_out.writes,
             cut_off_reads: stats.cut_off.reads,
             cut_off_writes: stats.cut_off.writes,
+            poisoned_reads: stats.poisoned.reads,
+            poisoned_writes: stats.poisoned.writes,
         }
     }
 
@@ -232,16 +240,18 @@ impl FailedRequests {
         self.timed_out_writes += other.timed_out_writes;
         self.cut_off_reads += other.cut_off_reads;
         self.cut_off_writes += other.cut_off_writes;
+        self.poisoned_reads += other.poisoned_reads;
+        self.poisoned_writes += other.poisoned_writes;
     }
 
-    /// Reads of both kinds.
+    /// Reads of all kinds.
     pub fn reads(&self) -> u64 {
-        self.timed_out_reads + self.cut_off_reads
+        self.timed_out_reads + self.cut_off_reads + self.poisoned_reads
     }
 
-    /// Writes of both kinds.
+    /// Writes of all kinds.
     pub fn writes(&self) -> u64 {
-        self.timed_out_writes + self.cut_off_writes
+        self.timed_out_writes + self.cut_off_writes + self.poisoned_writes
     }
 
     /// All.
@@ -414,15 +424,19 @@ pub struct UnservedLatency {
     /// Not sent, because the host knew that no path leads to the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Latency>,
+    /// Answered with poison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poisoned: Option<Latency>,
 }
 
 impl UnservedLatency {
-    fn of(unserved: [&Unserved; 3]) -> UnservedLatency {
-        let [denied, timed_out, cut_off] = unserved.map(|one| one.latency().map(latency));
+    fn of(unserved: [&Unserved; 4]) -> UnservedLatency {
+        let [denied, timed_out, cut_off, poisoned] = unserved.map(|one| one.latency().map(latency));
         UnservedLatency {
             denied,
             timed_out,
             cut_off,
+            poisoned,
         }
     }
 
@@ -436,6 +450,7 @@ impl UnservedLatency {
             ("denied", &self.denied),
             ("timed out", &self.timed_out),
             ("cut off", &self.cut_off),
+            ("poisoned", &self.poisoned),
         ];
         all.into_iter()
             .filter_map(|(name, latency)| Some((name, latency.as_ref()?)))
@@ -799,6 +814,9 @@ pub struct DeviceReport {
     /// What it told of its load, where it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<DeviceLoad>,
+    /// Poison that was read and written, where lines of it may be poison.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<MediaErrorStats>,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
     /// How long requests wait in the device before the medium takes them.
@@ -957,7 +975,7 @@ impl Context<'_> {
 
     /// What failed, where anything can.
     fn failed(&self, failed: FailedRequests) -> Option<FailedRequests> {
-        self.plan.failures().map(|_| failed)
+        (self.plan.failures().is_some() || self.plan.has_media_errors()).then_some(failed)
     }
 
     fn bandwidth(&self, reads: u64, writes: u64) -> Bandwidth {
@@ -975,7 +993,7 @@ struct Totals {
     requests: Requests,
     denied: Denied,
     failed: FailedRequests,
-    unserved: [Unserved; 3],
+    unserved: [Unserved; 4],
     failures: FailuresReport,
     completed_ever: u64,
     latency: LatencyProbe,
@@ -1090,6 +1108,10 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
                 writes: stats.denied_writes,
             }),
             load: told.map(DeviceLoad::of),
+            media_errors: match node {
+                Node::Device(device) => device.media_errors(),
+                _ => None,
+            },
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             wait_ns: Wait::of(&waits.all, taken(stats)),
             medium_wait_ns: mean_ns(waits.medium_ps, taken(stats)),

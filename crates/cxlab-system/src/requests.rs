@@ -51,6 +51,10 @@ const COLUMNS: &[(&str, Column)] = &[
         "cut_off",
         Column::Bool(|row| row.failure == Some(Failure::CutOff)),
     ),
+    (
+        "poisoned",
+        Column::Bool(|row| row.failure == Some(Failure::Poisoned)),
+    ),
 ];
 
 /// All columns in order.

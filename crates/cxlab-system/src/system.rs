@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cxlab_agent::{LaneProgram, SharedMemory, SharedShare, SharedWindows, Versions};
+use cxlab_agent::{LaneProgram, Poison, SharedMemory, SharedShare, SharedWindows, Versions};
 use cxlab_device::{
     Accelerator, AcceleratorConfig, CoherentConfig, CoherentDevice, DeviceConfig, MemoryDevice,
     OwnMemoryConfig,
@@ -745,7 +745,10 @@ impl Builder<'_> {
             image: image.clone(),
             log: self.notes.rows,
             versions: versions.clone(),
-            may_fail: self.plan.changes_capacity() || self.plan.failures.is_some(),
+            poison: self.plan.has_media_errors().then(Poison::default),
+            may_fail: self.plan.changes_capacity()
+                || self.plan.failures.is_some()
+                || self.plan.has_media_errors(),
             params,
         });
         self.domains[number] = Some(Domain {
@@ -940,6 +943,10 @@ impl Builder<'_> {
                 backend,
                 changes: device.changes.clone(),
                 qos,
+                media_errors: group
+                    .media_errors
+                    .clone()
+                    .map(|params| (params, self.seed, device.name.clone())),
                 values: self.notes.values && changes,
                 shared,
                 decoders: device.decoders.clone(),

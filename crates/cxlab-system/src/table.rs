@@ -412,15 +412,22 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
             count(denied.writes)
         ));
     }
-    if let (Some(failed), Some(all)) = (&report.requests.failed, &report.failures) {
+    if let Some(failed) = &report.requests.failed {
         text.push_str(&format!(
-            "  {} of them failed ({} timed out, {} cut off); {} messages lost, {} answers late in all\n",
+            "  {} of them failed ({} timed out, {} cut off, {} poisoned)",
             count(failed.total()),
             count(failed.timed_out_reads + failed.timed_out_writes),
             count(failed.cut_off_reads + failed.cut_off_writes),
-            count(all.lost_messages),
-            count(all.late_answers),
+            count(failed.poisoned_reads + failed.poisoned_writes),
         ));
+        if let Some(all) = &report.failures {
+            text.push_str(&format!(
+                "; {} messages lost, {} answers late in all",
+                count(all.lost_messages),
+                count(all.late_answers),
+            ));
+        }
+        text.push('\n');
     }
     let (bandwidth, ci95) = (&report.bandwidth_gbps, &report.ci95);
     let with = |value: f64, width: Option<f64>, digits: usize| match width {

@@ -218,6 +218,7 @@ impl Accelerator {
                 number: config.number,
                 log: config.log,
                 versions: config.versions,
+                poison: None,
             }),
             host: config.host,
             port_id: config.port_id,

@@ -1,7 +1,8 @@
 //! What a processor does where components fail, or where memory is taken from its host: machine checks.
 //!
-//! A line that cannot be read is poison. No cache takes it in; the accesses that wait for it end with an
-//! error, which is a machine check unless it was a prefetch. A line that cannot be written is lost: its
+//! A line that does not come, because a component has failed, is in no cache; the accesses that wait for it end with
+//! an error, which is a machine check unless it was a prefetch. A line that comes as poison is in caches as any other
+//! ([`cxlab_agent::Poison`]), and a load of it is a machine check. A line that cannot be written is lost: its
 //! write-back ends by its timeout, or at the root port.
 //!
 //! Threads compute on the values of memory, so they must not go on without them: their process ends (Linux
@@ -170,7 +171,7 @@ impl Processor {
     }
 
     /// What the operating system itself reads is poison.
-    fn machine_check(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+    pub(super) fn machine_check(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.stats.machine_checks += 1;
         self.end_threads(ctx);
     }

@@ -138,7 +138,7 @@ impl Processor {
                     true => GONE,
                     false => MemMeta::NONE,
                 },
-                cache: CacheMeta::NONE,
+                cache: CacheMeta::NONE.with(CacheMeta::POISON, write && self.lanes.is_poison(line)),
                 lines: 1,
                 data: 0,
             },
@@ -162,6 +162,15 @@ impl Processor {
             self.denied(ctx, message.tag);
         }
         let txn = &mut self.txns[message.tag as usize];
+        if message.channel().carries_data() {
+            let poison = message.cache.has(CacheMeta::POISON);
+            debug_assert!(
+                poison || self.shared.is_some() || !self.lanes.is_poison(txn.line),
+                "poison of {:?} was written back and has not come back",
+                txn.line
+            );
+            self.lanes.given(txn.line, poison);
+        }
         if txn.what != What::Evict
             && let Some(shared) = &self.shared
             && shared.holds(txn.line)

@@ -38,8 +38,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use cxlab_agent::{
-    Access, AccessKind, AddressMap, Answer, LaneProgram, Lanes, LanesConfig, Overtaking,
-    RequestRow, RequesterStats, RootPorts, SharedWindows, Ticket, Turn, Versions,
+    Access, AccessKind, AddressMap, Answer, Ending, Failure, LaneProgram, Lanes, LanesConfig,
+    Overtaking, Poison, RequestRow, RequesterStats, RootPorts, SharedWindows, Ticket, Turn,
+    Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
@@ -110,6 +111,8 @@ pub struct ProcessorConfig {
     pub log: bool,
     /// The versions of the lines of its coherence domain, where they are checked.
     pub versions: Option<Versions>,
+    /// The lines of its coherence domain whose value is poison, where memory may give such.
+    pub poison: Option<Poison>,
     /// Whether messages to memory may be denied, or fail.
     pub may_fail: bool,
 }
@@ -294,6 +297,7 @@ impl Processor {
                 number: config.number,
                 log: config.log,
                 versions: config.versions,
+                poison: config.poison,
             }),
             cores: cores.map_err(ProcessorError::Cache)?,
             llc: Llc::new(&params).map_err(ProcessorError::Cache)?,
@@ -672,6 +676,12 @@ impl Processor {
 
     /// An access takes effect now, while its core holds the line, and is over then or later.
     fn take_effect(&mut self, ctx: &mut Ctx<'_, Parcel>, access: &Access, answer: Answer) {
+        if self.lanes.consumes_poison(access) {
+            let ending = Ending::Failed(Failure::Poisoned);
+            self.over(ctx, access, Answer { ending, ..answer });
+            self.poisoned(ctx, access.op, access.kind);
+            return;
+        }
         self.lanes.perform(access);
         if access.kind.writes() {
             let holder = self.holder_of(access);

@@ -308,6 +308,14 @@ impl Processor {
         self.close(id);
         self.unname(ctx, txn.uqid);
         self.return_places(ctx, id);
+        let reads_itself = match txn.what {
+            What::PageRead | What::WalkRead => true,
+            What::Read => txn.walk != NONE,
+            _ => false,
+        };
+        if reads_itself && self.lanes.is_poison(txn.line) {
+            self.machine_check(ctx);
+        }
         match txn.what {
             What::DmaWrite => self.dma_written(ctx, &txn),
             What::PageRead => self.page_read(ctx, &txn),

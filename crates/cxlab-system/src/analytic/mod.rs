@@ -82,6 +82,13 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
             ));
         }
     }
+    let mut groups = plan.scenario.devices.iter();
+    if let Some(at) = groups.position(|group| group.media_errors.is_some()) {
+        problems.push(Problem::new(
+            format!("devices[{at}].media_errors"),
+            "found media errors; allowed in analytic mode: none (it reads no lines)",
+        ));
+    }
     if plan.has_events() {
         let path = match plan.scenario.events.is_empty() {
             true => "regions",

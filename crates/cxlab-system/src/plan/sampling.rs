@@ -93,12 +93,17 @@ fn of_system(scenario: &Scenario) -> Option<(String, &'static str)> {
         ("accelerators", !scenario.accelerators.is_empty()),
         ("events", !scenario.events.is_empty()),
         ("failures", scenario.failures.is_some()),
+        (
+            "devices[].media_errors",
+            super::media_errors::has_any(scenario),
+        ),
         ("enumeration", scenario.enumeration.is_some()),
     ];
     let (found, _) = given.into_iter().find(|(_, given)| *given)?;
     let allowed = match found {
         "accelerators" => "hosts alone",
         "enumeration" => "hosts that begin with their workload",
+        "devices[].media_errors" => "media without errors",
         _ => "a system that stays as it is",
     };
     Some((found.to_owned(), allowed))

@@ -9,7 +9,9 @@ mod threads;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use cxlab_device::{AcceleratorParams, DeviceParams, QosParams, SnoopFilterParams};
+use cxlab_device::{
+    AcceleratorParams, DeviceParams, MediaErrorParams, QosParams, SnoopFilterParams,
+};
 use cxlab_engine::units::{Bytes, Percent, Picos};
 use cxlab_fabric::routing::deadlock::MAX_VIRTUAL_CHANNELS;
 use cxlab_fabric::switch::SwitchParams;
@@ -496,6 +498,9 @@ pub struct DeviceGroup {
     /// It tells hosts how loaded it is, with each answer. Default: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosParams>,
+    /// Lines of its medium that cannot be read and are answered with poison until they are written. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<MediaErrorParams>,
 }
 
 /// Who uses a region.

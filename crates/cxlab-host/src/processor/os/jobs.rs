@@ -100,8 +100,13 @@ impl Processor {
             Some(from) => {
                 let from = Hpa((from + txn.line.0 - job.to) * LINE_BYTES);
                 self.lanes.image().copy(from, to, LINE_BYTES);
+                let poison = self.lanes.is_poison(LineAddr(from.0 / LINE_BYTES));
+                self.lanes.given(txn.line, poison);
             }
-            None => self.lanes.image().clear_line(to),
+            None => {
+                self.lanes.image().clear_line(to);
+                self.lanes.given(txn.line, false);
+            }
         }
         self.lanes.written(None, txn.line);
         self.changed(ctx, txn.line);

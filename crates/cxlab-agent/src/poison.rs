@@ -1,0 +1,68 @@
+//! Poison in the caches of a coherence domain.
+//!
+//! Poison belongs to the value of a line, as its data do (Data Poisoning; CXL 3.1, section 12.2.3). Caches in the
+//! simulation hold no bytes, and the domain's image has the newest value of each line; so one set of lines says
+//! which of these values are poison, wherever they lie.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
+use cxlab_engine::units::LineAddr;
+
+use crate::access::{Access, AccessKind};
+
+/// The lines of a coherence domain whose newest value is poison. Its components share it.
+#[derive(Clone, Default, Debug)]
+pub struct Poison(Arc<Mutex<BTreeSet<LineAddr>>>);
+
+impl Poison {
+    fn lines<T>(&self, ask: impl FnOnce(&mut BTreeSet<LineAddr>) -> T) -> T {
+        ask(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the newest value of a line is poison.
+    pub fn has(&self, line: LineAddr) -> bool {
+        self.lines(|lines| lines.contains(&line))
+    }
+
+    /// Memory gives a line, as poison or not. No cache had it, so that is its newest value.
+    pub fn given(&self, line: LineAddr, poison: bool) {
+        self.lines(|lines| match poison {
+            true => lines.insert(line),
+            false => lines.remove(&line),
+        });
+    }
+
+    /// Whether an access takes effect on poison that it consumes. A store of the whole line replaces it, a smaller
+    /// one leaves it, and neither looks at it; a prefetch looks at nothing.
+    pub fn is_consumed(&self, access: &Access) -> bool {
+        let line = access.line();
+        match access.kind {
+            AccessKind::Load | AccessKind::LoadToStore | AccessKind::Atomic => self.has(line),
+            AccessKind::Store | AccessKind::Push => {
+                if access.is_whole() {
+                    self.given(line, false);
+                }
+                false
+            }
+            AccessKind::Flush
+            | AccessKind::WriteBack
+            | AccessKind::Demote
+            | AccessKind::Prefetch => false,
+        }
+    }
+}
+
+/// The set is saved with each component that shares it: it is the same.
+impl SaveState for Poison {
+    fn save(&self, out: &mut StateWriter) {
+        self.lines(|lines| out.value("poison", &*lines));
+    }
+
+    fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
+        let saved = from.value("poison")?;
+        self.lines(|lines| *lines = saved);
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! Lines of a device's medium that cannot be read: the device answers a read of them with poison until somebody
+//! writes them (CXL 3.1, sections 8.2.9.9.4 and 12.2.3).
+
+use std::collections::BTreeMap;
+
+use cxlab_engine::rng::Lots;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{Dpa, LINE_BYTES};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a user says of the errors of a medium.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema, Default, Debug)]
+#[serde(deny_unknown_fields, default)]
+pub struct MediaErrorParams {
+    /// The probability that a line cannot be read, for each line by itself. 0 to 1. Default 0.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub rate: f64,
+    /// Lines that are poison when the run begins, whatever the rate, by device physical address: multiples of 64
+    /// below the capacity (Inject Poison, CXL 3.1, section 8.2.9.9.4.2). Default none.
+    pub poison: Vec<u64>,
+}
+
+// A rate is a number: the scenario's schema allows no other.
+impl Eq for MediaErrorParams {}
+
+/// What was counted since measurement began.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+pub struct MediaErrorStats {
+    /// Lines that were read as poison.
+    pub poisoned_reads: u64,
+    /// Lines that were written as poison.
+    pub poisoned_writes: u64,
+    /// Lines that were poison and were written over.
+    pub repaired: u64,
+}
+
+/// The lines of a medium that cannot be read.
+pub(crate) struct MediaErrors {
+    lots: Lots,
+    /// Lines of which it is known, by injection or because they were written.
+    known: BTreeMap<u64, bool>,
+    pub(crate) stats: MediaErrorStats,
+}
+
+save_state!(MediaErrors {
+    values: known, stats;
+    built: lots;
+});
+
+impl MediaErrors {
+    /// As the parameters say; the device called `name` has its own draws.
+    pub(crate) fn new(params: &MediaErrorParams, seed: u64, name: &str) -> MediaErrors {
+        let lines = params.poison.iter().map(|dpa| (dpa / LINE_BYTES, true));
+        MediaErrors {
+            lots: Lots::new(seed, &format!("{name}/media errors"), params.rate),
+            known: lines.collect(),
+            stats: MediaErrorStats::default(),
+        }
+    }
+
+    fn is_poison(&self, line: u64) -> bool {
+        let known = self.known.get(&line).copied();
+        known.unwrap_or_else(|| self.lots.has_drawn(line))
+    }
+
+    /// Whether a line is read as poison.
+    pub(crate) fn read(&mut self, dpa: Dpa) -> bool {
+        let poison = self.is_poison(dpa.0 / LINE_BYTES);
+        self.stats.poisoned_reads += u64::from(poison);
+        poison
+    }
+
+    /// A whole line is written, as poison or not.
+    pub(crate) fn write(&mut self, dpa: Dpa, poison: bool) {
+        let line = dpa.0 / LINE_BYTES;
+        let was = self.is_poison(line);
+        self.stats.poisoned_writes += u64::from(poison);
+        self.stats.repaired += u64::from(was && !poison);
+        if was != poison {
+            self.known.insert(line, poison);
+        }
+    }
+}

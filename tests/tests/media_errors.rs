@@ -1,0 +1,251 @@
+//! Poison: of a medium's lines that cannot be read, through caches, to who loads them (CXL 3.1, section 12.2.3).
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+
+use cxlab_host::{Failure, RequestRow};
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{Files, Plan};
+use cxlab_system::report::Report;
+use cxlab_system::scenario::Scenario;
+use cxlab_tests::script::{Script, externals};
+use cxlab_tests::{plan, report, rows, try_run};
+use cxlab_workload::thread::{Bases, Place, Thread};
+
+/// A host that reads 4,096 lines one after the other, 4 times.
+const READS: &str = r#"
+name = "reads"
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "h"
+requests = 16_384
+workload = { kind = "stream", read_ratio = 1.0, footprint = "256 KiB" }
+[[devices]]
+name = "d"
+capacity = "256 MiB"
+"#;
+
+fn poisoned(rows: &[RequestRow]) -> Vec<u64> {
+    let poisoned = |row: &&RequestRow| row.failure == Some(Failure::Poisoned);
+    rows.iter().filter(poisoned).map(|row| row.hpa).collect()
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_poison_each_time_and_no_other_is() {
+    let errors = "devices[0].media_errors={ poison = [0x40, 0x1000] }";
+    let (report, found) = rows(&plan(READS, &[errors]), 1);
+    let lines = poisoned(&found);
+    assert_eq!(lines.len(), 8, "two lines, four times");
+    assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), 2);
+    let failed = report.requests.failed.unwrap();
+    assert_eq!((failed.poisoned_reads, failed.total()), (8, 8));
+    let device = report.devices[0].media_errors.unwrap();
+    assert_eq!((device.poisoned_reads, device.repaired), (8, 0));
+    assert_eq!(report.requests.completed, 16_384);
+    let served = report.requests.completed - 8;
+    let gbps = served as f64 * 64.0 / report.window_ns;
+    assert!((report.bandwidth_gbps.read - gbps).abs() < 1e-9 * gbps);
+    assert!(report.failures.is_none(), "no component has failed");
+}
+
+#[test]
+fn errors_by_rate_are_as_many_as_that_and_lie_where_they_lie() {
+    let errors = "devices[0].media_errors={ rate = 0.01 }";
+    let (first, found) = rows(&plan(READS, &[errors]), 1);
+    let lines: BTreeSet<u64> = poisoned(&found).into_iter().collect();
+    // 4,096 draws: 41, within four standard deviations of 6.4.
+    assert!((15..=67).contains(&lines.len()), "{}", lines.len());
+    assert_eq!(poisoned(&found).len(), 4 * lines.len());
+    let (second, found) = rows(&plan(READS, &[errors]), 2);
+    assert_eq!(second.digest, first.digest);
+    assert_eq!(poisoned(&found).into_iter().collect::<BTreeSet<_>>(), lines);
+    // Which they are is no matter of time.
+    let slower = "devices[0].controller.process_time=\"90 ns\"";
+    let (_, found) = rows(&plan(READS, &[errors, slower]), 1);
+    assert_eq!(poisoned(&found).into_iter().collect::<BTreeSet<_>>(), lines);
+    let (_, found) = rows(&plan(READS, &[errors, "seed=9"]), 1);
+    assert_ne!(poisoned(&found).into_iter().collect::<BTreeSet<_>>(), lines);
+}
+
+#[test]
+fn media_without_errors_change_nothing() {
+    let digest = report(READS, &[]).digest;
+    let none = report(READS, &["devices[0].media_errors={}"]);
+    assert_eq!(none.digest, digest);
+    assert_eq!(none.requests.failed.unwrap().total(), 0);
+}
+
+#[test]
+fn a_write_repairs_a_line() {
+    let errors = "devices[0].media_errors={ rate = 0.5 }";
+    let mixed = [
+        "hosts[0].workload.read_ratio=0.5",
+        "hosts[0].workload.mix=\"regular\"",
+        errors,
+    ];
+    // Every second request writes; the footprint is odd, so the other half is written the next time.
+    let odd = "hosts[0].workload.footprint=\"4032 B\"";
+    let report = report(READS, &[&mixed[..], &[odd]].concat());
+    let device = report.devices[0].media_errors.unwrap();
+    assert!((20..=43).contains(&device.repaired), "{}", device.repaired);
+    let failed = report.requests.failed.unwrap();
+    assert!(
+        failed.poisoned_reads <= 43,
+        "each once at most, before it is written"
+    );
+    assert_eq!(failed.poisoned_writes, 0);
+}
+
+#[derive(Clone)]
+struct Acts {
+    thread: fn(u64) -> Thread,
+}
+
+impl Script for Acts {
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+        match place {
+            Place::Core { core: 0 } => vec![(self.thread)(bases.cxl)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A core whose caches hold 4, 8 and 16 lines, and a device whose second line is poison.
+fn run(thread: fn(u64) -> Thread) -> Report {
+    let text = r#"
+name = "poison"
+[fabric]
+topology = { kind = "direct" }
+[[hosts]]
+name = "h"
+workload = { kind = "external", name = "script" }
+nodes = [{ capacity = "1 MiB" }]
+[hosts.processor]
+cores = 1
+l1 = { size = "256 B", ways = 4, access_time = "1 ns" }
+l2 = { size = "512 B", ways = 8, access_time = "4 ns" }
+llc = { size = "1 KiB", ways = 16, access_time = "11 ns" }
+[[devices]]
+name = "d"
+capacity = "256 MiB"
+media_errors = { poison = [0x40] }
+"#;
+    let document = Document::parse("poison.toml", text).unwrap();
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let plan = Plan::with_externals(scenario, Files::default(), &externals(Acts { thread }));
+    try_run(&plan.unwrap_or_else(|problems| panic!("{problems:?}")), 1).unwrap()
+}
+
+/// Machine checks, poison that the device was read and was written, and lines that were repaired.
+fn counts(report: &Report) -> (u64, u64, u64, u64) {
+    let checks = &report.hosts[0].processor["machine_checks"];
+    let device = report.devices[0].media_errors.unwrap();
+    (
+        checks.as_f64().unwrap() as u64,
+        device.poisoned_reads,
+        device.poisoned_writes,
+        device.repaired,
+    )
+}
+
+#[test]
+fn a_load_of_poison_is_a_machine_check_and_ends_the_threads() {
+    let report = run(|base| {
+        Thread::new(move |t| async move {
+            t.load(base).await;
+            t.load(base + 64).await;
+            panic!("it goes on without its data")
+        })
+    });
+    assert_eq!(counts(&report), (1, 1, 0, 0));
+    let failed = report.requests.failed.unwrap();
+    assert_eq!(failed.poisoned_reads, 1);
+    assert!(report.hosts[0].processor.contains_key("threads_ended_ns"));
+}
+
+#[test]
+fn poison_that_nobody_loads_harms_nobody() {
+    // A store of a part of the line, and lines that drive it out of all caches.
+    let report = run(|base| {
+        Thread::new(move |t| async move {
+            t.store(base + 64, 1).await;
+            for line in 2..64 {
+                t.load(base + 64 * line).await;
+            }
+        })
+    });
+    assert_eq!(
+        counts(&report),
+        (0, 1, 1, 0),
+        "it is written back as poison"
+    );
+    assert!(!report.hosts[0].processor.contains_key("threads_ended_ns"));
+}
+
+#[test]
+fn poison_in_a_cache_waits_for_who_loads_it() {
+    let report = run(|base| {
+        Thread::new(move |t| async move {
+            t.store(base + 64, 1).await;
+            t.compute(1_000_000).await;
+            t.load(base + 72).await;
+            panic!("it goes on without its data")
+        })
+    });
+    assert_eq!(counts(&report), (1, 1, 0, 0), "a hit in the cache");
+}
+
+#[test]
+fn poison_that_was_written_back_comes_again() {
+    let report = run(|base| {
+        Thread::new(move |t| async move {
+            t.store(base + 64, 1).await;
+            for line in 2..64 {
+                t.load(base + 64 * line).await;
+            }
+            t.fetch_add(base + 64, 1).await;
+            panic!("it goes on without its data")
+        })
+    });
+    assert_eq!(counts(&report), (1, 2, 1, 0));
+    assert_eq!(report.requests.failed.unwrap().poisoned_writes, 1);
+}
+
+#[test]
+fn a_store_of_the_whole_line_repairs_it() {
+    let report = run(|base| {
+        Thread::new(move |t| async move {
+            t.write_range(base + 64, &[7; 64]).await;
+            assert_eq!(t.load_sized(base + 100, 1).await, 7);
+            for line in 2..64 {
+                t.load(base + 64 * line).await;
+            }
+            assert_eq!(t.load_sized(base + 64, 1).await, 7);
+        })
+    });
+    let (checks, _, written, repaired) = counts(&report);
+    assert_eq!((checks, written, repaired), (0, 0, 1));
+}
+
+/// Patterns compute on no values and go on.
+#[test]
+fn programs_meet_poison_again_and_again() {
+    let text = READS.replace(
+        "[[devices]]",
+        "[hosts.processor]\ncores = 2\n\
+         llc = { size = \"8 KiB\", ways = 8, inclusion = \"non-inclusive\" }\n[[devices]]",
+    );
+    let text = text.replace("requests", "nodes = [{ capacity = \"1 MiB\" }]\nrequests");
+    let text = text.replace(
+        "capacity = \"256 MiB\"",
+        "capacity = \"256 MiB\"\nmedia_errors = { rate = 0.02 }",
+    );
+    let plan = plan(&text, &["hosts[0].workload.read_ratio=0.7"]);
+    let (first, found) = rows(&plan, 1);
+    assert_eq!(found.len() as u64, first.requests.completed);
+    let checks = first.hosts[0].processor["machine_checks"].as_f64().unwrap();
+    assert!(checks > 50.0, "{checks}");
+    assert_eq!(poisoned(&found).len() as f64, checks);
+    assert_eq!(rows(&plan, 2).0.digest, first.digest);
+}
