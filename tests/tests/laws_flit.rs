@@ -84,3 +84,71 @@ fn a_latency_optimised_link_is_as_efficient_as_its_slots_allow() {
         "256B-latency-optimized",
     );
 }
+
+/// Writes of 32 B: a header, four data slots, and one of byte enables; or the line is read first, by a message of
+/// five slots whose data say nothing.
+#[test]
+fn writes_of_less_than_a_line_take_the_slots_that_they_take() {
+    // Slots of a flit that a write takes, and those that there are: 60 B of 68 and 236 of 256 are slots.
+    for (generation, format, partial, slots, flit) in [
+        (6, "256B", "MemWrPtl", 6.0, 15.0),
+        (6, "256B", "MemRdFill", 10.0, 15.0),
+        // Six slots, of which two writes fill three flits.
+        (5, "68B", "MemWrPtl", 6.0, 4.0),
+    ] {
+        let link = format!(
+            "fabric.link={{ generation = \"{generation}\", lanes = 4, flit = \"{format}\" }}"
+        );
+        let report = report(
+            &shipped("direct"),
+            &[
+                // Fills and merged writes come in turns as long as the requests in flight.
+                "measure={ requests = 150_000 }",
+                &link,
+                "hosts[0].issue.outstanding=1024",
+                "hosts[0].workload.read_ratio=0.0",
+                "hosts[0].workload.request=\"32 B\"",
+                &format!("hosts[0].issue.partial_write=\"{partial}\""),
+                "devices[0].controller.contexts=4096",
+                "devices[0].memory={ kind = \"fixed\", latency = \"10 ns\", queue = 4096 }",
+            ],
+        );
+        let full = direction(&report, "host->mem");
+        assert!(full.utilization > 0.99, "{format} {partial}: {full:?}");
+        let bytes = if format == "68B" { 68.0 } else { 256.0 };
+        let expected = full.rate_gbps / bytes * flit / slots * 64.0;
+        let error = report.bandwidth_gbps.write / expected - 1.0;
+        assert!(
+            error.abs() <= 0.015,
+            "{format} {partial}: {:.3} GB/s, {expected:.3}",
+            report.bandwidth_gbps.write
+        );
+    }
+}
+
+/// A merged write takes a read's way and a write's, without load.
+#[test]
+fn a_write_that_reads_first_takes_both_ways() {
+    let latency = |more: &[&str]| {
+        let set = [
+            "measure={ requests = 100, warmup_requests = 0 }",
+            "hosts[0].issue.outstanding=1",
+            "fabric.link={ generation = \"6\", flit = \"256B\" }",
+        ];
+        report(&shipped("direct"), &[&set[..], more].concat())
+            .latency_ns
+            .mean
+    };
+    let read = latency(&["hosts[0].workload.read_ratio=1.0"]);
+    let write = latency(&["hosts[0].workload.read_ratio=0.0"]);
+    let part = "hosts[0].workload.request=\"32 B\"";
+    let fill = "hosts[0].issue.partial_write=\"MemRdFill\"";
+    let merged = latency(&["hosts[0].workload.read_ratio=0.0", part, fill]);
+    // The request of a read is in slot 0, a line's last byte 16 B later a slot: in one flit all the same.
+    assert!(
+        (merged - (read + write)).abs() < 0.1,
+        "{merged}, {read} and {write}"
+    );
+    let masked = latency(&["hosts[0].workload.read_ratio=0.0", part]);
+    assert!((masked - write).abs() < 0.1, "{masked} and {write}");
+}

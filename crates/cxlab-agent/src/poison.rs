@@ -2,7 +2,7 @@
 //!
 //! Poison belongs to the value of a line, as its data do (Data Poisoning; CXL 3.1, section 12.2.3). Caches in the
 //! simulation hold no bytes, and the domain's image has the newest value of each line; so one set of lines says
-//! which of these values are poison, wherever they lie.
+//! which of these values are poison, whichever cache has them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

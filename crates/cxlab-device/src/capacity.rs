@@ -14,7 +14,7 @@ use cxlab_agent::SharedShare;
 use cxlab_engine::save_state;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Dpa, Picos, SimTime};
-use cxlab_protocol::{Channel, DecoderTable, DeviceDecoder, Message, PortId};
+use cxlab_protocol::{DecoderTable, DeviceDecoder, Message, PortId};
 
 use crate::qos::{Share, Telemetry};
 
@@ -228,7 +228,7 @@ impl Values {
 
     /// A request for a line: what it stores is kept, what it loads is put into it.
     pub(crate) fn access(&mut self, dpa: Dpa, request: &mut Message) {
-        let write = request.channel() == Channel::M2sRwd;
+        let write = request.writes();
         if let Some(shared) = &self.shared {
             shared.access(dpa, write, request);
         }

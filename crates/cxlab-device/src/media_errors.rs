@@ -71,6 +71,12 @@ impl MediaErrors {
         poison
     }
 
+    /// A part of a line is written: what is poison stays so.
+    pub(crate) fn write_part(&mut self, dpa: Dpa, poison: bool) {
+        let poison = poison || self.is_poison(dpa.0 / LINE_BYTES);
+        self.write(dpa, poison);
+    }
+
     /// A whole line is written, as poison or not.
     pub(crate) fn write(&mut self, dpa: Dpa, poison: bool) {
         let line = dpa.0 / LINE_BYTES;

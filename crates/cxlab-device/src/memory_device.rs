@@ -172,7 +172,7 @@ impl<'a> Incoming<'a> {
             hpa: message.hpa,
             source: message.source,
             buffer: Buffer::of(channel, message.vc),
-            write: channel == Channel::M2sRwd,
+            write: message.writes(),
             poison: false,
             lines: message.lines,
             port,
@@ -635,8 +635,13 @@ impl MemoryDevice {
         if !incoming.write {
             return errors.read(dpa);
         }
-        let poison = incoming.message(ctx).cache.has(CacheMeta::POISON);
-        errors.write(dpa, poison);
+        let message = incoming.message(ctx);
+        let poison = message.cache.has(CacheMeta::POISON);
+        if message.opcode == Opcode::MemWrPtl {
+            errors.write_part(dpa, poison);
+        } else {
+            errors.write(dpa, poison);
+        }
         poison
     }
 

@@ -92,6 +92,25 @@ impl Preset for RequesterPreset {
     }
 }
 
+/// How a write of less than a line goes to a device (CXL 3.1, table 3-41).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+pub enum PartialWrite {
+    /// With byte enables, a data slot more: the device merges. Its medium takes it as a write of a line (*assumed*: a
+    /// data mask); one with a code over the whole line would read it first.
+    #[default]
+    MemWrPtl,
+    /// The host reads the line (`MemRdFill`, on the channel of writes), merges, and writes all of it (`MemWr`), as a
+    /// host must that encrypts. Flits of 256 B alone.
+    MemRdFill,
+}
+
+impl PartialWrite {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    fn is_default(&self) -> bool {
+        *self == PartialWrite::default()
+    }
+}
+
 /// How a requester issues.
 // `remote`: what serde derives reads and writes all fields; `with_preset` knows presets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -118,6 +137,10 @@ pub struct RequesterParams {
     /// credits of their own, and may overtake each other. Not where `cache` is coherent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub in_order: bool,
+    /// How a write of less than a line goes to the device, where the workload has such (`request = "32 B"`) and the
+    /// host no `cache`. Default `MemWrPtl`.
+    #[serde(skip_serializing_if = "PartialWrite::is_default")]
+    pub partial_write: PartialWrite,
     /// Least time between two issues. Default 0 ns: as fast as requests complete.
     pub issue_interval: Picos,
     /// Issue at this rate of 64 B lines at most, instead of `issue_interval`.
@@ -139,6 +162,7 @@ impl Default for RequesterParams {
             outstanding: 64,
             queue: None,
             in_order: false,
+            partial_write: PartialWrite::default(),
             issue_interval: Picos::ZERO,
             rate: None,
             cache: None,

@@ -22,7 +22,7 @@ mod sampled;
 
 use crate::cache::PrivateCache;
 use crate::issuer::{ISSUE, Issuer};
-use crate::params::RequesterParams;
+use crate::params::{PartialWrite, RequesterParams};
 use crate::throttle::{Throttle, ThrottleStats};
 pub use sampled::{WarmAccess, WarmBuffer};
 
@@ -57,6 +57,8 @@ pub struct RequesterConfig {
     pub limit: Option<u64>,
     /// Whether to keep a row for each completed request.
     pub log: bool,
+    /// Whether a plain requester's writes are of less than a line, if it has no cache.
+    pub partial: bool,
     /// Whether stores of a plain requester draw values, for checkers.
     pub values: bool,
     /// When a plain requester's workload begins, after the run does.
@@ -72,6 +74,8 @@ struct Slot {
     id: u64,
     write: bool,
     kind: SlotKind,
+    /// A write of less than a line: it has read the line, and goes back merged.
+    merged: bool,
     /// The operation of several lines that it belongs to, from 1; 0: none.
     whole: u32,
 }
@@ -151,6 +155,8 @@ pub struct Requester {
     roots: RootPorts,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// What a write begins with.
+    write: Opcode,
     map: Arc<AddressMap>,
     process_ps: u64,
     cache_ps: u64,
@@ -178,7 +184,7 @@ pub struct Requester {
 save_state!(Requester {
     values: free, writeback, slots, idle, spare, throttle, current, wholes, free_wholes;
     states: roots, issuer, cache, ledger;
-    built: port_id, first_device, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
+    built: port_id, first_device, write, map, process_ps, cache_ps, interval_ps, values, joins, leaves;
 });
 
 impl Requester {
@@ -192,6 +198,7 @@ impl Requester {
             id: 0,
             write: false,
             kind: SlotKind::Free,
+            merged: false,
             whole: 0,
         };
         let limit = params.queue.unwrap_or(params.outstanding) as usize;
@@ -202,6 +209,14 @@ impl Requester {
             roots: match params.in_order {
                 true => roots.in_order(),
                 false => roots,
+            },
+            write: match (
+                config.partial && params.cache.is_none(),
+                params.partial_write,
+            ) {
+                (false, _) => Opcode::MemWr,
+                (true, PartialWrite::MemWrPtl) => Opcode::MemWrPtl,
+                (true, PartialWrite::MemRdFill) => Opcode::MemRdFill,
             },
             map: config.map,
             issuer: Issuer::new(
@@ -507,6 +522,7 @@ impl Requester {
             id,
             write,
             kind,
+            merged: false,
             whole,
         };
         let tag = self.take_slot(now, slot);
@@ -547,6 +563,7 @@ impl Requester {
             id: self.ledger.issued(),
             write,
             kind,
+            merged: false,
             whole,
         };
         let tag = self.take_slot(now, slot);
@@ -560,7 +577,7 @@ impl Requester {
             tag,
             source: self.port_id,
             destination: device,
-            opcode: if write { Opcode::MemWr } else { Opcode::MemRd },
+            opcode: if write { self.write } else { Opcode::MemRd },
             vc: 0,
             hops: 0,
             meta: MemMeta::NONE,
@@ -585,6 +602,9 @@ impl Requester {
         if self.throttle.is_some() {
             self.heed(ctx.now(), message);
         }
+        if self.write == Opcode::MemRdFill && self.merge(ctx, message) {
+            return;
+        }
         let slot = self.free_slot(ctx.now(), message.tag);
         assert_eq!(
             slot.hpa, message.hpa,
@@ -593,7 +613,8 @@ impl Requester {
         if slot.kind == SlotKind::Writeback {
             return;
         }
-        let stages = stages_of(&message.stages, self.process_ps, self.cache_ps);
+        let trips = 1 + u64::from(slot.merged);
+        let stages = stages_of(&message.stages, trips * self.process_ps, self.cache_ps);
         self.ledger.check_stages(&stages, ctx.now().0 - slot.issued);
         let device = message.source.0 - self.first_device;
         let answer = match message.lines == Message::DENIED {
@@ -604,6 +625,32 @@ impl Requester {
         self.ledger.stats.denied_ever += u64::from(answer == Answer::Denied);
         let hops = message.hops + 1;
         self.log(ctx, slot, stages, hops, device, answer, message.data);
+    }
+
+    /// The line has come that a write of less than a line merges with: all of it goes back. False for other answers.
+    #[cold]
+    #[inline(never)]
+    fn merge(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) -> bool {
+        let slot = &mut self.slots[message.tag as usize];
+        if !slot.write || message.opcode != Opcode::MemData {
+            return false;
+        }
+        slot.merged = true;
+        let slot = *slot;
+        self.roots.send(
+            ctx,
+            Message {
+                source: message.destination,
+                destination: message.source,
+                opcode: Opcode::MemWr,
+                vc: 0,
+                hops: 0,
+                lines: 1,
+                data: self.stored(&slot),
+                ..*message
+            },
+        );
+        true
     }
 
     #[inline(always)]

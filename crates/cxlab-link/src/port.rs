@@ -11,6 +11,9 @@ use crate::parcel::{Credits, Parcel};
 use crate::transmitter::{Blocked, Transmitter};
 use crate::waits::{Waited, Waits};
 
+/// Nothing follows the line.
+const NO_TRAILER: Extent = Extent::Slots { trailer: false };
+
 /// What a port needs to know besides its link's parameters.
 #[derive(Clone, Debug)]
 pub struct PortConfig<'a> {
@@ -155,7 +158,7 @@ impl LinkPort {
         at: SimTime,
         note: impl FnOnce(&mut Message),
     ) -> Result<SimTime, Blocked> {
-        let way = self.book(channel, vc, at, || message.extent())?;
+        let way = self.book(channel, vc, at, || message.extent(channel))?;
         let credits = self.riding(at == ctx.now());
         let parcel = ctx.place(self.port, way.arrival);
         parcel.credits = credits;
@@ -180,7 +183,7 @@ impl LinkPort {
     ) -> Result<SimTime, Blocked> {
         let way = self.book(channel, vc, at, || {
             let message = ctx.received().message.as_ref();
-            message.map_or(Extent::Slots { trailer: false }, Message::extent)
+            message.map_or(NO_TRAILER, |message| message.extent(channel))
         })?;
         let credits = self.riding(at == ctx.now());
         let parcel = ctx.pass_on(self.port, way.arrival);
@@ -203,7 +206,7 @@ impl LinkPort {
     ) -> Result<(), Blocked> {
         let way = self.book(channel, vc, ctx.now(), || {
             let message = ctx.kept(kept).message.as_ref();
-            message.map_or(Extent::Slots { trailer: false }, Message::extent)
+            message.map_or(NO_TRAILER, |message| message.extent(channel))
         })?;
         let credits = self.riding(true);
         let parcel = ctx.send_kept(std::mem::take(kept), self.port, way.arrival);

@@ -238,25 +238,23 @@ impl Message {
         }
     }
 
-    /// What it takes on a link besides its header and its line.
+    /// Of CXL.mem, M2S: whether it writes. `MemRdFill` goes in the class of writes, and reads.
     #[inline]
-    pub fn extent(&self) -> Extent {
-        match self.channel().is_io() {
-            true => Extent::Packet(self.io_packet()),
-            false => Extent::Slots {
-                trailer: self.has_byte_enables(),
-            },
-        }
+    pub fn writes(&self) -> bool {
+        self.channel() == Channel::M2sRwd && self.opcode != Opcode::MemRdFill
     }
 
-    /// Whether only some bytes of its line are to be written, which the byte enables behind it name.
+    /// What it takes on a link in this class besides its header and its line. An answer that is still the request
+    /// that it will be made of is asked by its own class.
     #[inline]
-    pub fn has_byte_enables(&self) -> bool {
-        match self.opcode {
-            Opcode::MemWrPtl => true,
-            Opcode::D2hData => self.cache.has(CacheMeta::BYTE_ENABLES),
+    pub fn extent(&self, channel: Channel) -> Extent {
+        let trailer = match channel {
+            Channel::M2sRwd => self.opcode == Opcode::MemWrPtl,
+            Channel::D2hData => self.cache.has(CacheMeta::BYTE_ENABLES),
+            _ if channel.is_io() => return Extent::Packet(self.io_packet()),
             _ => false,
-        }
+        };
+        Extent::Slots { trailer }
     }
 
     /// What a packet of CXL.io takes on a link.

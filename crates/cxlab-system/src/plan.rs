@@ -421,6 +421,7 @@ impl Plan {
             &devices,
             &accelerator_hosts,
         )?;
+        links::check_fills(&scenario, &workloads, &links)?;
         let resolved = enumeration::Resolved {
             scenario: &scenario,
             graph: &graph,

@@ -619,6 +619,7 @@ impl Builder<'_> {
             rng: StreamRng::new(self.seed, &host.name),
             limit: group.requests,
             log: self.notes.rows,
+            partial: self.plan.workloads[host.group].request().0 < LINE_BYTES,
             values: self.notes.values,
             joins: host.joins,
             leaves: host.leaves,

@@ -5,6 +5,7 @@
 //! itself is refused by the plan. A key has a note only where the file or a `--set` has it.
 
 use cxlab_device::AcceleratorKind;
+use cxlab_engine::units::LINE_BYTES;
 
 use crate::diagnostics::Document;
 use crate::note::Note;
@@ -29,6 +30,14 @@ const HOSTS: &[Rule] = &[
             group.core.is_some() || group.processor.is_some()
         },
         why: "`core` and `processor` say how they issue themselves",
+    },
+    Rule {
+        keys: &["issue.partial_write"],
+        unread: |plan, at| {
+            let whole = plan.workloads[at].request().0 >= LINE_BYTES;
+            whole || plan.scenario.hosts[at].issue.cache.is_some()
+        },
+        why: "the workload has no writes of less than a line, or the cache takes them",
     },
     Rule {
         keys: &[

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::state::SaveState;
-use cxlab_engine::units::{Bytes, Hpa, SimTime};
+use cxlab_engine::units::{Bytes, Hpa, LINE_BYTES, SimTime};
 use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
@@ -100,9 +100,14 @@ pub trait Workload: Send + Sync {
         Ok(Box::new(Lines::new(self.source(ctx)?)))
     }
 
+    /// Bytes of an operation: 32, or a power of two from a line to 4,096.
+    fn request(&self) -> Bytes {
+        Bytes(LINE_BYTES)
+    }
+
     /// Lines of an operation, 1 to 64.
     fn request_lines(&self) -> u8 {
-        1
+        (self.request().0 / LINE_BYTES).max(1) as u8
     }
 
     /// Makes the kernel of one coherent system, whose threads share memory.
@@ -169,8 +174,8 @@ impl<W: Workload + ?Sized> Workload for Arc<W> {
         self.as_ref().needs_core()
     }
 
-    fn request_lines(&self) -> u8 {
-        self.as_ref().request_lines()
+    fn request(&self) -> Bytes {
+        self.as_ref().request()
     }
 
     fn needs_cxl_cache(&self, accelerator: usize) -> Option<ParamError> {

@@ -12,6 +12,7 @@ mod timeline;
 use cxlab_analytic::{Class, Flow, Network, Stages, Station, Visit, Wire, probe, solve};
 use cxlab_device::WriteCompletion;
 use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::LINE_BYTES;
 use cxlab_link::Duplex;
 use cxlab_memory::Site;
 
@@ -68,10 +69,10 @@ fn refuse(plan: &Plan) -> Result<(), Vec<Problem>> {
         }
     }
     for (at, workload) in plan.workloads.iter().enumerate() {
-        if workload.request_lines() > 1 {
+        if workload.request().0 != LINE_BYTES {
             problems.push(Problem::new(
                 format!("hosts[{at}].workload.request"),
-                "found more than 64 B; allowed in analytic mode: 32 B, 64 B (it knows requests of \
+                "found more or less than 64 B; allowed in analytic mode: 64 B (it knows requests of \
                  a line)",
             ));
         }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use cxlab_device::AcceleratorKind;
-use cxlab_engine::units::Picos;
+use cxlab_engine::units::{LINE_BYTES, Picos};
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingTables};
+use cxlab_host::PartialWrite;
 use cxlab_link::{Duplex, LinkParams, Transmission};
 use cxlab_protocol::flit::FlitFormat;
+use cxlab_workload::Workload;
 use serde_json::Value;
 
 use super::{DeviceKind, Plan, PlannedDevice, Problem};
@@ -505,6 +507,35 @@ pub(super) fn check_cache_ids(
     match problems.is_empty() {
         true => Ok(()),
         false => Err(problems),
+    }
+}
+
+/// Checks that no host sends `MemRdFill` where a link has 68 B flits, in which its code is reserved (CXL 3.1, table
+/// 3-41).
+pub(super) fn check_fills(
+    scenario: &Scenario,
+    workloads: &[Box<dyn Workload>],
+    links: &[PlannedLink],
+) -> Result<(), Vec<Problem>> {
+    let is_narrow = |link: &PlannedLink| {
+        link.params.transmission == Transmission::Flit
+            && link.params.flit_format() == FlitFormat::B68
+    };
+    if !links.iter().any(is_narrow) {
+        return Ok(());
+    }
+    let groups = scenario.hosts.iter().zip(workloads);
+    let fills = groups.enumerate().find(|(_, (group, workload))| {
+        group.issue.partial_write == PartialWrite::MemRdFill
+            && group.issue.cache.is_none()
+            && workload.request().0 < LINE_BYTES
+    });
+    match fills {
+        None => Ok(()),
+        Some((at, _)) => Err(vec![Problem::new(
+            format!("hosts[{at}].issue.partial_write"),
+            "found \"MemRdFill\" where links have 68 B flits; allowed there: \"MemWrPtl\" (CXL 3.1, table 3-41)",
+        )]),
     }
 }
 

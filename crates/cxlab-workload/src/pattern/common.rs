@@ -40,9 +40,8 @@ macro_rules! pattern_params {
             pub offset: cxlab_engine::units::Bytes,
             /// Bytes of an operation: 32 B, or a power of two from 64 B to 4 KiB. More than a line
             /// become several requests, and the operation is done when all are. 32 B move a whole
-            /// line all the same: a CXL.mem read has no other size, and a short write carries its
-            /// byte enables beside the line (CXL 3.1, section 3.3.5; those are left out). Default
-            /// 64 B. More only on hosts without a core and without a coherent cache.
+            /// line all the same: a CXL.mem read has no other size, and a write of less is what
+            /// `issue.partial_write` of a host without a cache says. Default 64 B. More only on hosts without a core and without a coherent cache.
             pub request: cxlab_engine::units::Bytes,
             /// Fraction of operations that are reads, 0 to 1.
             pub read_ratio: f64,
@@ -130,9 +129,9 @@ impl Common {
         Err(ParamError::new(field, message))
     }
 
-    /// Lines of an operation.
-    pub fn request_lines(&self) -> u8 {
-        (self.request.0 / LINE_BYTES).max(1) as u8
+    /// Bytes of an operation.
+    pub fn request(&self) -> Bytes {
+        self.request
     }
 
     /// The lines that one requester touches in this system.

@@ -3,6 +3,7 @@
 use cxlab_engine::catalog::{Entry, ParamError};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::save_state;
+use cxlab_engine::units::Bytes;
 
 use super::common::{Mixer, Region, pattern_params, read, unit_interval, untimed};
 use crate::error::WorkloadError;
@@ -56,8 +57,8 @@ save_state!(Source {
 });
 
 impl Workload for HotCold {
-    fn request_lines(&self) -> u8 {
-        self.common().request_lines()
+    fn request(&self) -> Bytes {
+        self.common().request()
     }
 
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {

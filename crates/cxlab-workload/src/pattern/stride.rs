@@ -57,8 +57,8 @@ save_state!(Source {
 });
 
 impl Workload for Stride {
-    fn request_lines(&self) -> u8 {
-        self.common().request_lines()
+    fn request(&self) -> Bytes {
+        self.common().request()
     }
 
     fn source(&self, ctx: &SourceContext) -> Result<Box<dyn OpSource>, WorkloadError> {
