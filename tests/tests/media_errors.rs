@@ -249,3 +249,50 @@ fn programs_meet_poison_again_and_again() {
     assert_eq!(poisoned(&found).len() as f64, checks);
     assert_eq!(rows(&plan, 2).0.digest, first.digest);
 }
+
+/// What a scenario with these changes is told, and where.
+fn refused(set: &[&str]) -> Vec<String> {
+    let mut document = Document::parse("reads.toml", READS).unwrap();
+    set.iter().for_each(|one| document.set(one).unwrap());
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let problems = Plan::new(scenario, Files::default()).err().unwrap();
+    problems.into_iter().map(|problem| problem.path).collect()
+}
+
+#[test]
+fn who_does_not_know_what_to_do_about_poison_is_refused() {
+    let some = "devices[0].media_errors={ rate = 0.1 }";
+    for (errors, more, path) in [
+        (
+            "devices[0].media_errors={ poison = [64, 65] }",
+            &[][..],
+            "devices[0].media_errors.poison[1]",
+        ),
+        (
+            "devices[0].media_errors={ poison = [0x1000_0000] }",
+            &[],
+            "devices[0].media_errors.poison[0]",
+        ),
+        (
+            some,
+            &["hosts[0].issue.cache={ size = \"64 KiB\" }"],
+            "hosts[0].issue.cache",
+        ),
+        (
+            some,
+            &[
+                "hosts[0].issue.cache={ size = \"64 KiB\" }",
+                "devices[0].coherence={ class = \"hdm-db\" }",
+            ],
+            "devices[0].media_errors",
+        ),
+        (
+            some,
+            &["accelerators=[{ name = \"x\" }]"],
+            "accelerators[0]",
+        ),
+    ] {
+        let found = refused(&[&[errors], more].concat());
+        assert!(found.iter().any(|one| one == path), "{errors}: {found:?}");
+    }
+}
