@@ -133,3 +133,54 @@ fn the_policy_of_a_coherent_cache_is_that_of_the_scenario() {
     digests.dedup();
     assert_eq!(digests.len(), 4, "each chooses others");
 }
+
+/// A host that loads once leaves others what they have, and is nobody that the filter must know.
+#[test]
+fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
+    let alone = |request: &str| {
+        let text = format!(
+            "name = \"once\"\n[measure]\nwarmup_requests = 0\n\
+             [fabric]\ntopology = {{ kind = \"chain\", switches = 1 }}\n\
+             [[hosts]]\nname = \"reader\"\nrequests = 2048\n\
+             issue = {{ outstanding = 8, cache = {{ size = \"64 KiB\", ways = 4, load_request = \"{request}\" }} }}\n\
+             workload = {{ kind = \"stream\", footprint = \"32 KiB\", read_ratio = 1.0 }}\n\
+             [[devices]]\nname = \"mem\"\n\
+             coherence = {{ class = \"hdm-db\", filter = {{ lines = 1024 }} }}\n"
+        );
+        run(&text, 1)
+    };
+    // 512 lines, four times: a cache that keeps them asks once for each.
+    for request in ["MemRdData", "MemRd-SnpData"] {
+        let report = alone(request);
+        assert_eq!(dcoh(&report).requests, 512, "{request}");
+        assert_eq!(dcoh(&report).peak_entries, 512, "{request}");
+    }
+    let report = alone("MemRd-SnpCur");
+    assert_eq!(dcoh(&report).requests, 2048);
+    assert_eq!(dcoh(&report).peak_entries, 0);
+    // A writer has 64 lines; who reads them now and then takes them away, or does not.
+    let beside = |request: &str| {
+        let text = format!(
+            "name = \"once\"\n[measure]\nwarmup_requests = 0\n\
+             [fabric]\ntopology = {{ kind = \"chain\", switches = 1 }}\n\
+             [[hosts]]\nname = \"writer\"\nrequests = 20000\n\
+             issue = {{ outstanding = 1, cache = {{ size = \"64 KiB\", ways = 4 }} }}\n\
+             workload = {{ kind = \"stream\", footprint = \"4 KiB\", read_ratio = 0.0 }}\n\
+             [[hosts]]\nname = \"reader\"\nrequests = 200\n\
+             issue = {{ outstanding = 1, cache = {{ size = \"64 KiB\", ways = 4, load_request = \"{request}\" }} }}\n\
+             workload = {{ kind = \"stream\", footprint = \"4 KiB\", read_ratio = 1.0 }}\n\
+             [[devices]]\nname = \"mem\"\n\
+             coherence = {{ class = \"hdm-db\", filter = {{ lines = 1024 }} }}\n"
+        );
+        run(&text, 1)
+    };
+    let (kept, once) = (beside("MemRdData"), beside("MemRd-SnpCur"));
+    let taken = |report: &Report| report.hosts[0].coherence.as_ref().unwrap().upgrades;
+    assert!(taken(&kept) > 60, "{}", taken(&kept));
+    assert_eq!(taken(&once), 0, "the writer keeps what it has");
+    assert_eq!(dcoh(&once).invalidated, 0);
+    assert!(
+        dcoh(&once).snoops >= 199,
+        "each load asks for what the writer has"
+    );
+}

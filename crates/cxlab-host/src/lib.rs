@@ -20,7 +20,9 @@ pub use cxlab_agent::{
 };
 pub use fails::Fails;
 pub use local::LocalConfig;
-pub use params::{CacheParams, CachePolicyChoice, PartialWrite, RequesterParams, RequesterPreset};
+pub use params::{
+    CacheParams, CachePolicyChoice, LoadMiss, PartialWrite, RequesterParams, RequesterPreset,
+};
 pub use processor::{
     Cluster, DeviceEvictions, DirectoryParams, Inclusion, LlcParams, MOST_FAULTS, MOST_PROMISED,
     OsConfig, OsParams, PageChoice, Prepared, Preset, ProcessParams, Processor, ProcessorConfig,

@@ -17,6 +17,21 @@ choice!(
 
 impl Eq for CachePolicyChoice {}
 
+/// What a load that misses in a coherent cache asks the device for (CXL 3.1, table 3-39).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+pub enum LoadMiss {
+    /// A shared or an exclusive copy, as the device chooses.
+    #[default]
+    MemRdData,
+    /// A shared copy.
+    #[serde(rename = "MemRd-SnpData")]
+    MemRdSnpData,
+    /// The current value, which nobody caches: the holders keep what they have. It takes a way of its set while it
+    /// is in flight.
+    #[serde(rename = "MemRd-SnpCur")]
+    MemRdSnpCur,
+}
+
 /// A private cache that filters a requester's own accesses.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +54,9 @@ pub struct CacheParams {
     /// which keeps the device's snoop filter exact, or dropped silently. Default true.
     #[serde(default = "default_clean_evict")]
     pub clean_evict: bool,
+    /// What a load that misses asks for of HDM-DB memory. Default `MemRdData`.
+    #[serde(default)]
+    pub load_request: LoadMiss,
     /// How long each line of a snoop keeps a coherent cache from taking accesses of its own
     /// requester. Default 0 ns (*assumed*: the tags have a second port for snoops).
     #[serde(default)]
@@ -58,6 +76,7 @@ impl CacheParams {
             access_time: default_access_time(),
             mshrs: None,
             clean_evict: default_clean_evict(),
+            load_request: LoadMiss::default(),
             snoop_time: Picos::ZERO,
             policy: None,
         }

@@ -79,7 +79,7 @@ use Modelled::{No, Partly, Yes};
 #[rustfmt::skip]
 pub const COVERAGE: &[Coverage] = &[
     row(Opcode::MemInv, "MemInv", Partly, "HDM-DB: upgrades; flushes (MetaValue Invalid) in the tables alone."),
-    row(Opcode::MemRd, "MemRd", Partly, "HDM-H, and HDM-DB to own (Any, SnpInv); Shared and Invalid with SnpCur in the tables alone."),
+    row(Opcode::MemRd, "MemRd", Yes, "HDM-H; HDM-DB to own (SnpInv), to share (SnpData) and for the current value (SnpCur). None caches nothing and invalidates (No-Op with SnpInv)."),
     row(Opcode::MemRdData, "MemRdData", Yes, "HDM-DB."),
     row(Opcode::MemRdFwd, "MemRdFwd", Partly, "HDM-D: answers a Type 2 device that wants its own line in device bias."),
     row(Opcode::MemWrFwd, "MemWrFwd", No, "HDM-D only."),
@@ -99,7 +99,7 @@ pub const COVERAGE: &[Coverage] = &[
     tee(Channel::M2sRwd, 13, "MemRdFillTEE"),
     row(Opcode::BiRspI, "BIRspI", Yes, ""),
     row(Opcode::BiRspS, "BIRspS", Yes, ""),
-    row(Opcode::BiRspE, "BIRspE", Partly, "Answers BISnpCur; tables alone."),
+    row(Opcode::BiRspE, "BIRspE", Yes, "Answers BISnpCur."),
     row(Opcode::BiRspIBlk, "BIRspIBlk", Yes, "Blocks of 2 and 4 lines, and of 1 and 3 for studies."),
     row(Opcode::BiRspSBlk, "BIRspSBlk", Partly, "Answers BISnpDataBlk, which no component sends."),
     row(Opcode::BiRspEBlk, "BIRspEBlk", Partly, "Answers BISnpCurBlk, which no component sends."),
@@ -112,7 +112,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::MemData, "MemData", Partly, "With poison (HDM-H). DevLoad of HDM-H devices alone; returned metadata are left out."),
     row(Opcode::MemDataNxm, "MemData-NXM", Yes, "Capacity that an event has taken away, or not yet added; elsewhere the plan gives nobody an address without a decoder."),
     tee(Channel::S2mDrs, 2, "MemDataTEE"),
-    row(Opcode::BiSnpCur, "BISnpCur", Partly, "Tables alone: no host reads without caching."),
+    row(Opcode::BiSnpCur, "BISnpCur", Yes, "For loads of hosts with `load_request`."),
     row(Opcode::BiSnpData, "BISnpData", Yes, ""),
     row(Opcode::BiSnpInv, "BISnpInv", Yes, ""),
     row(Opcode::BiSnpCurBlk, "BISnpCurBlk", Partly, "Requesters take it; no device sends it."),

@@ -43,6 +43,7 @@ const HOSTS: &[Rule] = &[
         keys: &[
             "issue.cache.mshrs",
             "issue.cache.clean_evict",
+            "issue.cache.load_request",
             "issue.cache.snoop_time",
         ],
         unread: |plan, at| {

@@ -107,6 +107,8 @@ fn the_swarm_draws_every_kind_of_coherent_system() {
         "mshrs = 1",
         "clean_evict = false",
         "snoop_time = ",
+        "load_request = \"MemRd-SnpData\"",
+        "load_request = \"MemRd-SnpCur\"",
         "policy = { kind = \"mru\" }",
         "eager = true",
         "private = true",

@@ -304,6 +304,7 @@ impl<'a> Watched<'a> {
     /// line.
     fn check_values(&mut self, observations: &[Vec<Observation>]) -> BTreeMap<Place, u16> {
         let mut effects: BTreeMap<Place, Vec<(usize, Observation)>> = BTreeMap::new();
+        let mut once: BTreeMap<Place, Vec<(SimTime, Observation)>> = BTreeMap::new();
         for (number, seen) in observations.iter().enumerate() {
             let rows = match self.system.simulation.component_mut(number) {
                 Node::Host(host) => host.take_rows(),
@@ -339,10 +340,19 @@ impl<'a> Watched<'a> {
                     "h{number}: {seen:?} outside {row:?}"
                 );
                 let place = Place::of(self.plan, number, Hpa(row.hpa));
-                if self.places.contains(&place) {
-                    effects.entry(place).or_default().push((number, *seen));
+                match (self.places.contains(&place), seen.once) {
+                    (false, _) => {}
+                    (true, true) => {
+                        let since = SimTime(row.issued_ps);
+                        once.entry(place).or_default().push((since, *seen));
+                    }
+                    (true, false) => effects.entry(place).or_default().push((number, *seen)),
                 }
             }
+        }
+        for (place, loads) in once {
+            let stores = effects.get(&place).map_or(&[][..], Vec::as_slice);
+            check_once(place, &loads, stores);
         }
         let effects = effects.into_iter();
         effects
@@ -473,6 +483,8 @@ impl<'a> Watched<'a> {
         totals.add("snoops of blocks", all.block_snoops);
         totals.add("BISnpInv", messages[0]);
         totals.add("BISnpData", messages[1]);
+        totals.add("BISnpCur", messages[2]);
+        totals.add("loads that cache nothing", all.loads_once);
         totals.add("stalls for an MSHR", all.stalls[Stall::Mshrs as usize]);
         totals.add("stalls for a set", all.stalls[Stall::Set as usize]);
         totals.add(
@@ -491,6 +503,7 @@ fn add(sum: &mut CoherenceStats, one: &CoherenceStats) {
     sum.upgrades += one.upgrades;
     sum.upgrades_lost += one.upgrades_lost;
     sum.clean_evictions += one.clean_evictions;
+    sum.loads_once += one.loads_once;
     sum.silent_evictions += one.silent_evictions;
     sum.dirty_evictions += one.dirty_evictions;
     sum.snoop_writebacks += one.snoop_writebacks;
@@ -500,6 +513,24 @@ fn add(sum: &mut CoherenceStats, one: &CoherenceStats) {
     sum.early_conflicts += one.early_conflicts;
     for (sum, stalls) in sum.stalls.iter_mut().zip(one.stalls) {
         *sum += stalls;
+    }
+}
+
+/// Each load that caches nothing has a value that the line had at some time while it was under way.
+fn check_once(place: Place, loads: &[(SimTime, Observation)], effects: &[(usize, Observation)]) {
+    let stores = effects.iter().filter(|(_, seen)| seen.write);
+    let mut values: Vec<(SimTime, u16)> = stores.map(|(_, seen)| (seen.time, seen.value)).collect();
+    values.push((SimTime::ZERO, 0));
+    values.sort_unstable();
+    for (since, seen) in loads {
+        // From the last value that was stored before it was issued to the last before it ended.
+        let first = values.partition_point(|(time, _)| time < since).max(1) - 1;
+        let end = values.partition_point(|(time, _)| *time <= seen.time);
+        let mut had = values[first..end].iter().map(|(_, value)| *value);
+        assert!(
+            had.any(|value| value == seen.value),
+            "{place:?}: {seen:?}, asked for at {since:?}, of {values:?}"
+        );
     }
 }
 

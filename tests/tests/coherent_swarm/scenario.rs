@@ -144,7 +144,19 @@ pub fn scenario(seed: u64) -> String {
              between = [\"leaf*\", \"spine0\"]\nlink = \"far\""
         ));
     }
-    draw.text
+    with_load_requests(&draw.text, &mut Draw::new(seed, "coherent-swarm-loads"))
+}
+
+/// The same with caches whose loads ask for a copy, a shared one, or for none.
+fn with_load_requests(text: &str, draw: &mut Draw) -> String {
+    let mut parts = text.split("cache = {");
+    let mut with = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let requests = ["MemRdData", "MemRdData", "MemRd-SnpData", "MemRd-SnpCur"];
+        let request = draw.pick(&requests);
+        with += &format!("cache = {{ load_request = \"{request}\",{part}");
+    }
+    with
 }
 
 /// Which devices keep their memory coherent: at least one does.

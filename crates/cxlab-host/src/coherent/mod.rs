@@ -21,7 +21,7 @@
 //! time and the processing time, as constant pipelines in front of the link.
 //!
 //! # Left out
-//! Hits under a stalled access; loads that do not cache; flushes.
+//! Hits under a stalled access; flushes.
 
 mod entries;
 mod respond;
@@ -43,7 +43,7 @@ use cxlab_protocol::{Channel, Message, PortId};
 use cxlab_workload::OpKind;
 
 use crate::issuer::{ISSUE, Issuer};
-use crate::params::CacheParams;
+use crate::params::{CacheParams, LoadMiss};
 use crate::requester::RequesterConfig;
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
@@ -96,6 +96,8 @@ pub struct Observation {
     pub write: bool,
     /// The value; 0 before any store.
     pub value: u16,
+    /// A load that caches nothing: its value is the line's at some time since it was issued, not at this.
+    pub once: bool,
 }
 
 /// A line in the cache.
@@ -122,6 +124,7 @@ pub struct CachingRequester {
     process_ps: u64,
     cache_ps: u64,
     clean_evict: bool,
+    load_miss: Event,
     /// How long a line of a snoop keeps the cache from accesses.
     snoop_ps: u64,
     accesses: Accesses,
@@ -140,7 +143,7 @@ pub struct CachingRequester {
 save_state!(CachingRequester {
     values: delayed, stalled, coherence, stores;
     states: roots, issuer, ledger, cache, accesses, entries, jobs;
-    built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, snoop_ps, observations;
+    built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, load_miss, snoop_ps, observations;
 });
 
 impl CachingRequester {
@@ -177,6 +180,11 @@ impl CachingRequester {
             process_ps: params.process_time.0,
             cache_ps: cache.access_time.0,
             clean_evict: cache.clean_evict,
+            load_miss: match cache.load_request {
+                LoadMiss::MemRdData => Event::Load,
+                LoadMiss::MemRdSnpData => Event::LoadShared,
+                LoadMiss::MemRdSnpCur => Event::LoadOnce,
+            },
             snoop_ps: cache.snoop_time.0,
             accesses: Accesses::new(params.outstanding),
             jobs: Jobs::new(entries.capacity() + 1),
@@ -518,20 +526,28 @@ impl CachingRequester {
     /// An access reads or writes the copy in a way.
     #[inline]
     fn take_effect(&mut self, time: SimTime, slot: Slot, id: u64, write: bool) {
-        let Some(observations) = &mut self.observations else {
+        if self.observations.is_none() {
             return;
-        };
+        }
         if write {
             self.stores = self.stores.wrapping_add(1);
             self.cache[slot].data = self.stores.wrapping_mul(64) | (self.number % 64);
         }
-        observations.push(Observation {
+        let observation = Observation {
             time,
             line: self.cache.line(slot),
             id,
             write,
             value: self.cache[slot].data,
-        });
+            once: false,
+        };
+        self.observe(observation);
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        if let Some(observations) = &mut self.observations {
+            observations.push(observation);
+        }
     }
 
     fn complete_hit(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32) {

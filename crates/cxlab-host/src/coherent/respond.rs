@@ -9,7 +9,7 @@ use cxlab_protocol::coherence::requester::{Action, Actions, Event, Line, LineSta
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
 
 use super::entries::{Kind, NONE};
-use super::{CachingRequester, access_event, local_step};
+use super::{CachingRequester, Observation, access_event, local_step};
 use cxlab_agent::{HOST_QUEUE, STAGE_NAMES, Stages, stages_of};
 
 impl CachingRequester {
@@ -74,7 +74,11 @@ impl CachingRequester {
             self.send_request(ctx, number, Opcode::MemRd, MemMeta::NONE, None);
             return;
         }
-        let (next, actions) = local_step(entry.state, access_event(write));
+        let event = match entry.state.line {
+            Line::I if !write => self.load_miss,
+            _ => access_event(write),
+        };
+        let (next, actions) = local_step(entry.state, event);
         entry.state = next;
         self.perform(ctx, number, &actions, message);
     }
@@ -124,11 +128,38 @@ impl CachingRequester {
                 }
                 Action::CompleteLoad => self.complete(ctx, number, false, message),
                 Action::CompleteStore => self.complete(ctx, number, true, message),
-                Action::CompleteLoadOnce | Action::CompleteFlush => {
-                    unreachable!("neither is asked for")
-                }
+                Action::CompleteLoadOnce => self.complete_once(ctx, number, message),
+                Action::CompleteFlush => unreachable!("it is not asked for"),
             }
         }
+    }
+
+    /// The first access is done with the data that came. Those behind it ask again.
+    fn complete_once(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, message: Option<&Message>) {
+        let (Some(message), now) = (message, ctx.now()) else {
+            unreachable!("a response completes it")
+        };
+        let entry = self.entries.get_mut(number);
+        let (begun, data, line, device) = (entry.begun, entry.data, entry.line, entry.device);
+        let access = self.accesses.pop(entry);
+        let mut stages = stages_of(&message.stages, self.process_ps, self.cache_ps);
+        stages[HOST_QUEUE] += begun - access.issued;
+        self.observe(Observation {
+            time: now,
+            line,
+            id: access.id,
+            write: false,
+            value: data,
+            once: true,
+        });
+        self.coherence.loads_once += 1;
+        self.close(
+            ctx,
+            &access,
+            stages,
+            message.hops,
+            device.0 - self.first_device,
+        );
     }
 
     /// The first access is done, and those behind it that the copy serves as it is: loads, and

@@ -86,6 +86,8 @@ pub struct CoherenceStats {
     pub upgrades_lost: u64,
     /// Clean lines that made room and were announced with `MemClnEvct`.
     pub clean_evictions: u64,
+    /// Loads that cached nothing.
+    pub loads_once: u64,
     /// Clean lines that made room silently.
     pub silent_evictions: u64,
     /// Modified lines that made room.
