@@ -7,6 +7,7 @@ mod coherent_device;
 mod media_errors;
 mod memory_device;
 mod qos;
+mod speculation;
 mod waits;
 
 pub use accelerator::{

@@ -35,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::capacity::{DeviceChange, Timeline, Values};
 use crate::media_errors::{MediaErrorParams, MediaErrorStats, MediaErrors};
 use crate::qos::{QosConfig, Telemetry};
+use crate::speculation::{Ahead, Speculations};
 use crate::waits::{DeviceWait, DeviceWaits};
 
 /// A device's controller by name.
@@ -109,6 +110,8 @@ pub struct DeviceStats {
     pub denied_reads: u64,
     /// Writes denied.
     pub denied_writes: u64,
+    /// Lines read ahead of their request, for `MemSpecRd`.
+    pub speculative_reads: u64,
     /// Requests denied, ever.
     pub denied_ever: u64,
     /// Requests accepted from the link, ever.
@@ -124,6 +127,7 @@ impl DeviceStats {
         self.writes += other.writes;
         self.denied_reads += other.denied_reads;
         self.denied_writes += other.denied_writes;
+        self.speculative_reads += other.speculative_reads;
         self.denied_ever = self.denied_ever.max(other.denied_ever);
         self.accepted = self.accepted.max(other.accepted);
         self.answered = self.answered.max(other.answered);
@@ -258,6 +262,7 @@ pub struct MemoryDevice {
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
     media_errors: Option<Box<MediaErrors>>,
+    speculations: Speculations,
     stats: DeviceStats,
     decoders: DecoderTable,
     timeline: Timeline,
@@ -267,7 +272,7 @@ pub struct MemoryDevice {
 }
 
 save_state!(MemoryDevice {
-    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, waits;
+    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, speculations, waits;
     states: ports, backend, timeline, values, media_errors;
     built: controller, posts, decoders, limit, done;
 } then catch_up);
@@ -303,6 +308,7 @@ impl MemoryDevice {
             media_errors: config
                 .media_errors
                 .map(|(params, seed, name)| Box::new(MediaErrors::new(&params, seed, &name))),
+            speculations: Speculations::default(),
             values: Values::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
@@ -362,6 +368,7 @@ impl MemoryDevice {
         self.stats.writes = 0;
         self.stats.denied_reads = 0;
         self.stats.denied_writes = 0;
+        self.stats.speculative_reads = 0;
         self.waits.reset();
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.begin_measurement();
@@ -442,7 +449,10 @@ impl MemoryDevice {
         let (credits, message) = (*credits, message.as_ref());
         let request = message.map(|message| Incoming::of(message, port, now));
         let credited = self.ports[port as usize].link.take_back(credits);
-        if let Some(request) = request {
+        let ahead = message.is_some_and(|message| message.opcode == Opcode::MemSpecRd);
+        if let (Some(request), true) = (request, ahead) {
+            self.speculate(ctx, request);
+        } else if let Some(request) = request {
             self.stats.accepted += 1;
             if let Some(telemetry) = &mut self.telemetry {
                 telemetry.received(request.source);
@@ -498,6 +508,7 @@ impl MemoryDevice {
             self.free.push(completion.id);
             if request.answered {
                 self.posted -= 1;
+                self.speculations.come(completion.id, ctx.now());
                 continue;
             }
             let now = ctx.now();
@@ -574,7 +585,8 @@ impl MemoryDevice {
             self.deny(ctx, incoming);
             return true;
         };
-        if !self.backend.can_accept(now, write) {
+        let ahead = !self.speculations.is_empty() && !write && self.speculations.has(dpa);
+        if !ahead && !self.backend.can_accept(now, write) {
             self.waits.refuse(now);
             return false;
         }
@@ -590,11 +602,14 @@ impl MemoryDevice {
             incoming.poison = self.meet_errors(ctx, incoming, dpa);
         }
         self.contexts += 1;
-        let id = self
-            .free
-            .last()
-            .copied()
-            .unwrap_or(self.requests.len() as u32);
+        if !self.speculations.is_empty()
+            && let Some(ahead) = self.speculations.take(dpa)
+            && !write
+        {
+            self.claim(ctx, ahead, dpa, incoming, waited);
+            return true;
+        }
+        let id = self.next_id();
         let request = MemoryRequest {
             id,
             dpa,
@@ -623,6 +638,76 @@ impl MemoryDevice {
             }
         }
         true
+    }
+
+    /// A host may ask for a line: the medium reads it, if it has time.
+    #[cold]
+    #[inline(never)]
+    fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
+        let now = ctx.now();
+        let link = &mut self.ports[incoming.port as usize].link;
+        link.release(ctx, incoming.buffer);
+        let Some(dpa) = self.decoders.decode(incoming.source, incoming.hpa) else {
+            return;
+        };
+        // What waits is served first.
+        let busy = !self.waiting.is_empty() || !self.backend.can_accept(now, false);
+        if busy || self.speculations.has(dpa) {
+            return;
+        }
+        self.stats.speculative_reads += 1;
+        let id = self.next_id();
+        let request = MemoryRequest {
+            id,
+            dpa,
+            lines: 1,
+            write: false,
+        };
+        let ahead = match self.backend.enqueue(now, request) {
+            Some(at) => Ahead::At(at),
+            None => {
+                let request = Request {
+                    message: incoming.message(ctx),
+                    port: incoming.port,
+                    since: now,
+                    refused: 0,
+                    answered: true,
+                };
+                self.keep(id, request);
+                self.posted += 1;
+                self.wake_medium(ctx);
+                Ahead::InMedium(id)
+            }
+        };
+        self.speculations.begin(dpa, ahead);
+    }
+
+    /// A line is asked for that is read ahead, or was.
+    fn claim(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        ahead: Ahead,
+        dpa: Dpa,
+        incoming: Incoming<'_>,
+        waited: DeviceWait,
+    ) {
+        let now = ctx.now();
+        match ahead {
+            Ahead::At(at) => {
+                let (id, ready) = (self.next_id(), at.max(now));
+                self.remember(ctx, id, dpa, incoming, waited, false);
+                self.free.push(id);
+                let request = self.requests[id as usize];
+                let (request, noted) = (Incoming::waited(&request), DeviceWait::default());
+                self.answer(ctx, request, noted, (ready - now).0, ready);
+            }
+            Ahead::InMedium(id) => {
+                // The medium's answer is the request's from now on.
+                self.free.push(id);
+                self.posted -= 1;
+                self.remember(ctx, id, dpa, incoming, waited, false);
+            }
+        }
     }
 
     /// The medium takes a request where lines may be poison; whether what it carries or reads is.
@@ -709,6 +794,19 @@ impl MemoryDevice {
         if let Some(values) = &mut self.values {
             values.access(dpa, &mut request.message);
         }
+        self.keep(id, request);
+    }
+
+    /// The number that the medium's next request gets.
+    #[inline]
+    fn next_id(&self) -> u32 {
+        let free = self.free.last().copied();
+        free.unwrap_or(self.requests.len() as u32)
+    }
+
+    /// Keeps a request under the next number.
+    #[inline]
+    fn keep(&mut self, id: u32, request: Request) {
         if self.free.pop().is_some() {
             self.requests[id as usize] = request;
         } else {

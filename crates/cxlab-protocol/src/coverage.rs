@@ -85,7 +85,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::MemWrFwd, "MemWrFwd", No, "HDM-D only."),
     tee(Channel::M2sReq, 5, "MemRdTEE"),
     tee(Channel::M2sReq, 6, "MemRdDataTEE"),
-    row(Opcode::MemSpecRd, "MemSpecRd", Partly, "A row of HDM-H; no component sends it."),
+    row(Opcode::MemSpecRd, "MemSpecRd", Yes, "Of processors with `llc.speculative_reads` (HDM-H)."),
     row(Opcode::MemInvNt, "MemInvNT", Partly, "Taken for MemInv by the tables; no component sends it."),
     row(Opcode::MemClnEvct, "MemClnEvct", Yes, "HDM-DB."),
     tee(Channel::M2sReq, 12, "MemSpecRdTEE"),

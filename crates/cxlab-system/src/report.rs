@@ -808,6 +808,9 @@ pub struct DeviceReport {
     pub reads: u64,
     /// Lines written.
     pub writes: u64,
+    /// Lines that it read ahead of their request, where a host told it to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speculative_reads: Option<u64>,
     /// Requests that it denied, beside those, where what hosts have of it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<Denied>,
@@ -1103,6 +1106,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
             name: context.plan.devices[number].name.clone(),
             reads: stats.reads,
             writes: stats.writes,
+            speculative_reads: (stats.speculative_reads > 0).then_some(stats.speculative_reads),
             denied: context.denied(Denied {
                 reads: stats.denied_reads,
                 writes: stats.denied_writes,

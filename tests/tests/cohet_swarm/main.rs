@@ -294,7 +294,7 @@ fn with_requests(text: &str, rng: &mut StreamRng) -> String {
         rng,
         &["RdOwn", "RdOwn", "ItoMWr", "WrCur", "WrInv", "WOWrInv"],
     );
-    let (data, flush) = (rng.chance(0.4), rng.chance(0.4));
+    let (data, flush, ahead) = (rng.chance(0.4), rng.chance(0.4), rng.chance(0.4));
     let evictions = pick(rng, &["memory", "llc"]);
     text.replace(
         "[accelerators.device.cache]\n",
@@ -305,7 +305,7 @@ fn with_requests(text: &str, rng: &mut StreamRng) -> String {
     )
     .replace(
         "llc = { ",
-        &format!("llc = {{ device_evictions = \"{evictions}\", "),
+        &format!("llc = {{ device_evictions = \"{evictions}\", speculative_reads = {ahead}, "),
     )
 }
 

@@ -416,6 +416,9 @@ impl Processor {
         let txn = &mut self.txns[id as usize];
         txn.slot = Some(slot);
         txn.state = LineState::idle(filter);
+        if self.params.llc.speculative_reads {
+            self.speculate(ctx, id);
+        }
         ctx.wake_at(ctx.now() + self.params.llc.access_time, FINISH | id);
     }
 }

@@ -145,6 +145,38 @@ impl Processor {
         );
     }
 
+    /// Tells the device of a core's miss, whose line it may be asked for next. It gives no answer.
+    pub(super) fn speculate(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = &self.txns[id as usize];
+        let (line, hpa) = (txn.line, Hpa(txn.line.0 * LINE_BYTES));
+        if !txn.is_miss() || self.is_device_biased(line) || self.writing.contains(&line) {
+            return;
+        }
+        // The host's own memory has no owner.
+        let Some(destination) = self.map.owner(hpa).filter(|_| hpa < LOCAL_BASE) else {
+            return;
+        };
+        self.stats.speculative_reads += 1;
+        self.roots.send(
+            ctx,
+            Message {
+                hpa,
+                issued_ps: ctx.now().0,
+                stages: LatencyStages::default(),
+                tag: 0,
+                source: self.port_id,
+                destination,
+                opcode: Opcode::MemSpecRd,
+                vc: 0,
+                hops: 0,
+                meta: MemMeta::NONE,
+                cache: CacheMeta::NONE,
+                lines: 1,
+                data: 0,
+            },
+        );
+    }
+
     /// Something happens at a memory controller.
     pub(super) fn wake_node(&mut self, ctx: &mut Ctx<'_, Parcel>, node: usize) {
         let mut returned = std::mem::take(&mut self.returned);

@@ -75,6 +75,10 @@ pub struct LlcParams {
     /// Where modified lines go that devices evict from their caches of host memory (`DirtyEvict`).
     /// Default `memory`.
     pub device_evictions: DeviceEvictions,
+    /// Whether the home agent tells a Type 3 device of a core's miss before it has looked into directory and cache
+    /// (`MemSpecRd`; CXL 3.1, section 3.5.3.1), so that the device reads the line meanwhile. What the caches have was
+    /// read for nothing. Default false.
+    pub speculative_reads: bool,
 }
 
 impl Default for LlcParams {
@@ -88,6 +92,7 @@ impl Default for LlcParams {
             inclusion: Inclusion::default(),
             directory: DirectoryParams::default(),
             device_evictions: DeviceEvictions::default(),
+            speculative_reads: false,
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct ProcessorStats {
     pub bias_requests: u64,
     /// Snoops of devices.
     pub device_snoops: u64,
+    /// `MemSpecRd` sent.
+    pub speculative_reads: u64,
     /// Lines of which the directory forgot a device that said `CacheFlushed`.
     pub flushed_lines: u64,
     /// Lines that devices read or wrote by DMA.
@@ -92,6 +94,7 @@ impl ProcessorStats {
             ("bias_requests", self.bias_requests),
             ("device_snoops", self.device_snoops),
             ("flushed_lines", self.flushed_lines),
+            ("speculative_reads", self.speculative_reads),
             ("dma_lines", self.dma_lines),
             ("interrupts", self.interrupts),
         ];

@@ -103,6 +103,16 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             );
         }
     }
+    for (at, group) in scenario.hosts.iter().enumerate() {
+        let processor = group.processor.as_ref();
+        if processor.is_some_and(|processor| processor.llc.speculative_reads) {
+            wrong(
+                format!("hosts[{at}].processor.llc.speculative_reads"),
+                "true",
+                "false (`MemSpecRd` has no answer that could time out)",
+            );
+        }
+    }
     for (at, group) in scenario.devices.iter().enumerate() {
         if group.is_hdm_db() {
             wrong(
