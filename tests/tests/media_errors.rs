@@ -10,7 +10,7 @@ use cxlab_system::report::Report;
 use cxlab_system::scenario::Scenario;
 use cxlab_tests::script::{Script, externals};
 use cxlab_tests::{plan, report, rows, try_run};
-use cxlab_workload::thread::{Bases, Place, Thread};
+use cxlab_workload::thread::{Bases, Direction, Place, SCRATCH_BASE, Thread};
 
 /// A host that reads 4,096 lines one after the other, 4 times.
 const READS: &str = r#"
@@ -97,22 +97,37 @@ fn a_write_repairs_a_line() {
     assert_eq!(failed.poisoned_writes, 0);
 }
 
+/// What a core does, and an element of an accelerator; memory of the device begins at the address.
 #[derive(Clone)]
 struct Acts {
-    thread: fn(u64) -> Thread,
+    core: fn(u64) -> Thread,
+    element: Option<fn(u64) -> Thread>,
 }
 
 impl Script for Acts {
     fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
-        match place {
-            Place::Core { core: 0 } => vec![(self.thread)(bases.cxl)],
+        match (place, self.element) {
+            (Place::Core { core: 0 }, _) => vec![(self.core)(bases.cxl)],
+            (Place::Element { .. }, Some(element)) => vec![element(bases.cxl)],
             _ => Vec::new(),
         }
     }
 }
 
 /// A core whose caches hold 4, 8 and 16 lines, and a device whose second line is poison.
-fn run(thread: fn(u64) -> Thread) -> Report {
+fn run(core: fn(u64) -> Thread) -> Report {
+    run_with(core, None, "")
+}
+
+/// The same with an accelerator, whose cache holds four lines.
+fn run_beside(core: fn(u64) -> Thread, element: fn(u64) -> Thread, cache: &str) -> Report {
+    let device = format!(
+        "[[accelerators]]\nname = \"x\"\n[accelerators.device.cache]\nsize = \"256 B\"\n{cache}\n"
+    );
+    run_with(core, Some(element), &device)
+}
+
+fn run_with(core: fn(u64) -> Thread, element: Option<fn(u64) -> Thread>, more: &str) -> Report {
     let text = r#"
 name = "poison"
 [fabric]
@@ -131,9 +146,10 @@ name = "d"
 capacity = "256 MiB"
 media_errors = { poison = [0x40] }
 "#;
-    let document = Document::parse("poison.toml", text).unwrap();
+    let document = Document::parse("poison.toml", &format!("{text}{more}")).unwrap();
     let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(Acts { thread }));
+    let acts = externals(Acts { core, element });
+    let plan = Plan::with_externals(scenario, Files::default(), &acts);
     try_run(&plan.unwrap_or_else(|problems| panic!("{problems:?}")), 1).unwrap()
 }
 
@@ -286,13 +302,124 @@ fn who_does_not_know_what_to_do_about_poison_is_refused() {
             ],
             "devices[0].media_errors",
         ),
-        (
-            some,
-            &["accelerators=[{ name = \"x\" }]"],
-            "accelerators[0]",
-        ),
     ] {
         let found = refused(&[&[errors], more].concat());
         assert!(found.iter().any(|one| one == path), "{errors}: {found:?}");
     }
+}
+
+fn device_checks(report: &Report) -> f64 {
+    let checks = &report.accelerators[0].accelerator["machine_checks"];
+    checks.as_f64().unwrap()
+}
+
+/// Waits for a word that nobody writes.
+fn waits(base: u64) -> Thread {
+    Thread::new(move |t| async move {
+        t.await_change(base + 64 * 32, 0).await;
+    })
+}
+
+#[test]
+fn poison_at_a_device_ends_its_threads_and_those_of_its_host() {
+    for cache in [
+        "",
+        "load_request = \"RdShared\"",
+        "load_request = \"RdCurr\"",
+    ] {
+        let loads = |base: u64| {
+            Thread::new(move |t| async move {
+                t.load(base).await;
+                t.load(base + 64).await;
+                panic!("it goes on without its data")
+            })
+        };
+        let report = run_beside(waits, loads, cache);
+        assert_eq!(device_checks(&report), 1.0, "{cache}");
+        let host = &report.hosts[0].processor;
+        assert!(host.contains_key("threads_ended_ns"), "{cache}");
+        assert_eq!(host["machine_checks"].as_f64(), Some(0.0), "{cache}");
+    }
+}
+
+#[test]
+fn poison_that_a_device_reads_by_dma_is_a_machine_check() {
+    let report = run_beside(
+        waits,
+        |base| {
+            Thread::new(move |t| async move {
+                t.dma(Direction::ToDevice, base, SCRATCH_BASE, 256).await;
+                t.compute(1_000_000).await;
+                panic!("it goes on without its data")
+            })
+        },
+        "",
+    );
+    assert_eq!((counts(&report).1, device_checks(&report)), (1, 1.0));
+}
+
+#[test]
+fn poison_at_a_host_ends_the_threads_of_its_devices() {
+    let report = run_beside(
+        |base| {
+            Thread::new(move |t| async move {
+                t.compute(10_000).await;
+                t.load(base + 64).await;
+                panic!("it goes on without its data")
+            })
+        },
+        waits,
+        "",
+    );
+    assert_eq!((counts(&report).0, device_checks(&report)), (1, 0.0));
+}
+
+#[test]
+fn poison_goes_from_a_cache_of_a_device_to_a_core() {
+    let report = run_beside(
+        |base| {
+            Thread::new(move |t| async move {
+                t.compute(1_000_000).await;
+                t.load(base + 72).await;
+                panic!("it goes on without its data")
+            })
+        },
+        |base| {
+            Thread::new(move |t| async move {
+                t.store(base + 64, 1).await;
+            })
+        },
+        "",
+    );
+    let (checks, read, ..) = counts(&report);
+    assert_eq!(
+        (checks, read),
+        (1, 1),
+        "the device reads it once, for the store"
+    );
+    assert_eq!(device_checks(&report), 0.0);
+}
+
+#[test]
+fn a_device_writes_poison_back_and_repairs_it() {
+    let report = run_beside(
+        |_| Thread::new(|_| async {}),
+        |base| {
+            Thread::new(move |t| async move {
+                t.store(base + 64, 1).await;
+                for line in 2..64 {
+                    t.load(base + 64 * line).await;
+                }
+                t.write_range(base + 64, &[7; 64]).await;
+                for line in 2..64 {
+                    t.load(base + 64 * line).await;
+                }
+                assert_eq!(t.load_sized(base + 64, 1).await, 7);
+            })
+        },
+        "",
+    );
+    let (checks, _, written, repaired) = counts(&report);
+    assert_eq!((checks, written, repaired), (0, 1, 1));
+    assert_eq!(device_checks(&report), 0.0);
 }

@@ -25,6 +25,12 @@ pub fn staging(requester: PortId, tag: u32) -> Hpa {
     Hpa(STAGING_BASE + (u64::from(requester.0) << 40) + (u64::from(tag) << 12))
 }
 
+/// The interrupt by which a device tells its host that it has met poison.
+pub const MACHINE_CHECK: u16 = u16::MAX;
+
+/// The register of a device by which its host tells it that the process of its threads has ended.
+pub const PROCESS_ENDS: u32 = u32::MAX;
+
 /// The address of a register of 8 B.
 pub fn register_address(register: u32) -> Hpa {
     Hpa(MMIO_BASE + 8 * u64::from(register))

@@ -19,8 +19,8 @@ pub use access::{Access, AccessKind, Answer, Ending, Turn};
 pub use address_map::{AddressMap, Window};
 pub use audit::{Audit, Versions};
 pub use io::{
-    AtsCompletion, AtsKind, AtsMessage, interrupt_address, interrupt_at, register_address,
-    register_at, staging,
+    AtsCompletion, AtsKind, AtsMessage, MACHINE_CHECK, PROCESS_ENDS, interrupt_address,
+    interrupt_at, register_address, register_at, staging,
 };
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;

@@ -140,7 +140,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::RspSFwdM, "RspSFwdM", Yes, ""),
     row(Opcode::RspIFwdM, "RspIFwdM", Yes, ""),
     row(Opcode::RspVFwdV, "RspVFwdV", Yes, "Of modified lines; a clean one is left with RspVHitV, as the specification allows."),
-    row(Opcode::D2hData, "data", Partly, "64 bytes, Bogus, byte enables; no poison."),
+    row(Opcode::D2hData, "data", Yes, "64 bytes; Bogus, byte enables and poison."),
     row(Opcode::SnpData, "SnpData", Yes, ""),
     row(Opcode::SnpInv, "SnpInv", Yes, ""),
     row(Opcode::SnpCur, "SnpCur", Yes, ""),
@@ -151,5 +151,5 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::GoWritePullDrop, "GO_WritePull_Drop", Yes, ""),
     row(Opcode::FastGoWritePull, "Fast_GO_WritePull", Yes, "The device takes the write for done at ExtCmp (3.2.4.5.6)."),
     row(Opcode::GoErrWritePull, "GO_ERR_WritePull", No, "Errors are not modelled."),
-    row(Opcode::H2dData, "data", Partly, "64 bytes; no GO-Err and no poison."),
+    row(Opcode::H2dData, "data", Partly, "64 bytes, poison; no GO-Err."),
 ];

@@ -309,6 +309,8 @@ pub struct Domain {
     /// The versions of its lines, by which builds with debug assertions check that nobody uses a
     /// copy that it should have lost.
     versions: Option<Versions>,
+    /// Which of them are poison, where a device's medium may give such.
+    poison: Option<Poison>,
 }
 
 /// Collects ports and wires while links are laid.
@@ -678,6 +680,7 @@ impl Builder<'_> {
             }
         };
         let versions = cfg!(debug_assertions).then(Versions::default);
+        let poison = self.plan.has_media_errors().then(Poison::default);
         let with_threads = params.cores - group.cores_beside();
         let threads = (0..with_threads as usize).flat_map(|core| {
             let threads = kernel.threads(Place::Core { core });
@@ -746,7 +749,7 @@ impl Builder<'_> {
             image: image.clone(),
             log: self.notes.rows,
             versions: versions.clone(),
-            poison: self.plan.has_media_errors().then(Poison::default),
+            poison: poison.clone(),
             may_fail: self.plan.changes_capacity()
                 || self.plan.failures.is_some()
                 || self.plan.has_media_errors(),
@@ -756,6 +759,7 @@ impl Builder<'_> {
             kernel,
             image,
             versions,
+            poison,
         });
         match made {
             Ok(processor) => Ok(Node::Host(Host::new(Agent::Processor(Box::new(processor))))),
@@ -847,6 +851,7 @@ impl Builder<'_> {
             image: domain.image.clone(),
             log: self.notes.rows,
             versions: domain.versions.clone(),
+            poison: domain.poison.clone(),
             params,
         });
         match made {

@@ -366,7 +366,11 @@ fn draw_os(rng: &mut StreamRng, nodes: u64) -> String {
 }
 
 fn planned(seed: u64, turns: Turns) -> Result<Plan, String> {
-    let Drawn { text, stress } = draw(seed);
+    planned_as(seed, turns, draw(seed))
+}
+
+fn planned_as(seed: u64, turns: Turns, drawn: Drawn) -> Result<Plan, String> {
+    let Drawn { text, stress } = drawn;
     let document = Document::parse("swarm.toml", &text).map_err(|why| format!("{why:?}"))?;
     let wrong = validate(&document, &scenario::schema());
     if !wrong.is_empty() {
@@ -388,7 +392,10 @@ fn planned(seed: u64, turns: Turns) -> Result<Plan, String> {
 const LONGEST: SimTime = SimTime(100_000_000_000);
 
 fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
-    let plan = planned(seed, turns)?;
+    simulate_plan(&planned(seed, turns)?, seed, threads)
+}
+
+fn simulate_plan(plan: &Plan, seed: u64, threads: usize) -> Result<Report, String> {
     let monitor = Monitor::default();
     let options = RunOptions {
         seed,
@@ -406,7 +413,7 @@ fn simulate(seed: u64, threads: usize, turns: Turns) -> Result<Report, String> {
                 std::thread::park_timeout(Duration::from_millis(100));
             }
         });
-        let report = catch_unwind(AssertUnwindSafe(|| run(&plan, options)));
+        let report = catch_unwind(AssertUnwindSafe(|| run(plan, options)));
         done.store(true, Ordering::Relaxed);
         watch.thread().unpark();
         report
@@ -459,6 +466,37 @@ fn values_are_right_in_a_thousand_more_systems() {
 #[ignore = "slow: run by make test-all"]
 fn values_are_right_in_another_thousand_systems() {
     swarm("values_are_right_in_another_thousand_systems", 1300..2300);
+}
+
+/// Threads meet poison wherever it has gone: all of them end, and nothing waits for ever.
+#[test]
+fn poison_ends_every_thread_of_a_system() {
+    let memory = "[[devices]]\nname = \"memory\"\ncapacity = \"256 MiB\"\n";
+    let (mut ended, mut at_devices) = (0, 0);
+    for seed in 0..120 {
+        let mut drawn = draw(seed);
+        if !drawn.text.contains(memory) {
+            continue;
+        }
+        let with = format!("{memory}media_errors = {{ rate = 0.2 }}\n");
+        drawn.text = drawn.text.replace(memory, &with);
+        let plan = planned_as(seed, Turns::HostFirst, drawn).unwrap();
+        let fails = |why| panic!("seed {seed}: {why}");
+        let report = simulate_plan(&plan, seed, 1).unwrap_or_else(fails);
+        if seed % 4 == 0 {
+            let other = simulate_plan(&plan, seed, 2).unwrap_or_else(fails);
+            assert_eq!(report.digest, other.digest, "seed {seed}");
+        }
+        if seed % 4 == 1 {
+            checkpoint::check(&plan, &checkpoint::timeless(report.clone()), seed);
+        }
+        let devices = report.accelerators.iter();
+        let checks = devices.map(|one| one.accelerator["machine_checks"].as_f64().unwrap());
+        let checks: f64 = checks.sum();
+        ended += u32::from(report.hosts[0].processor.contains_key("threads_ended_ns"));
+        at_devices += u32::from(checks > 0.0);
+    }
+    assert!(ended > 20 && at_devices > 5, "{ended}, {at_devices}");
 }
 
 /// The rule of the turns broken: a law of the run says so.

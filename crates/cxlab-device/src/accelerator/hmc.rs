@@ -60,6 +60,8 @@ pub(super) struct Entry {
     pub(super) flip: bool,
     /// Pushes behind the first that went to the host with it.
     pub(super) with: u32,
+    /// The load that it was made for has met poison, in a copy that a snoop took.
+    pub(super) poison: bool,
 }
 
 impl Default for Entry {
@@ -75,6 +77,7 @@ impl Default for Entry {
             flip: false,
             asked: false,
             with: 0,
+            poison: false,
         }
     }
 }
@@ -119,6 +122,7 @@ pub(super) struct HmcStats {
     pub(super) dirty_evictions: u64,
     pub(super) clean_evictions: u64,
     pub(super) pushes: u64,
+    pub(super) machine_checks: u64,
     pub(super) reads_once: u64,
     pub(super) writes: u64,
     pub(super) prefetches: u64,
@@ -334,6 +338,7 @@ impl Accelerator {
             flip: false,
             asked: false,
             with: 0,
+            poison: false,
         };
         match slot {
             Some(slot) => {
@@ -380,6 +385,7 @@ impl Accelerator {
             flip: false,
             asked: false,
             with: 0,
+            poison: false,
         };
         self.leaving.push(id);
         for action in actions.iter() {
@@ -449,7 +455,10 @@ impl Accelerator {
             self.cache[slot].locked = at.0;
         }
         self.lanes.used(0, access.line());
-        self.perform(access, true);
+        if self.perform(access, true) {
+            self.poisoned_hit(ctx, access, begun, at);
+            return;
+        }
         if self.lanes.waits_on(access) {
             self.spin(ctx, access);
             return;
@@ -487,12 +496,17 @@ impl Accelerator {
         partial
     }
 
-    /// An access takes effect. `holds`: the line is in the cache, and not on its way to the host.
-    pub(super) fn perform(&mut self, access: &Access, holds: bool) {
+    /// An access takes effect, unless it meets poison: then true. `holds`: the line is in the cache, and not on its way
+    /// to the host.
+    pub(super) fn perform(&mut self, access: &Access, holds: bool) -> bool {
+        if self.lanes.consumes_poison(access) {
+            return true;
+        }
         self.lanes.perform(access);
         if access.kind.writes() {
             self.lanes.written(holds.then_some(0), access.line());
         }
+        false
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{Access, AtsMessage, interrupt_address, register_at, staging};
+use cxlab_agent::{Access, AtsMessage, PROCESS_ENDS, interrupt_address, register_at, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, SimTime};
@@ -81,7 +81,7 @@ save_state!(Io {
 });
 
 /// Tags of writes in turn.
-const WRITE_TAGS: u32 = 1 << 12;
+pub(super) const WRITE_TAGS: u32 = 1 << 12;
 
 /// Bytes that a Translation Request is about.
 const PAGE: u64 = PageSize::Small.bytes();
@@ -179,6 +179,12 @@ impl Accelerator {
         self.look_at_registers(ctx);
     }
 
+    /// Takes the operations that wait for a register to differ.
+    pub(super) fn take_waiting(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let waiting = std::mem::take(&mut self.io.waiting);
+        waiting.into_iter().map(|(_, _, op)| op)
+    }
+
     /// Operations that wait for a register to differ go on when it does.
     fn look_at_registers(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let mut at = 0;
@@ -205,6 +211,7 @@ impl Accelerator {
         }
         match (message.opcode, register_at(message.hpa)) {
             (Opcode::CplD, _) => self.completed(ctx, message),
+            (Opcode::MWr, Some(PROCESS_ENDS)) => self.end_threads(ctx),
             (Opcode::MWr, Some(register)) => {
                 let there = staging(message.source, message.tag);
                 let value = self.lanes.image().read(there, 8);
@@ -486,6 +493,9 @@ impl Accelerator {
             descriptor.come += whole;
         }
         self.end_translation(ctx, epoch);
+        if message.cache.has(CacheMeta::POISON) {
+            self.machine_check(ctx);
+        }
         self.io.free.push(message.tag);
         self.io.descriptors[number] = Some(descriptor);
         match descriptor.direction {

@@ -6,6 +6,7 @@
 //! link, and answers one behind it.
 
 mod bias;
+mod failures;
 mod flush;
 mod hmc;
 mod io;
@@ -19,8 +20,8 @@ mod translation;
 use std::collections::VecDeque;
 
 use cxlab_agent::{
-    Access, AccessKind, Answer, Lanes, LanesConfig, PROCESS, RequestRow, RequesterStats, RootPorts,
-    Turn, Versions,
+    Access, AccessKind, Answer, Lanes, LanesConfig, PROCESS, Poison, RequestRow, RequesterStats,
+    RootPorts, Turn, Versions,
 };
 use cxlab_engine::Ctx;
 use cxlab_engine::catalog::ParamError;
@@ -83,6 +84,8 @@ pub struct AcceleratorConfig {
     pub log: bool,
     /// The versions of the lines of its coherence domain, where they are checked.
     pub versions: Option<Versions>,
+    /// The lines of its coherence domain whose value is poison, where memory may give such.
+    pub poison: Option<Poison>,
 }
 
 /// Kinds of wake-up, in the upper bits of a token; ports use their number.
@@ -218,7 +221,7 @@ impl Accelerator {
                 number: config.number,
                 log: config.log,
                 versions: config.versions,
-                poison: None,
+                poison: config.poison,
             }),
             host: config.host,
             port_id: config.port_id,
@@ -248,6 +251,7 @@ impl Accelerator {
             ("hmc_dirty_evictions", hmc.dirty_evictions),
             ("hmc_clean_evictions", hmc.clean_evictions),
             ("hmc_pushes", hmc.pushes),
+            ("machine_checks", hmc.machine_checks),
             ("hmc_reads_once", hmc.reads_once),
             ("hmc_writes", hmc.writes),
             ("hmc_prefetches", hmc.prefetches),

@@ -266,7 +266,10 @@ impl Accelerator {
             way.locked = at.0;
         }
         self.lanes.used(0, line);
-        self.perform(access, true);
+        if self.perform(access, true) {
+            self.poisoned_hit(ctx, access, begun, at);
+            return;
+        }
         if self.lanes.waits_on(access) {
             self.spin(ctx, access);
             return;
@@ -469,7 +472,10 @@ impl Accelerator {
                 way.locked = at.0;
             }
         }
-        self.perform(&access, true);
+        if self.perform(&access, true) {
+            self.poisoned_hit(ctx, &access, SimTime(waiter.begun), at);
+            return;
+        }
         if self.lanes.waits_on(&access) {
             self.spin(ctx, &access);
             return;

@@ -196,7 +196,7 @@ impl Accelerator {
         if asked {
             let access = self.waiters[first as usize].access;
             self.lanes.used(0, line);
-            self.perform(&access, false);
+            self.entries[id as usize].poison = self.perform(&access, false);
         }
     }
 
@@ -230,12 +230,16 @@ impl Accelerator {
                 self.cache[slot].locked = at.0;
             }
         }
-        if effect == Effect::Once {
-            self.perform(&access, false);
-        }
         if effect == Effect::Cached {
             self.lanes.filled(0, access.line());
-            self.perform(&access, true);
+        }
+        let poisoned = match effect {
+            Effect::Cached => self.perform(&access, true),
+            Effect::Once => self.perform(&access, false),
+            Effect::Before => std::mem::take(&mut self.entries[id as usize].poison),
+        };
+        if poisoned {
+        } else if effect == Effect::Cached {
             if self.lanes.waits_on(&access) {
                 self.spin(ctx, &access);
                 return;
@@ -268,6 +272,10 @@ impl Accelerator {
             stages,
             ending: cxlab_agent::Ending::Served,
         };
+        if poisoned {
+            self.poisoned(ctx, &access, answer);
+            return;
+        }
         self.over(ctx, &access, answer);
         if access.kind.writes() {
             self.changed(ctx, access.line());
@@ -430,6 +438,7 @@ impl Accelerator {
         to: &Message,
         bogus: bool,
     ) -> Message {
+        let poison = opcode == Opcode::D2hData && !bogus && self.lanes.is_poison(line);
         Message {
             hpa: Hpa(line.0 * LINE_BYTES),
             issued_ps: ctx.now().0,
@@ -441,7 +450,9 @@ impl Accelerator {
             vc: 0,
             hops: 0,
             meta: MemMeta::NONE,
-            cache: CacheMeta::of(to.cache.uqid).with(CacheMeta::BOGUS, bogus),
+            cache: CacheMeta::of(to.cache.uqid)
+                .with(CacheMeta::BOGUS, bogus)
+                .with(CacheMeta::POISON, poison),
             lines: 1,
             data: 0,
         }

@@ -222,6 +222,7 @@ impl Processor {
         stages: LatencyStages,
     ) {
         debug_assert!(uqid < CacheMeta::IDS, "a transaction of devices has a UQID");
+        let poison = opcode == Opcode::H2dData && self.lanes.is_poison(line);
         let message = Message {
             hpa: Hpa(line.0 * LINE_BYTES),
             issued_ps: ctx.now().0,
@@ -233,7 +234,9 @@ impl Processor {
             vc: 0,
             hops: 0,
             meta: MemMeta::NONE,
-            cache: CacheMeta::of(uqid).granting(granted),
+            cache: CacheMeta::of(uqid)
+                .granting(granted)
+                .with(CacheMeta::POISON, poison),
             lines: 1,
             data: 0,
         };

@@ -176,13 +176,28 @@ impl Processor {
         self.end_threads(ctx);
     }
 
+    /// A device says that a thread of its has met poison.
+    pub(super) fn device_meets_poison(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        if self.threads_ended.is_none() {
+            self.threads_ended = Some(ctx.now());
+            self.end_processes(ctx);
+        }
+        self.end_threads(ctx);
+    }
+
     /// The process of the threads ends.
     fn end_threads(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         let Some(done) = self.lanes.end_threads(now) else {
             return;
         };
-        self.threads_ended.get_or_insert(now);
+        if self.threads_ended.is_none() {
+            self.threads_ended = Some(now);
+            self.end_processes(ctx);
+        }
+        for op in self.take_handlers() {
+            ctx.wake_at(now, OP | op);
+        }
         for (op, at) in done {
             ctx.wake_at(at, OP | op);
         }

@@ -7,7 +7,9 @@
 
 use std::collections::VecDeque;
 
-use cxlab_agent::{AtsKind, AtsMessage, interrupt_at, register_address, staging};
+use cxlab_agent::{
+    AtsKind, AtsMessage, MACHINE_CHECK, PROCESS_ENDS, interrupt_at, register_address, staging,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
@@ -292,7 +294,9 @@ impl Processor {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
         self.lanes.image().copy(hpa, there, bytes);
+        let poison = self.lanes.is_poison(txn.line);
         let read = &mut self.io.under_way[txn.tag as usize];
+        read.message.cache = read.message.cache.with(CacheMeta::POISON, poison);
         let first = read.message.hpa.0 / LINE_BYTES;
         read.come |= 1 << (txn.line.0 - first);
         self.answer_read(ctx, txn.tag);
@@ -332,6 +336,9 @@ impl Processor {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
         self.lanes.image().copy(there, hpa, bytes);
+        if bytes == LINE_BYTES {
+            self.lanes.given(txn.line, false);
+        }
         self.lanes.written(None, txn.line);
         self.changed(ctx, txn.line);
     }
@@ -359,6 +366,10 @@ impl Processor {
 
     fn interrupted(&mut self, ctx: &mut Ctx<'_, Parcel>, vector: u16) {
         self.stats.interrupts += 1;
+        if vector == MACHINE_CHECK {
+            self.device_meets_poison(ctx);
+            return;
+        }
         let waits = self.io.handlers.iter().position(|(on, _)| *on == vector);
         match waits {
             Some(at) => {
@@ -366,6 +377,20 @@ impl Processor {
                 ctx.wake_at(ctx.now() + self.params.interrupt_time, OP | op);
             }
             None => self.io.raised.push(vector),
+        }
+    }
+
+    /// Takes the operations that wait for an interrupt.
+    pub(super) fn take_handlers(&mut self) -> impl Iterator<Item = u32> + use<> {
+        let handlers = std::mem::take(&mut self.io.handlers);
+        handlers.into_iter().map(|(_, op)| op)
+    }
+
+    /// Tells the devices that the process of their threads has ended.
+    pub(super) fn end_processes(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        for device in 0..self.devices.len() {
+            let tag = self.next_tag();
+            self.send_register(ctx, device as u16, PROCESS_ENDS, Opcode::MWr, tag);
         }
     }
 

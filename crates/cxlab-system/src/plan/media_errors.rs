@@ -47,11 +47,4 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             ));
         }
     }
-    if !scenario.accelerators.is_empty() {
-        problems.push(Problem::new(
-            "accelerators[0]",
-            "found an accelerator beside devices with media_errors; allowed: hosts and Type 3 devices (accelerators \
-             have no machine checks)",
-        ));
-    }
 }
