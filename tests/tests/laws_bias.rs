@@ -22,13 +22,15 @@ enum Act {
     Store(u64),
     Flush(u64),
     Prefetch(u64),
+    /// A driver's flip of the line's page: to host bias, or to device bias.
+    Flip(u64, bool),
     /// Additions to a line's counter.
     Add(u64, u64),
     /// Loads of so many lines of the host's own memory, all at once.
     LoadHost(u64),
 }
 
-use Act::{Add, Flush, Load, LoadHost, Prefetch, Sleep, Store};
+use Act::{Add, Flip, Flush, Load, LoadHost, Prefetch, Sleep, Store};
 
 /// What each core does, and the device; lines are those of the device's memory.
 #[derive(Clone)]
@@ -53,6 +55,7 @@ impl Script for Acts {
                     Load(line) => drop(t.load(64 * line).await),
                     Store(line) => drop(t.store(64 * line, line).await),
                     Flush(line) => drop(t.flush(64 * line).await),
+                    Flip(line, to_host) => drop(t.flip_bias(0, 64 * line, to_host).await),
                     Prefetch(line) => {
                         t.issue(ThreadOp::Prefetch { addr: 64 * line }).await;
                     }
@@ -264,4 +267,60 @@ fn hosts_and_device_that_add_to_different_lines_of_a_page_all_get_on() {
         count(&report, "bias_lost") > 0,
         "hosts come back during flips"
     );
+}
+
+/// A driver flushes a page and flips it: the device has it without a request.
+#[test]
+fn software_flips_a_page_by_a_register() {
+    for (page, lines) in PAGES {
+        let first = 64;
+        let own = first..first + lines;
+        let stores = own.clone().map(Store);
+        let flushes = own.clone().map(Flush);
+        let acts = |flip: bool| Acts {
+            cores: vec![
+                (stores.clone())
+                    .chain(flushes.clone())
+                    .chain(flip.then_some(Flip(first, false)))
+                    .collect(),
+            ],
+            device: [Sleep(1_000)]
+                .into_iter()
+                .chain(own.clone().map(Load))
+                .collect(),
+            counters: own.clone().map(|line| (line, line)).collect(),
+        };
+        let (asked, slow) = simulate(page, acts(false), 512, 1);
+        let (told, fast) = simulate(page, acts(true), 512, 1);
+        assert_eq!(count(&told, "bias_by_software"), 1, "{page}");
+        assert_eq!(count(&told, "bias_lines"), 0, "{page}");
+        assert_eq!(
+            told.hosts[0].processor["bias_requests"].as_f64(),
+            Some(0.0),
+            "{page}"
+        );
+        // Where the device knows each line, the flush has told it.
+        let expected = if lines == 1 { 0 } else { lines };
+        assert_eq!(count(&asked, "bias_lines"), expected, "{page}");
+        assert!(
+            lines == 1 || slow[0] > 2 * fast[0],
+            "{page}: {} and {}",
+            slow[0],
+            fast[0]
+        );
+    }
+}
+
+#[test]
+fn a_page_that_software_gives_to_the_host_is_asked_for_and_others_stay() {
+    let acts = Acts {
+        cores: vec![vec![Flip(64, true), Flip(1 << 30, true)]],
+        device: vec![Sleep(1_000), Load(64), Load(128)],
+        counters: Vec::new(),
+    };
+    let (report, latencies) = simulate("4 KiB", acts, 512, 1);
+    assert_eq!(count(&report, "bias_by_software"), 1);
+    assert_eq!(count(&report, "bias_refused"), 1, "it is not the device's");
+    assert_eq!(count(&report, "bias_lines"), 64);
+    assert!(latencies[0] > 2 * latencies[1]);
 }

@@ -9,6 +9,8 @@
 //! a read of the host wait for a flip: requests of the device may wait for those of the host (CXL
 //! 3.1, section 3.3.3), so that would be a deadlock.
 //!
+//! Software may flip a page by itself, by a register, when it has flushed the host's caches of the page.
+//!
 //! With pages of one line there is no flip of others, and what the host writes back and drops is in
 //! device bias at once.
 
@@ -53,6 +55,9 @@ pub(super) struct BiasStats {
     pub(super) lines: u64,
     /// Pages that went to host bias.
     pub(super) host: u64,
+    /// Pages that software flipped, either way, and flips of software that were refused.
+    pub(super) software: u64,
+    pub(super) refused: u64,
     /// Time of the flips to device bias, lost ones too.
     pub(super) flip_ps: u64,
 }
@@ -135,6 +140,17 @@ impl BiasTable {
             let (word, _, line) = self.place(number);
             self.set(word, line, false);
         }
+    }
+
+    /// Software flips the page of a line: the host has no line of it, or may have all from now on.
+    pub(super) fn flip_by_software(&mut self, number: u64, to_host: bool) {
+        if self.flip_of(number).is_some() {
+            self.stats.refused += 1;
+            return;
+        }
+        let (word, page, _) = self.place(number);
+        self.set(word, page, to_host);
+        self.stats.software += 1;
     }
 
     fn flip_of(&self, number: u64) -> Option<usize> {

@@ -11,11 +11,11 @@ use std::collections::VecDeque;
 use cxlab_agent::{Access, AtsMessage, PROCESS_ENDS, interrupt_address, register_at, staging};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
-use cxlab_engine::units::{Hpa, SimTime};
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_os::{Access as Need, PageSize};
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
-use cxlab_workload::thread::{Direction, ThreadOp};
+use cxlab_workload::thread::{BIAS_REGISTER, Direction, ThreadOp};
 use serde::{Deserialize, Serialize};
 
 use super::{Accelerator, DMA, OP};
@@ -141,7 +141,7 @@ impl Accelerator {
             ThreadOp::MmioWrite {
                 register, value, ..
             } => {
-                self.set_register(ctx, register, value);
+                self.write_register(ctx, register, value);
                 ctx.wake_at(now + self.cycles(1), OP | op);
             }
             ThreadOp::MmioRead { register, .. } => {
@@ -168,6 +168,14 @@ impl Accelerator {
     fn register(&self, register: u32) -> u64 {
         let value = self.io.registers.get(register as usize);
         value.copied().unwrap_or(0)
+    }
+
+    /// A thread, or the host, writes a register.
+    fn write_register(&mut self, ctx: &mut Ctx<'_, Parcel>, register: u32, value: u64) {
+        match register {
+            BIAS_REGISTER => self.flip_by_software(LineAddr(value / LINE_BYTES), value & 1 != 0),
+            register => self.set_register(ctx, register, value),
+        }
     }
 
     fn set_register(&mut self, ctx: &mut Ctx<'_, Parcel>, register: u32, value: u64) {
@@ -215,7 +223,7 @@ impl Accelerator {
             (Opcode::MWr, Some(register)) => {
                 let there = staging(message.source, message.tag);
                 let value = self.lanes.image().read(there, 8);
-                self.set_register(ctx, register, value);
+                self.write_register(ctx, register, value);
             }
             (Opcode::MRd, Some(register)) => {
                 let there = staging(message.source, message.tag);

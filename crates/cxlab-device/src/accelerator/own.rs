@@ -201,6 +201,8 @@ impl OwnMemory {
             ("bias_lost", bias.lost as f64),
             ("bias_lines", bias.lines as f64),
             ("bias_to_host", bias.host as f64),
+            ("bias_by_software", bias.software as f64),
+            ("bias_refused", bias.refused as f64),
             ("bias_flip_ns", bias.flip_ps as f64 / 1e3 / flips),
         ];
         list.extend(own.map(|(name, value)| Statistic {
@@ -227,6 +229,18 @@ impl Accelerator {
     pub(super) fn is_host_biased(&self, line: LineAddr) -> bool {
         let own = self.own.as_ref();
         own.is_some_and(|own| own.bias.is_host(own.number(line)))
+    }
+
+    /// A driver flips the page of a line. What is not the device's memory, or is being flipped by the device itself, it
+    /// refuses.
+    pub(super) fn flip_by_software(&mut self, line: LineAddr, to_host: bool) {
+        let Some(own) = &mut self.own else {
+            return;
+        };
+        match own.owns(line) {
+            true => own.bias.flip_by_software(own.number(line), to_host),
+            false => own.bias.stats.refused += 1,
+        }
     }
 
     /// The host holds a line no more.

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::op::{AtomicKind, Direction, ThreadOp};
+use cxlab_engine::units::LINE_BYTES;
+
+use super::op::{AtomicKind, BIAS_REGISTER, Direction, ThreadOp};
 use super::runtime::{Identity, Shared, Token, UNCOUNTED};
 
 /// What the code of a thread talks to.
@@ -213,6 +215,14 @@ impl Handle {
             register,
             value,
         })
+    }
+
+    /// As a driver: brings the page of a Type 2 device that has the line at this physical address to device bias, or to
+    /// host bias, without asking the host for any line of it (CXL 3.1, section 3.3.3). For device bias the caches of the
+    /// host must have been flushed of the page before.
+    pub fn flip_bias(&self, device: u16, addr: u64, to_host: bool) -> Value<'_> {
+        let value = addr / LINE_BYTES * LINE_BYTES | u64::from(to_host);
+        self.mmio_write(device, BIAS_REGISTER, value)
     }
 
     /// Waits, on a device, until its register differs from `value`; what it is then.

@@ -36,6 +36,6 @@ use crate::image::Image;
 
 pub use handle::{Handle, Loaded, Value, Window};
 pub use kernel::{Bases, NoThreads, Place, ThreadContext, ThreadedKernel};
-pub use op::{AtomicKind, Direction, SCRATCH_BASE, SCRATCH_SPAN, ThreadOp, scratch};
+pub use op::{AtomicKind, BIAS_REGISTER, Direction, SCRATCH_BASE, SCRATCH_SPAN, ThreadOp, scratch};
 pub use reference::{Order, Stuck, run_kernel, run_threads, run_traced};
 pub use runtime::{Next, Thread, Token, UNCOUNTED};

@@ -17,6 +17,10 @@ pub const fn scratch(device: u16) -> u64 {
     SCRATCH_BASE + device as u64 * SCRATCH_SPAN
 }
 
+/// The register of a Type 2 device by which its driver flips the bias of a page: the physical address of a line of
+/// it, and 1 in the lowest bit for host bias.
+pub const BIAS_REGISTER: u32 = u32::MAX - 1;
+
 /// What an atomic operation does with the old value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Debug)]
 pub enum AtomicKind {
