@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use common::{Folder, Output, command, cxlab, finish, root};
+use cxlab_engine::rng::StreamRng;
+use cxlab_engine::units::Hpa;
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{Files, Plan};
+use cxlab_system::scenario::Scenario;
 use serde_json::Value;
 
 /// Memories whose latency is known: 80 ns for the host's own, 53 ns and some more than the medium's
@@ -447,6 +452,107 @@ fn devices_behind_a_switch_are_interleaved_and_programs_of_this_machine_run() {
     let printf = ["/usr/bin/printf", "from this machine\\n"];
     let report = run(&folder, &scenario, &printf, &options).unwrap();
     assert_eq!(report["runs"][0]["output"][0], "from this machine");
+}
+
+/// What a guest's driver has programmed: of each target of its region in order, the serial number of the device
+/// and its first DPA.
+struct Region {
+    start: u64,
+    size: u64,
+    granularity: u64,
+    targets: Vec<(u64, u64)>,
+}
+
+impl Region {
+    /// Prints what the driver says of its only region.
+    const SCRIPT: &str = "cd /sys/bus/cxl/devices; for r in region*; do \
+        echo region $(cat $r/resource $r/size $r/interleave_granularity $r/interleave_ways); \
+        n=0; while [ $n -lt $(cat $r/interleave_ways) ]; do d=$(cat $r/target$n); \
+        e=$(readlink -f $d/..); m=$(basename $(readlink -f $e/uport)); \
+        echo target $(cat $m/serial) $(cat $d/dpa_resource); n=$((n+1)); done; done";
+
+    fn read(report: &Value) -> Region {
+        let lines = report["runs"][0]["output"].as_array().unwrap();
+        let words = |line: &Value, first: &str| -> Option<Vec<u64>> {
+            let words = line.as_str()?.strip_prefix(first)?.split_whitespace();
+            let number = |word: &str| match word.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16),
+                None => word.parse(),
+            };
+            words.map(|word| number(word).ok()).collect()
+        };
+        let regions: Vec<_> = lines
+            .iter()
+            .filter_map(|line| words(line, "region "))
+            .collect();
+        assert_eq!(regions.len(), 1, "{report:#}");
+        let targets: Vec<_> = lines
+            .iter()
+            .filter_map(|line| words(line, "target "))
+            .collect();
+        assert_eq!(targets.len() as u64, regions[0][3], "{report:#}");
+        Region {
+            start: regions[0][0],
+            size: regions[0][1],
+            granularity: regions[0][2],
+            targets: targets
+                .into_iter()
+                .map(|target| (target[0], target[1]))
+                .collect(),
+        }
+    }
+
+    /// The device's serial number and the DPA of an address of the region, as its decoders have it (CXL 3.1, section
+    /// 8.2.4.20.13: ways are a power of two here).
+    fn decode(&self, offset: u64) -> (u64, u64) {
+        assert!(self.start + offset < self.start + self.size);
+        let ways = self.targets.len() as u64;
+        let (piece, inside) = (offset / self.granularity, offset % self.granularity);
+        let (serial, first) = self.targets[(piece % ways) as usize];
+        (serial, first + piece / ways * self.granularity + inside)
+    }
+}
+
+/// The driver's decoders and the plan's say the same of where each address lies.
+#[test]
+#[ignore = "minutes: make test-all"]
+fn a_guest_decodes_addresses_as_the_plan_does() {
+    for (devices, ways, granularity) in [(2, 2, 256), (4, 4, 256), (4, 4, 4096)] {
+        let folder = Folder::new("vm-decoders");
+        let mut text = SCENARIO
+            .replace("kind = \"direct\"", "kind = \"chain\", switches = 1")
+            .replace(
+                "ways = 1",
+                &format!("ways = {ways}\ngranularity = \"{granularity} B\""),
+            );
+        text.truncate(text.find("[[devices]]").unwrap());
+        let names: Vec<String> = (0..devices).map(|device| format!("d{device}")).collect();
+        for name in &names {
+            text += &format!("[[devices]]\nname = \"{name}\"\ncapacity = \"256 MiB\"\n");
+        }
+        let scenario = folder.file("s.toml", text.as_bytes());
+        let options = ["--memory", &names.join("+")];
+        let Some(report) = run(&folder, &scenario, &["sh", "-c", Region::SCRIPT], &options) else {
+            return;
+        };
+        let region = Region::read(&report);
+        assert_eq!(region.size, devices * (256 << 20));
+        let document = Document::parse("s.toml", &text).unwrap();
+        let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+        let plan = Plan::new(scenario, Files::default()).unwrap_or_else(|why| panic!("{why:?}"));
+        let mut rng = StreamRng::new(1, "decoders");
+        for _ in 0..1_000 {
+            // The plan's window begins at 0, the guest's where its platform has put it.
+            let offset = rng.below(region.size);
+            let (device, dpa) = plan.hosts[0].map.locate(Hpa(offset)).unwrap();
+            let expected = (u64::from(device.0), dpa.0);
+            assert_eq!(
+                region.decode(offset),
+                expected,
+                "{ways} ways of {granularity} B: {offset:#x}"
+            );
+        }
+    }
 }
 
 /// A kernel may look for a region's place only at addresses above its size, and the first window's address is
