@@ -2,11 +2,11 @@
 //! needs no longer snoop it (CXL 3.1, section 3.2.4.2.20).
 
 use cxlab_engine::Ctx;
-use cxlab_engine::units::{Hpa, LineAddr};
+use cxlab_engine::units::LineAddr;
 use cxlab_link::Parcel;
 use cxlab_memory::Slot;
 use cxlab_protocol::coherence::cache_agent::Line;
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{Message, Opcode};
 use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
@@ -73,24 +73,8 @@ impl Accelerator {
             ..Entry::default()
         };
         self.flush = Flush::Told(id);
-        self.roots.send(
-            ctx,
-            Message {
-                hpa: Hpa(0),
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag: id,
-                source: self.port_id,
-                destination: self.host,
-                opcode: Opcode::CacheFlushed,
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta::NONE,
-                lines: 1,
-                data: 0,
-            },
-        );
+        let flushed = self.message(ctx, LineAddr(0), Opcode::CacheFlushed, id);
+        self.roots.send(ctx, flushed);
     }
 
     /// Whether a message answers `CacheFlushed`; the flush is over then.

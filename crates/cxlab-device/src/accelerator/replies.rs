@@ -238,14 +238,12 @@ impl Accelerator {
             Effect::Once => self.perform(&access, false),
             Effect::Before => std::mem::take(&mut self.entries[id as usize].poison),
         };
-        if poisoned {
-        } else if effect == Effect::Cached {
-            if self.lanes.waits_on(&access) {
+        if !poisoned && self.lanes.waits_on(&access) {
+            if effect == Effect::Cached {
                 self.spin(ctx, &access);
                 return;
             }
-        } else if self.lanes.waits_on(&access) {
-            // The copy has left already: nobody will tell of the next change.
+            // The copy has left already, or there was none: nobody will tell of the next change.
             self.end_translation(ctx, access.epoch);
             let epoch = Access::NO_EPOCH;
             self.postponed
@@ -395,24 +393,36 @@ impl Accelerator {
             }
             _ => {}
         }
-        self.roots.send(
-            ctx,
-            Message {
-                hpa: Hpa(line.0 * LINE_BYTES),
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag: id,
-                source: self.port_id,
-                destination: self.host,
-                opcode,
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta::NONE.with(CacheMeta::PUSH, push),
-                lines: 1,
-                data: 0,
-            },
-        );
+        let request = Message {
+            cache: CacheMeta::NONE.with(CacheMeta::PUSH, push),
+            ..self.message(ctx, line, opcode, id)
+        };
+        self.roots.send(ctx, request);
+    }
+
+    /// A message of CXL.cache to the host.
+    pub(super) fn message(
+        &self,
+        ctx: &Ctx<'_, Parcel>,
+        line: LineAddr,
+        opcode: Opcode,
+        tag: u32,
+    ) -> Message {
+        Message {
+            hpa: Hpa(line.0 * LINE_BYTES),
+            issued_ps: ctx.now().0,
+            stages: LatencyStages::default(),
+            tag,
+            source: self.port_id,
+            destination: self.host,
+            opcode,
+            vc: 0,
+            hops: 0,
+            meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
+            lines: 1,
+            data: 0,
+        }
     }
 
     /// Answers a message of the host, to the UQID that it names.
@@ -440,21 +450,11 @@ impl Accelerator {
     ) -> Message {
         let poison = opcode == Opcode::D2hData && !bogus && self.lanes.is_poison(line);
         Message {
-            hpa: Hpa(line.0 * LINE_BYTES),
-            issued_ps: ctx.now().0,
-            stages: LatencyStages::default(),
-            tag,
-            source: self.port_id,
             destination: to.source,
-            opcode,
-            vc: 0,
-            hops: 0,
-            meta: MemMeta::NONE,
             cache: CacheMeta::of(to.cache.uqid)
                 .with(CacheMeta::BOGUS, bogus)
                 .with(CacheMeta::POISON, poison),
-            lines: 1,
-            data: 0,
+            ..self.message(ctx, line, opcode, tag)
         }
     }
 }

@@ -118,31 +118,40 @@ impl Processor {
         let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the threads");
         };
-        self.roots.send(
-            ctx,
-            Message {
-                hpa,
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag: id,
-                source: self.port_id,
-                destination: device,
-                opcode: match (write, self.txns[id as usize].claiming) {
-                    (true, _) => Opcode::MemWr,
-                    (false, true) => Opcode::MemInv,
-                    (false, false) => Opcode::MemRd,
-                },
-                vc: 0,
-                hops: 0,
-                meta: match write && !self.txns[id as usize].keeps {
-                    true => GONE,
-                    false => MemMeta::NONE,
-                },
-                cache: CacheMeta::NONE.with(CacheMeta::POISON, write && self.lanes.is_poison(line)),
-                lines: 1,
-                data: 0,
+        let opcode = match (write, self.txns[id as usize].claiming) {
+            (true, _) => Opcode::MemWr,
+            (false, true) => Opcode::MemInv,
+            (false, false) => Opcode::MemRd,
+        };
+        let message = Message {
+            destination: device,
+            meta: match write && !self.txns[id as usize].keeps {
+                true => GONE,
+                false => MemMeta::NONE,
             },
-        );
+            cache: CacheMeta::NONE.with(CacheMeta::POISON, write && self.lanes.is_poison(line)),
+            ..self.message(ctx, hpa, opcode, id)
+        };
+        self.roots.send(ctx, message);
+    }
+
+    /// A message of CXL.mem; whom it goes to is left to fill in.
+    fn message(&self, ctx: &Ctx<'_, Parcel>, hpa: Hpa, opcode: Opcode, tag: u32) -> Message {
+        Message {
+            hpa,
+            issued_ps: ctx.now().0,
+            stages: LatencyStages::default(),
+            tag,
+            source: self.port_id,
+            destination: self.port_id,
+            opcode,
+            vc: 0,
+            hops: 0,
+            meta: MemMeta::NONE,
+            cache: CacheMeta::NONE,
+            lines: 1,
+            data: 0,
+        }
     }
 
     /// Tells the device of a core's miss, whose line it may be asked for next. It gives no answer.
@@ -157,22 +166,12 @@ impl Processor {
             return;
         };
         self.stats.speculative_reads += 1;
+        let message = self.message(ctx, hpa, Opcode::MemSpecRd, 0);
         self.roots.send(
             ctx,
             Message {
-                hpa,
-                issued_ps: ctx.now().0,
-                stages: LatencyStages::default(),
-                tag: 0,
-                source: self.port_id,
                 destination,
-                opcode: Opcode::MemSpecRd,
-                vc: 0,
-                hops: 0,
-                meta: MemMeta::NONE,
-                cache: CacheMeta::NONE,
-                lines: 1,
-                data: 0,
+                ..message
             },
         );
     }
