@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use cxlab_engine::rng::Lots;
-use cxlab_engine::save_state;
 use cxlab_engine::units::{Dpa, LINE_BYTES};
+use cxlab_protocol::{CacheMeta, Message, Opcode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,17 +36,13 @@ pub struct MediaErrorStats {
 }
 
 /// The lines of a medium that cannot be read.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct MediaErrors {
     lots: Lots,
     /// Lines of which it is known, by injection or because they were written.
     known: BTreeMap<u64, bool>,
     pub(crate) stats: MediaErrorStats,
 }
-
-save_state!(MediaErrors {
-    values: known, stats;
-    built: lots;
-});
 
 impl MediaErrors {
     /// As the parameters say; the device called `name` has its own draws.
@@ -71,14 +67,16 @@ impl MediaErrors {
         poison
     }
 
-    /// A part of a line is written: what is poison stays so.
-    pub(crate) fn write_part(&mut self, dpa: Dpa, poison: bool) {
-        let poison = poison || self.is_poison(dpa.0 / LINE_BYTES);
-        self.write(dpa, poison);
+    /// A write comes: whether its data are poison. A part of a line leaves what is poison.
+    pub(crate) fn take_write(&mut self, dpa: Dpa, message: &Message) -> bool {
+        let poison = message.cache.has(CacheMeta::POISON);
+        let part = message.opcode == Opcode::MemWrPtl && self.is_poison(dpa.0 / LINE_BYTES);
+        self.write(dpa, poison || part);
+        poison
     }
 
     /// A whole line is written, as poison or not.
-    pub(crate) fn write(&mut self, dpa: Dpa, poison: bool) {
+    fn write(&mut self, dpa: Dpa, poison: bool) {
         let line = dpa.0 / LINE_BYTES;
         let was = self.is_poison(line);
         self.stats.poisoned_writes += u64::from(poison);

@@ -240,6 +240,13 @@ pub struct DeviceConfig {
     pub shared: Option<SharedShare>,
 }
 
+/// What few devices have.
+#[derive(Default, Serialize, Deserialize)]
+struct Seldom {
+    errors: Option<MediaErrors>,
+    speculations: Speculations,
+}
+
 /// The Type 3 device component. What is looked at for each request lies first.
 #[repr(C)]
 pub struct MemoryDevice {
@@ -261,8 +268,7 @@ pub struct MemoryDevice {
     limit: u32,
     medium_wake: SimTime,
     telemetry: Option<Box<Telemetry>>,
-    media_errors: Option<Box<MediaErrors>>,
-    speculations: Speculations,
+    seldom: Option<Box<Seldom>>,
     stats: DeviceStats,
     decoders: DecoderTable,
     timeline: Timeline,
@@ -272,8 +278,8 @@ pub struct MemoryDevice {
 }
 
 save_state!(MemoryDevice {
-    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, speculations, waits;
-    states: ports, backend, timeline, values, media_errors;
+    values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, seldom, waits;
+    states: ports, backend, timeline, values;
     built: controller, posts, decoders, limit, done;
 } then catch_up);
 
@@ -305,10 +311,12 @@ impl MemoryDevice {
             decoders: config.decoders,
             timeline,
             telemetry,
-            media_errors: config
-                .media_errors
-                .map(|(params, seed, name)| Box::new(MediaErrors::new(&params, seed, &name))),
-            speculations: Speculations::default(),
+            seldom: config.media_errors.map(|(params, seed, name)| {
+                Box::new(Seldom {
+                    errors: Some(MediaErrors::new(&params, seed, &name)),
+                    ..Seldom::default()
+                })
+            }),
             values: Values::new(config.values, config.shared),
             requests: Vec::new(),
             free: Vec::new(),
@@ -346,7 +354,8 @@ impl MemoryDevice {
 
     /// Poison that was read and written since measurement began, if its lines may be poison.
     pub fn media_errors(&self) -> Option<MediaErrorStats> {
-        self.media_errors.as_ref().map(|errors| errors.stats)
+        let errors = self.seldom.as_ref()?.errors.as_ref();
+        errors.map(|errors| errors.stats)
     }
 
     /// What the medium kept about itself, up to `now`.
@@ -373,7 +382,9 @@ impl MemoryDevice {
         if let Some(telemetry) = &mut self.telemetry {
             telemetry.begin_measurement();
         }
-        if let Some(errors) = &mut self.media_errors {
+        if let Some(seldom) = &mut self.seldom
+            && let Some(errors) = &mut seldom.errors
+        {
             errors.stats = MediaErrorStats::default();
         }
         for port in &mut self.ports {
@@ -508,7 +519,9 @@ impl MemoryDevice {
             self.free.push(completion.id);
             if request.answered {
                 self.posted -= 1;
-                self.speculations.come(completion.id, ctx.now());
+                if let Some(seldom) = &mut self.seldom {
+                    seldom.speculations.come(completion.id, ctx.now());
+                }
                 continue;
             }
             let now = ctx.now();
@@ -585,7 +598,10 @@ impl MemoryDevice {
             self.deny(ctx, incoming);
             return true;
         };
-        let ahead = !self.speculations.is_empty() && !write && self.speculations.has(dpa);
+        let ahead = match &self.seldom {
+            Some(seldom) if !write => seldom.speculations.has(dpa),
+            _ => false,
+        };
         if !ahead && !self.backend.can_accept(now, write) {
             self.waits.refuse(now);
             return false;
@@ -598,15 +614,8 @@ impl MemoryDevice {
         } else {
             self.stats.reads += 1;
         }
-        if self.media_errors.is_some() {
-            incoming.poison = self.meet_errors(ctx, incoming, dpa);
-        }
         self.contexts += 1;
-        if !self.speculations.is_empty()
-            && let Some(ahead) = self.speculations.take(dpa)
-            && !write
-        {
-            self.claim(ctx, ahead, dpa, incoming, waited);
+        if self.seldom.is_some() && self.take_seldom(ctx, &mut incoming, dpa, waited) {
             return true;
         }
         let id = self.next_id();
@@ -652,7 +661,8 @@ impl MemoryDevice {
         };
         // What waits is served first.
         let busy = !self.waiting.is_empty() || !self.backend.can_accept(now, false);
-        if busy || self.speculations.has(dpa) {
+        let speculations = &mut self.seldom.get_or_insert_default().speculations;
+        if busy || speculations.has(dpa) {
             return;
         }
         self.stats.speculative_reads += 1;
@@ -679,7 +689,8 @@ impl MemoryDevice {
                 Ahead::InMedium(id)
             }
         };
-        self.speculations.begin(dpa, ahead);
+        let speculations = &mut self.seldom.get_or_insert_default().speculations;
+        speculations.begin(dpa, ahead);
     }
 
     /// A line is asked for that is read ahead, or was.
@@ -710,24 +721,32 @@ impl MemoryDevice {
         }
     }
 
-    /// The medium takes a request where lines may be poison; whether what it carries or reads is.
+    /// The medium takes a request where lines may be poison, or are read ahead: says whether what it carries or reads is
+    /// poison, and returns whether the line was read ahead of it.
     #[cold]
     #[inline(never)]
-    fn meet_errors(&mut self, ctx: &Ctx<'_, Parcel>, incoming: Incoming<'_>, dpa: Dpa) -> bool {
-        let Some(errors) = &mut self.media_errors else {
+    fn take_seldom(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        incoming: &mut Incoming<'_>,
+        dpa: Dpa,
+        waited: DeviceWait,
+    ) -> bool {
+        let Some(seldom) = &mut self.seldom else {
             return false;
         };
-        if !incoming.write {
-            return errors.read(dpa);
+        if let Some(errors) = &mut seldom.errors {
+            incoming.poison = match incoming.write {
+                true => errors.take_write(dpa, &incoming.message(ctx)),
+                false => errors.read(dpa),
+            };
         }
-        let message = incoming.message(ctx);
-        let poison = message.cache.has(CacheMeta::POISON);
-        if message.opcode == Opcode::MemWrPtl {
-            errors.write_part(dpa, poison);
-        } else {
-            errors.write(dpa, poison);
-        }
-        poison
+        let ahead = seldom.speculations.take(dpa);
+        let Some(ahead) = ahead.filter(|_| !incoming.write) else {
+            return false;
+        };
+        self.claim(ctx, ahead, dpa, *incoming, waited);
+        true
     }
 
     /// A request waits no longer. One that has just arrived has not waited, and nothing waits before it.

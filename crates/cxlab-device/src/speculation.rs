@@ -23,11 +23,6 @@ pub(crate) struct Speculations {
 }
 
 impl Speculations {
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     /// A line is being read ahead.
     pub(crate) fn begin(&mut self, dpa: Dpa, ahead: Ahead) {
         if self.lines.len() == MOST {

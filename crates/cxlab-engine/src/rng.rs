@@ -3,6 +3,7 @@
 
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use serde::{Deserialize, Serialize};
 
 use crate::state::{SaveState, StateError, StateReader, StateWriter};
 
@@ -70,7 +71,7 @@ impl SaveState for StreamRng {
 
 /// Draws that are numbered: each is fixed by the seed, a name and its number, whenever and however often it is
 /// looked at.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Lots {
     key: u64,
     probability: f64,
