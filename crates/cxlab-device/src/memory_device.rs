@@ -615,8 +615,11 @@ impl MemoryDevice {
             self.stats.reads += 1;
         }
         self.contexts += 1;
-        if self.seldom.is_some() && self.take_seldom(ctx, &mut incoming, dpa, waited) {
-            return true;
+        if self.seldom.is_some() {
+            match self.take_seldom(ctx, incoming, dpa, waited) {
+                Some(poison) => incoming.poison = poison,
+                None => return true,
+            }
         }
         let id = self.next_id();
         let request = MemoryRequest {
@@ -721,32 +724,30 @@ impl MemoryDevice {
         }
     }
 
-    /// The medium takes a request where lines may be poison, or are read ahead: says whether what it carries or reads is
-    /// poison, and returns whether the line was read ahead of it.
+    /// The medium takes a request where lines may be poison, or are read ahead: whether what it carries or reads is
+    /// poison. `None` if the line was read ahead, and the request needs the medium no more.
     #[cold]
     #[inline(never)]
     fn take_seldom(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        incoming: &mut Incoming<'_>,
+        incoming: Incoming<'_>,
         dpa: Dpa,
         waited: DeviceWait,
-    ) -> bool {
-        let Some(seldom) = &mut self.seldom else {
-            return false;
+    ) -> Option<bool> {
+        let seldom = self.seldom.as_mut()?;
+        let poison = match (&mut seldom.errors, incoming.write) {
+            (None, _) => false,
+            (Some(errors), true) => errors.take_write(dpa, &incoming.message(ctx)),
+            (Some(errors), false) => errors.read(dpa),
         };
-        if let Some(errors) = &mut seldom.errors {
-            incoming.poison = match incoming.write {
-                true => errors.take_write(dpa, &incoming.message(ctx)),
-                false => errors.read(dpa),
-            };
-        }
         let ahead = seldom.speculations.take(dpa);
         let Some(ahead) = ahead.filter(|_| !incoming.write) else {
-            return false;
+            return Some(poison);
         };
-        self.claim(ctx, ahead, dpa, *incoming, waited);
-        true
+        let incoming = Incoming { poison, ..incoming };
+        self.claim(ctx, ahead, dpa, incoming, waited);
+        None
     }
 
     /// A request waits no longer. One that has just arrived has not waited, and nothing waits before it.
@@ -900,16 +901,40 @@ impl MemoryDevice {
                 .answer(ready, request.source, request.port, inside)
                 .lines(),
         };
-        let poison = request.poison;
         let change = |answer: &mut Message| {
             answer.opcode = opcode;
             answer.lines = lines;
             waited.note(answer);
             answer.stages.add(LongStage::Media, media);
-            if poison {
-                let of_data = opcode == Opcode::MemData;
-                answer.cache = CacheMeta::NONE.with(CacheMeta::POISON, of_data);
-            }
+        };
+        if request.poison {
+            return self.answer_poison(ctx, request, waited, media, lines, ready);
+        }
+        self.respond(ctx, request, opcode.channel(), ready, change);
+    }
+
+    /// The same of a request that carries or reads poison.
+    #[cold]
+    #[inline(never)]
+    fn answer_poison(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        request: Incoming<'_>,
+        waited: DeviceWait,
+        media: u64,
+        lines: u8,
+        ready: SimTime,
+    ) {
+        let opcode = match request.write {
+            true => Opcode::Cmp,
+            false => Opcode::MemData,
+        };
+        let change = |answer: &mut Message| {
+            answer.opcode = opcode;
+            answer.lines = lines;
+            answer.cache = CacheMeta::NONE.with(CacheMeta::POISON, !request.write);
+            waited.note(answer);
+            answer.stages.add(LongStage::Media, media);
         };
         self.respond(ctx, request, opcode.channel(), ready, change);
     }

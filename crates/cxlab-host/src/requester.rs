@@ -613,18 +613,25 @@ impl Requester {
         if slot.kind == SlotKind::Writeback {
             return;
         }
-        let trips = 1 + u64::from(slot.merged);
-        let stages = stages_of(&message.stages, trips * self.process_ps, self.cache_ps);
+        // A merged write has passed it twice.
+        let process = self.process_ps << u32::from(slot.merged);
+        let stages = stages_of(&message.stages, process, self.cache_ps);
         self.ledger.check_stages(&stages, ctx.now().0 - slot.issued);
         let device = message.source.0 - self.first_device;
-        let answer = match message.lines == Message::DENIED {
-            true => Answer::Denied,
-            false if message.cache.has(CacheMeta::POISON) => Answer::Poisoned,
-            false => Answer::Device,
-        };
-        self.ledger.stats.denied_ever += u64::from(answer == Answer::Denied);
         let hops = message.hops + 1;
-        self.log(ctx, slot, stages, hops, device, answer, message.data);
+        if message.lines == Message::DENIED || message.cache.has(CacheMeta::POISON) {
+            self.log_unserved(ctx, slot, stages, hops, device, message);
+            return;
+        }
+        self.log(
+            ctx,
+            slot,
+            stages,
+            hops,
+            device,
+            Answer::Device,
+            message.data,
+        );
     }
 
     /// The line has come that a write of less than a line merges with: all of it goes back. False for other answers.
@@ -651,6 +658,26 @@ impl Requester {
             },
         );
         true
+    }
+
+    /// A device has denied a request, or answered with poison.
+    #[cold]
+    #[inline(never)]
+    fn log_unserved(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        slot: Slot,
+        stages: Stages,
+        hops: u16,
+        device: u16,
+        message: &Message,
+    ) {
+        let answer = match message.lines {
+            Message::DENIED => Answer::Denied,
+            _ => Answer::Poisoned,
+        };
+        self.ledger.stats.denied_ever += u64::from(answer == Answer::Denied);
+        self.log(ctx, slot, stages, hops, device, answer, message.data);
     }
 
     #[inline(always)]

@@ -255,10 +255,16 @@ impl Transmitter {
         channel: Channel,
         extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
-        match extent() {
-            Extent::Packet(packet) => self.send_io(now, packet),
-            Extent::Slots { trailer } => self.send_elaborate(now, channel, trailer).answer(),
+        if channel.varies() {
+            match extent() {
+                Extent::Packet(packet) => return self.send_io(now, packet),
+                Extent::Slots { trailer: true } => {
+                    return self.send_elaborate(now, channel, true).answer();
+                }
+                Extent::Slots { trailer: false } => {}
+            }
         }
+        self.send_elaborate(now, channel, false).answer()
     }
 
     /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors. Packets have

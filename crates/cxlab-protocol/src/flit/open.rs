@@ -186,7 +186,7 @@ impl OpenFlit {
     ///
     /// # Panics
     /// If the class has none.
-    #[inline]
+    #[cold]
     pub fn place_with_trailer(&mut self, channel: Channel) -> Option<Placement> {
         match channel {
             Channel::M2sRwd => self.place_step(RWD_TRAILER),
