@@ -226,12 +226,10 @@ impl Transmitter {
         channel: Channel,
         extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
-        let Units::Packets(time) = &self.units else {
-            return self.send(now, channel, extent);
+        let (Units::Packets(time), true) = (&self.units, self.line.faultless) else {
+            let trailer = channel == Channel::M2sRwd && has_trailer(extent());
+            return self.send_elaborate(now, channel, trailer).answer();
         };
-        if !self.line.faultless {
-            return self.send(now, channel, extent);
-        }
         if self.line.is_full(now.0) {
             return Err(SimTime(self.line.free()));
         }
@@ -244,7 +242,7 @@ impl Transmitter {
         })
     }
 
-    /// Sends a message of any class; `extent` tells what else it takes.
+    /// Sends a message that is not of CXL.mem; `extent` tells what else it takes.
     ///
     /// # Errors
     /// Until when it cannot; nothing has changed then.
@@ -255,16 +253,15 @@ impl Transmitter {
         channel: Channel,
         extent: impl FnOnce() -> Extent,
     ) -> Result<Departure, SimTime> {
-        if channel.varies() {
-            match extent() {
+        let trailer = match (channel.is_io(), channel) {
+            (true, _) => match extent() {
                 Extent::Packet(packet) => return self.send_io(now, packet),
-                Extent::Slots { trailer: true } => {
-                    return self.send_elaborate(now, channel, true).answer();
-                }
-                Extent::Slots { trailer: false } => {}
-            }
-        }
-        self.send_elaborate(now, channel, false).answer()
+                Extent::Slots { .. } => unreachable!("CXL.io has packets"),
+            },
+            (false, Channel::D2hData) => has_trailer(extent()),
+            (false, _) => false,
+        };
+        self.send_elaborate(now, channel, trailer).answer()
     }
 
     /// Sends a message of a class that is not of CXL.io, in flits or packets, with or without errors. Packets have
@@ -431,4 +428,9 @@ impl Transmitter {
             errors.reset();
         }
     }
+}
+/// Whether byte enables follow a line.
+#[inline(always)]
+fn has_trailer(extent: Extent) -> bool {
+    matches!(extent, Extent::Slots { trailer: true })
 }

@@ -80,18 +80,6 @@ impl Channel {
         DATA >> self as u16 & 1 != 0
     }
 
-    /// Whether what a message takes on a link depends on more than its class: byte enables may follow its line, or it is
-    /// a packet of CXL.io.
-    #[inline]
-    pub const fn varies(self) -> bool {
-        const VARIES: u16 = 1 << Channel::M2sRwd as u16
-            | 1 << Channel::D2hData as u16
-            | 1 << Channel::IoPosted as u16
-            | 1 << Channel::IoNonPosted as u16
-            | 1 << Channel::IoCompletion as u16;
-        VARIES >> self as u16 & 1 != 0
-    }
-
     /// Whether it flows from the host to the device: M2S of CXL.mem, H2D of CXL.cache.
     #[inline]
     pub const fn is_downstream(self) -> bool {

@@ -46,7 +46,11 @@ impl Free {
         trailer: bool,
     ) -> Result<(u64, u64), Blocked> {
         let extent = || Extent::Slots { trailer };
-        match self.0.send(SimTime(now), channel, extent) {
+        let sent = match channel.is_mem() {
+            true => self.0.send_mem(SimTime(now), channel, extent),
+            false => self.0.send(SimTime(now), channel, extent),
+        };
+        match sent {
             Ok(Departure { start, end }) => Ok((start.0, end.0)),
             Err(time) => Err(Blocked::Until(time)),
         }
