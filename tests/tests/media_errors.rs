@@ -423,3 +423,35 @@ fn a_device_writes_poison_back_and_repairs_it() {
     assert_eq!((checks, written, repaired), (0, 1, 1));
     assert_eq!(device_checks(&report), 0.0);
 }
+
+#[test]
+fn a_part_of_a_line_that_a_device_writes_through_repairs_nothing() {
+    for request in ["WrInv", "WOWrInv"] {
+        let report = run_beside(
+            |_| Thread::new(|_| async {}),
+            |base| {
+                Thread::new(move |t| async move {
+                    t.store(base + 64, 1).await;
+                    t.load(base + 72).await;
+                    panic!("it goes on without its data")
+                })
+            },
+            &format!("store_request = \"{request}\""),
+        );
+        let (_, read, written, repaired) = counts(&report);
+        assert_eq!((read, written, repaired), (1, 1, 0), "{request}");
+        assert_eq!(device_checks(&report), 1.0, "{request}");
+        let report = run_beside(
+            |_| Thread::new(|_| async {}),
+            |base| {
+                Thread::new(move |t| async move {
+                    t.write_range(base + 64, &[7; 64]).await;
+                    assert_eq!(t.load_sized(base + 72, 1).await, 7);
+                })
+            },
+            &format!("store_request = \"{request}\""),
+        );
+        assert_eq!(counts(&report).3, 1, "{request}");
+        assert_eq!(device_checks(&report), 0.0, "{request}");
+    }
+}

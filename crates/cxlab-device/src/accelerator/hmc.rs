@@ -469,15 +469,15 @@ impl Accelerator {
         }
     }
 
-    /// The host pulls a line that is written into it: the access that it was asked for takes effect. Returns
-    /// whether it writes only some bytes of the line. While a push waits for the pull its bytes lie in a buffer of the line's size, so that
-    /// pushes of the same line that have come since go with it.
+    /// The host pulls a line that is written into it: the access that it was asked for takes effect. Returns whether
+    /// that writes only some bytes of the line. While a push waits for the pull, its bytes lie in a buffer of the
+    /// line's size, so that pushes of the same line that have come since go with it.
     pub(super) fn pulled(&mut self, id: u32) -> bool {
         let mut place = self.entries[id as usize].first;
         let mut count: u32 = 0;
         let partial = place != NONE && {
-            let Access { kind, .. } = self.waiters[place as usize].access;
-            kind == AccessKind::Store && !self.waiters[place as usize].access.is_whole()
+            let access = self.waiters[place as usize].access;
+            access.kind == AccessKind::Store && !access.is_whole()
         };
         while place != NONE {
             let Waiter { access, next, .. } = self.waiters[place as usize];

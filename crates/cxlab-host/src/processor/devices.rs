@@ -164,7 +164,10 @@ impl Processor {
         let id = self.uqids.transaction(message.cache.uqid);
         let event = match self.is_snooping(id) {
             true => Event::SnoopData,
-            false => Event::PulledData(message.cache.has(CacheMeta::BOGUS)),
+            false => {
+                self.txns[id as usize].partial = message.cache.has(CacheMeta::BYTE_ENABLES);
+                Event::PulledData(message.cache.has(CacheMeta::BOGUS))
+            }
         };
         self.apply(ctx, id, event);
     }

@@ -116,6 +116,8 @@ pub(super) struct Txn {
     pub(super) keeps: bool,
     /// Whether the device that owns the line is being told that the host takes it.
     pub(super) claiming: bool,
+    /// Whether the data that a device has sent are only some bytes of the line.
+    pub(super) partial: bool,
     /// Whether a core hands its copy over, which the table takes as a read.
     pub(super) forwarded: bool,
     /// Whether it has been told.
@@ -165,6 +167,7 @@ impl Txn {
             walk: NONE,
             keeps: false,
             claiming: false,
+            partial: false,
             forwarded: false,
             claimed: false,
             arrived: 0,

@@ -88,6 +88,7 @@ impl Processor {
         let mut txn = Txn::new(line, What::Evict, 0);
         txn.parent = parent;
         txn.keeps = keeps;
+        txn.partial = by.is_some_and(|by| self.txns[by as usize].partial);
         let id = self.open(txn);
         if Hpa(line.0 * LINE_BYTES) < LOCAL_BASE {
             self.writing.push(line);
@@ -119,6 +120,7 @@ impl Processor {
             panic!("{hpa:?} lies outside the memory that the plan gave the threads");
         };
         let opcode = match (write, self.txns[id as usize].claiming) {
+            (true, _) if self.txns[id as usize].partial => Opcode::MemWrPtl,
             (true, _) => Opcode::MemWr,
             (false, true) => Opcode::MemInv,
             (false, false) => Opcode::MemRd,

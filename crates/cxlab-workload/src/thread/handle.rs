@@ -221,7 +221,7 @@ impl Handle {
     /// host bias, without asking the host for any line of it (CXL 3.1, section 3.3.3). For device bias the caches of the
     /// host must have been flushed of the page before.
     pub fn flip_bias(&self, device: u16, addr: u64, to_host: bool) -> Value<'_> {
-        let value = addr / LINE_BYTES * LINE_BYTES | u64::from(to_host);
+        let value = (addr & !(LINE_BYTES - 1)) | u64::from(to_host);
         self.mmio_write(device, BIAS_REGISTER, value)
     }
 
