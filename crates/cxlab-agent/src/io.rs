@@ -1,4 +1,4 @@
-//! Where CXL.io finds what it moves: addresses above all memory that devices and hosts agree on.
+//! Where CXL.io finds what it moves, and CXL.cache what is read without a right to the line: addresses above all memory that devices and hosts agree on.
 //!
 //! Messages carry no bytes. What a transaction of CXL.io moves lies, on its way, at a place of its
 //! own in the image: the sender puts it there when it sends, and the receiver takes it when it
@@ -23,6 +23,19 @@ const USER_BITS: u32 = 47;
 /// The place of what a transaction moves, either way, by its requester and tag: 4 KiB.
 pub fn staging(requester: PortId, tag: u32) -> Hpa {
     Hpa(STAGING_BASE + (u64::from(requester.0) << 40) + (u64::from(tag) << 12))
+}
+
+/// Where lines of CXL.cache lie above what CXL.io moves of the same requester.
+const LINES: u64 = 1 << 39;
+
+/// The place of a line that a device reads once (`RdCurr`), by its CQID: its value when the host answered.
+pub fn line_read_once(device: PortId, cqid: u32) -> Hpa {
+    Hpa(staging(device, 0).0 + LINES + 64 * u64::from(cqid))
+}
+
+/// The place of a line whose holder keeps it, by the UQID of the snoop: its value when the holder answered.
+pub fn line_looked_at(holder: PortId, uqid: u16) -> Hpa {
+    Hpa(staging(holder, 0).0 + LINES + (1 << 30) + 64 * u64::from(uqid))
 }
 
 /// The interrupt by which a device tells its host that it has met poison.

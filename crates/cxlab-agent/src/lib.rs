@@ -20,7 +20,7 @@ pub use address_map::{AddressMap, Window};
 pub use audit::{Audit, Versions};
 pub use io::{
     AtsCompletion, AtsKind, AtsMessage, MACHINE_CHECK, PROCESS_ENDS, interrupt_address,
-    interrupt_at, register_address, register_at, staging,
+    interrupt_at, line_looked_at, line_read_once, register_address, register_at, staging,
 };
 pub use lanes::{Lanes, LanesConfig, ThreadPhase};
 pub use ledger::Ledger;

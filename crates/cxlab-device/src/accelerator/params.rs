@@ -43,7 +43,7 @@ pub enum LoadRequest {
     RdAny,
     /// A shared copy.
     RdShared,
-    /// The value, which the device uses once and does not cache. It is that of the line when the data arrive.
+    /// The value, which the device uses once and does not cache.
     RdCurr,
 }
 

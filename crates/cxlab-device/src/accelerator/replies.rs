@@ -1,12 +1,14 @@
 //! What the host says to the host-memory cache: answers to its requests, and snoops; and what the
 //! cache says.
 
-use cxlab_agent::{Access, AccessKind, Answer, HOST_QUEUE, PROCESS, stages_of};
+use cxlab_agent::{
+    Access, AccessKind, Answer, HOST_QUEUE, PROCESS, line_looked_at, line_read_once, stages_of,
+};
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_agent::{Action, Event, Line, LineState, step};
-use cxlab_protocol::coherence::cache_message::{Reply, Request};
+use cxlab_protocol::coherence::cache_message::{Answer as SnoopAnswer, Reply, Request};
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode};
@@ -21,7 +23,7 @@ use super::{Accelerator, RETRY};
 enum Effect {
     /// Now, in the copy that the cache has.
     Cached,
-    /// Now, and the cache keeps no copy.
+    /// When the host has sent the value, and the cache keeps no copy.
     Once,
     /// It has, when the host pulled its data or a snoop took its copy.
     Before,
@@ -79,7 +81,7 @@ impl Accelerator {
         self.hmc.snooped_modified += u64::from(held == Line::M);
         for action in actions.iter() {
             match action {
-                Action::Answer(answer) => self.send(ctx, line, answer.opcode(), 0, message, false),
+                Action::Answer(answer) => self.answer_snoop(ctx, line, answer, 0, message),
                 Action::SnoopData => self.send(ctx, line, Opcode::D2hData, 0, message, false),
                 _ => {}
             }
@@ -135,7 +137,7 @@ impl Accelerator {
         match (action, message) {
             (Action::Send(request), _) => self.ask(ctx, id, line, request),
             (Action::Answer(answer), Some(message)) => {
-                self.send(ctx, line, answer.opcode(), id, message, false);
+                self.answer_snoop(ctx, line, answer, id, message);
             }
             (Action::SnoopData, Some(message)) => {
                 let mut to = *message;
@@ -200,6 +202,17 @@ impl Accelerator {
         }
     }
 
+    /// A load takes the value that the host has sent, unless that is poison: then true.
+    fn perform_once(&mut self, access: &Access, id: u32, message: &Message) -> bool {
+        let poison = message.cache.has(CacheMeta::POISON);
+        if !poison {
+            let there = line_read_once(self.port_id, id);
+            let hpa = Hpa(there.0 + access.hpa.0 % LINE_BYTES);
+            self.lanes.perform(&Access { hpa, ..*access });
+        }
+        poison
+    }
+
     /// The access that an entry was made for is answered by a message, and what went with it.
     fn complete(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message, effect: Effect) {
         let Some(first) = self.take_first(id) else {
@@ -235,7 +248,7 @@ impl Accelerator {
         }
         let poisoned = match effect {
             Effect::Cached => self.perform(&access, true),
-            Effect::Once => self.perform(&access, false),
+            Effect::Once => self.perform_once(&access, id, message),
             Effect::Before => std::mem::take(&mut self.entries[id as usize].poison),
         };
         if !poisoned && self.lanes.waits_on(&access) {
@@ -425,6 +438,23 @@ impl Accelerator {
         }
     }
 
+    /// Answers a snoop. Who looked at a line that stays here gets the value that it has now.
+    fn answer_snoop(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        line: LineAddr,
+        answer: SnoopAnswer,
+        tag: u32,
+        snoop: &Message,
+    ) {
+        if answer.keeps() {
+            let there = line_looked_at(self.port_id, snoop.cache.uqid);
+            let here = Hpa(line.0 * LINE_BYTES);
+            self.lanes.image().copy(here, there, LINE_BYTES);
+        }
+        self.send(ctx, line, answer.opcode(), tag, snoop, false);
+    }
+
     /// Answers a message of the host, to the UQID that it names.
     fn send(
         &mut self,
@@ -448,7 +478,11 @@ impl Accelerator {
         to: &Message,
         bogus: bool,
     ) -> Message {
-        let poison = opcode == Opcode::D2hData && !bogus && self.lanes.is_poison(line);
+        let value = matches!(
+            opcode,
+            Opcode::D2hData | Opcode::RspVHitV | Opcode::RspVFwdV
+        );
+        let poison = value && !bogus && self.lanes.is_poison(line);
         Message {
             destination: to.source,
             cache: CacheMeta::of(to.cache.uqid)

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use cxlab_agent::{line_looked_at, line_read_once};
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr, SimTime};
@@ -157,6 +158,10 @@ impl Processor {
         };
         let peer = self.peer_of(message.source);
         let id = self.uqids.transaction(message.cache.uqid);
+        if answer.keeps() {
+            let poison = message.cache.has(CacheMeta::POISON);
+            self.txns[id as usize].looked_at = Some((message.source, poison));
+        }
         self.apply(ctx, id, Event::Answer(peer, answer));
     }
 
@@ -187,7 +192,20 @@ impl Processor {
             let opcode = snoop.cache_opcode();
             let stages = LatencyStages::default();
             let uqid = self.txns[id as usize].uqid;
-            self.send_cache(ctx, device, line, opcode, 0, uqid, GoState::Invalid, stages);
+            let state = GoState::Invalid;
+            self.send_cache(ctx, device, line, opcode, 0, uqid, state, stages, false);
+        }
+    }
+
+    /// Where the value of a line lies that a transaction reads without a right to it, and whether it is poison: with
+    /// a device that keeps the line it is that of its answer, as it may have stored since.
+    pub(super) fn value_of(&self, txn: &Txn) -> (Hpa, bool) {
+        match txn.looked_at {
+            Some((holder, poison)) => (line_looked_at(holder, txn.uqid), poison),
+            None => {
+                let hpa = Hpa(txn.line.0 * LINE_BYTES);
+                (hpa, self.lanes.is_poison(txn.line))
+            }
         }
     }
 
@@ -207,8 +225,14 @@ impl Processor {
             reply => reply.opcode(),
         };
         let granted = reply.granted();
+        let (from, poison) = self.value_of(&txn);
+        if txn.what == What::Device(Request::RdCurr) {
+            let there = line_read_once(txn.source, txn.tag);
+            self.lanes.image().copy(from, there, LINE_BYTES);
+        }
+        let poison = poison && opcode == Opcode::H2dData;
         self.send_cache(
-            ctx, txn.source, txn.line, opcode, txn.tag, txn.uqid, granted, stages,
+            ctx, txn.source, txn.line, opcode, txn.tag, txn.uqid, granted, stages, poison,
         );
     }
 
@@ -223,9 +247,9 @@ impl Processor {
         uqid: u16,
         granted: GoState,
         stages: LatencyStages,
+        poison: bool,
     ) {
         debug_assert!(uqid < CacheMeta::IDS, "a transaction of devices has a UQID");
-        let poison = opcode == Opcode::H2dData && self.lanes.is_poison(line);
         let message = Message {
             hpa: Hpa(line.0 * LINE_BYTES),
             issued_ps: ctx.now().0,

@@ -77,7 +77,8 @@ impl Processor {
         for Flushed { message, .. } in over {
             let line = LineAddr(0);
             let (to, tag, stages) = (message.source, message.tag, message.stages);
-            self.send_cache(ctx, to, line, Opcode::Go, tag, 0, GoState::Invalid, stages);
+            let state = GoState::Invalid;
+            self.send_cache(ctx, to, line, Opcode::Go, tag, 0, state, stages, false);
         }
     }
 }

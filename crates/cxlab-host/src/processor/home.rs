@@ -116,6 +116,8 @@ pub(super) struct Txn {
     pub(super) keeps: bool,
     /// Whether the device that owns the line is being told that the host takes it.
     pub(super) claiming: bool,
+    /// The device that has answered and keeps the line, and whether its value is poison.
+    pub(super) looked_at: Option<(PortId, bool)>,
     /// Whether the data that a device has sent are only some bytes of the line.
     pub(super) partial: bool,
     /// Whether a core hands its copy over, which the table takes as a read.
@@ -167,6 +169,7 @@ impl Txn {
             walk: NONE,
             keeps: false,
             claiming: false,
+            looked_at: None,
             partial: false,
             forwarded: false,
             claimed: false,

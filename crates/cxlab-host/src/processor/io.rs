@@ -293,8 +293,9 @@ impl Processor {
     pub(super) fn dma_read(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
         let txn = self.txns[id as usize];
         let (hpa, bytes, there) = self.part(&txn);
-        self.lanes.image().copy(hpa, there, bytes);
-        let poison = self.lanes.is_poison(txn.line);
+        let (line, poison) = self.value_of(&txn);
+        let from = Hpa(line.0 + hpa.0 % LINE_BYTES);
+        self.lanes.image().copy(from, there, bytes);
         let read = &mut self.io.under_way[txn.tag as usize];
         read.message.cache = read.message.cache.with(CacheMeta::POISON, poison);
         let first = read.message.hpa.0 / LINE_BYTES;

@@ -137,6 +137,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// Whether the device keeps what it has.
+    pub const fn keeps(self) -> bool {
+        matches!(self, Answer::RspVHitV | Answer::RspVFwdV)
+    }
+
     /// Every answer.
     pub const ALL: [Answer; 7] = [
         Answer::RspIHitI,
