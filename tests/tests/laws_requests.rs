@@ -1,8 +1,17 @@
 //! The requests of CXL.cache that a device may choose among: what each leaves in which cache, and what it asks of
 //! the host and of memory (CXL 3.1, section 3.2.4.2).
 
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cxlab_system::diagnostics::Document;
+use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
-use cxlab_tests::{report, shipped};
+use cxlab_system::scenario::Scenario;
+use cxlab_tests::script::{Script, externals};
+use cxlab_tests::{report, rows, shipped};
+use cxlab_workload::thread::{Bases, Place, Thread};
 
 /// Lines of each of the two vectors: 32 KiB, a quarter of the device's cache.
 const LINES: f64 = 512.0;
@@ -118,4 +127,56 @@ fn a_flushed_cache_is_empty_and_the_directory_knows() {
     }
     let report = axpy(&[]);
     assert_eq!(host(&report, "flushed_lines"), 0.0);
+}
+
+/// What the reader below has loaded.
+static LOADED: AtomicU64 = AtomicU64::new(0);
+
+/// The first device counts up in a line that its cache owns; the second reads it once.
+#[derive(Clone)]
+struct Counting;
+
+impl Script for Counting {
+    fn threads(&self, bases: Bases, place: Place) -> Vec<Thread> {
+        let line = bases.local;
+        match place {
+            Place::Element { accelerator: 0, .. } => vec![Thread::new(move |t| async move {
+                for count in 1..400 {
+                    t.store(line, count).await;
+                }
+            })],
+            Place::Element { .. } => vec![Thread::new(move |t| async move {
+                t.compute(4_000).await;
+                LOADED.store(t.load(line).await, Ordering::Relaxed);
+            })],
+            Place::Core { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The holder stores on while its value is on its way: what is read is what it had when it was asked.
+#[test]
+fn a_line_that_is_read_once_has_the_value_that_was_sent() {
+    let text = "name = \"once\"\n[fabric]\ntopology = { kind = \"direct\" }\n[[hosts]]\nname = \"host\"\n\
+         workload = { kind = \"external\", name = \"script\" }\nnodes = [{ capacity = \"1 MiB\" }]\n\
+         processor = { cores = 1 }\n\
+         [[accelerators]]\nname = \"holder\"\n[[accelerators]]\nname = \"reader\"\n\
+         device = { cache = { load_request = \"RdCurr\" } }\n";
+    let document = Document::parse("once.toml", text).unwrap();
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    let plan = Plan::with_externals(scenario, Files::default(), &externals(Counting)).unwrap();
+    let (report, found) = rows(&plan, 1);
+    let load = found.iter().find(|row| row.requester == 2).unwrap();
+    let stores = |until: u64| {
+        let own = found.iter().filter(|row| row.requester == 1);
+        own.filter(|row| row.completed_ps <= until).count() as u64
+    };
+    let loaded = LOADED.load(Ordering::Relaxed);
+    let (before, after) = (stores(load.issued_ps), stores(load.completed_ps));
+    assert!(
+        before < loaded && loaded + 2 < after,
+        "{before}, {loaded}, {after}"
+    );
+    assert_eq!(rows(&plan, 2).0.digest, report.digest);
+    assert_eq!(LOADED.load(Ordering::Relaxed), loaded);
 }
