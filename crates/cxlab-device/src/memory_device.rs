@@ -662,7 +662,7 @@ impl MemoryDevice {
         let Some(dpa) = self.decoders.decode(incoming.source, incoming.hpa) else {
             return;
         };
-        // What waits is served first.
+        // Requests that wait are served first.
         let busy = !self.waiting.is_empty() || !self.backend.can_accept(now, false);
         let speculations = &mut self.seldom.get_or_insert_default().speculations;
         if busy || speculations.has(dpa) {

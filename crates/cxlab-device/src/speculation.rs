@@ -16,7 +16,7 @@ pub(crate) enum Ahead {
     At(SimTime),
 }
 
-/// The lines.
+/// The lines that a device reads ahead, or has.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Speculations {
     lines: Vec<(Dpa, Ahead)>,

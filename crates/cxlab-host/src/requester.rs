@@ -136,7 +136,7 @@ enum Answer {
     Device,
     /// Nothing: the device had no decoder for it.
     Denied,
-    /// Poison.
+    /// Data that are poison.
     Poisoned,
 }
 

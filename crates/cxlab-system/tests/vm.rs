@@ -513,7 +513,7 @@ impl Region {
     }
 }
 
-/// The driver's decoders and the plan's say the same of where each address lies.
+/// The driver's decoders send each address to the device and DPA that the plan's do.
 #[test]
 #[ignore = "minutes: make test-all"]
 fn a_guest_decodes_addresses_as_the_plan_does() {

@@ -516,7 +516,7 @@ fn add(sum: &mut CoherenceStats, one: &CoherenceStats) {
     }
 }
 
-/// Each load that caches nothing has a value that the line had at some time while it was under way.
+/// Each load that caches nothing has a value that the line had at some time while it was in flight.
 fn check_once(place: Place, loads: &[(SimTime, Observation)], effects: &[(usize, Observation)]) {
     let stores = effects.iter().filter(|(_, seen)| seen.write);
     let mut values: Vec<(SimTime, u16)> = stores.map(|(_, seen)| (seen.time, seen.value)).collect();

@@ -197,8 +197,8 @@ impl Processor {
         }
     }
 
-    /// Where the value of a line lies that a transaction reads without a right to it, and whether it is poison: with
-    /// a device that keeps the line it is that of its answer, as it may have stored since.
+    /// The place in the image of the value of a line that a transaction reads without a right to it, and whether it is
+    /// poison: with a device that keeps the line, the value of its answer, as it may have stored since.
     pub(super) fn value_of(&self, txn: &Txn) -> (Hpa, bool) {
         match txn.looked_at {
             Some((holder, poison)) => (line_looked_at(holder, txn.uqid), poison),
