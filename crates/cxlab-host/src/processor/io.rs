@@ -17,7 +17,7 @@ use cxlab_link::{Buffer, Parcel};
 use cxlab_protocol::coherence::cache_home::Peer;
 use cxlab_protocol::coherence::cache_message::Request;
 use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode, PortId};
-use cxlab_workload::thread::ThreadOp;
+use cxlab_workload::thread::{BIAS_REGISTER, ThreadOp};
 use serde::{Deserialize, Serialize};
 
 use super::home::{Txn, What};
@@ -407,6 +407,10 @@ impl Processor {
                 let tag = self.next_tag();
                 let there = staging(self.port_id, tag);
                 self.lanes.image().write(there, 8, value);
+                if register == BIAS_REGISTER && self.writes_page_of(value) {
+                    self.held_flips.push((value, device, tag, op));
+                    return;
+                }
                 self.send_register(ctx, device, register, Opcode::MWr, tag);
                 // It is posted: the core goes on when it has left for the root port.
                 ctx.wake_at(ctx.now() + self.params.mesh_time, OP | op);
@@ -439,6 +443,27 @@ impl Processor {
                 ctx.wake_at(ctx.now(), OP | op);
             }
             _ => ctx.wake_at(ctx.now(), OP | op),
+        }
+    }
+
+    /// Whether a line of the page of this physical address is on its way to its device.
+    fn writes_page_of(&self, hpa: u64) -> bool {
+        let page = |hpa: u64| hpa / PAGE;
+        let mut writing = self.writing.iter();
+        writing.any(|line| page(line.0 * LINE_BYTES) == page(hpa))
+    }
+
+    /// A line has been written: flips that have waited for the last of their page go on, as a register may overtake it.
+    pub(super) fn send_held_flips(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let held = std::mem::take(&mut self.held_flips);
+        for flip in held {
+            let (value, device, tag, op) = flip;
+            if self.writes_page_of(value) {
+                self.held_flips.push(flip);
+                continue;
+            }
+            self.send_register(ctx, device, BIAS_REGISTER, Opcode::MWr, tag);
+            ctx.wake_at(ctx.now() + self.params.mesh_time, OP | op);
         }
     }
 

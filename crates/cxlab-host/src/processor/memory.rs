@@ -268,6 +268,9 @@ impl Processor {
             return;
         }
         self.grant_held(ctx, line);
+        if !self.held_flips.is_empty() {
+            self.send_held_flips(ctx);
+        }
         let held = self.held_reads.iter().position(|(one, _)| *one == line);
         if let Some(at) = held {
             let (_, id) = self.held_reads.swap_remove(at);

@@ -214,6 +214,8 @@ pub struct Processor {
     held_reads: Vec<(LineAddr, u32)>,
     /// Answers that give devices lines of their own memory which are being written.
     held_grants: Vec<Message>,
+    /// Flips of bias by software that wait for writes of their pages: address, device, tag and operation.
+    held_flips: Vec<(u64, u16, u32, u32)>,
     /// Devices whose `CacheFlushed` has no answer yet.
     flushed: Vec<Flushed>,
     /// Spinning operations, and the line that each waits for a change of.
@@ -233,7 +235,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, flushed, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, held_flips, flushed, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
@@ -323,6 +325,7 @@ impl Processor {
             writing: Vec::new(),
             held_reads: Vec::new(),
             held_grants: Vec::new(),
+            held_flips: Vec::new(),
             flushed: Vec::new(),
             spinning: Vec::new(),
             os,

@@ -91,9 +91,8 @@ impl Processor {
                 if dirty | std::mem::take(&mut self.llc[slot].dirty) {
                     let keeps = !txn.state.filter.holders().without(CORES).is_empty();
                     let shared = self.shared.as_ref();
-                    let told = shared.is_some_and(|shared| shared.holds(txn.line));
-                    if told || self.is_device_biased(txn.line) {
-                        // Other hosts, or the device, may be told of it next: it is over when memory has the line.
+                    if shared.is_some_and(|shared| shared.holds(txn.line)) {
+                        // Other hosts may be told of it next: it is over when memory has the line.
                         self.write_memory(ctx, txn.line, Some(id), id, keeps);
                         return;
                     }
