@@ -1,5 +1,5 @@
 //! Laws of bias: what a Type 2 device asks its host for, by page, when it takes memory of its own back,
-//! how long that takes, and that both get on when they want the same page.
+//! how long that takes, and that both get on when they want the same page. The same of back-invalidation, by line.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::Monitor;
@@ -81,14 +81,29 @@ impl Script for Acts {
     }
 }
 
-/// The report, and the latencies of the device's requests in order.
+/// The report of memory that the host keeps coherent, and the latencies of the device's requests in order.
 fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec<u64>) {
+    simulate_class("hdm-d", page, acts, misses, threads)
+}
+
+/// The same of memory that the device keeps coherent.
+fn simulate_db(acts: Acts, threads: usize) -> (Report, Vec<u64>) {
+    simulate_class("hdm-db", "4 KiB", acts, 512, threads)
+}
+
+fn simulate_class(
+    class: &str,
+    page: &str,
+    acts: Acts,
+    misses: u32,
+    threads: usize,
+) -> (Report, Vec<u64>) {
     let text = format!(
         "name = \"bias\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
          link = {{ transmission = \"packet\", bandwidth = \"1 TB/s\" }}\n[[hosts]]\nname = \"host\"\n\
          workload = {{ kind = \"external\", name = \"script\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
          processor = {{ cores = {}, cycle = \"1 ns\", home_interval = \"10 ns\" }}\n\
-         [[accelerators]]\nname = \"xpu\"\nmemory = {{ capacity = \"256 MiB\" }}\n\
+         [[accelerators]]\nname = \"xpu\"\nmemory = {{ capacity = \"256 MiB\", class = \"{class}\" }}\n\
          [accelerators.device]\ncycle = \"1 ns\"\nbias_page = \"{page}\"\ncache = {{ misses = {misses} }}\n",
         acts.cores.len().max(1),
     );
@@ -323,4 +338,121 @@ fn a_page_that_software_gives_to_the_host_is_asked_for_and_others_stay() {
     assert_eq!(count(&report, "bias_refused"), 1, "it is not the device's");
     assert_eq!(count(&report, "bias_lines"), 64);
     assert!(latencies[0] > 2 * latencies[1]);
+}
+
+fn host_count(report: &Report, name: &str) -> u64 {
+    report.hosts[0].processor[name].as_f64().unwrap() as u64
+}
+
+#[test]
+fn a_device_that_keeps_its_memory_coherent_snoops_each_line_that_the_host_has_taken_once() {
+    let (report, latencies) = simulate_db(handed_over(&[5, 5, 6]), 1);
+    for name in ["bi_snoops", "bi_conflicts"] {
+        let expected = u64::from(name == "bi_snoops");
+        assert_eq!(count(&report, name), expected, "{name}");
+        assert_eq!(host_count(&report, name), expected, "{name}");
+    }
+    // Nothing of it goes over CXL.cache, and bias by page would have taken line 6 too.
+    assert_eq!(host_count(&report, "device_requests"), 0);
+    assert_eq!(host_count(&report, "bias_requests"), 0);
+    assert!(latencies[0] > 2 * latencies[1], "one way to the host");
+    let (_, own) = simulate_db(
+        Acts {
+            cores: Vec::new(),
+            device: vec![Load(6)],
+            counters: Vec::new(),
+        },
+        1,
+    );
+    assert_eq!(latencies[2], own[0], "the host has never had it");
+}
+
+#[test]
+fn a_modified_line_is_written_before_the_host_answers() {
+    let acts = |host: Act| Acts {
+        cores: vec![vec![host]],
+        device: vec![Sleep(10), Load(5)],
+        counters: Vec::new(),
+    };
+    let (modified, slow) = simulate_db(acts(Store(5)), 1);
+    let (clean, fast) = simulate_db(acts(Load(5)), 1);
+    for (report, writes) in [(&modified, 1), (&clean, 0)] {
+        assert_eq!(count(report, "bi_snoops"), 1);
+        assert_eq!(count(report, "host_writes"), writes);
+    }
+    assert!(slow[0] > fast[0], "{slow:?} and {fast:?}");
+}
+
+#[test]
+fn a_flush_of_the_host_tells_the_device_that_nobody_holds_the_line() {
+    let acts = |flush: bool| Acts {
+        cores: vec![
+            [Store(5)]
+                .into_iter()
+                .chain(flush.then_some(Flush(5)))
+                .collect(),
+        ],
+        device: vec![Sleep(10), Load(5)],
+        counters: Vec::new(),
+    };
+    let (flushed, _) = simulate_db(acts(true), 1);
+    let (held, _) = simulate_db(acts(false), 1);
+    // The read, and `MemInv` of the flush.
+    assert_eq!(count(&flushed, "host_reads"), 2);
+    assert_eq!(count(&held, "host_reads"), 1);
+    assert_eq!(count(&flushed, "bi_snoops"), 0);
+    assert_eq!(count(&held, "bi_snoops"), 1);
+}
+
+#[test]
+fn a_line_that_the_device_has_modified_goes_to_the_host_unwritten() {
+    let acts = Acts {
+        cores: vec![vec![Sleep(10), Add(5, 1)]],
+        device: vec![Add(5, 1)],
+        counters: vec![(5, 2)],
+    };
+    let (report, _) = simulate_db(acts, 1);
+    assert_eq!(count(&report, "passed_modified"), 1);
+    let medium = report.accelerators[0].accelerator.get("memory.writes");
+    assert!(medium.is_none_or(|writes| writes.as_f64() == Some(0.0)));
+    // The host has it modified, and writes it when it gives it up.
+    let acts = Acts {
+        cores: vec![vec![Sleep(10), Load(5), Flush(5)]],
+        device: vec![Store(5)],
+        counters: vec![(5, 5)],
+    };
+    let (report, _) = simulate_db(acts, 1);
+    assert_eq!(count(&report, "passed_modified"), 1);
+    assert_eq!(count(&report, "host_writes"), 1);
+}
+
+#[test]
+fn host_and_device_that_add_to_the_same_lines_all_get_on() {
+    let acts = Acts {
+        cores: vec![vec![Add(1, 300)], vec![Add(2, 300)], vec![Add(1, 300)]],
+        device: vec![Add(3, 300), Add(2, 300), Add(1, 300)],
+        counters: vec![(1, 900), (2, 600), (3, 300)],
+    };
+    let (report, _) = simulate_db(acts.clone(), 1);
+    let (other, _) = simulate_db(acts, 2);
+    assert_eq!(report.digest, other.digest);
+    let snoops = count(&report, "bi_snoops");
+    assert_eq!(host_count(&report, "bi_snoops"), snoops);
+    assert!(snoops > 0);
+}
+
+#[test]
+fn memory_without_bias_refuses_flips_of_it_by_software() {
+    let acts = Acts {
+        cores: vec![vec![Store(64), Flip(64, false)]],
+        device: vec![Sleep(1_000), Load(64)],
+        counters: vec![(64, 64)],
+    };
+    let (report, _) = simulate_db(acts, 1);
+    assert_eq!(count(&report, "bias_refused"), 1);
+    assert_eq!(
+        count(&report, "bi_snoops"),
+        1,
+        "the line is asked for all the same"
+    );
 }

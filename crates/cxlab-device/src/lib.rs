@@ -12,7 +12,7 @@ mod waits;
 
 pub use accelerator::{
     Accelerator, AcceleratorConfig, AcceleratorKind, AcceleratorParams, DmaParams, DmcParams,
-    HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS, OwnMemoryConfig,
+    HmcParams, LinePrefetchChoice, MOST_PASSED_FLIPS, OwnMemoryClass, OwnMemoryConfig,
 };
 pub use capacity::{CapacityChange, CapacityEvent, Change, DeviceChange};
 pub use coherent_device::{

@@ -78,7 +78,7 @@ use Modelled::{No, Partly, Yes};
 /// Every opcode, by class and code.
 #[rustfmt::skip]
 pub const COVERAGE: &[Coverage] = &[
-    row(Opcode::MemInv, "MemInv", Partly, "HDM-DB: upgrades; flushes (MetaValue Invalid) in the tables alone."),
+    row(Opcode::MemInv, "MemInv", Yes, "HDM-D and HDM-DB: lines taken without data; HDM-DB: upgrades, and flushes of processors (MetaValue Invalid)."),
     row(Opcode::MemRd, "MemRd", Yes, "HDM-H; HDM-DB to own (SnpInv), to share (SnpData) and for the current value (SnpCur). None caches nothing and invalidates (No-Op with SnpInv)."),
     row(Opcode::MemRdData, "MemRdData", Yes, "HDM-DB."),
     row(Opcode::MemRdFwd, "MemRdFwd", Partly, "HDM-D: answers a Type 2 device that wants its own line in device bias."),
@@ -106,7 +106,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::Cmp, "Cmp", Partly, "DevLoad of HDM-H devices alone; returned metadata is left out."),
     row(Opcode::CmpS, "Cmp-S", Partly, "As Cmp."),
     row(Opcode::CmpE, "Cmp-E", Partly, "As Cmp."),
-    row(Opcode::CmpM, "Cmp-M", Partly, "Tables alone: a cache in front of the medium gives up a dirty line."),
+    row(Opcode::CmpM, "Cmp-M", Yes, "Of Type 2 devices with HDM-DB memory, whose cache in front of the medium gives up a dirty line."),
     row(Opcode::BiConflictAck, "BI-ConflictAck", Yes, ""),
     tee(Channel::S2mNdr, 5, "CmpTEE"),
     row(Opcode::MemData, "MemData", Partly, "With poison (HDM-H). DevLoad of HDM-H devices alone; returned metadata are left out."),

@@ -745,10 +745,14 @@ impl Plan {
         workloads.any(|one| one.file(&self.files.scenario_dir, trace).is_some())
     }
 
-    /// By endpoint, hosts first: whether its memory is HDM-D, as that of accelerators.
+    /// By endpoint, hosts first: whether its memory is HDM-D, as that of accelerators may be.
     pub(crate) fn hdm_d(&self) -> impl Iterator<Item = bool> {
         let hosts = self.hosts.iter().map(|_| false);
-        hosts.chain(self.devices.iter().map(|device| device.memory().is_none()))
+        let devices = self.devices.iter().map(|device| match device.group {
+            DeviceKind::Accelerator(group) => !self.scenario.accelerators[group].is_hdm_db(),
+            DeviceKind::Memory(_) => false,
+        });
+        hosts.chain(devices)
     }
 
     /// What the scenario says of a Type 3 device; `None` for an accelerator.

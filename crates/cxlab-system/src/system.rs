@@ -728,6 +728,12 @@ impl Builder<'_> {
             config
         });
         let nodes = nodes.collect();
+        let accelerators = self.plan.accelerators_of(number);
+        let accelerators = accelerators.map(|(device, group)| {
+            let port = (self.plan.hosts.len() + device) as u16;
+            (PortId(port), group.is_hdm_db())
+        });
+        let accelerators: Vec<(PortId, bool)> = accelerators.collect();
         let made = Processor::new(ProcessorConfig {
             number: number as u16,
             port_id: PortId(number as u16),
@@ -736,10 +742,10 @@ impl Builder<'_> {
             first_device: self.plan.hosts.len() as u16,
             map: Arc::clone(&host.map),
             nodes,
-            devices: self
-                .plan
-                .accelerators_of(number)
-                .map(|(device, _)| PortId((self.plan.hosts.len() + device) as u16))
+            devices: accelerators.iter().map(|(device, _)| *device).collect(),
+            device_coherent: accelerators
+                .iter()
+                .filter_map(|(device, coherent)| coherent.then_some(*device))
                 .collect(),
             os,
             threads,
@@ -886,6 +892,7 @@ impl Builder<'_> {
                 .map(|one| (one.set, one.target))?,
             lines: params.capacity.0 / 64,
             bias_page: self.plan.scenario.accelerators[group].device.bias_page,
+            class: params.class,
         })
     }
 

@@ -107,6 +107,11 @@ const ACCELERATORS: &[Rule] = &[
         why: "the device has no `memory` of its own",
     },
     Rule {
+        keys: &["device.bias_page"],
+        unread: |plan, at| plan.scenario.accelerators[at].is_hdm_db(),
+        why: "memory of class \"hdm-db\" has no bias: its device knows of each line whether the host may hold it",
+    },
+    Rule {
         keys: &["device.atc"],
         unread: |plan, at| !plan.translates(at),
         why: "the device's host has no `os`, and addresses are physical",

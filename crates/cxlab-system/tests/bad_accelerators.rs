@@ -33,6 +33,18 @@ size = "128 KiB"
 const CASES: &[Case] = &[
     (
         "host = \"host\"",
+        "host = \"host\"\nmemory = { capacity = \"256 MiB\", class = \"hdm-h\" }",
+        "memory = {",
+        &["accelerators[0].memory.class", "hdm-h", "hdm-d", "hdm-db"],
+    ),
+    (
+        "size = \"128 KiB\"",
+        "size = \"128 KiB\"\n[accelerators.memory]\ncapacity = \"256 MiB\"\nclass = \"hdm-db\"\n[fabric.link]\ngeneration = \"5\"",
+        "class",
+        &["accelerators[0].memory.class", "68 B flits", "256 B flits"],
+    ),
+    (
+        "host = \"host\"",
         "host = \"hots\"",
         "host = \"hots\"",
         &["accelerators[0].host", "hots", "did you mean `host`?"],

@@ -188,6 +188,15 @@ fn a_key_that_a_device_does_not_read_is_noted() {
     assert!(note(&[dmc], &format!("{device}.dmc")));
     let memory = "accelerators[0].memory={ capacity = \"256 MiB\" }";
     assert!(!note(&[dmc, memory], &format!("{device}.dmc")));
+    // Who knows of each line whether the host may hold it has no bias.
+    let page = "accelerators[0].device.bias_page=\"256 B\"";
+    let coherent = "accelerators[0].memory={ capacity = \"256 MiB\", class = \"hdm-db\" }";
+    let flits = "fabric.link.generation=\"6\"";
+    assert!(!note(&[page, memory], &format!("{device}.bias_page")));
+    assert!(note(
+        &[page, coherent, flits],
+        &format!("{device}.bias_page")
+    ));
     let cache = "accelerators[0].device.cache={ size = \"64 KiB\" }";
     assert!(!note(&[cache], &format!("{device}.cache.size")));
     let pcie = "accelerators[0].device.kind=\"pcie\"";

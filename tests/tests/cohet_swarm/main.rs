@@ -207,6 +207,7 @@ fn draw(seed: u64) -> Drawn {
         let far = if os { "100 ns" } else { "1 us" };
         text = with_two_ways(&text, topology, far, &mut rng_ways);
     }
+    text = with_back_invalidation(&text, &mut StreamRng::new(seed, "cohet-swarm-class"));
     Drawn {
         text,
         stress: Stress {
@@ -285,6 +286,29 @@ fn with_two_ways(text: &str, topology: &str, far: &str, rng: &mut StreamRng) -> 
             "[fabric.links.far]\npropagation = \"{far}\"\n[[fabric.overrides]]\n\
              between = [\"leaf*\", \"spine0\"]\nlink = \"far\"\n"
         )
+}
+
+/// The same with memory that some of its devices keep coherent, where links carry back-invalidation.
+fn with_back_invalidation(text: &str, rng: &mut StreamRng) -> String {
+    const MEMORY: &str = "memory = { capacity = \"256 MiB\" }\n";
+    if text.contains("generation = \"5\", credits") || !rng.chance(0.7) {
+        return text.to_owned();
+    }
+    let mut parts = text.split(MEMORY);
+    let mut made = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        made += match rng.chance(0.8) {
+            true => "memory = { capacity = \"256 MiB\", class = \"hdm-db\" }\n",
+            false => MEMORY,
+        };
+        made += part;
+    }
+    let credits = format!(
+        "s2m_bisnp = {}, m2s_birsp = {}, s2m_drs",
+        1 + rng.below(4),
+        1 + rng.below(4)
+    );
+    made.replace("s2m_drs", &credits)
 }
 
 /// The same with caches that ask for lines, write and give them up in any of the ways of CXL.cache.
@@ -448,6 +472,27 @@ fn check(seed: u64) {
 
 fn swarm(test: &str, seeds: Range<u64>) {
     SWARM.run(test, seeds, |seed, _| check(seed));
+}
+
+/// Back-invalidation meets requests that its device has looked at before, and that it has not.
+#[test]
+fn snoops_meet_requests_early_and_late() {
+    let seeds = (0..300).filter(|seed| draw(*seed).text.contains("class = \"hdm-db\""));
+    let (mut early, mut late, mut passed) = (0.0, 0.0, 0.0);
+    for seed in seeds.take(24) {
+        let report = simulate(seed, 1, Turns::HostFirst).unwrap_or_else(|why| panic!("{why}"));
+        let host = |name: &str| report.hosts[0].processor[name].as_f64().unwrap();
+        early += host("bi_early_conflicts");
+        late += host("bi_conflicts") - host("bi_early_conflicts");
+        let devices = report.accelerators.iter();
+        passed += devices
+            .filter_map(|device| device.accelerator.get("passed_modified")?.as_f64())
+            .sum::<f64>();
+    }
+    assert!(
+        early > 0.0 && late > 0.0 && passed > 0.0,
+        "{early}, {late}, {passed}"
+    );
 }
 
 #[test]

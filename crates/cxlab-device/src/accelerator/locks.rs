@@ -224,7 +224,8 @@ impl Accelerator {
                 .locks
                 .turns
                 .next(host.is_some(), !accesses.is_empty())?;
-            if self.own.as_ref().is_some_and(|own| own.is_filling(line)) {
+            let own = self.own.as_ref();
+            if own.is_some_and(|own| own.is_kept_from_host(line)) {
                 return None;
             }
             let until = self.locked_until(line);
@@ -246,6 +247,7 @@ impl Accelerator {
                     }
                     match received.message.channel() {
                         Channel::H2dReq => self.snooped(ctx, &received.message),
+                        _ if self.is_device_coherent() => self.host_asks(ctx, &received),
                         _ => self.host_reads(ctx, &received),
                     }
                 }

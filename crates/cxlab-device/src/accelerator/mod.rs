@@ -6,6 +6,7 @@
 //! link, and answers one behind it.
 
 mod bias;
+mod dcoh;
 mod failures;
 mod flush;
 mod hmc;
@@ -46,7 +47,7 @@ use room::Queues;
 use translation::{Translated, Translator};
 
 pub use bias::MOST_PASSED_FLIPS;
-pub use own::OwnMemoryConfig;
+pub use own::{OwnMemoryClass, OwnMemoryConfig};
 pub use params::{
     AcceleratorKind, AcceleratorParams, DmaParams, DmcParams, HmcParams, LinePrefetchChoice,
     LoadRequest, StoreRequest,
@@ -385,6 +386,7 @@ impl Accelerator {
             let to_memory = match message.channel() {
                 Channel::M2sRwd => true,
                 Channel::M2sReq => message.opcode != Opcode::MemRdFwd,
+                Channel::M2sBirsp => false,
                 _ => false,
             };
             if !to_memory {
@@ -392,6 +394,7 @@ impl Accelerator {
             }
             match message.channel() {
                 _ if to_memory => self.host_message(ctx, &Received { message, port }),
+                Channel::M2sBirsp => self.snoop_answered(ctx, &message),
                 Channel::IoPosted | Channel::IoNonPosted | Channel::IoCompletion => {
                     self.io_message(ctx, &message);
                 }

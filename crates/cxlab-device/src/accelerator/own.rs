@@ -8,6 +8,9 @@
 //! device knows which came first (CXL 3.1, section 3.3.3). A read of the host that comes while
 //! the device's own access waits for the line's data waits for that access, and for nothing that the
 //! host does: otherwise a host that reads a line all the time would keep the device from it.
+//!
+//! Or the device keeps it coherent (HDM-DB, see `dcoh`). The bias table is its directory then, with an entry for
+//! each line.
 
 use std::collections::VecDeque;
 
@@ -15,20 +18,22 @@ use cxlab_agent::{Access, AccessKind, Answer, HOST_QUEUE, MEDIA, MEDIA_QUEUE, PR
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
 use cxlab_engine::units::{Bytes, Dpa, Hpa, LINE_BYTES, LineAddr, SimTime};
-use cxlab_link::{Buffer, Parcel};
+use cxlab_link::Parcel;
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Room, Statistic, TagArray};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::hdm::InterleaveSet;
-use cxlab_protocol::{Channel, LongStage, Message, Opcode};
+use cxlab_protocol::{Channel, LongStage, MemMeta, Message, Opcode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bias::{BiasStats, BiasTable};
+use super::dcoh::{Dcoh, DcohStats};
 use super::{Accelerator, MEDIUM};
 
 /// A line in the cache of the device's own memory.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct DmcWay {
-    dirty: bool,
+    pub(super) dirty: bool,
     locked: u64,
 }
 
@@ -41,10 +46,12 @@ pub(super) struct Received {
 
 /// What a request to the medium is for.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-enum Job {
+pub(super) enum Job {
     Free,
     /// The host's, to be answered.
     Host(Received),
+    /// The host's, of a modified line that the cache has given up for it.
+    Passed(Received),
     /// A line for the cache.
     Fill(LineAddr),
     /// A modified line from the cache.
@@ -79,6 +86,19 @@ pub struct OwnMemoryConfig {
     pub lines: u64,
     /// What an entry of its bias table covers.
     pub bias_page: Bytes,
+    /// Who keeps it coherent.
+    pub class: OwnMemoryClass,
+}
+
+/// Who keeps the memory of a Type 2 device coherent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnMemoryClass {
+    /// The host. The device asks it over CXL.cache for what the host may hold, and keeps bias by page.
+    #[default]
+    HdmD,
+    /// The device, by back-invalidation. It knows of each line whether the host may hold it.
+    HdmDb,
 }
 
 /// Counts since measurement began.
@@ -99,7 +119,9 @@ pub(super) struct OwnMemory {
     target: u32,
     /// Pages, and lines, that the host may hold.
     pub(super) bias: BiasTable,
-    dmc: TagArray<DmcWay>,
+    /// Of HDM-DB memory.
+    pub(super) dcoh: Option<Dcoh>,
+    pub(super) dmc: TagArray<DmcWay>,
     requests: Vec<Request>,
     free: Vec<u32>,
     /// Requests that the medium has not accepted.
@@ -116,7 +138,7 @@ pub(super) struct OwnMemory {
 }
 
 save_state!(OwnMemory {
-    values: done, requests, free, waiting, waiters, writes, stalled, wake, stats;
+    values: done, requests, free, waiting, waiters, writes, stalled, wake, dcoh, stats;
     states: backend, bias, dmc;
     built: decoder, target, write_places;
 });
@@ -128,11 +150,17 @@ impl OwnMemory {
         write_places: u32,
     ) -> OwnMemory {
         let (decoder, target) = config.decoder;
+        let coherent = config.class == OwnMemoryClass::HdmDb;
+        let page = match coherent {
+            true => Bytes(LINE_BYTES),
+            false => config.bias_page,
+        };
         OwnMemory {
             backend: config.backend,
             decoder,
             target,
-            bias: BiasTable::new(config.lines, config.bias_page),
+            bias: BiasTable::new(config.lines, page),
+            dcoh: coherent.then(Dcoh::default),
             dmc,
             requests: Vec::new(),
             free: Vec::new(),
@@ -160,8 +188,12 @@ impl OwnMemory {
         self.dpa(line).is_some()
     }
 
-    /// Until when an atomic operation keeps a line of the cache.
+    /// Until when an atomic operation keeps a line of the cache, or a read for the host the line: that time is not
+    /// known.
     pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
+        if self.dcoh.as_ref().is_some_and(|dcoh| dcoh.is_reading(line)) {
+            return u64::MAX;
+        }
         let slot = self.dmc.find(line);
         slot.map_or(0, |slot| self.dmc[slot].locked)
     }
@@ -179,9 +211,32 @@ impl OwnMemory {
         self.bias.host_takes(self.number(line));
     }
 
+    /// Whether an access of the device has a line before the host's next request.
+    pub(super) fn is_kept_from_host(&self, line: LineAddr) -> bool {
+        let snooping = self
+            .dcoh
+            .as_ref()
+            .is_some_and(|dcoh| dcoh.is_snooping(line));
+        snooping || self.is_filling(line)
+    }
+
     /// Whether an access of the device waits for the data of a line.
     pub(super) fn is_filling(&self, line: LineAddr) -> bool {
         self.waiters.iter().any(|waiter| waiter.line == line)
+    }
+
+    /// The number of a new request.
+    fn open(&mut self, request: Request) -> u32 {
+        match self.free.pop() {
+            Some(id) => {
+                self.requests[id as usize] = request;
+                id
+            }
+            None => {
+                self.requests.push(request);
+                self.requests.len() as u32 - 1
+            }
+        }
     }
 
     pub(super) fn in_flight(&self) -> u64 {
@@ -192,20 +247,34 @@ impl OwnMemory {
         self.backend.begin_measurement(now);
         self.stats = OwnStats::default();
         self.bias.stats = BiasStats::default();
+        if let Some(dcoh) = &mut self.dcoh {
+            dcoh.stats = DcohStats::default();
+        }
     }
 
     pub(super) fn statistics(&self, now: SimTime, list: &mut Vec<Statistic>) {
         let bias = &self.bias.stats;
         let flips = (bias.flips + bias.lost).max(1) as f64;
-        let own = [
-            ("bias_lost", bias.lost as f64),
-            ("bias_lines", bias.lines as f64),
-            ("bias_to_host", bias.host as f64),
-            ("bias_by_software", bias.software as f64),
-            ("bias_refused", bias.refused as f64),
-            ("bias_flip_ns", bias.flip_ps as f64 / 1e3 / flips),
-        ];
-        list.extend(own.map(|(name, value)| Statistic {
+        let flip_ns = bias.flip_ps as f64 / 1e3 / flips;
+        let refused = ("bias_refused", bias.refused as f64);
+        let own = match &self.dcoh {
+            None => vec![
+                ("bias_lost", bias.lost as f64),
+                ("bias_lines", bias.lines as f64),
+                ("bias_to_host", bias.host as f64),
+                ("bias_by_software", bias.software as f64),
+                refused,
+                ("bias_flip_ns", flip_ns),
+            ],
+            Some(Dcoh { stats, .. }) => vec![
+                ("bi_snoops", stats.snoops as f64),
+                ("bi_conflicts", stats.conflicts as f64),
+                ("bi_snoop_ns", flip_ns),
+                ("passed_modified", stats.passed_modified as f64),
+                refused,
+            ],
+        };
+        list.extend(own.into_iter().map(|(name, value)| Statistic {
             name: name.to_owned(),
             value,
         }));
@@ -231,13 +300,13 @@ impl Accelerator {
         own.is_some_and(|own| own.bias.is_host(own.number(line)))
     }
 
-    /// A driver flips the page of a line. What is not the device's memory, or is being flipped by the device itself, it
-    /// refuses.
+    /// A driver flips the page of a line. What is not the device's memory, has no bias (HDM-DB), or is being flipped by
+    /// the device itself, it refuses.
     pub(super) fn flip_by_software(&mut self, line: LineAddr, to_host: bool) {
         let Some(own) = &mut self.own else {
             return;
         };
-        match own.owns(line) {
+        match own.owns(line) && own.dcoh.is_none() {
             true => own.bias.flip_by_software(own.number(line), to_host),
             false => own.bias.stats.refused += 1,
         }
@@ -294,7 +363,13 @@ impl Accelerator {
         }
     }
 
-    fn ask_medium(&mut self, ctx: &mut Ctx<'_, Parcel>, job: Job, line: LineAddr, write: bool) {
+    pub(super) fn ask_medium(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        job: Job,
+        line: LineAddr,
+        write: bool,
+    ) {
         let Some(own) = &mut self.own else { return };
         own.writes += u32::from(matches!(job, Job::WriteBack));
         let request = Request {
@@ -304,18 +379,25 @@ impl Accelerator {
             since: ctx.now().0,
             accepted: 0,
         };
-        let id = match own.free.pop() {
-            Some(id) => {
-                own.requests[id as usize] = request;
-                id
-            }
-            None => {
-                own.requests.push(request);
-                own.requests.len() as u32 - 1
-            }
-        };
+        let id = own.open(request);
         own.waiting.push_back(id);
         self.feed_medium(ctx);
+    }
+
+    /// The cache gives a modified line to the host, in the time of a hit.
+    pub(super) fn pass_modified(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+        self.release(ctx, received);
+        let at = ctx.now() + self.cycles(self.params.cache.hit_cycles);
+        let Some(own) = &mut self.own else { return };
+        let id = own.open(Request {
+            job: Job::Passed(*received),
+            line: LineAddr(received.message.hpa.0 / LINE_BYTES),
+            write: false,
+            since: ctx.now().0,
+            accepted: ctx.now().0,
+        });
+        own.done.push(Completion { id, at });
+        self.wake_medium(ctx);
     }
 
     /// Moves requests into the medium, as far as it accepts them.
@@ -348,7 +430,7 @@ impl Accelerator {
             match job {
                 Job::Host(received) => self.release(ctx, &received),
                 Job::WriteBack => own.writes -= 1,
-                Job::Fill(_) | Job::Free => {}
+                Job::Fill(_) | Job::Passed(_) | Job::Free => {}
             }
         }
         self.wake_medium(ctx);
@@ -404,20 +486,18 @@ impl Accelerator {
         }
     }
 
-    /// The medium has taken a message of the host.
-    fn release(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
-        let buffer = Buffer::of(received.message.channel(), received.message.vc);
-        self.roots.ports[usize::from(received.port)].release(ctx, buffer);
-    }
-
     fn medium_done(&mut self, ctx: &mut Ctx<'_, Parcel>, request: &Request) {
         match request.job {
-            Job::Host(received) => {
+            Job::Host(received) | Job::Passed(received) => {
                 let mut answer = received.message;
                 let stages = &mut answer.stages;
                 stages.add(LongStage::MediaQueue, request.accepted - request.since);
                 stages.add(LongStage::Media, ctx.now().0 - request.accepted);
-                self.answer_host(ctx, &answer);
+                let modified = matches!(request.job, Job::Passed(_));
+                match self.is_device_coherent() && !request.write {
+                    true => self.read_for_host(ctx, &answer, modified),
+                    false => self.answer_host(ctx, &answer),
+                }
             }
             Job::Fill(line) => self.fill_or_wait(ctx, line, request),
             Job::WriteBack | Job::Free => {}
@@ -514,6 +594,9 @@ impl Accelerator {
         let message = &mut received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         message.stages.device += self.params.ingress().0 as u32;
+        if self.is_device_coherent() {
+            return self.coherent_message(ctx, &received);
+        }
         let write = message.channel() == Channel::M2sRwd;
         let Some(own) = &mut self.own else {
             panic!("{:?} to a device without memory", message.opcode)
@@ -563,6 +646,7 @@ impl Accelerator {
 
     fn answer_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let mut answer = *message;
+        answer.meta = MemMeta::NONE;
         answer.opcode = match message.channel() {
             Channel::M2sRwd => Opcode::Cmp,
             _ if message.opcode == Opcode::MemInv => Opcode::Cmp,

@@ -99,7 +99,13 @@ impl Accelerator {
     ///
     /// # Panics
     /// If the table says nothing: it broke the protocol, which is our own mistake.
-    fn apply(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event, message: &Message) {
+    pub(super) fn apply(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        id: u32,
+        event: Event,
+        message: &Message,
+    ) {
         let entry = &mut self.entries[id as usize];
         assert!(entry.used, "a message for a CQID that is free");
         let Some((next, actions)) = step(entry.state, event) else {
@@ -333,8 +339,13 @@ impl Accelerator {
                 next,
             } = self.waiters[place as usize];
             self.free_waiters.push(place);
+            let how = match place == first && flip && self.is_device_coherent() {
+                // The host's next request waits for the access that the line was taken back for.
+                true => Look::InTurn,
+                false => Look::Again,
+            };
             place = next;
-            self.again(ctx, access, SimTime(begun));
+            self.again_as(ctx, access, SimTime(begun), how);
         }
         if flip {
             self.flip_settles(ctx, line);
@@ -345,6 +356,10 @@ impl Accelerator {
 
     /// An access that waited looks again.
     pub(super) fn again(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime) {
+        self.again_as(ctx, access, begun, Look::Again);
+    }
+
+    fn again_as(&mut self, ctx: &mut Ctx<'_, Parcel>, access: Access, begun: SimTime, how: Look) {
         if access.addr >= cxlab_workload::thread::SCRATCH_BASE {
             return self.buffered(ctx, &access, begun);
         }
@@ -355,7 +370,7 @@ impl Accelerator {
             }
             self.lanes.translated(&access);
         }
-        self.look_again(ctx, access, begun, Look::Again);
+        self.look_again(ctx, access, begun, how);
     }
 
     /// A CQID or a way has become free.
@@ -392,6 +407,9 @@ impl Accelerator {
     }
 
     fn ask(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, line: LineAddr, request: Request) {
+        if self.entries[id as usize].flip && self.is_device_coherent() {
+            return self.back_invalidate(ctx, id, line);
+        }
         let push = request == Request::DirtyEvictPush;
         // A flip asks for ownership, and is answered by MemRdFwd (CXL 3.1, figure 3-42).
         let opcode = match self.entries[id as usize].flip {

@@ -88,6 +88,8 @@ pub(super) enum What {
     WalkRead,
     /// The directory gives its entry up.
     Recall,
+    /// The device that owns the line takes it back.
+    BackInvalidate,
     /// A line on its way to memory.
     Evict,
 }
@@ -124,6 +126,10 @@ pub(super) struct Txn {
     pub(super) forwarded: bool,
     /// Whether it has been told.
     pub(super) claimed: bool,
+    /// What has come of the two parts of the answer to a read of HDM-DB memory.
+    pub(super) came: u8,
+    /// Whether devices are asked for the line before it goes on.
+    pub(super) recalls: bool,
     /// When it reached the home agent.
     pub(super) arrived: u64,
     /// How long it waited for a place in the write buffer, and until its line was read.
@@ -173,6 +179,8 @@ impl Txn {
             partial: false,
             forwarded: false,
             claimed: false,
+            came: 0,
+            recalls: false,
             arrived: 0,
             waited_ps: 0,
             since: 0,

@@ -84,6 +84,12 @@ impl Llc {
         self.directory.find(line)
     }
 
+    /// Whether the directory or the cache has anything of a line.
+    pub(super) fn knows(&self, line: LineAddr) -> bool {
+        let victims = self.victims.as_ref();
+        self.find(line).is_some() || victims.is_some_and(|victims| victims.find(line).is_some())
+    }
+
     #[inline]
     pub(super) fn line(&self, slot: Slot) -> LineAddr {
         self.directory.line(slot)

@@ -115,22 +115,32 @@ impl Processor {
         {
             shared.send(self.port_id, id, self.lanes.image(), hpa);
         }
-        self.txns[id as usize].sent = ctx.now().0;
         let Some(device) = self.map.owner(hpa) else {
             panic!("{hpa:?} lies outside the memory that the plan gave the threads");
         };
-        let opcode = match (write, self.txns[id as usize].claiming) {
-            (true, _) if self.txns[id as usize].partial => Opcode::MemWrPtl,
-            (true, _) => Opcode::MemWr,
-            (false, true) => Opcode::MemInv,
-            (false, false) => Opcode::MemRd,
+        let coherent = self.device_coherent.contains(&device);
+        if coherent && !write {
+            self.answer_before_asking(ctx, line);
+        }
+        let txn = &mut self.txns[id as usize];
+        txn.sent = ctx.now().0;
+        let (mut opcode, meta) = match (write, txn.claiming) {
+            _ if coherent => {
+                let message = Processor::coherent_message(txn, write);
+                let (field, value, snoop) = message.fields();
+                (message.opcode(), MemMeta::new(field, value, snoop))
+            }
+            (true, _) if txn.keeps => (Opcode::MemWr, MemMeta::NONE),
+            (true, _) => (Opcode::MemWr, GONE),
+            (false, true) => (Opcode::MemInv, MemMeta::NONE),
+            (false, false) => (Opcode::MemRd, MemMeta::NONE),
         };
+        if write && txn.partial {
+            opcode = Opcode::MemWrPtl;
+        }
         let message = Message {
             destination: device,
-            meta: match write && !self.txns[id as usize].keeps {
-                true => GONE,
-                false => MemMeta::NONE,
-            },
+            meta,
             cache: CacheMeta::NONE.with(CacheMeta::POISON, write && self.lanes.is_poison(line)),
             ..self.message(ctx, hpa, opcode, id)
         };
@@ -138,7 +148,13 @@ impl Processor {
     }
 
     /// A message of CXL.mem; whom it goes to is left to fill in.
-    fn message(&self, ctx: &Ctx<'_, Parcel>, hpa: Hpa, opcode: Opcode, tag: u32) -> Message {
+    pub(super) fn message(
+        &self,
+        ctx: &Ctx<'_, Parcel>,
+        hpa: Hpa,
+        opcode: Opcode,
+        tag: u32,
+    ) -> Message {
         Message {
             hpa,
             issued_ps: ctx.now().0,
@@ -219,7 +235,9 @@ impl Processor {
         }
         txn.device = message.source.0 - self.first_device;
         txn.hops = message.hops;
-        self.memory_answered(ctx, message.tag);
+        if !self.device_coherent.contains(&message.source) || self.is_whole(message) {
+            self.memory_answered(ctx, message.tag);
+        }
     }
 
     /// Memory has answered, or the message to it has failed.
@@ -268,6 +286,9 @@ impl Processor {
             return;
         }
         self.grant_held(ctx, line);
+        if !self.snooped.is_empty() {
+            self.go_on_with_snoop(ctx, line);
+        }
         if !self.held_flips.is_empty() {
             self.send_held_flips(ctx);
         }

@@ -19,6 +19,7 @@
 //! which a core's stores become visible (each is done when it holds the line).
 
 mod admission;
+mod back_invalidation;
 mod caches;
 mod devices;
 mod failures;
@@ -48,12 +49,13 @@ use cxlab_engine::save_state;
 use cxlab_engine::units::{LineAddr, SimTime};
 use cxlab_link::{Buffer, LinkPort, Parcel};
 use cxlab_memory::{GeometryError, Statistic};
-use cxlab_protocol::{Channel, Message, PortId};
+use cxlab_protocol::{Channel, Message, Opcode, PortId};
 use cxlab_workload::{Image, Phase, thread::Thread};
 use serde::{Deserialize, Serialize};
 
 use crate::local::{LocalConfig, LocalMemory, Returned};
 use admission::Admission;
+use back_invalidation::Snooped;
 use caches::{CoreCaches, Held, Level};
 use devices::Uqids;
 use flushed::Flushed;
@@ -94,6 +96,8 @@ pub struct ProcessorConfig {
     pub nodes: Vec<LocalConfig>,
     /// Edge ports of its accelerators.
     pub devices: Vec<PortId>,
+    /// Those whose own memory is HDM-DB.
+    pub device_coherent: Vec<PortId>,
     /// The operating system, and memory as the workload has prepared it, at virtual addresses; none
     /// where addresses are physical.
     pub os: Option<(OsConfig, Prepared)>,
@@ -192,6 +196,10 @@ pub struct Processor {
     nodes: Vec<LocalMemory>,
     /// Its accelerators, by their number as holders of lines.
     devices: Vec<PortId>,
+    /// Those that keep their own memory coherent.
+    device_coherent: Vec<PortId>,
+    /// Snoops of them that have not been answered.
+    snooped: Vec<Snooped>,
     io: Io,
     uqids: Uqids,
     /// The first address that no thread has been given.
@@ -235,10 +243,10 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, held_flips, flushed, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, held_flips, snooped, flushed, spinning, out_of_use, threads_ended, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
-    built: params, port_id, first_device, map, core_of, devices, shared, returned, may_fail;
+    built: params, port_id, first_device, map, core_of, devices, device_coherent, shared, returned, may_fail;
 });
 
 /// Why a processor cannot be built.
@@ -312,6 +320,8 @@ impl Processor {
             uqids: Uqids::new(),
             mapped,
             devices: config.devices,
+            device_coherent: config.device_coherent,
+            snooped: Vec::new(),
             home_free: 0,
             txns: Vec::with_capacity(most),
             free: Vec::with_capacity(most),
@@ -359,6 +369,9 @@ impl Processor {
                 name: "threads_ended_ns".to_owned(),
                 value: at.0 as f64 / 1e3,
             }));
+        }
+        if !self.device_coherent.is_empty() {
+            list.extend(self.stats.list_back_invalidation());
         }
         for (number, node) in self.nodes.iter().enumerate() {
             for one in node.statistics(now) {
@@ -483,6 +496,10 @@ impl Processor {
                     self.cache_message(ctx, &message);
                 }
                 _ if io => self.io_arrives(ctx, port, &message),
+                Channel::S2mBisnp => self.back_invalidated(ctx, &message),
+                _ if message.opcode == Opcode::BiConflictAck => {
+                    self.conflict_acknowledged(ctx, &message);
+                }
                 _ => self.fetched(ctx, &message),
             }
         }

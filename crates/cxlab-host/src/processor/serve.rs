@@ -55,6 +55,11 @@ impl Processor {
             return;
         }
         let txn = self.txns[id as usize];
+        if self.must_recall(&txn) {
+            self.txns[id as usize].recalls = true;
+            self.apply(ctx, id, Event::EvictEntry);
+            return;
+        }
         let cores = txn.state.filter.holders().contains(CORES);
         let alone = txn.state.filter == Filter::Any(CORES);
         match txn.what {
@@ -85,14 +90,17 @@ impl Processor {
             }
             What::Read => self.apply(ctx, id, Event::CoreRead),
             What::Own => self.apply(ctx, id, Event::CoreOwn),
-            What::Flush => {
+            What::BackInvalidate if self.snoop_of(id).is_none() => self.conclude(ctx, id),
+            What::Flush | What::BackInvalidate => {
                 let (dirty, _) = self.drop_copies(ctx, slot, NONE);
                 self.llc.drop_data(slot);
                 if dirty | std::mem::take(&mut self.llc[slot].dirty) {
                     let keeps = !txn.state.filter.holders().without(CORES).is_empty();
                     let shared = self.shared.as_ref();
-                    if shared.is_some_and(|shared| shared.holds(txn.line)) {
-                        // Other hosts may be told of it next: it is over when memory has the line.
+                    if shared.is_some_and(|shared| shared.holds(txn.line))
+                        || self.is_hdm_db(txn.line)
+                    {
+                        // Other hosts, or the device, may be told of it next: it is over when memory has the line.
                         self.write_memory(ctx, txn.line, Some(id), id, keeps);
                         return;
                     }
@@ -290,6 +298,13 @@ impl Processor {
             unreachable!("a transaction that is over had its line")
         };
         self.llc[slot].filter = txn.state.filter;
+        if std::mem::take(&mut self.txns[id as usize].recalls) {
+            return self.proceed(ctx, id);
+        }
+        if txn.what == What::Flush && !txn.claimed && self.is_hdm_db(txn.line) {
+            // The other caches of the line give it up as well.
+            return self.claim(ctx, id);
+        }
         self.forget_flushed(ctx, slot);
         if txn.what == What::Own {
             // The table asks devices; the other cores are asked here.
@@ -317,6 +332,7 @@ impl Processor {
             self.machine_check(ctx);
         }
         match txn.what {
+            What::BackInvalidate => self.gave_up(ctx, id),
             What::DmaWrite => self.dma_written(ctx, &txn),
             What::PageRead => self.page_read(ctx, &txn),
             What::PageWrite => self.page_written(ctx, &txn),

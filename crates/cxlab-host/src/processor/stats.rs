@@ -38,6 +38,12 @@ pub struct ProcessorStats {
     pub bias_requests: u64,
     /// Snoops of devices.
     pub device_snoops: u64,
+    /// `BISnpInv` of Type 2 devices.
+    pub bi_snoops: u64,
+    /// Those that met a request for their line: `BIConflict`.
+    pub bi_conflicts: u64,
+    /// Those conflicts in which the device had not looked at the request before.
+    pub bi_early_conflicts: u64,
     /// `MemSpecRd` sent.
     pub speculative_reads: u64,
     /// Lines of which the directory forgot a device that said `CacheFlushed`.
@@ -75,6 +81,19 @@ impl ProcessorStats {
         list.map(|(name, value)| Statistic {
             name: name.to_owned(),
             value,
+        })
+    }
+
+    /// By name: what devices with HDM-DB memory asked for.
+    pub fn list_back_invalidation(&self) -> [Statistic; 3] {
+        let list = [
+            ("bi_snoops", self.bi_snoops),
+            ("bi_conflicts", self.bi_conflicts),
+            ("bi_early_conflicts", self.bi_early_conflicts),
+        ];
+        list.map(|(name, value)| Statistic {
+            name: name.to_owned(),
+            value: value as f64,
         })
     }
 

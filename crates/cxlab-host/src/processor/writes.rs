@@ -184,7 +184,8 @@ impl Processor {
         match txn.what {
             What::Read if filter == Filter::Any(CORES) => 0,
             What::Read => owned,
-            What::Flush | What::WriteBack | What::Recall => modified,
+            _ if self.must_recall(txn) => owned,
+            What::Flush | What::WriteBack | What::Recall | What::BackInvalidate => modified,
             What::Device(request) => match request {
                 Request::RdShared | Request::RdAny => owned,
                 Request::RdOwnNoData | Request::ClFlush => modified,

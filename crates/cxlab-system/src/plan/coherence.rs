@@ -53,6 +53,17 @@ pub(super) fn check(
             }
         }
     }
+    let narrow = links.iter().any(|link| {
+        link.params.transmission == Transmission::Flit
+            && !link.params.flit_format().carries(Channel::S2mBisnp)
+    });
+    if let Some(class) = scenario.back_invalidation().filter(|_| narrow) {
+        problems.push(Problem::new(
+            class,
+            "found \"hdm-db\" over links with 68 B flits, which carry no back-invalidation (CXL 3.1 \
+             section 4.2); allowed: 256 B flits (generation 6 and 7) or packets",
+        ));
+    }
     let coherent = |device: usize| match devices[device].group {
         DeviceKind::Memory(group) => scenario.devices[group].is_hdm_db(),
         DeviceKind::Accelerator(_) => false,
@@ -77,17 +88,6 @@ pub(super) fn check(
                 hosts.len(),
                 Peer::MAX_COUNT
             ),
-        ));
-    }
-    let narrow = links.iter().find(|link| {
-        link.params.transmission == Transmission::Flit
-            && !link.params.flit_format().carries(Channel::S2mBisnp)
-    });
-    if narrow.is_some() {
-        problems.push(Problem::new(
-            &class,
-            "found \"hdm-db\" over links with 68 B flits, which carry no back-invalidation (CXL 3.1 \
-             section 4.2); allowed: 256 B flits (generation 6 and 7) or packets",
         ));
     }
     let mut told = vec![false; scenario.hosts.len()];

@@ -53,7 +53,7 @@ impl CreditLimit {
 /// Classes that messages of this plan may use, without CXL.io: its packets are of many sizes.
 fn classes(plan: &Plan) -> impl Iterator<Item = Channel> {
     let scenario = &plan.scenario;
-    let snooped = scenario.devices.iter().any(|group| group.is_hdm_db());
+    let snooped = scenario.back_invalidation().is_some();
     let cache = !scenario.accelerators.is_empty();
     Channel::ALL
         .into_iter()

@@ -74,11 +74,7 @@ const FEATURES: &[Feature] = &[
         since: Revision::V3_0,
         what: "memory that its device keeps coherent by back-invalidation",
         section: "3.3.3",
-        asks: |plan| {
-            let mut groups = plan.scenario.devices.iter();
-            let at = groups.position(|group| group.is_hdm_db())?;
-            Some(format!("devices[{at}].coherence.class"))
-        },
+        asks: |plan| plan.scenario.back_invalidation(),
     },
     Feature {
         since: Revision::V3_0,

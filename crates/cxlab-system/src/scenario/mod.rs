@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use cxlab_device::{
-    AcceleratorParams, DeviceParams, MediaErrorParams, QosParams, SnoopFilterParams,
+    AcceleratorParams, DeviceParams, MediaErrorParams, OwnMemoryClass, QosParams, SnoopFilterParams,
 };
 use cxlab_engine::units::{Bytes, Percent, Picos};
 use cxlab_fabric::routing::deadlock::MAX_VIRTUAL_CHANNELS;
@@ -101,6 +101,18 @@ impl Scenario {
             ..FabricManagerParams::default()
         };
         self.fabric_manager.clone().unwrap_or_else(none)
+    }
+
+    /// Where it says first that a device keeps memory coherent by back-invalidation, if any does.
+    pub fn back_invalidation(&self) -> Option<String> {
+        let device = self.devices.iter().position(DeviceGroup::is_hdm_db);
+        let accelerator = self
+            .accelerators
+            .iter()
+            .position(AcceleratorGroup::is_hdm_db);
+        device
+            .map(|at| format!("devices[{at}].coherence.class"))
+            .or_else(|| accelerator.map(|at| format!("accelerators[{at}].memory.class")))
     }
 }
 
@@ -463,6 +475,18 @@ pub struct DeviceMemoryParams {
     /// The medium. Default: `{ kind = "fixed" }`.
     #[serde(default)]
     pub memory: MediumChoice,
+    /// Who keeps it coherent: `hdm-d` (the host, with bias) or `hdm-db` (the device, by back-invalidation). Default
+    /// `hdm-d`.
+    #[serde(default)]
+    pub class: OwnMemoryClass,
+}
+
+impl AcceleratorGroup {
+    /// Whether it has memory that it keeps coherent by back-invalidation.
+    pub fn is_hdm_db(&self) -> bool {
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|memory| memory.class == OwnMemoryClass::HdmDb)
+    }
 }
 
 /// Some equal Type 3 devices.

@@ -1,0 +1,240 @@
+//! Back-invalidation: a Type 2 device asks for a line of its HDM-DB memory that the host may hold (CXL 3.1, section
+//! 3.3.11).
+//!
+//! The host owns a line of such memory while anything of it is in one of its caches, and asks the device for it only
+//! when nothing is: a line that devices hold over CXL.cache without data on the die is recalled first. So a request that
+//! is under way means that the host holds nothing, and the rules for a snoop are short:
+//!
+//! - A request for the line is under way and its completion has not been seen: the host sends `BIConflict`, as it cannot
+//!   know whether the device looked at the request before it sent the snoop. If `BIConflictAck` comes before the
+//!   completion, the device has not, and the answer is `BIRspI` (figure 3-22). Otherwise the line is on its way, and is
+//!   given up when it has come (figure 3-23).
+//! - A write of the line is under way: the snoop waits for it.
+//! - Otherwise a transaction of the home agent gives the line up, in its turn; what is modified is written first. A
+//!   transaction before it that finds nothing and has to ask the device answers the snoop, as the device answers a request
+//!   for the line only behind that.
+
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::cache_home::CORES;
+use cxlab_protocol::coherence::cache_message::Request;
+use cxlab_protocol::coherence::message::{Kept, M2s};
+use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
+use serde::{Deserialize, Serialize};
+
+use super::failures::NOT_SENT;
+use super::home::{Txn, What};
+use super::{ARRIVE, Processor};
+
+/// The completion of a request has come, its data have not.
+const COMPLETED: u8 = 1;
+/// The data have come, the completion has not.
+const CAME: u8 = 2;
+const WHOLE: u8 = COMPLETED | CAME;
+
+/// What an unanswered snoop waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+enum Stage {
+    /// `BIConflictAck`, because of this transaction's request.
+    Conflict(u32),
+    /// The end of a write of the line.
+    Write,
+    /// A transaction that gives the line up.
+    Leaves(u32),
+}
+
+/// A snoop that has not been answered.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Snooped {
+    line: LineAddr,
+    device: PortId,
+    tag: u32,
+    stage: Stage,
+}
+
+impl Processor {
+    /// Whether a line lies in HDM-DB memory.
+    #[inline]
+    pub(super) fn is_hdm_db(&self, line: LineAddr) -> bool {
+        if self.device_coherent.is_empty() {
+            return false;
+        }
+        let owner = self.map.owner(Hpa(line.0 * LINE_BYTES));
+        owner.is_some_and(|device| self.device_coherent.contains(&device))
+    }
+
+    /// Whether a transaction must take its line from devices before it goes on: they hold it, nobody on the die has
+    /// its data, and the device that owns it may have to be asked for them.
+    pub(super) fn must_recall(&self, txn: &Txn) -> bool {
+        if self.device_coherent.is_empty() || txn.state.is_busy() {
+            return false;
+        }
+        let reads = match txn.what {
+            What::Read | What::Own | What::DmaRead | What::PageRead | What::WalkRead => true,
+            What::Device(request) => matches!(
+                request,
+                Request::RdShared | Request::RdAny | Request::RdOwn | Request::RdCurr
+            ),
+            _ => false,
+        };
+        let Some(slot) = txn.slot.filter(|_| reads) else {
+            return false;
+        };
+        let way = &self.llc[slot];
+        let on_die = way.data || way.cores != 0;
+        !on_die && !txn.state.filter.holders().without(CORES).is_empty() && self.is_hdm_db(txn.line)
+    }
+
+    /// What a message for a transaction's line of HDM-DB memory says. Who fills no cache on the die takes no modified line.
+    pub(super) fn coherent_message(txn: &Txn, write: bool) -> M2s {
+        use cxlab_protocol::coherence::fields::MetaValue;
+        match (write, txn.claiming, txn.what) {
+            (true, ..) if txn.keeps => M2s::MemWr(MetaValue::Any),
+            (true, ..) => M2s::MemWr(MetaValue::Invalid),
+            (false, true, What::Flush) => M2s::MemInvFlush,
+            (false, true, _) => M2s::MemInvOwn,
+            (false, false, What::Read | What::Own) => M2s::MemRdOwn,
+            (false, false, _) => M2s::MemRdData,
+        }
+    }
+
+    /// Part of the answer to a read of HDM-DB memory has come: whether the other part has, too. `modified`: the host must
+    /// write the line some time, as memory has an older value.
+    pub(super) fn is_whole(&mut self, message: &Message) -> bool {
+        let txn = &mut self.txns[message.tag as usize];
+        if txn.claiming || txn.what == What::Evict {
+            return true;
+        }
+        txn.came |= match message.channel().carries_data() {
+            true => CAME,
+            false => COMPLETED,
+        };
+        let whole = txn.came == WHOLE;
+        if message.opcode == Opcode::CmpM
+            && let Some(slot) = txn.slot
+        {
+            self.llc[slot].dirty = true;
+        }
+        if whole {
+            self.txns[message.tag as usize].came = 0;
+        }
+        whole
+    }
+
+    /// The transaction whose request for a line is under way and has not been completed.
+    fn asked(&self, line: LineAddr) -> Option<u32> {
+        let is_asked = |txn: &Txn| {
+            txn.line == line
+                && txn.sent != NOT_SENT
+                && txn.came & COMPLETED == 0
+                && !matches!(txn.what, What::Evict | What::Free)
+        };
+        let found = self.txns.iter().position(is_asked);
+        found.map(|id| id as u32)
+    }
+
+    /// A device asks for a line of its memory.
+    pub(super) fn back_invalidated(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        debug_assert!(
+            self.snooped.iter().all(|snooped| snooped.line != line),
+            "a device asks once for a line at a time"
+        );
+        self.stats.bi_snoops += 1;
+        let mut snooped = Snooped {
+            line,
+            device: message.source,
+            tag: message.tag,
+            stage: Stage::Write,
+        };
+        if let Some(id) = self.asked(line) {
+            self.stats.bi_conflicts += 1;
+            snooped.stage = Stage::Conflict(id);
+            self.snooped.push(snooped);
+            self.answer_device(ctx, &snooped, M2s::BiConflict, id);
+            return;
+        }
+        self.snooped.push(snooped);
+        self.give_up_or_wait(ctx, self.snooped.len() - 1);
+    }
+
+    /// A snoop for which no request is under way, by its place.
+    fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
+        let line = self.snooped[at].line;
+        if self.writing.contains(&line) {
+            self.snooped[at].stage = Stage::Write;
+        } else if self.llc.knows(line) {
+            let mut txn = Txn::new(line, What::BackInvalidate, 0);
+            txn.device = self.snooped[at].device.0 - self.first_device;
+            let id = self.open(txn);
+            self.snooped[at].stage = Stage::Leaves(id);
+            ctx.wake_at(ctx.now(), ARRIVE | id);
+        } else {
+            self.answer_snoop(ctx, at);
+        }
+    }
+
+    /// The host holds nothing of a line that was asked for.
+    fn answer_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
+        let snooped = self.snooped.swap_remove(at);
+        self.answer_device(ctx, &snooped, M2s::BiRsp(Kept::Invalid), snooped.tag);
+    }
+
+    fn answer_device(&mut self, ctx: &mut Ctx<'_, Parcel>, snooped: &Snooped, what: M2s, tag: u32) {
+        let (field, value, snoop) = what.fields();
+        let message = Message {
+            destination: snooped.device,
+            meta: MemMeta::new(field, value, snoop),
+            ..self.message(ctx, Hpa(snooped.line.0 * LINE_BYTES), what.opcode(), tag)
+        };
+        self.roots.send(ctx, message);
+    }
+
+    /// The device has seen the conflict of a snoop with a request.
+    pub(super) fn conflict_acknowledged(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        let conflict = Stage::Conflict(message.tag);
+        let mut snooped = self.snooped.iter();
+        let at = snooped.position(|one| one.line == line && one.stage == conflict);
+        let Some(at) = at else {
+            panic!("BIConflictAck of {line:?} answers no conflict")
+        };
+        match self.asked(line) {
+            Some(_) => {
+                self.stats.bi_early_conflicts += 1;
+                self.answer_snoop(ctx, at);
+            }
+            None => self.give_up_or_wait(ctx, at),
+        }
+    }
+
+    /// The host is about to ask a device for a line, and so holds nothing of it: a snoop that waits is answered.
+    pub(super) fn answer_before_asking(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        let waits = |one: &Snooped| one.line == line && matches!(one.stage, Stage::Leaves(_));
+        if let Some(at) = self.snooped.iter().position(waits) {
+            self.answer_snoop(ctx, at);
+        }
+    }
+
+    /// A line has been written: a snoop that has waited for it goes on.
+    pub(super) fn go_on_with_snoop(&mut self, ctx: &mut Ctx<'_, Parcel>, line: LineAddr) {
+        let waits = |one: &Snooped| one.line == line && one.stage == Stage::Write;
+        if let Some(at) = self.snooped.iter().position(waits) {
+            self.give_up_or_wait(ctx, at);
+        }
+    }
+
+    /// The snoop that a transaction gives its line up for; none where it has been answered.
+    pub(super) fn snoop_of(&self, id: u32) -> Option<usize> {
+        let stage = Stage::Leaves(id);
+        self.snooped.iter().position(|one| one.stage == stage)
+    }
+
+    /// A transaction has given its line up.
+    pub(super) fn gave_up(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        if let Some(at) = self.snoop_of(id) {
+            self.answer_snoop(ctx, at);
+        }
+    }
+}
