@@ -83,28 +83,23 @@ impl Script for Acts {
 
 /// The report of memory that the host keeps coherent, and the latencies of the device's requests in order.
 fn simulate(page: &str, acts: Acts, misses: u32, threads: usize) -> (Report, Vec<u64>) {
-    simulate_class("hdm-d", page, acts, misses, threads)
+    let device = format!("bias_page = \"{page}\"\ncache = {{ misses = {misses} }}");
+    simulate_memory("hdm-d", &device, acts, threads)
 }
 
 /// The same of memory that the device keeps coherent.
 fn simulate_db(acts: Acts, threads: usize) -> (Report, Vec<u64>) {
-    simulate_class("hdm-db", "4 KiB", acts, 512, threads)
+    simulate_memory("hdm-db", "", acts, threads)
 }
 
-fn simulate_class(
-    class: &str,
-    page: &str,
-    acts: Acts,
-    misses: u32,
-    threads: usize,
-) -> (Report, Vec<u64>) {
+fn simulate_memory(class: &str, device: &str, acts: Acts, threads: usize) -> (Report, Vec<u64>) {
     let text = format!(
         "name = \"bias\"\n[fabric]\ntopology = {{ kind = \"direct\" }}\n\
          link = {{ transmission = \"packet\", bandwidth = \"1 TB/s\" }}\n[[hosts]]\nname = \"host\"\n\
          workload = {{ kind = \"external\", name = \"script\" }}\nnodes = [{{ capacity = \"1 MiB\" }}]\n\
          processor = {{ cores = {}, cycle = \"1 ns\", home_interval = \"10 ns\" }}\n\
          [[accelerators]]\nname = \"xpu\"\nmemory = {{ capacity = \"256 MiB\", class = \"{class}\" }}\n\
-         [accelerators.device]\ncycle = \"1 ns\"\nbias_page = \"{page}\"\ncache = {{ misses = {misses} }}\n",
+         [accelerators.device]\ncycle = \"1 ns\"\n{device}\n",
         acts.cores.len().max(1),
     );
     let document = Document::parse("bias.toml", &text).unwrap();
@@ -338,6 +333,30 @@ fn a_page_that_software_gives_to_the_host_is_asked_for_and_others_stay() {
     assert_eq!(count(&report, "bias_refused"), 1, "it is not the device's");
     assert_eq!(count(&report, "bias_lines"), 64);
     assert!(latencies[0] > 2 * latencies[1]);
+}
+
+/// Weakly ordered stores of the device ask as such, and are answered by `MemWrFwd`; no data pass over the link.
+#[test]
+fn the_host_gives_leave_for_weakly_ordered_stores() {
+    let acts = Acts {
+        cores: vec![vec![Store(5), Load(6)]],
+        device: vec![Sleep(10), Store(5), Load(6), Store(6)],
+        counters: vec![(5, 5), (6, 6)],
+    };
+    let page = "bias_page = \"64 B\"";
+    let weakly = format!("{page}\ncache = {{ store_request = \"WOWrInv\" }}");
+    let (owned, _) = simulate_memory("hdm-d", page, acts.clone(), 1);
+    let (written, _) = simulate_memory("hdm-d", &weakly, acts, 1);
+    for (report, writes) in [(&owned, 0), (&written, 1)] {
+        assert_eq!(host_count(report, "bias_requests"), 2);
+        assert_eq!(host_count(report, "bias_writes"), writes);
+        assert_eq!(count(report, "hmc_writes"), 0, "nothing is pulled");
+        assert_eq!(
+            count(report, "host_writes"),
+            1,
+            "what the host had modified"
+        );
+    }
 }
 
 fn host_count(report: &Report, name: &str) -> u64 {

@@ -82,7 +82,7 @@ pub const COVERAGE: &[Coverage] = &[
     row(Opcode::MemRd, "MemRd", Yes, "HDM-H; HDM-DB to own (SnpInv), to share (SnpData) and for the current value (SnpCur). None caches nothing and invalidates (No-Op with SnpInv)."),
     row(Opcode::MemRdData, "MemRdData", Yes, "HDM-DB."),
     row(Opcode::MemRdFwd, "MemRdFwd", Partly, "HDM-D: answers a Type 2 device that wants its own line in device bias."),
-    row(Opcode::MemWrFwd, "MemWrFwd", No, "HDM-D only."),
+    row(Opcode::MemWrFwd, "MemWrFwd", Yes, "HDM-D: answers weakly ordered stores of a Type 2 device with `store_request` to its own memory in host bias."),
     tee(Channel::M2sReq, 5, "MemRdTEE"),
     tee(Channel::M2sReq, 6, "MemRdDataTEE"),
     row(Opcode::MemSpecRd, "MemSpecRd", Yes, "Of processors with `llc.speculative_reads` (HDM-H)."),

@@ -50,7 +50,11 @@ fn in_a_table(opcode: Opcode) -> bool {
         // answered before any table is asked.
         || matches!(
             opcode,
-            Opcode::CacheFlushed | Opcode::D2hData | Opcode::MemRdFwd | Opcode::MemDataNxm
+            Opcode::CacheFlushed
+                | Opcode::D2hData
+                | Opcode::MemRdFwd
+                | Opcode::MemWrFwd
+                | Opcode::MemDataNxm
         )
 }
 

@@ -385,7 +385,7 @@ impl Accelerator {
             message.hops += 1;
             let to_memory = match message.channel() {
                 Channel::M2sRwd => true,
-                Channel::M2sReq => message.opcode != Opcode::MemRdFwd,
+                Channel::M2sReq => !matches!(message.opcode, Opcode::MemRdFwd | Opcode::MemWrFwd),
                 Channel::M2sBirsp => false,
                 _ => false,
             };

@@ -4,7 +4,7 @@
 //! `bias`): while the host may hold a copy (host bias), the device must ask it to give that up
 //! before it accesses a line itself; after that (device bias) it goes to its own memory, and to a
 //! cache of that (DMC), without the host. The host's next read brings host bias back. The host's answer to such
-//! a request is a `MemRdFwd`: it comes in order with the host's reads of the same line, so the
+//! a request is a `MemRdFwd`, or to a weakly ordered write a `MemWrFwd`: it comes in order with the host's reads of the same line, so the
 //! device knows which came first (CXL 3.1, section 3.3.3). A read of the host that comes while
 //! the device's own access waits for the line's data waits for that access, and for nothing that the
 //! host does: otherwise a host that reads a line all the time would keep the device from it.

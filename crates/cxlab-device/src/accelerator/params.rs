@@ -64,7 +64,8 @@ pub enum StoreRequest {
     WrInv,
     /// Stores are written to memory, weakly ordered; `WOWrInvF` for whole lines. The device sends the data at
     /// `Fast_GO_WritePull` and takes the store for done at `ExtCmp`, as a device without Fast_GO does (section
-    /// 3.2.4.5.6).
+    /// 3.2.4.5.6). For a line of its own memory (HDM-D) that the host may hold it asks so too, and writes it itself at
+    /// `MemWrFwd` (figure 3-39).
     WOWrInv,
 }
 

@@ -16,7 +16,7 @@ use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, Opcode
 use super::hmc::{Entry, Look, NONE, Waiter};
 use super::own::Received;
 use super::translation::Translated;
-use super::{Accelerator, RETRY};
+use super::{Accelerator, RETRY, StoreRequest};
 
 /// When an access that a message answers takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ impl Accelerator {
         }
         let reply = match message.opcode {
             // The host's answer to a request for the device's own memory.
-            Opcode::MemRdFwd => Some(Reply::Go(GoState::Invalid)),
+            Opcode::MemRdFwd | Opcode::MemWrFwd => Some(Reply::Go(GoState::Invalid)),
             opcode => Reply::from_opcode(opcode, message.cache.granted()),
         };
         let Some(reply) = reply else {
@@ -411,9 +411,8 @@ impl Accelerator {
             return self.back_invalidate(ctx, id, line);
         }
         let push = request == Request::DirtyEvictPush;
-        // A flip asks for ownership, and is answered by MemRdFwd (CXL 3.1, figure 3-42).
         let opcode = match self.entries[id as usize].flip {
-            true => Opcode::RdOwnNoData,
+            true => self.opcode_of_flip(id),
             false => request.opcode(),
         };
         match request {
@@ -429,6 +428,22 @@ impl Accelerator {
             ..self.message(ctx, line, opcode, id)
         };
         self.roots.send(ctx, request);
+    }
+
+    /// With what the host is asked for a line of the device's own memory: for ownership, which is answered by MemRdFwd
+    /// (CXL 3.1, figure 3-42), or for leave to write it, weakly ordered, which is answered by MemWrFwd and moves no data
+    /// over the link (figure 3-39).
+    fn opcode_of_flip(&self, id: u32) -> Opcode {
+        let Entry { asked, first, .. } = self.entries[id as usize];
+        if !asked || self.params.cache.store_request != StoreRequest::WOWrInv {
+            return Opcode::RdOwnNoData;
+        }
+        let access = self.waiters[first as usize].access;
+        match (access.kind, access.is_whole()) {
+            (AccessKind::Store, true) => Opcode::WoWrInvF,
+            (AccessKind::Store, false) => Opcode::WoWrInv,
+            _ => Opcode::RdOwnNoData,
+        }
     }
 
     /// A message of CXL.cache to the host.

@@ -121,13 +121,15 @@ impl Processor {
         else {
             panic!("{:?} is not modelled", message.opcode)
         };
-        let flips =
-            request == Request::RdOwnNoData && self.map.owner(message.hpa) == Some(message.source);
+        let writes = matches!(request, Request::WoWrInv | Request::WoWrInvF);
+        let flips = (writes || request == Request::RdOwnNoData)
+            && self.map.owner(message.hpa) == Some(message.source);
         self.stats.bias_requests += u64::from(flips);
+        self.stats.bias_writes += u64::from(flips && writes);
         let request = match (request, self.params.llc.device_evictions) {
-            // The device takes a line of its own memory (HDM-D): for the table a flush, as the host keeps
+            // The device takes or writes a line of its own memory (HDM-D): for the table a flush, as the host keeps
             // nothing of the line and the directory does not note the device as its holder.
-            (Request::RdOwnNoData, _) if flips => Request::ClFlush,
+            _ if flips => Request::ClFlush,
             (Request::DirtyEvict, DeviceEvictions::Llc) => Request::DirtyEvictPush,
             (request, _) => request,
         };
@@ -138,6 +140,7 @@ impl Processor {
         txn.peer = self.peer_of(message.source);
         txn.source = message.source;
         txn.tag = message.tag;
+        txn.writes_own = flips && writes;
         txn.stages = message.stages;
         txn.stages.device += self.params.root_port_time.0 as u32;
         let start = now.0.max(self.home_free);
@@ -221,6 +224,7 @@ impl Processor {
         let owner = self.map.owner(Hpa(txn.line.0 * LINE_BYTES));
         let opcode = match reply {
             // Of the device's own memory, on CXL.mem: in order with the reads of it that follow (CXL 3.1, figure 3-42).
+            Reply::Go(_) if owner == Some(txn.source) && txn.writes_own => Opcode::MemWrFwd,
             Reply::Go(_) if owner == Some(txn.source) => Opcode::MemRdFwd,
             reply => reply.opcode(),
         };
@@ -268,7 +272,8 @@ impl Processor {
             data: 0,
         };
         // The device reads its memory when it has the line, and the write may take another way and longer.
-        match opcode == Opcode::MemRdFwd && self.writing.contains(&line) {
+        let forwards = matches!(opcode, Opcode::MemRdFwd | Opcode::MemWrFwd);
+        match forwards && self.writing.contains(&line) {
             true => self.held_grants.push(message),
             false => self.roots.send(ctx, message),
         }

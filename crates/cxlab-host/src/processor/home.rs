@@ -153,6 +153,8 @@ pub(super) struct Txn {
     /// Of a device's request: who asks, its CQID, and where its time went.
     pub(super) peer: Peer,
     pub(super) source: PortId,
+    /// Whether that is a write of a line of the device's own memory.
+    pub(super) writes_own: bool,
     /// By which devices know it; [`Uqids::NONE`] while they do not.
     pub(super) uqid: u16,
     pub(super) tag: u32,
@@ -194,6 +196,7 @@ impl Txn {
             hops: 0,
             peer: CORES,
             source: PortId(0),
+            writes_own: false,
             uqid: Uqids::NONE,
             tag: 0,
             stages: LatencyStages::default(),

@@ -36,6 +36,8 @@ pub struct ProcessorStats {
     pub device_requests: u64,
     /// Those by which a Type 2 device took a line of its own memory from the host.
     pub bias_requests: u64,
+    /// Of those, the ones that write the line (`MemWrFwd`).
+    pub bias_writes: u64,
     /// Snoops of devices.
     pub device_snoops: u64,
     /// `BISnpInv` of Type 2 devices.
@@ -111,6 +113,7 @@ impl ProcessorStats {
             ("core_snoops", self.core_snoops),
             ("device_requests", self.device_requests),
             ("bias_requests", self.bias_requests),
+            ("bias_writes", self.bias_writes),
             ("device_snoops", self.device_snoops),
             ("flushed_lines", self.flushed_lines),
             ("speculative_reads", self.speculative_reads),
