@@ -27,7 +27,7 @@ use cxlab_engine::{Ctx, prefetch, prefetch_first};
 use cxlab_link::{Buffer, LinkPort, Lost, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest, Statistic};
 use cxlab_protocol::{
-    CacheMeta, Channel, DecoderTable, DevLoad, LongStage, Message, Opcode, PortId,
+    CacheMeta, Channel, DecoderTable, DevLoad, LongStage, MemMeta, Message, Opcode, PortId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -940,6 +940,8 @@ impl MemoryDevice {
     }
 
     /// Sends the response that `change` makes of a request, in this class.
+    ///
+    /// The device stores no metadata, so MetaField is No-Op whatever the request had (CXL 3.1, tables 3-36, 3-49 and 3-52).
     #[inline(always)]
     fn respond(
         &mut self,
@@ -954,6 +956,7 @@ impl MemoryDevice {
             std::mem::swap(&mut message.source, &mut message.destination);
             message.vc = 0;
             message.hops = 0;
+            message.meta = MemMeta::NONE;
             message.stages.device += controller;
             change(message);
         };

@@ -12,6 +12,7 @@ use cxlab_link::{
 };
 use cxlab_memory::Medium;
 use cxlab_memory::fixed::FixedParams;
+use cxlab_protocol::coherence::fields::{MetaField, MetaValue, SnpType};
 use cxlab_protocol::hdm::InterleaveSet;
 use cxlab_protocol::{CacheMeta, DecoderTable, DeviceDecoder, MemMeta, Message, Opcode, PortId};
 
@@ -59,6 +60,8 @@ struct Host {
     hold: bool,
     /// Tag and opcode of each response, and when it came.
     seen: Vec<(u64, u32, Opcode)>,
+    /// What each response says about metadata.
+    metadata: Vec<MemMeta>,
 }
 
 impl Host {
@@ -93,6 +96,7 @@ impl Component for Node {
                 let credited = host.link.receive(parcel);
                 if let Some(message) = parcel.message {
                     host.seen.push((ctx.now().0, message.tag, message.opcode));
+                    host.metadata.push(message.meta);
                     if !host.hold {
                         host.link
                             .release(ctx, Buffer::of(message.channel(), message.vc));
@@ -129,12 +133,18 @@ impl Ran {
         };
         &host.seen
     }
+    fn metadata(&self) -> &[MemMeta] {
+        let Node::Host(host) = self.simulation.component(0) else {
+            panic!("a host")
+        };
+        &host.metadata
+    }
     fn times(&self) -> Vec<u64> {
         self.seen().iter().map(|(at, ..)| *at).collect()
     }
 }
 
-/// Requests (`w` writes, `r` reads, one for each letter) to consecutive lines.
+/// Requests (`w` writes, `r` reads, one for each letter; capitals have MetaField Meta0-State) to consecutive lines.
 fn run(requests: &str, contexts: u32, medium: FixedParams, responses: u16, hold: bool) -> Ran {
     run_on(link(responses), requests, contexts, medium, hold)
 }
@@ -147,14 +157,16 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         tag,
         source: PortId(0),
         destination: PortId(1),
-        opcode: if kind == 'w' {
-            Opcode::MemWr
-        } else {
-            Opcode::MemRd
+        opcode: match kind.to_ascii_lowercase() {
+            'w' => Opcode::MemWr,
+            _ => Opcode::MemRd,
         },
         vc: 0,
         hops: 0,
-        meta: MemMeta::NONE,
+        meta: match kind.is_ascii_uppercase() {
+            true => MemMeta::new(MetaField::Meta0State, MetaValue::Any, SnpType::NoOp),
+            false => MemMeta::NONE,
+        },
         cache: CacheMeta::NONE,
         lines: 1,
         data: 0,
@@ -165,6 +177,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         requests: requests.collect(),
         hold,
         seen: vec![],
+        metadata: vec![],
     };
     let device = MemoryDevice::new(DeviceConfig {
         qos: None,
@@ -208,6 +221,14 @@ fn medium(read: u64, write: u64) -> FixedParams {
 
 /// The first request arrives at 2 ns; a response takes 2 ns.
 const WAY: u64 = 2_000;
+
+/// A device that stores no metadata answers with No-Op, whatever the request updates; to RwD every device does (CXL 3.1,
+/// tables 3-36, 3-49 and 3-52).
+#[test]
+fn responses_have_no_metadata() {
+    let ran = run("wrWR", 4, medium(50_000, 0), 128, false);
+    assert_eq!(ran.metadata(), [MemMeta::NONE; 4]);
+}
 
 #[test]
 fn a_context_is_held_until_its_response_has_left() {

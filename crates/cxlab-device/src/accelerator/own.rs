@@ -646,7 +646,6 @@ impl Accelerator {
 
     fn answer_host(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let mut answer = *message;
-        answer.meta = MemMeta::NONE;
         answer.opcode = match message.channel() {
             Channel::M2sRwd => Opcode::Cmp,
             _ if message.opcode == Opcode::MemInv => Opcode::Cmp,
@@ -655,6 +654,8 @@ impl Accelerator {
         answer.stages.device += self.params.egress().0 as u32;
         std::mem::swap(&mut answer.source, &mut answer.destination);
         (answer.vc, answer.hops) = (0, 0);
+        // The device stores no metadata (CXL 3.1, tables 3-49 and 3-52).
+        answer.meta = MemMeta::NONE;
         self.roots.send(ctx, answer);
     }
 }

@@ -365,8 +365,8 @@ impl Script {
     }
 }
 
-/// The stages of a message that goes back sum to the time since its transaction was issued, and
-/// it has come from the device.
+/// The stages of a message that goes back sum to the time since its transaction was issued, it
+/// has come from the device, and it returns no metadata.
 pub fn check_response(now: SimTime, message: &Message) {
     assert_eq!(
         message.stages.total(),
@@ -374,6 +374,8 @@ pub fn check_response(now: SimTime, message: &Message) {
         "{message:?}"
     );
     assert_eq!((message.source, message.vc), (DEVICE, 0));
+    // A device that stores no metadata (CXL 3.1, tables 3-49 and 3-52).
+    assert_eq!(message.meta, MemMeta::NONE, "{message:?}");
 }
 
 /// A message of a peer, with the line's number as tag.
