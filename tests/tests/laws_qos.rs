@@ -198,3 +198,94 @@ fn a_device_whose_answers_wait_for_credits_tells_overload_and_its_host_heeds_it(
     let (all, left) = (blind.bandwidth_gbps.total, told.bandwidth_gbps.total);
     assert!(left > 0.8 * all, "{left} of {all} GB/s");
 }
+
+/// Hosts with caches at a device of 8 GB/s that keeps its memory coherent: each reads and writes a part of its own, which is
+/// larger than its cache.
+const COHERENT: &str = r#"
+name = "coherent"
+[measure]
+warmup_time = "300 us"
+duration = "200 us"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "h"
+count = 3
+issue = { outstanding = 128, cache = { size = "64 KiB", ways = 4 }, throttle = {} }
+workload = { kind = "uniform", footprint = "48 MiB", private = true, read_ratio = 0.9 }
+[[devices]]
+name = "pool"
+memory = { kind = "fixed", bandwidth = "8 GB/s" }
+coherence = { class = "hdm-db" }
+[devices.qos]
+bandwidth = "8 GB/s"
+"#;
+
+const UNTHROTTLED: &str =
+    "hosts[0].issue={ outstanding = 128, cache = { size = \"64 KiB\", ways = 4 } }";
+
+#[test]
+fn telemetry_of_a_coherent_device_alone_changes_nothing_but_what_is_told() {
+    let with = report(COHERENT, &[UNTHROTTLED]);
+    let without = COHERENT.replace("[devices.qos]\nbandwidth = \"8 GB/s\"", "");
+    let without = report(&without, &[UNTHROTTLED]);
+    assert_eq!(with.digest, without.digest);
+    assert_eq!(with.latency_ns, without.latency_ns);
+    assert_eq!(with.bandwidth_gbps, without.bandwidth_gbps);
+    assert_eq!(without.devices[0].load, None);
+    let load = with.devices[0].load.expect("it is told");
+    assert!(load.severe > 20_000, "{load:?}");
+    assert_eq!((load.light, load.optimal, load.moderate), (0, 0, 0));
+}
+
+#[test]
+fn hosts_with_coherent_caches_throttle_alike_and_the_device_is_not_overloaded() {
+    let free = report(COHERENT, &[UNTHROTTLED]);
+    let throttled = report(COHERENT, &[]);
+    let all = rates(&throttled);
+    let sum: f64 = all.iter().sum();
+    println!(
+        "{} ns and {} GB/s, {} ns and {all:?} GB/s throttled",
+        free.latency_ns.mean, free.bandwidth_gbps.total, throttled.latency_ns.mean
+    );
+    assert!(sum > 0.8 * free.bandwidth_gbps.total, "{all:?}");
+    for rate in &all {
+        assert!((rate / sum - 1.0 / 3.0).abs() < 0.05, "{all:?}");
+    }
+    assert!(throttled.latency_ns.mean < 0.4 * free.latency_ns.mean);
+    for host in &throttled.hosts {
+        assert!(host.throttle.as_ref().expect("it has one").slower > 10);
+    }
+    let load = throttled.devices[0].load.expect("it is told");
+    let told = load.light + load.optimal + load.moderate + load.severe;
+    assert!(load.severe < told / 20, "{load:?}");
+}
+
+/// From the beginning of the measurement on the first host has half of what all use.
+#[test]
+fn shares_of_a_coherent_device_hold_and_change() {
+    let event = |host: usize, allocated: u16| {
+        format!(
+            "{{ kind = \"set-qos\", at = \"200 us\", device = \"pool\", host = \"h{host}\", allocated = {allocated} }}"
+        )
+    };
+    let events: Vec<String> = [(0, 128), (1, 64), (2, 64)]
+        .map(|(host, allocated)| event(host, allocated))
+        .into();
+    let changed = format!("events=[{}]", events.join(", "));
+    let first = shares(&[(0, 32, None), (1, 32, None), (2, 32, None)]);
+    let kept = rates(&report(COHERENT, &[&first]));
+    let found = rates(&report(COHERENT, &[&first, &changed]));
+    println!("{kept:?}, {found:?} with other shares");
+    let part = |rates: &[f64]| rates[0] / rates.iter().sum::<f64>();
+    assert!((part(&kept) - 1.0 / 3.0).abs() < 0.05, "{kept:?}");
+    assert!((part(&found) - 0.5).abs() < 0.05, "{found:?}");
+}
+
+#[test]
+fn throttles_of_coherent_caches_do_not_depend_on_threads() {
+    let measure = "measure={ duration = \"50 us\" }";
+    let plan = plan(COHERENT, &[measure]);
+    let one = try_run(&plan, 1).expect("it runs").digest;
+    assert_eq!(one, try_run(&plan, 2).expect("it runs").digest);
+}

@@ -491,10 +491,8 @@ impl MemoryDevice {
     #[inline]
     fn note_backpressure(&mut self, now: SimTime) {
         if let Some(telemetry) = &mut self.telemetry {
-            for (number, port) in (0..).zip(&self.ports) {
-                let waits = port.link.is_starved() && !port.outbox.is_empty();
-                telemetry.backpressure(now, number, waits);
-            }
+            let ports = self.ports.iter().map(|port| (&port.link, &port.outbox));
+            telemetry.look_at(now, ports);
         }
     }
 

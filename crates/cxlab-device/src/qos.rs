@@ -32,6 +32,7 @@
 //! | severe overload | any | severe overload |
 
 use cxlab_engine::units::{BytesPerSec, LINE_BYTES, Picos, SimTime};
+use cxlab_link::{LinkPort, Outbox};
 use cxlab_protocol::{DevLoad, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -322,8 +323,22 @@ impl Telemetry {
         }
     }
 
+    /// Looks at the ports of the device, in their order, after anything that may have changed whether messages wait for
+    /// credits there.
+    pub(crate) fn look_at<'a>(
+        &mut self,
+        now: SimTime,
+        ports: impl Iterator<Item = (&'a LinkPort, &'a Outbox)>,
+    ) {
+        if self.egress.is_some() {
+            for (number, (link, outbox)) in (0..).zip(ports) {
+                self.backpressure(now, number, link.is_starved() && !outbox.is_empty());
+            }
+        }
+    }
+
     /// Whether messages at a port wait for credits, from now on.
-    pub(crate) fn backpressure(&mut self, now: SimTime, port: u16, waits: bool) {
+    fn backpressure(&mut self, now: SimTime, port: u16, waits: bool) {
         if let Some(egress) = &mut self.egress {
             let port = &mut egress.ports[usize::from(port)];
             port.go_on(now, egress.interval);

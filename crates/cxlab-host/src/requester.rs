@@ -592,7 +592,7 @@ impl Requester {
     #[inline(never)]
     fn heed(&mut self, now: SimTime, message: &Message) {
         let throttle = self.throttle.as_mut();
-        if let Some(interval) = throttle.and_then(|one| one.note(now, DevLoad::of(message))) {
+        if let Some(interval) = throttle.and_then(|one| one.note(now, DevLoad::of(message), true)) {
             self.issuer.set_interval(self.interval_ps.max(interval));
         }
     }

@@ -103,10 +103,11 @@ impl Throttle {
         }
     }
 
-    /// An answer has come that says this. Returns the least time between two issues from now on,
-    /// in picoseconds, where that may have changed.
-    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad) -> Option<u64> {
-        self.answers += 1;
+    /// A response has come that says this load; `ends` tells whether it is the last one of its request or, of the two
+    /// that a read of HDM-DB memory has, the data. Returns the least time between two issues from now on, in picoseconds,
+    /// where that may have changed.
+    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, ends: bool) -> Option<u64> {
+        self.answers += u64::from(ends);
         self.most = self.most.max(load);
         let span = now.0 - self.since;
         let is_over = span >= self.params.period.0;
@@ -164,7 +165,7 @@ mod tests {
     /// What answers say every 100 ns from `from` on, in nanoseconds; the rate behind them.
     fn told(throttle: &mut Throttle, from: u64, loads: &[DevLoad]) -> u64 {
         for (at, load) in (from..).step_by(100).zip(loads) {
-            throttle.note(SimTime(at * 1000), *load);
+            throttle.note(SimTime(at * 1000), *load, true);
         }
         throttle.rate.unwrap_or(0) / 1000
     }
@@ -201,7 +202,7 @@ mod tests {
         let mut throttle = Throttle::new(ThrottleParams::default());
         throttle.rate = Some(10_000_000_000);
         for answer in 1..100 {
-            throttle.note(SimTime(answer * 100_000), DevLoad::Light);
+            throttle.note(SimTime(answer * 100_000), DevLoad::Light, true);
         }
         assert_eq!(throttle.rate, Some(10_000_000_000));
         assert_eq!(

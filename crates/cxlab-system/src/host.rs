@@ -8,7 +8,7 @@ use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::SimTime;
 use cxlab_host::{
     CachingRequester, CoherenceStats, Core, Fails, Observation, Processor, RequestRow, Requester,
-    RequesterStats,
+    RequesterStats, ThrottleStats,
 };
 use cxlab_link::{LinkPort, Parcel};
 
@@ -143,6 +143,15 @@ impl Host {
         match &self.agent {
             Agent::Accelerator(accelerator) => Some(accelerator),
             _ => None,
+        }
+    }
+
+    /// What its throttle did, if it has one.
+    pub fn throttle(&self) -> Option<ThrottleStats> {
+        match &self.agent {
+            Agent::Plain(agent) => agent.throttle(),
+            Agent::Caching(agent) => agent.throttle(),
+            Agent::Core(_) | Agent::Processor(_) | Agent::Accelerator(_) => None,
         }
     }
 

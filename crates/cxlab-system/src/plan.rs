@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cxlab_agent::Access;
-use cxlab_device::{DeviceChange, QosConfig};
+use cxlab_device::{Change, DeviceChange, QosConfig};
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, Picos};
@@ -125,6 +125,13 @@ pub struct PlannedDevice {
 }
 
 impl PlannedDevice {
+    /// How the shares of hosts change while the workloads run, in order of time.
+    pub(crate) fn share_changes(&self) -> Vec<DeviceChange> {
+        let shares = self.changes.iter().copied();
+        let shares = shares.filter(|change| matches!(change.what, Change::Share(_)));
+        shares.collect()
+    }
+
     /// Its place in the scenario's list of Type 3 devices; `None` for an accelerator.
     pub fn memory(&self) -> Option<usize> {
         match self.group {
@@ -570,6 +577,19 @@ impl Plan {
         hosts
             .into_iter()
             .any(|(host, caching)| host.group == group && *caching)
+    }
+
+    /// Whether a host of the group reaches a device that tells its load.
+    pub(crate) fn is_told_load(&self, group: usize) -> bool {
+        let hosts = self.hosts.iter().filter(|host| host.group == group);
+        let mut targets = hosts
+            .flat_map(|host| host.map.windows())
+            .flat_map(|window| &window.targets);
+        targets.any(|target| {
+            let device = &self.devices[usize::from(target.0) - self.hosts.len()];
+            let memory = self.memory_group(device);
+            memory.is_some_and(|memory| memory.qos.is_some())
+        })
     }
 
     /// Whether the hosts of the group run threads.

@@ -8,7 +8,7 @@ use cxlab_engine::Outcome;
 use cxlab_engine::probe::{LatencyProbe, WaitProbe};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_host::{
-    CoherenceStats, Core, HopStats, Requester, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
+    CoherenceStats, Core, HopStats, RequesterStats, STAGE_NAMES, ThrottleStats, Unserved,
 };
 use cxlab_memory::Statistic;
 use serde::{Deserialize, Serialize};
@@ -1096,7 +1096,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
             Node::Device(device) => (None, device.told(), device.medium_statistics(context.end)),
             Node::Coherent(device) => (
                 Some(device.coherence_stats()),
-                None,
+                device.told(),
                 device.medium_statistics(context.end),
             ),
             _ => return None,
@@ -1235,9 +1235,7 @@ fn host_report(
         cache_hits: stats.cache_hits,
         denied: context.denied(denied),
         failed: context.failed(failed),
-        throttle: (host.plain())
-            .and_then(Requester::throttle)
-            .map(ThrottleReport::from),
+        throttle: host.throttle().map(ThrottleReport::from),
         bandwidth_gbps: context.bandwidth(
             stats.reads - denied.reads - failed.reads(),
             stats.writes - denied.writes - failed.writes(),

@@ -144,7 +144,8 @@ impl Component for Node {
             Node::Failing(wrapped) => wrapped.start(ctx),
             Node::Enumerating(wrapped) => wrapped.start(ctx),
             Node::Device(device) => device.start(ctx),
-            Node::Coherent(_) | Node::Switch(_) | Node::Bus(_) => {}
+            Node::Coherent(device) => device.start(ctx),
+            Node::Switch(_) | Node::Bus(_) => {}
         }
     }
 
@@ -977,6 +978,8 @@ impl Builder<'_> {
                 decoders: device.decoders.clone(),
                 port_id: PortId((hosts + number) as u16),
                 peers: (0..hosts as u16).map(PortId).collect(),
+                qos: self.plan.qos(device),
+                shares: device.share_changes(),
                 observe: self.notes.values,
             })
         });

@@ -5,11 +5,12 @@
 //! itself is refused by the plan. A key has a note only where the file or a `--set` has it.
 
 use cxlab_device::AcceleratorKind;
-use cxlab_engine::units::LINE_BYTES;
+use cxlab_engine::units::{LINE_BYTES, Picos};
 
 use crate::diagnostics::Document;
 use crate::note::Note;
 use crate::plan::Plan;
+use crate::scenario::EventParams;
 
 /// Keys of one entry of a list, and when nothing reads them.
 struct Rule {
@@ -30,6 +31,11 @@ const HOSTS: &[Rule] = &[
             group.core.is_some() || group.processor.is_some()
         },
         why: "`core` and `processor` say how they issue themselves",
+    },
+    Rule {
+        keys: &["issue.throttle"],
+        unread: |plan, at| !plan.is_told_load(at),
+        why: "the host reaches no device with `qos`, and none tells it a load",
     },
     Rule {
         keys: &["issue.partial_write"],
@@ -78,11 +84,34 @@ const HOSTS: &[Rule] = &[
 ];
 
 /// Keys of `[[devices]]`.
-const DEVICES: &[Rule] = &[Rule {
-    keys: &["coherence.filter", "coherence.victim"],
-    unread: |plan, at| !plan.scenario.devices[at].is_hdm_db(),
-    why: "a device of class \"hdm-h\" snoops nobody",
-}];
+const DEVICES: &[Rule] = &[
+    Rule {
+        keys: &["coherence.filter", "coherence.victim"],
+        unread: |plan, at| !plan.scenario.devices[at].is_hdm_db(),
+        why: "a device of class \"hdm-h\" snoops nobody",
+    },
+    Rule {
+        keys: &[
+            "qos.egress_moderate_percentage",
+            "qos.egress_severe_percentage",
+        ],
+        unread: |plan, at| {
+            let qos = plan.scenario.devices[at].qos.as_ref();
+            qos.is_some_and(|qos| qos.backpressure_sample_interval == Picos::ZERO)
+        },
+        why: "Egress Port Congestion is not measured without `qos.backpressure_sample_interval`",
+    },
+    Rule {
+        keys: &["qos.completion_collection_interval"],
+        unread: |plan, at| {
+            let scenario = &plan.scenario;
+            let qos = scenario.devices[at].qos.as_ref();
+            let is_set = |event: &EventParams| matches!(event, EventParams::SetQos { .. });
+            qos.is_some_and(|qos| qos.shares.is_empty()) && !scenario.events.iter().any(is_set)
+        },
+        why: "responses are counted for shares alone, and no host has one",
+    },
+];
 
 /// Keys of `[[accelerators]]`.
 const ACCELERATORS: &[Rule] = &[

@@ -3,11 +3,12 @@
 use cxlab_engine::Ctx;
 use cxlab_engine::units::LineAddr;
 use cxlab_link::Parcel;
-use cxlab_protocol::Message;
 use cxlab_protocol::coherence::dcoh::{Action, Event, Filter, LineState, Peer};
 use cxlab_protocol::coherence::message::{Kept, M2s};
+use cxlab_protocol::{DevLoad, Message};
 
 use super::lines::NONE;
+use super::outgoing::Response;
 use super::{Access, Arrived, CoherentDevice, parse, row};
 
 impl CoherentDevice {
@@ -71,9 +72,18 @@ impl CoherentDevice {
                     self.writes_queued += 1;
                     self.accesses.push_back(Access { request: NONE, dpa });
                 }
-                Action::Reply(_, response) => {
+                Action::Reply(_, reply) => {
                     self.answers.waiting += 1;
-                    self.reply(ctx, &message, arrived.port, response, 0, NONE);
+                    let load = match what {
+                        M2s::BiConflict => DevLoad::Light,
+                        _ => self.load(ctx.now(), message.source, arrived.port),
+                    };
+                    let response = Response {
+                        what: reply,
+                        data: 0,
+                        load,
+                    };
+                    self.reply(ctx, &message, arrived.port, response, NONE);
                 }
                 Action::Snoop(..)
                 | Action::ReadMedium

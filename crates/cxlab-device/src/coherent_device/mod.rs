@@ -40,6 +40,12 @@
 //! port in the order in which they were made, so `BIConflictAck` does not pass a completion (rule
 //! E6a of table 3-56).
 //!
+//! # Load
+//! A device with [`CoherentConfig::qos`] says in each completion and each `MemData` how loaded it is (DevLoad; CXL 3.1,
+//! sections 3.3.4, 3.3.9 and 3.3.10). Its internal load is the number of requests and writes inside: in the receive
+//! buffers, in a context, before or in the medium, or on their way out. Both messages of a read's response say the same,
+//! and count as one response. `BIConflictAck` completes no request; it says light load.
+//!
 //! # Left out
 //! An agent of the device's own, a cache in front of the medium (`Cmp-M`), reading the medium while
 //! snoops are out, a bound on snoops that are out.
@@ -59,14 +65,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use cxlab_engine::Ctx;
 use cxlab_engine::save_state;
+use cxlab_engine::state::StateError;
 use cxlab_engine::units::{Dpa, Hpa, LINE_BYTES, LineAddr, Picos, SimTime};
 use cxlab_link::{Buffer, LinkPort, Outbox, Parcel};
 use cxlab_memory::{Completion, MemoryBackend, Statistic, TagArray};
 use cxlab_protocol::coherence::dcoh::{Actions, Event, Filter, LineState, Peer, step};
 use cxlab_protocol::coherence::message::M2s;
-use cxlab_protocol::{Channel, DecoderTable, Message, PortId};
+use cxlab_protocol::{Channel, DecoderTable, DevLoad, Message, Opcode, PortId};
 
+use crate::capacity::Timeline;
 use crate::memory_device::DeviceStats;
+use crate::qos::Telemetry;
 use crate::waits::{DeviceWait, DeviceWaits};
 use lines::{BusyLines, Contexts, SetQueue};
 use serde::{Deserialize, Serialize};
@@ -78,6 +87,8 @@ pub use turns::{Turn, WaitsFor};
 
 /// Token of the wake-up for the medium; ports use their number.
 const MEDIUM: u32 = u32::MAX;
+/// Token of the wake-up for a change of a host's share.
+const SHARES: u32 = u32::MAX - 1;
 
 /// A port, and what waits to go out through it.
 struct Port {
@@ -157,17 +168,20 @@ pub struct CoherentDevice {
     done: Vec<Completion>,
     values: Option<BTreeMap<LineAddr, u16>>,
     turns: Option<Vec<Turn>>,
+    telemetry: Option<Box<Telemetry>>,
+    /// How the shares of hosts change.
+    timeline: Timeline,
     stats: DeviceStats,
     waits: DeviceWaits,
     coherence: DcohStats,
 }
 
 save_state!(CoherentDevice {
-    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, turns, stats, waits, coherence;
+    values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, turns, telemetry, stats, waits, coherence;
     sized: peer_ports, sets;
-    states: ports, filter, lines, contexts, snoops, backend;
+    states: ports, filter, lines, contexts, snoops, backend, timeline;
     built: pipeline, block, eager, port_id, decoders, peers, peer_numbers, write_limit, first_write, done;
-});
+} then catch_up);
 
 impl CoherentDevice {
     /// Builds the component.
@@ -176,6 +190,10 @@ impl CoherentDevice {
     /// A filter of no legal geometry, snoops of no legal length, or more than 64 peers.
     pub fn new(config: CoherentConfig) -> Result<Self, CoherentError> {
         let (params, filter) = (config.params, config.filter);
+        let mut decoders = config.decoders;
+        let mut telemetry =
+            (config.qos.as_ref()).map(|qos| Box::new(Telemetry::new(qos, config.ports.len())));
+        let timeline = Timeline::new(config.shares, &mut decoders, telemetry.as_deref_mut());
         let geometry = filter.geometry()?;
         if !(1..=4).contains(&filter.block) {
             return Err(CoherentError::Block(filter.block));
@@ -197,7 +215,7 @@ impl CoherentDevice {
             eager: filter.eager,
             port_id: config.port_id,
             ports: ports.collect(),
-            decoders: config.decoders,
+            decoders,
             peer_ports: vec![0; config.peers.len()],
             peers: config.peers,
             peer_numbers,
@@ -222,6 +240,8 @@ impl CoherentDevice {
             done: Vec::with_capacity(16),
             values: config.observe.then(BTreeMap::new),
             turns: config.observe.then(Vec::new),
+            telemetry,
+            timeline,
             stats: DeviceStats::default(),
             waits: DeviceWaits::default(),
             coherence: DcohStats::default(),
@@ -236,6 +256,11 @@ impl CoherentDevice {
             answered: self.answers.sent,
             ..self.stats
         }
+    }
+
+    /// Responses with each load since measurement began, if it tells its load.
+    pub fn told(&self) -> Option<[u64; DevLoad::ALL.len()]> {
+        self.telemetry.as_ref().map(|telemetry| telemetry.told)
     }
 
     /// What the coherence counted.
@@ -292,6 +317,9 @@ impl CoherentDevice {
         self.stats.reads = 0;
         self.stats.writes = 0;
         self.waits.reset();
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.begin_measurement();
+        }
         self.coherence = DcohStats {
             peak_entries: self.filter.len(),
             ..DcohStats::default()
@@ -317,6 +345,54 @@ impl CoherentDevice {
         self.waits.count(waited);
     }
 
+    /// The run begins.
+    pub fn start(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        self.timeline.begin(ctx.now());
+        self.await_share(ctx);
+    }
+
+    fn await_share(&self, ctx: &mut Ctx<'_, Parcel>) {
+        if let Some(next) = self.timeline.next() {
+            ctx.wake_at(next, SHARES);
+        }
+    }
+
+    /// Forgets the changes of shares that were made before the state was saved: telemetry has them.
+    fn catch_up(&mut self) -> Result<(), StateError> {
+        self.timeline.catch_up(&mut self.decoders)
+    }
+
+    /// Makes the changes of shares that are due.
+    #[cold]
+    fn change_shares(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let telemetry = self.telemetry.as_deref_mut();
+        self.timeline
+            .apply(ctx.now(), &mut self.decoders, None, telemetry);
+        self.await_share(ctx);
+    }
+
+    /// Tells telemetry at which ports messages wait for credits, after anything that may have changed it.
+    #[inline]
+    fn note_backpressure(&mut self, now: SimTime) {
+        if let Some(telemetry) = &mut self.telemetry {
+            let ports = self.ports.iter().map(|port| (&port.link, &port.outbox));
+            telemetry.look_at(now, ports);
+        }
+    }
+
+    /// The load that a response to a host says, which leaves through a port.
+    #[inline]
+    fn load(&mut self, now: SimTime, host: PortId, port: u16) -> DevLoad {
+        let Some(telemetry) = &mut self.telemetry else {
+            return DevLoad::Light;
+        };
+        let buffered = self.requests.len() + self.writes.len();
+        let writing = self.next_write - self.first_write - self.write_numbers.len() as u32;
+        let writes = self.answers.waiting + self.writes_queued + writing;
+        let inside = buffered as u32 + self.contexts.len() + writes;
+        telemetry.answer(now, host, port, inside)
+    }
+
     /// A parcel arrives from a link.
     #[inline]
     pub fn receive(&mut self, ctx: &mut Ctx<'_, Parcel>, port: u16, parcel: &Parcel) {
@@ -330,6 +406,12 @@ impl CoherentDevice {
             };
             let peer = self.peer(&message);
             self.peer_ports[peer.index()] = port;
+            if let Some(telemetry) = &mut self.telemetry
+                && message.channel() != Channel::M2sBirsp
+                && message.opcode != Opcode::BiConflict
+            {
+                telemetry.received(message.source);
+            }
             match message.channel() {
                 Channel::M2sReq => {
                     if self.turns.is_some() {
@@ -363,15 +445,22 @@ impl CoherentDevice {
         if credited && !self.ports[port as usize].outbox.is_empty() {
             self.pump(ctx, port, false);
         }
+        self.note_backpressure(ctx.now());
     }
 
-    /// A wake-up for the medium or for a port.
+    /// A wake-up for the medium, for a change of shares, or for a port.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if token != MEDIUM {
-            self.pump(ctx, token as u16, true);
-            return;
+        match token {
+            MEDIUM => self.wake_medium(ctx),
+            SHARES => self.change_shares(ctx),
+            port => self.pump(ctx, port as u16, true),
         }
+        self.note_backpressure(ctx.now());
+    }
+
+    /// The medium may be done with something.
+    fn wake_medium(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         let now = ctx.now();
         if now == self.medium_wake {
             self.medium_wake = SimTime::NEVER;

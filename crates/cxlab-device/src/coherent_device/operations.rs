@@ -9,6 +9,7 @@ use cxlab_protocol::coherence::dcoh::{Action, Actions, Event, Filter, LineState,
 use cxlab_protocol::coherence::message::{M2s, S2m};
 
 use super::lines::{NONE, Request};
+use super::outgoing::Response;
 use super::turns::WaitsFor;
 use super::{Access, Arrived, CoherentDevice, dpa_of, parse, row};
 
@@ -133,6 +134,7 @@ impl CoherentDevice {
 
     /// Does what the table says about a busy line and the request whose turn it is.
     pub(super) fn perform(&mut self, ctx: &mut Ctx<'_, Parcel>, number: u32, actions: &Actions) {
+        let mut load = None;
         for action in actions.iter() {
             let busy = *self.lines.get(number);
             match action {
@@ -147,15 +149,18 @@ impl CoherentDevice {
                         dpa: dpa_of(busy.line),
                     });
                 }
-                Action::Reply(_, response) => {
+                Action::Reply(_, what) => {
                     self.snoops_end(ctx.now(), busy.asker);
                     let request = *self.contexts.get(busy.asker);
-                    let data = match response {
+                    let (port, owner) = (request.port, busy.asker);
+                    let host = request.message.source;
+                    let data = match what {
                         S2m::MemData => request.data,
                         _ => 0,
                     };
-                    let (port, owner) = (request.port, busy.asker);
-                    self.reply(ctx, &request.message, port, response, data, owner);
+                    let load = *load.get_or_insert_with(|| self.load(ctx.now(), host, port));
+                    let response = Response { what, data, load };
+                    self.reply(ctx, &request.message, port, response, owner);
                 }
                 Action::WriteMedium | Action::WriteLocal | Action::CompleteLocal => {
                     unreachable!("a write is no request, and the device has no agent")

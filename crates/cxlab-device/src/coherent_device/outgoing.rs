@@ -7,35 +7,46 @@ use cxlab_engine::units::{Hpa, LineAddr, SimTime};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::dcoh::Peers;
 use cxlab_protocol::coherence::message::{S2m, Snoop};
-use cxlab_protocol::{CacheMeta, Channel, LatencyStages, MemMeta, Message, PortId};
+use cxlab_protocol::{CacheMeta, Channel, DevLoad, LatencyStages, MemMeta, Message, PortId};
 
 use super::lines::{Contexts, NONE};
 use super::{Answers, CoherentDevice, dpa_of};
 
+/// What a response says.
+#[derive(Clone, Copy)]
+pub(super) struct Response {
+    pub(super) what: S2m,
+    /// The value of the line in `MemData`.
+    pub(super) data: u16,
+    pub(super) load: DevLoad,
+}
+
 impl CoherentDevice {
     /// Sends a response. `owner` is the request that it answers.
+    ///
+    /// The device stores no metadata, so MetaField is No-Op in every response (CXL 3.1, tables 3-49 and 3-52); the state
+    /// of the line is in the opcode of the completion (table 3-50).
     pub(super) fn reply(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
         to: &Message,
         port: u16,
-        response: S2m,
-        data: u16,
+        response: Response,
         owner: u32,
     ) {
         let message = Message {
             source: to.destination,
             destination: to.source,
-            opcode: response.opcode(),
+            opcode: response.what.opcode(),
             meta: MemMeta::NONE,
             cache: CacheMeta::NONE,
-            lines: 1,
-            data,
+            lines: response.load.lines(),
+            data: response.data,
             vc: 0,
             hops: 0,
             ..*to
         };
-        let with_data = usize::from(response == S2m::MemData);
+        let with_data = usize::from(response.what == S2m::MemData);
         self.ports[port as usize].owners[with_data].push_back(owner);
         self.offer(ctx, port, message);
     }

@@ -11,7 +11,9 @@ use cxlab_protocol::{DecoderTable, PortId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::capacity::DeviceChange;
 use crate::memory_device::DeviceParams;
+use crate::qos::QosConfig;
 
 /// What a user says of a device's snoop filter.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
@@ -92,6 +94,10 @@ pub struct CoherentConfig {
     pub port_id: PortId,
     /// The edge ports of the requesters that may hold its lines. At most 64.
     pub peers: Vec<PortId>,
+    /// Telemetry, if it tells its load.
+    pub qos: Option<QosConfig>,
+    /// How the shares of hosts change, in order of time; none without telemetry.
+    pub shares: Vec<DeviceChange>,
     /// Whether it keeps the values that writes carry and reads return, and the turns of requests, for checkers.
     pub observe: bool,
 }

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use cxlab_device::{CoherentConfig, CoherentDevice, DeviceParams, SnoopFilterParams};
+use cxlab_device::{
+    CoherentConfig, CoherentDevice, DeviceParams, QosConfig, QosParams, SnoopFilterParams,
+};
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Bytes, BytesPerSec, Hpa, Picos, SimTime};
 use cxlab_engine::{Component, ComponentId, Ctx, Monitor, Simulation, Wire};
@@ -87,6 +89,8 @@ pub struct Setup {
     pub seed: u64,
     /// Whether all share one link of the device.
     pub hub: bool,
+    /// What the device tells of its load.
+    pub qos: Option<QosParams>,
 }
 
 impl Default for Setup {
@@ -111,6 +115,7 @@ impl Default for Setup {
             targets: 1,
             seed: 1,
             hub: false,
+            qos: None,
         }
     }
 }
@@ -147,6 +152,12 @@ pub fn system(setup: Setup, peers: usize, node: impl Fn(usize, LinkPort) -> Node
         decoders: DecoderTable::common(vec![decoder]),
         port_id: DEVICE,
         peers: (0..peers).map(peer_id).collect(),
+        qos: setup.qos.map(|params| QosConfig {
+            params,
+            edge_ports: usize::from(peer_id(peers).0),
+            shares: Vec::new(),
+        }),
+        shares: Vec::new(),
         observe: true,
     });
     let wire = |peer: usize, peer_port: usize| Wire {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use cxlab_device::{DcohStats, DeviceParams, SnoopFilterParams};
+use cxlab_device::{DcohStats, DeviceParams, QosParams, SnoopFilterParams};
 use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{BytesPerSec, Dpa, Hpa, Picos, SimTime};
@@ -103,6 +103,7 @@ fn run(seed: u64) -> Totals {
         targets: draw(2) as u32,
         seed,
         hub: draw(2) == 1,
+        qos: seed.is_multiple_of(2).then(QosParams::default),
     };
     let window = setup.window();
     let target = setup.targets - 1;

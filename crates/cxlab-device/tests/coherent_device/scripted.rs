@@ -1,7 +1,7 @@
 //! One thing at a time, to the picosecond.
 
 use cxlab_device::{
-    CoherentConfig, CoherentDevice, CoherentError, DeviceParams, SnoopFilterParams,
+    CoherentConfig, CoherentDevice, CoherentError, DeviceParams, QosParams, SnoopFilterParams,
 };
 use cxlab_engine::catalog;
 use cxlab_engine::rng::StreamRng;
@@ -11,7 +11,7 @@ use cxlab_memory::{Medium, VictimPolicy, victim};
 use cxlab_protocol::coherence::dcoh::{Filter, Peer, Peers};
 use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{Kept, M2s, Snoop};
-use cxlab_protocol::{DecoderTable, LongStage, Message, Opcode, PortId};
+use cxlab_protocol::{DecoderTable, DevLoad, LongStage, Message, Opcode, PortId};
 use serde_json::json;
 
 use crate::harness::{
@@ -582,6 +582,71 @@ fn a_clean_eviction_and_a_flush_free_entries() {
     assert_eq!((stats.evictions, stats.entry_waits), (0, 0));
 }
 
+/// The load that each response says: opcode, line, DevLoad.
+fn loads(system: &System, peer: usize) -> Vec<(Opcode, u64, DevLoad)> {
+    let seen = system.seen(peer).iter().map(|(_, message)| message);
+    let all = seen.map(|m| (m.opcode, m.hpa.0 / 64, DevLoad::of(m)));
+    all.collect()
+}
+
+#[test]
+fn completions_and_data_say_how_many_requests_are_inside() {
+    use DevLoad::{Light, Moderate, Optimal, Severe};
+    let mut plan: Plan = (0..4)
+        .map(|line| (10 * NS * line, message(M2s::MemRdOwn, line)))
+        .collect();
+    // A write is in the device until its data are in the medium, and waits to be answered.
+    plan.push((500 * NS, message(M2s::MemWr(MetaValue::Invalid), 0)));
+    plan.push((600 * NS, message(M2s::MemClnEvct, 1)));
+    let qos = QosParams {
+        optimal: 2,
+        moderate: 3,
+        severe: 4,
+        ..QosParams::default()
+    };
+    let setup = Setup {
+        qos: Some(qos),
+        ..Setup::default()
+    };
+    let ran = run(setup, &[(plan, silent)]);
+    let read = |line, load| [(Opcode::CmpE, line, load), (Opcode::MemData, line, load)];
+    let expected = [
+        read(0, Severe),
+        read(1, Moderate),
+        read(2, Optimal),
+        read(3, Light),
+        [(Opcode::Cmp, 0, Optimal), (Opcode::Cmp, 1, Light)],
+    ];
+    assert_eq!(loads(&ran, 0), expected.concat());
+    assert_eq!(ran.device().told(), Some([2, 2, 1, 1]));
+}
+
+#[test]
+fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
+    fn conflicting(received: &Message) -> Vec<Message> {
+        match received.opcode {
+            Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
+            Opcode::BiConflictAck => vec![message(M2s::BiRsp(Kept::Invalid), 0)],
+            _ => vec![],
+        }
+    }
+    let setup = Setup {
+        qos: Some(QosParams {
+            optimal: 1,
+            moderate: 2,
+            severe: 3,
+            ..QosParams::default()
+        }),
+        ..Setup::default()
+    };
+    let holder = vec![(0, message(M2s::MemRdShared, 0))];
+    let other = vec![(200 * NS, message(M2s::MemRdOwn, 0))];
+    let ran = run(setup, &[(holder, conflicting), (other, silent)]);
+    let acknowledged = (Opcode::BiConflictAck, 0, DevLoad::Light);
+    assert_eq!(loads(&ran, 0).last(), Some(&acknowledged));
+    assert_eq!(ran.device().told(), Some([0, 2, 0, 0]));
+}
+
 #[test]
 fn what_cannot_be_built_is_told() {
     let build = |filter: SnoopFilterParams, peers: usize| {
@@ -599,6 +664,8 @@ fn what_cannot_be_built_is_told() {
             decoders: DecoderTable::default(),
             port_id: DEVICE,
             peers: (0..peers).map(peer_id).collect(),
+            qos: None,
+            shares: vec![],
             observe: false,
         };
         CoherentDevice::new(config).err()

@@ -45,6 +45,7 @@ use cxlab_workload::OpKind;
 use crate::issuer::{ISSUE, Issuer};
 use crate::params::{CacheParams, LoadMiss};
 use crate::requester::RequesterConfig;
+use crate::throttle::{Throttle, ThrottleStats};
 use cxlab_agent::AddressMap;
 use cxlab_agent::Ledger;
 use cxlab_agent::RootPorts;
@@ -127,6 +128,9 @@ pub struct CachingRequester {
     load_miss: Event,
     /// How long a line of a snoop keeps the cache from accesses.
     snoop_ps: u64,
+    throttle: Option<Box<Throttle>>,
+    /// Least time between two issues without a throttle.
+    interval_ps: u64,
     accesses: Accesses,
     entries: Entries,
     jobs: Jobs,
@@ -141,9 +145,9 @@ pub struct CachingRequester {
 
 // Observations belong to whoever takes them, before a state is saved.
 save_state!(CachingRequester {
-    values: delayed, stalled, coherence, stores;
+    values: delayed, stalled, throttle, coherence, stores;
     states: roots, issuer, ledger, cache, accesses, entries, jobs;
-    built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, load_miss, snoop_ps, observations;
+    built: number, port_id, first_device, map, classes, process_ps, cache_ps, clean_evict, load_miss, snoop_ps, interval_ps, observations;
 });
 
 impl CachingRequester {
@@ -186,6 +190,10 @@ impl CachingRequester {
                 LoadMiss::MemRdSnpCur => Event::LoadOnce,
             },
             snoop_ps: cache.snoop_time.0,
+            throttle: params
+                .throttle
+                .map(|throttle| Box::new(Throttle::new(throttle))),
+            interval_ps: interval,
             accesses: Accesses::new(params.outstanding),
             jobs: Jobs::new(entries.capacity() + 1),
             entries,
@@ -200,6 +208,11 @@ impl CachingRequester {
     /// What was measured.
     pub fn stats(&self) -> &RequesterStats {
         &self.ledger.stats
+    }
+
+    /// What its throttle did, if it has one.
+    pub fn throttle(&self) -> Option<ThrottleStats> {
+        self.throttle.as_ref().map(|throttle| throttle.stats())
     }
 
     /// What its cache did.
@@ -280,6 +293,9 @@ impl CachingRequester {
     pub fn begin_measurement(&mut self, now: SimTime) {
         self.ledger.begin_measurement(now);
         self.roots.begin_measurement(now);
+        if let Some(throttle) = &mut self.throttle {
+            throttle.begin_measurement();
+        }
         self.coherence = CoherenceStats::default();
     }
 

@@ -6,7 +6,7 @@ use cxlab_link::Parcel;
 use cxlab_protocol::coherence::fields::CoherenceClass;
 use cxlab_protocol::coherence::message::{M2s, S2m};
 use cxlab_protocol::coherence::requester::{Action, Actions, Event, Line, LineState, step};
-use cxlab_protocol::{CacheMeta, LatencyStages, MemMeta, Message, Opcode};
+use cxlab_protocol::{CacheMeta, DevLoad, LatencyStages, MemMeta, Message, Opcode};
 
 use super::entries::{Kind, NONE};
 use super::{CachingRequester, Observation, access_event, local_step};
@@ -37,11 +37,34 @@ impl CachingRequester {
             panic!("{response:?} has no row in {before:?}")
         };
         entry.state = next;
+        if self.throttle.is_some() {
+            self.heed(ctx, message, response, before.line);
+        }
         if response == S2m::BiConflictAck && !before.line.is_stable() && !actions.is_empty() {
             self.coherence.early_conflicts += 1;
         }
         self.perform(ctx, number, &actions, Some(message));
         self.settle(ctx, number, message);
+    }
+
+    /// Lets the throttle know what a response to a line in this state says (CXL 3.1, section 3.3.4.2). A read has a
+    /// completion and data, which count as one response; `BIConflictAck` completes no request.
+    #[inline(never)]
+    fn heed(&mut self, ctx: &Ctx<'_, Parcel>, message: &Message, response: S2m, line: Line) {
+        let reads = matches!(
+            line,
+            Line::IsAD | Line::IsA | Line::ImAD | Line::ImA | Line::IcAD | Line::IcA
+        );
+        let ends = match response {
+            S2m::BiConflictAck => return,
+            S2m::MemData => true,
+            S2m::Cmp | S2m::CmpS | S2m::CmpE | S2m::CmpM => !reads,
+        };
+        let throttle = self.throttle.as_mut();
+        let load = DevLoad::of(message);
+        if let Some(interval) = throttle.and_then(|one| one.note(ctx.now(), load, ends)) {
+            self.issuer.set_interval(self.interval_ps.max(interval));
+        }
     }
 
     /// While the line is settled, the accesses that wait go on; when none waits the entry ends.

@@ -28,12 +28,6 @@ pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Probl
     for (at, group) in scenario.devices.iter().enumerate() {
         let Some(qos) = &group.qos else { continue };
         let path = format!("devices[{at}].qos");
-        if group.is_hdm_db() {
-            problems.push(Problem::new(
-                &path,
-                "found telemetry of a device with class = \"hdm-db\"; allowed: with \"hdm-h\"",
-            ));
-        }
         check_telemetry(&path, qos, problems);
         check_shares(&path, qos, named, problems);
     }
@@ -46,12 +40,6 @@ pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Probl
             problems.push(Problem::new(
                 &path,
                 "found a throttle in a scenario without telemetry; allowed: with devices[].qos",
-            ));
-        }
-        if scenario.devices.iter().any(|group| group.is_hdm_db()) {
-            problems.push(Problem::new(
-                &path,
-                "found a throttle beside devices with class = \"hdm-db\"; allowed: with \"hdm-h\"",
             ));
         }
         check_throttle(&path, throttle, problems);
