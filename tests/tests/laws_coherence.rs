@@ -184,3 +184,49 @@ fn loads_that_cache_nothing_take_no_copy_and_no_entry() {
         "each load asks for what the writer has"
     );
 }
+
+/// A reader that asks for one line after the other, of which a writer owns all.
+fn neighbours(request: &str, filter: &str) -> String {
+    format!(
+        "name = \"neighbours\"\n[measure]\nwarmup_requests = 0\n\
+         [fabric]\ntopology = {{ kind = \"chain\", switches = 1 }}\n\
+         [[hosts]]\nname = \"writer\"\nrequests = 20000\n\
+         issue = {{ outstanding = 16, cache = {{ size = \"64 KiB\", ways = 4 }} }}\n\
+         workload = {{ kind = \"stream\", footprint = \"32 KiB\", read_ratio = 0.0 }}\n\
+         [[hosts]]\nname = \"reader\"\nrequests = 4000\n\
+         issue = {{ outstanding = 16, cache = {{ size = \"64 KiB\", ways = 4, load_request = \"{request}\" }} }}\n\
+         workload = {{ kind = \"stream\", footprint = \"32 KiB\", read_ratio = 1.0 }}\n\
+         [[devices]]\nname = \"mem\"\n\
+         coherence = {{ class = \"hdm-db\", filter = {{ lines = 1024, {filter} }} }}\n"
+    )
+}
+
+#[test]
+fn joined_snoops_are_fewer_and_take_the_same_copies() {
+    for request in ["MemRdData", "MemRd-SnpData", "MemRd-SnpCur"] {
+        let of = |filter: &str| run(&neighbours(request, filter), 1);
+        let alone = of("block = 4");
+        assert_eq!(dcoh(&alone).joined_snoops, None);
+        for join in ["0 ns", "20 ns", "200 ns"] {
+            let joined = of(&format!("join = \"{join}\""));
+            assert_eq!(joined.requests.completed, 24_000);
+            let (few, all) = (dcoh(&joined), dcoh(&alone));
+            let span = |report: &Report| report.hosts[1].latency_ns.mean;
+            println!(
+                "{request}, {join}: {} of {} snoops, {:.1} of {:.1} ns",
+                few.snoops,
+                all.snoops,
+                span(&joined),
+                span(&alone)
+            );
+            assert_eq!(few.requests, all.requests, "{request}, {join}");
+            // A flit brings several requests at once, if not four.
+            let most = if join == "0 ns" { 1.0 } else { 0.3 };
+            let left = few.snoops as f64 / all.snoops as f64;
+            assert!(left < most, "{request}, {join}: {left}");
+            let most = 1.0 + if join == "0 ns" { 0.001 } else { 0.01 };
+            let longer = span(&joined) / span(&alone);
+            assert!(longer < most, "{request}, {join}: {longer}");
+        }
+    }
+}

@@ -861,6 +861,9 @@ pub struct DeviceCoherence {
     pub snoops: u64,
     /// Those for several lines.
     pub block_snoops: u64,
+    /// Those among them that join snoops for requests, where there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_snoops: Option<u64>,
     /// Copies that snoops took.
     pub invalidated: u64,
     /// Modified lines written back.
@@ -887,6 +890,7 @@ impl From<DcohStats> for DeviceCoherence {
             evictions: stats.evictions,
             snoops: stats.snoops.iter().sum(),
             block_snoops: stats.block_snoops,
+            joined_snoops: (stats.joined_snoops > 0).then_some(stats.joined_snoops),
             invalidated: stats.invalidated,
             writebacks: stats.writebacks,
             conflicts: stats.conflicts,

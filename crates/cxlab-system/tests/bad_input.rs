@@ -440,6 +440,36 @@ const SCENARIOS: &[Scenario] = &[
         ],
     ),
     one(
+        &[
+            ("outstanding = 16", "cache = { size = \"32 KiB\" }"),
+            (
+                "capacity = ",
+                "coherence = { class = \"hdm-db\", filter = { join = \"2 us\" } }\ncapacity = ",
+            ),
+        ],
+        "join = ",
+        &[
+            "devices[0].coherence.filter.join",
+            "found 2 us",
+            "at most 1 us",
+        ],
+    ),
+    one(
+        &[
+            ("outstanding = 16", "cache = { size = \"32 KiB\" }"),
+            (
+                "capacity = ",
+                "coherence = { class = \"hdm-db\", filter = { block = 1, join = \"0 ns\" } }\ncapacity = ",
+            ),
+        ],
+        "join = ",
+        &[
+            "devices[0].coherence.filter.join",
+            "`block = 1`",
+            "`block` of 2 to 4",
+        ],
+    ),
+    one(
         &[("read_ratio = 0.5", "read_ratio = 0.5\nrequest = \"96 B\"")],
         "request = ",
         &["request", "found 96 B", "32 B to 4 KiB"],

@@ -393,7 +393,7 @@ impl<'a> Watched<'a> {
     /// What one side sent the other has counted.
     fn check_counts(&self) -> Totals {
         let mut all = CoherenceStats::default();
-        let (mut written_back, mut plain) = (0, 0);
+        let (mut written_back, mut plain, mut throttled) = (0, 0, 0);
         let mut snooped_lines = [0; 3];
         for number in 0..self.system.hosts {
             let host = self.host(number);
@@ -403,6 +403,7 @@ impl<'a> Watched<'a> {
                 "requests of h{number}"
             );
             written_back += stats.writebacks;
+            throttled += host.throttle().map_or(0, |throttle| throttle.slower);
             let Some(one) = host.coherence() else {
                 plain += 1;
                 continue;
@@ -446,6 +447,12 @@ impl<'a> Watched<'a> {
                     ];
                     (0..5).for_each(|at| sums[at] += counts[at]);
                     (0..3).for_each(|at| messages[at] += dcoh.snoops[at]);
+                    totals.add("snoops joined", dcoh.joined_snoops);
+                    totals.add("BIRspIBlk", dcoh.block_answers[0]);
+                    totals.add("BIRspSBlk", dcoh.block_answers[1]);
+                    totals.add("BIRspEBlk", dcoh.block_answers[2]);
+                    let told = device.told().unwrap_or_default();
+                    totals.add("responses under overload", told[2] + told[3]);
                     totals.add("entries evicted", dcoh.evictions);
                     totals.add("waits for a line", dcoh.line_waits);
                     totals.add("waits for an entry", dcoh.entry_waits);
@@ -492,6 +499,7 @@ impl<'a> Watched<'a> {
             all.stalls[Stall::Evictions as usize],
         );
         totals.add("hosts without a coherent cache", plain);
+        totals.add("rates cut for overload", throttled);
         totals
     }
 }

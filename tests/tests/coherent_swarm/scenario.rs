@@ -57,6 +57,12 @@ impl Regions {
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> String {
     let mut draw = Draw::new(seed, "coherent-swarm");
+    let (joins, roomy) = {
+        let mut draw = Draw::new(seed, "coherent-swarm-joins");
+        (draw.one_in(2), draw.one_in(2))
+    };
+    // Snoops are joined where hosts own many lines.
+    let sets = (joins && roomy).then_some("16");
     let hosts = [1, 2, 2, 3, 3, 4][draw.below(6)];
     let devices = draw.between(1, 3);
     let shape = shape(&mut draw, hosts, devices);
@@ -118,17 +124,17 @@ pub fn scenario(seed: u64) -> String {
         let count = shape.hosts;
         let coherent = (0..count).all(|number| needs(&coherent, number));
         let names = format!("name = \"h\"\ncount = {count}");
-        host(&mut draw, &names, &region(0), true, coherent);
+        host(&mut draw, &names, &region(0), (true, coherent), sets);
     } else {
         for number in 0..shape.hosts {
             let needs = needs(&coherent, number);
             let name = format!("name = \"h{number}\"");
-            host(&mut draw, &name, &region(number), needs, needs);
+            host(&mut draw, &name, &region(number), (needs, needs), sets);
         }
     }
     for (number, coherent) in coherent.into_iter().enumerate() {
         let shares = regions.as_ref().map_or(1, |regions| 1 + regions.own.len());
-        device(&mut draw, number, coherent, CAPACITY * shares as u64);
+        device(&mut draw, number, coherent, CAPACITY * shares as u64, sets);
     }
     if let Some(regions) = &regions {
         regions.write(&mut draw);
@@ -144,7 +150,55 @@ pub fn scenario(seed: u64) -> String {
              between = [\"leaf*\", \"spine0\"]\nlink = \"far\""
         ));
     }
-    with_load_requests(&draw.text, &mut Draw::new(seed, "coherent-swarm-loads"))
+    let text = with_load_requests(&draw.text, &mut Draw::new(seed, "coherent-swarm-loads"));
+    let text = match joins {
+        true => with_joins(&text, &mut Draw::new(seed, "coherent-swarm-spans")),
+        false => text,
+    };
+    with_telemetry(&text, &mut Draw::new(seed, "coherent-swarm-qos"))
+}
+
+/// The text with something behind each place of a word, or nothing.
+fn with(text: &str, word: &str, mut part: impl FnMut(&str) -> Option<String>) -> String {
+    let mut parts = text.split(word);
+    let mut with = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        let more = part(rest).unwrap_or_default();
+        with += &format!("{word}{more}{rest}");
+    }
+    with
+}
+
+/// The same with devices that join snoops for requests, where a snoop may cover several lines, and with hosts that ask for
+/// neighbours one after the other.
+fn with_joins(text: &str, draw: &mut Draw) -> String {
+    let joined = with(text, "filter = { ", |rest| {
+        let filter = rest.lines().next().unwrap_or_default();
+        let span = draw.pick(&["0 ns", "20 ns", "300 ns", "1 us"]);
+        (!filter.contains("block = 1")).then(|| format!("join = \"{span}\", "))
+    });
+    let streams = joined.replace("kind = \"uniform\"", "kind = \"stream\"");
+    ["1", "2", "3"].iter().fold(streams, |text, few| {
+        let text = text.replace(&format!("outstanding = {few}\n"), "outstanding = 9\n");
+        text.replace(&format!(", mshrs = {few}"), "")
+    })
+}
+
+/// The same with devices that tell their load, and hosts that heed it.
+fn with_telemetry(text: &str, draw: &mut Draw) -> String {
+    if !draw.one_in(3) {
+        return text.to_owned();
+    }
+    let told = with(text, "[[devices]]\n", |_| {
+        let steps = draw.pick(&["1, moderate = 2, severe = 4", "2, moderate = 4, severe = 9"]);
+        let sampled = draw.pick(&["", ", backpressure_sample_interval = \"2 ns\""]);
+        Some(format!("qos = {{ optimal = {steps}{sampled} }}\n"))
+    });
+    with(&told, "[hosts.issue]\n", |_| {
+        let period = draw.pick(&["50 ns", "1 us"]);
+        let throttle = format!("throttle = {{ period = \"{period}\", least = \"1 GB/s\" }}\n");
+        draw.one_in(2).then_some(throttle)
+    })
 }
 
 /// The same with caches whose loads ask for a copy, a shared one, or for none.
@@ -213,8 +267,14 @@ fn workload(draw: &mut Draw, region: &Region) -> String {
 }
 
 /// A host, or several equal ones. It may have no cache if nothing that it reaches needs one, and
-/// only a coherent cache has a policy.
-fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool, coherent: bool) {
+/// only a coherent cache has a policy. `sets` replaces the number of the cache's sets.
+fn host(
+    draw: &mut Draw,
+    names: &str,
+    region: &Region,
+    (needs_cache, coherent): (bool, bool),
+    sets: Option<&str>,
+) {
     draw.line(format!("\n[[hosts]]\n{names}"));
     let workload = workload(draw, region);
     // Each of several needs two lines of its own at least, and a stride needs more.
@@ -231,7 +291,8 @@ fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool, cohere
         return;
     }
     let ways = draw.between(1, 4);
-    let sets = draw.pick(&["1", "1", "2", "3", "8"]);
+    let drawn = draw.pick(&["1", "1", "2", "3", "8"]);
+    let sets = sets.unwrap_or(drawn);
     let lines = ways * sets.parse::<usize>().expect("a number of sets");
     let mut cache = format!("{{ size = \"{} B\", ways = {ways}", 64 * lines);
     if draw.one_in(2) {
@@ -255,7 +316,7 @@ fn host(draw: &mut Draw, names: &str, region: &Region, needs_cache: bool, cohere
     draw.line(format!("cache = {cache} }}"));
 }
 
-fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64) {
+fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64, sets: Option<&str>) {
     draw.line(format!(
         "\n[[devices]]\nname = \"d{number}\"\ncapacity = \"{capacity} B\""
     ));
@@ -289,7 +350,8 @@ fn device(draw: &mut Draw, number: usize, coherent: bool, capacity: u64) {
     }
     draw.line("[devices.coherence]\nclass = \"hdm-db\"");
     let ways = draw.between(1, 6);
-    let sets = draw.pick(&["1", "1", "2", "5", "16"]);
+    let drawn = draw.pick(&["1", "1", "2", "5", "16"]);
+    let sets = sets.unwrap_or(drawn);
     let lines = ways * sets.parse::<usize>().expect("a number of sets");
     let mut filter = format!("lines = {lines}");
     if draw.one_in(2) {

@@ -23,6 +23,7 @@ impl CoherentDevice {
             panic!("{:?} is no answer to a snoop", message.opcode)
         };
         let count = if block { message.lines } else { 1 };
+        self.coherence.block_answers[kept as usize] += u64::from(block);
         let first = self.dpa(message).line();
         self.snoops.answered(message.tag, peer, first, count);
         for line in (first.0..first.0 + u64::from(count)).map(LineAddr) {

@@ -16,6 +16,7 @@
 //! - Entries are pinned only by lines whose operation is under way, and an operation that has its
 //!   entry needs no other. A line with a queue of requests gives its entry up between two of them
 //!   when lines of its set wait and nothing else can leave. So an entry becomes free in the end.
+//! - Snoops for requests wait for others of their block at most [`SnoopFilterParams::join`], whatever comes.
 //! - Snoops wait for credits of BISnp, which requesters free whatever M2S Req does (CXL 3.1, table
 //!   3-59), and for BIRsp, which is taken at once.
 //! - `MemWr` and `BIConflict` are taken at once while fewer than [`SnoopFilterParams::writes`] are
@@ -52,6 +53,7 @@
 
 mod entries;
 mod incoming;
+mod joins;
 mod lines;
 mod medium;
 mod operations;
@@ -77,6 +79,7 @@ use crate::capacity::Timeline;
 use crate::memory_device::DeviceStats;
 use crate::qos::Telemetry;
 use crate::waits::{DeviceWait, DeviceWaits};
+use joins::{JOIN, Joins};
 use lines::{BusyLines, Contexts, SetQueue};
 use serde::{Deserialize, Serialize};
 use snoops::SnoopTags;
@@ -147,6 +150,8 @@ pub struct CoherentDevice {
     lines: BusyLines,
     contexts: Contexts,
     snoops: SnoopTags,
+    /// Snoops that wait for others of their block, where they are joined.
+    joins: Option<Joins>,
     /// Lines that have got an entry and whose request goes on.
     ready: VecDeque<u32>,
     /// Messages in the receive buffers of M2S Req and RwD, in order of arrival.
@@ -179,7 +184,7 @@ pub struct CoherentDevice {
 save_state!(CoherentDevice {
     values: ready, requests, writes, answers, accesses, writes_queued, write_numbers, next_write, ending, medium_wake, values, turns, telemetry, stats, waits, coherence;
     sized: peer_ports, sets;
-    states: ports, filter, lines, contexts, snoops, backend, timeline;
+    states: ports, filter, lines, contexts, snoops, joins, backend, timeline;
     built: pipeline, block, eager, port_id, decoders, peers, peer_numbers, write_limit, first_write, done;
 } then catch_up);
 
@@ -224,6 +229,7 @@ impl CoherentDevice {
             lines: BusyLines::new(params.contexts),
             contexts: Contexts::new(params.contexts),
             snoops: SnoopTags::new(),
+            joins: Joins::new(filter.join, filter.block),
             ready: VecDeque::new(),
             requests: VecDeque::with_capacity(256),
             writes: VecDeque::with_capacity(256),
@@ -448,12 +454,13 @@ impl CoherentDevice {
         self.note_backpressure(ctx.now());
     }
 
-    /// A wake-up for the medium, for a change of shares, or for a port.
+    /// A wake-up for the medium, for snoops to be joined, for a change of shares, or for a port.
     #[inline]
     pub fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
         match token {
             MEDIUM => self.wake_medium(ctx),
             SHARES => self.change_shares(ctx),
+            JOIN => self.send_due(ctx),
             port => self.pump(ctx, port as u16, true),
         }
         self.note_backpressure(ctx.now());

@@ -138,7 +138,7 @@ impl CoherentDevice {
         for action in actions.iter() {
             let busy = *self.lines.get(number);
             match action {
-                Action::Snoop(kind, peers) => self.snoop(ctx, kind, busy.line, 1, peers),
+                Action::Snoop(kind, peers) => self.snoop_for_request(ctx, kind, busy.line, peers),
                 Action::ReadMedium => {
                     self.snoops_end(ctx.now(), busy.asker);
                     let values = self.values.as_ref();

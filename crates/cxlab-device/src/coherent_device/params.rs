@@ -32,6 +32,12 @@ pub struct SnoopFilterParams {
     /// than one. Default 4.
     #[schemars(range(min = 1, max = 4))]
     pub block: u8,
+    /// How long a snoop for a request waits for snoops of the same kind to the same holder in one aligned block of at most
+    /// `block` lines, with which it leaves as one `BISnpDataBlk`, `BISnpCurBlk` or `BISnpInvBlk` of 2 or 4 lines (CXL 3.1,
+    /// section 3.3.8.1). A complete block leaves at once; with 0 ns only snoops of the same moment are joined. At most
+    /// 1 us. Default: none, a request snoops its line alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<Picos>,
     /// Whether every request that waits for an entry has a snoop sent for it. A snoop of several
     /// lines then frees entries for later requests too (ESF, section V-C), and caches hold less.
     /// Without, only as many lines are evicted as requests wait. Default false.
@@ -51,6 +57,7 @@ impl Default for SnoopFilterParams {
             lines: 65_536,
             ways: None,
             block: 4,
+            join: None,
             eager: false,
             lookup_time: Picos::from_nanos(2),
             writes: 64,

@@ -35,6 +35,10 @@ pub struct DcohStats {
     pub snoops: [u64; 3],
     /// Snoop messages for several lines.
     pub block_snoops: u64,
+    /// Those among them that join snoops for requests.
+    pub joined_snoops: u64,
+    /// Answers to snoops for several lines at once, by `Kept`.
+    pub block_answers: [u64; 3],
     /// Copies that snoop answers gave up: a line in several holders counts for each.
     pub invalidated: u64,
     /// Requests that waited for their line, and how long in all.

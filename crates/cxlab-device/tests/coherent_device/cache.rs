@@ -61,6 +61,10 @@ pub struct Cache {
     slowness: u64,
     operations: u64,
     addresses: Vec<u64>,
+    /// Whether some operations go on with the lines behind theirs, and what is left of such a burst: the operation, the
+    /// place of the next line among the addresses, and how many are to come.
+    bursts: bool,
+    burst: (Event, usize, u64),
     copies: BTreeMap<u64, Copied>,
     jobs: Vec<Job>,
     later: BTreeMap<(u64, u64), Later>,
@@ -80,7 +84,7 @@ impl Cache {
         link: LinkPort,
         seed: u64,
         operations: u64,
-        addresses: Vec<u64>,
+        (addresses, bursts): (Vec<u64>, bool),
         oracle: Arc<Mutex<Oracle>>,
     ) -> Self {
         let mut rng = StreamRng::new(seed, &format!("cache{number}"));
@@ -95,6 +99,8 @@ impl Cache {
                 .map(|line| (*line, Copied::default()))
                 .collect(),
             addresses,
+            bursts,
+            burst: (Event::Load, 0, 0),
             jobs: vec![],
             later: BTreeMap::new(),
             count: 0,
@@ -177,15 +183,30 @@ impl Cache {
     /// Tries one operation, and plans the next.
     fn operate(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         self.operations -= 1;
-        let line = self.addresses[self.rng.below(self.addresses.len() as u64) as usize];
-        let event = match self.rng.below(10) {
-            0..3 => Event::Load,
-            3..6 => Event::Store,
-            6 => Event::LoadShared,
-            7 => Event::Evict,
-            8 => [Event::LoadOnce, Event::Flush][self.rng.below(2) as usize],
-            _ => Event::EvictSilently,
-        };
+        let (mut event, mut place, left) = self.burst;
+        if left == 0 {
+            place = self.rng.below(self.addresses.len() as u64) as usize;
+            event = match self.rng.below(10) {
+                0..3 => Event::Load,
+                3..6 => Event::Store,
+                6 => Event::LoadShared,
+                7 => Event::Evict,
+                8 => [Event::LoadOnce, Event::Flush][self.rng.below(2) as usize],
+                _ => Event::EvictSilently,
+            };
+            if self.bursts && self.rng.below(4) > 0 {
+                // Four lines of a block.
+                place &= !3;
+                event = match event {
+                    Event::EvictSilently => Event::LoadOnce,
+                    other => other,
+                };
+                self.burst.2 = 4;
+            }
+        }
+        let line = self.addresses[place];
+        let left = self.burst.2.saturating_sub(1);
+        self.burst = (event, (place + 1) % self.addresses.len(), left);
         if event == Event::LoadOnce {
             let history = self.oracle.lock().unwrap().history[&line].len();
             let copy = self.copies.get_mut(&line).unwrap();
@@ -195,7 +216,8 @@ impl Cache {
         }
         self.step(ctx, line, event);
         if self.operations > 0 {
-            let time = ctx.now().0 + 1 + self.rng.below(20_000);
+            let span = if left > 0 { 1_000 } else { 20_000 };
+            let time = ctx.now().0 + 1 + self.rng.below(span);
             self.at(ctx, time, Later::Operate);
         }
     }

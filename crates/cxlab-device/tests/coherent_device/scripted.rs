@@ -647,6 +647,103 @@ fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
     assert_eq!(ran.device().told(), Some([0, 2, 0, 0]));
 }
 
+/// Peer 0 owns lines 0 to 3; peer 1 asks for lines, a nanosecond apart.
+fn joined(join: Option<u64>, block: u8, asked: &[(M2s, u64)], react: React) -> System {
+    let setup = Setup::default();
+    let filter = SnoopFilterParams {
+        join: join.map(Picos),
+        block,
+        ..setup.filter
+    };
+    let owner = (0..4).map(|line| (10 * NS * line, message(M2s::MemRdOwn, line)));
+    let other = (900..).zip(asked);
+    let other = other.map(|(at, (what, line))| (at * NS, message(*what, *line)));
+    let peers = [(owner.collect(), react), (other.collect(), silent as React)];
+    run(Setup { filter, ..setup }, &peers)
+}
+
+/// The snoops that peer 0 saw, and when they left the device.
+fn snooped_at(system: &System) -> Vec<(u64, Opcode, u64, u8)> {
+    let seen = system.seen(0).iter();
+    let snoops = seen.filter(|(_, message)| Snoop::from_opcode(message.opcode).is_some());
+    let left = snoops.map(|(at, m)| (at - WAY, m.opcode, m.hpa.0 / 64, m.lines));
+    left.collect()
+}
+
+#[test]
+fn snoops_for_requests_to_neighbours_leave_as_one_block() {
+    let keeps: [(M2s, React, Opcode, [u64; 3]); 3] = [
+        (
+            M2s::MemRdShared,
+            |message| keep(message, Kept::Shared),
+            Opcode::BiSnpDataBlk,
+            [0, 1, 0],
+        ),
+        (
+            M2s::MemRdCur,
+            |message| keep(message, Kept::Exclusive),
+            Opcode::BiSnpCurBlk,
+            [0, 0, 1],
+        ),
+        (M2s::MemRdOwn, obedient, Opcode::BiSnpInvBlk, [1, 0, 0]),
+    ];
+    for (what, react, opcode, answers) in keeps {
+        let asked = [0, 1, 2, 3].map(|line| (what, line));
+        let ran = joined(Some(5 * NS), 4, &asked, react);
+        // It is complete with the fourth request.
+        assert_eq!(snooped_at(&ran), [(903 * NS + THERE, opcode, 0, 4)]);
+        let stats = ran.device().coherence_stats();
+        assert_eq!(
+            (stats.snoops.iter().sum::<u64>(), stats.joined_snoops),
+            (1, 1)
+        );
+        assert_eq!(stats.block_answers, answers);
+        let alone = joined(None, 4, &asked, react).device().coherence_stats();
+        assert_eq!(
+            (alone.snoops.iter().sum::<u64>(), alone.joined_snoops),
+            (4, 0)
+        );
+        assert_eq!(alone.block_answers, [0; 3]);
+    }
+}
+
+#[test]
+fn a_snoop_waits_for_its_block_no_longer_than_it_may() {
+    let (data, inv) = (M2s::MemRdShared, M2s::MemRdOwn);
+    let shared: React = |message| match message.opcode {
+        Opcode::BiSnpInv => obedient(message),
+        _ => keep(message, Kept::Shared),
+    };
+    let first = 900 * NS + THERE;
+    let one = |at, line| (at, Opcode::BiSnpData, line, 1);
+    // Three lines are a block and a line.
+    let three = joined(Some(5 * NS), 4, &[(data, 2), (data, 0), (data, 1)], shared);
+    let due = first + 5 * NS;
+    assert_eq!(
+        snooped_at(&three),
+        [(due, Opcode::BiSnpDataBlk, 0, 2), one(due + NS, 2)]
+    );
+    // Lines 1 and 2 are neighbours and no block.
+    let apart = joined(Some(5 * NS), 4, &[(data, 1), (data, 2)], shared);
+    assert_eq!(snooped_at(&apart), [one(due, 1), one(due + NS, 2)]);
+    // Nor are snoops of two kinds.
+    let kinds = joined(Some(5 * NS), 4, &[(data, 0), (inv, 1)], shared);
+    let inv = (due + NS, Opcode::BiSnpInv, 1, 1);
+    assert_eq!(snooped_at(&kinds), [one(due, 0), inv]);
+    // What comes later is too late.
+    let brief = joined(Some(NS / 2), 4, &[(data, 0), (data, 1)], shared);
+    let due = first + NS / 2;
+    assert_eq!(snooped_at(&brief), [one(due, 0), one(due + NS, 1)]);
+    // Blocks of two are complete with two lines.
+    let two = [0, 1, 2, 3].map(|line| (data, line));
+    let pairs = joined(Some(5 * NS), 2, &two, shared);
+    let pair = |at, line| (at, Opcode::BiSnpDataBlk, line, 2);
+    assert_eq!(
+        snooped_at(&pairs),
+        [pair(first + NS, 0), pair(first + 3 * NS, 2)]
+    );
+}
+
 #[test]
 fn what_cannot_be_built_is_told() {
     let build = |filter: SnoopFilterParams, peers: usize| {

@@ -26,6 +26,7 @@ pub const TWO: Config = Config {
     dirty_medium: true,
     evictions: Evictions::Anytime,
     blocks: false,
+    joins: false,
     one_request_queue: false,
     reduced: true,
     broken: Broken::Nothing,
@@ -60,6 +61,20 @@ pub const BLOCKS: Config = Config {
     entries: 2,
     evictions: Evictions::Anytime,
     blocks: true,
+    ..TWO
+};
+
+/// Two requesters that take lines from each other, and no evictions of entries: snoops for requests alone.
+pub const JOINS: Config = Config {
+    name: "2 requesters, 2 lines, joined snoops",
+    agents: 2,
+    lines: 2,
+    entries: 2,
+    operations: &[Event::Load, Event::LoadOnce, Event::Store, Event::Evict],
+    local_agent: false,
+    dirty_medium: false,
+    evictions: Evictions::WhenFull,
+    joins: true,
     ..TWO
 };
 
@@ -132,6 +147,25 @@ fn every_property_holds_when_a_waiting_request_blocks_all_others() {
 #[test]
 fn every_property_holds_with_block_snoops_of_two_lines() {
     holds(BLOCKS, 222212);
+}
+
+/// `BISnpInvBlk` and `BISnpCurBlk` for the device's own agent.
+#[test]
+fn every_property_holds_with_joined_snoops_for_the_devices_agent() {
+    let config = Config {
+        name: "1 requester, 2 lines, joined snoops",
+        agents: 1,
+        operations: ALL,
+        local_agent: true,
+        dirty_medium: true,
+        ..JOINS
+    };
+    holds(config, 159477);
+}
+
+#[test]
+fn every_property_holds_with_joined_snoops_to_two_requesters() {
+    holds(JOINS, 720449);
 }
 
 #[test]

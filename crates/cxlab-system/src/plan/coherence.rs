@@ -13,6 +13,9 @@ use crate::scenario::Scenario;
 /// Longest look into a snoop filter.
 const LONGEST_LOOKUP: Picos = Picos(1_000_000_000);
 
+/// Longest wait of a snoop for others of its block.
+const LONGEST_JOIN: Picos = Picos(1_000_000);
+
 /// Checks hosts, devices and links of a system with HDM-DB memory; says which hosts reach such memory.
 pub(super) fn check(
     scenario: &Scenario,
@@ -41,6 +44,21 @@ pub(super) fn check(
                     format!("{path}.filter.lines"),
                     error.to_string(),
                 ));
+            }
+            if let Some(join) = filter.join {
+                if join > LONGEST_JOIN {
+                    problems.push(Problem::new(
+                        format!("{path}.filter.join"),
+                        format!("found {join}; allowed: at most {LONGEST_JOIN}"),
+                    ));
+                }
+                if filter.block < 2 {
+                    problems.push(Problem::new(
+                        format!("{path}.filter.join"),
+                        "found with `block = 1`, so that no snoop covers several lines; allowed: with `block` of 2 to 4"
+                            .to_owned(),
+                    ));
+                }
             }
             if filter.lookup_time > LONGEST_LOOKUP {
                 problems.push(Problem::new(

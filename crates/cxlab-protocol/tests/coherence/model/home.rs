@@ -248,6 +248,22 @@ impl Model {
         }
     }
 
+    /// Snoops for both lines that have not arrived become one.
+    pub(super) fn join(&self, world: &World, out: &mut Vec<(Move, Outcome)>) {
+        for a in 0..self.config.agents {
+            let snoops = [world.wires[0][a].snoop, world.wires[1][a].snoop];
+            if let [Some((kind, false)), Some((other, false))] = snoops
+                && kind == other
+            {
+                let mut next = *world;
+                for wires in &mut next.wires {
+                    wires[a].snoop = Some((kind, true));
+                }
+                out.push((Move::Join(a), Ok(next)));
+            }
+        }
+    }
+
     pub(super) fn home_moves(&self, world: &World, l: usize, out: &mut Vec<(Move, Outcome)>) {
         let home = &world.home[l];
         if let Phase::Reading(operation) = home.state.phase {

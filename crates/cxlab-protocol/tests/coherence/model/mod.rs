@@ -108,6 +108,8 @@ pub struct Config {
     pub dirty_medium: bool,
     pub evictions: Evictions,
     pub blocks: bool,
+    /// Snoops of one kind to one requester for both lines may become one for a block, as long as neither has arrived.
+    pub joins: bool,
     /// Requests pass one queue of one place at the DCOH, whose head blocks all others.
     pub one_request_queue: bool,
     /// States that differ by the names of requesters and lines count once.
@@ -132,6 +134,7 @@ pub enum Move {
     MediumDirty(usize),
     Evict(usize),
     EvictBlock,
+    Join(usize),
     LocalRead(usize),
     LocalWrite(usize),
 }
@@ -289,6 +292,9 @@ impl System for Model {
         }
         for l in 0..self.config.lines {
             self.home_moves(world, l, out);
+        }
+        if self.config.joins {
+            self.join(world, out);
         }
         for (_, outcome) in out.iter_mut() {
             if let Ok(next) = outcome {

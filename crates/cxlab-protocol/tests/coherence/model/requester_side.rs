@@ -52,7 +52,7 @@ impl Model {
                 }
                 requester::Action::Send(M2s::BiConflict) => {
                     bound(!std::mem::replace(&mut wire.conflict, true))?;
-                    if matches!(wire.block, 1 | 2) {
+                    if matches!(wire.block, 1 | 2 | 5 | 6) {
                         self.separate(&mut world, a)?;
                     }
                 }
@@ -90,22 +90,30 @@ impl Model {
             return None;
         }
         let mut snoop = BlockSnoop::new(Snoop::Inv, 2)?;
-        if blocks.iter().any(|&b| b > 2) {
+        if blocks.iter().any(|&b| matches!(b, 3 | 4)) {
             snoop.conflict();
         }
         for l in 0..2 {
-            if matches!(blocks[usize::from(l)], 2 | 4) {
-                snoop.answer(l, Kept::Invalid);
-            }
+            match blocks[usize::from(l)] {
+                2 | 4 => snoop.answer(l, Kept::Invalid),
+                5 => snoop.answer(l, Kept::Shared),
+                6 => snoop.answer(l, Kept::Exclusive),
+                _ => continue,
+            };
         }
         Some(snoop)
     }
 
     pub(super) fn set_block(&self, world: &mut World, a: usize, snoop: &BlockSnoop) {
         for l in 0..2_u8 {
-            world.wires[usize::from(l)][a].block = match snoop.is_done() {
-                true => 0,
-                false => 1 + u8::from(snoop.has_answered(l)) + 2 * u8::from(snoop.is_individual()),
+            let block = &mut world.wires[usize::from(l)][a].block;
+            let answered = snoop.has_answered(l);
+            *block = match (snoop.is_done(), snoop.is_individual()) {
+                (true, _) => 0,
+                (false, true) => 3 + u8::from(answered),
+                // What it keeps is told when both are answered.
+                (false, false) if matches!(*block, 5 | 6) => *block,
+                (false, false) => 1 + u8::from(answered),
             };
         }
     }
@@ -125,6 +133,12 @@ impl Model {
         };
         let answers = snoop.answer(l as u8, kept);
         self.set_block(world, a, &snoop);
+        let block = &mut world.wires[l][a].block;
+        *block = match (*block, kept) {
+            (2, Kept::Shared) => 5,
+            (2, Kept::Exclusive) => 6,
+            (block, _) => block,
+        };
         self.send_answers(world, a, answers)
     }
 

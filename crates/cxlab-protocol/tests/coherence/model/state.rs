@@ -38,7 +38,8 @@ pub struct Wire {
     /// 0 none, 1 free to go, 2 behind a completion.
     pub ack: u8,
     pub data: Data,
-    /// 0 none; 1 and 2 held together, unanswered and answered; 3 and 4 one by one.
+    /// 0 none; 1 held together and unanswered, and 2, 5 and 6 answered `BIRspI`, `BIRspS` and `BIRspE`; 3 and 4 one by one,
+    /// unanswered and answered.
     pub block: u8,
     /// What the processor waits for.
     pub pending: Pending,

@@ -1,0 +1,152 @@
+//! Snoops for requests that leave as one `BISnp*Blk` (CXL 3.1, section 3.3.8.1).
+//!
+//! A snoop for a request waits for others of its kind to the same holder in one aligned block of lines, at most for a
+//! constant time. A block whose lines are all there leaves at once. What has come when the time is over leaves as the
+//! largest aligned blocks of 2 or 4 lines that it makes, and single lines. Nothing orders BISnp among themselves or
+//! against other messages (section 3.3.12), so this is a delay as the link's, which ends by itself.
+
+use std::collections::VecDeque;
+
+use cxlab_engine::Ctx;
+use cxlab_engine::save_state;
+use cxlab_engine::units::{Bytes, LINE_BYTES, LineAddr, Picos, SimTime};
+use cxlab_link::Parcel;
+use cxlab_protocol::coherence::dcoh::{Peer, Peers};
+use cxlab_protocol::coherence::message::Snoop;
+use serde::{Deserialize, Serialize};
+
+use super::{CoherentDevice, dpa_of};
+
+/// Token of the wake-up for snoops whose time is over.
+pub(super) const JOIN: u32 = u32::MAX - 2;
+
+/// Snoops of one kind to one holder for lines of one block.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct JoinedSnoop {
+    kind: Snoop,
+    peer: Peer,
+    /// The first line of the block.
+    block: LineAddr,
+    /// Which of its lines are snooped, by their place.
+    lines: u8,
+    /// When it leaves, complete or not.
+    due: SimTime,
+}
+
+/// The snoops that wait for others.
+pub(super) struct Joins {
+    /// How long.
+    window: Picos,
+    /// Lines of a block: 2 or 4.
+    size: u8,
+    /// In the order in which they leave.
+    waiting: VecDeque<JoinedSnoop>,
+}
+
+save_state!(Joins {
+    values: waiting;
+    built: window, size;
+});
+
+impl Joins {
+    /// Snoops of at most so many lines. `None` where none is joined.
+    pub(super) fn new(window: Option<Picos>, most: u8) -> Option<Joins> {
+        let size = if most >= 4 { 4 } else { most & 2 };
+        let window = window.filter(|_| size > 1)?;
+        Some(Joins {
+            window,
+            size,
+            waiting: VecDeque::with_capacity(64),
+        })
+    }
+
+    /// Adds a snoop: to those of its block, which leave now if they are complete, or as the first of a block, whose end
+    /// is returned.
+    fn add(
+        &mut self,
+        now: SimTime,
+        kind: Snoop,
+        peer: Peer,
+        line: LineAddr,
+    ) -> Result<Option<JoinedSnoop>, SimTime> {
+        let block = LineAddr(line.0 & !u64::from(self.size - 1));
+        let place = 1 << (line.0 - block.0);
+        let is_its = |one: &JoinedSnoop| (one.block, one.peer, one.kind) == (block, peer, kind);
+        let Some(at) = self.waiting.iter().rposition(is_its) else {
+            let due = now + self.window;
+            self.waiting.push_back(JoinedSnoop {
+                kind,
+                peer,
+                block,
+                lines: place,
+                due,
+            });
+            return Err(due);
+        };
+        let found = &mut self.waiting[at];
+        found.lines |= place;
+        let is_complete = found.lines == (1 << self.size) - 1;
+        Ok(is_complete.then(|| self.waiting.remove(at)).flatten())
+    }
+
+    /// The next block whose time is over.
+    fn pop(&mut self, now: SimTime) -> Option<JoinedSnoop> {
+        let is_due = self.waiting.front().is_some_and(|one| one.due <= now);
+        is_due.then(|| self.waiting.pop_front()).flatten()
+    }
+}
+
+impl CoherentDevice {
+    /// Snoops these holders of a line for a request: at once, or with snoops for neighbours of the line.
+    pub(super) fn snoop_for_request(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        kind: Snoop,
+        line: LineAddr,
+        peers: Peers,
+    ) {
+        if self.joins.is_none() {
+            return self.snoop(ctx, kind, line, 1, peers);
+        }
+        for peer in peers.iter() {
+            let joins = self.joins.as_mut();
+            match joins.map(|joins| joins.add(ctx.now(), kind, peer, line)) {
+                Some(Ok(Some(complete))) => self.send_joined(ctx, &complete),
+                Some(Err(due)) => ctx.wake_at(due, JOIN),
+                Some(Ok(None)) | None => {}
+            }
+        }
+    }
+
+    /// The time of some snoops may be over.
+    pub(super) fn send_due(&mut self, ctx: &mut Ctx<'_, Parcel>) {
+        let now = ctx.now();
+        while let Some(due) = self.joins.as_mut().and_then(|joins| joins.pop(now)) {
+            self.send_joined(ctx, &due);
+        }
+    }
+
+    /// Sends snoops as the largest blocks that they make.
+    fn send_joined(&mut self, ctx: &mut Ctx<'_, Parcel>, joined: &JoinedSnoop) {
+        let JoinedSnoop { kind, peer, .. } = *joined;
+        let mut left = joined.lines;
+        while left > 0 {
+            let place = left.trailing_zeros() as u8;
+            let first = LineAddr(joined.block.0 + u64::from(place));
+            let mut lines = if place == 0 { 4 } else { 2 - place % 2 };
+            while lines > 1 && !self.is_block(left >> place, first, lines) {
+                lines /= 2;
+            }
+            left &= !(((1 << lines) - 1) << place);
+            self.coherence.joined_snoops += u64::from(lines > 1);
+            self.snoop(ctx, kind, first, lines, Peers::only(peer));
+        }
+    }
+
+    /// Whether the first of some lines make a block, which must be one for the holder too.
+    fn is_block(&self, snooped: u8, first: LineAddr, lines: u8) -> bool {
+        let all = (1 << lines) - 1;
+        let bytes = Bytes(u64::from(lines) * LINE_BYTES);
+        snooped & all == all && self.decoders.is_contiguous(dpa_of(first), bytes)
+    }
+}
