@@ -103,11 +103,11 @@ impl Throttle {
         }
     }
 
-    /// A response has come that says this load; `ends` tells whether it is the last one of its request or, of the two
-    /// that a read of HDM-DB memory has, the data. Returns the least time between two issues from now on, in picoseconds,
+    /// A response has come that says this load; `counts` tells whether it is the one of its request that counts, where
+    /// a request has two. Returns the least time between two issues from now on, in picoseconds,
     /// where that may have changed.
-    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, ends: bool) -> Option<u64> {
-        self.answers += u64::from(ends);
+    pub(crate) fn note(&mut self, now: SimTime, load: DevLoad, counts: bool) -> Option<u64> {
+        self.answers += u64::from(counts);
         self.most = self.most.max(load);
         let span = now.0 - self.since;
         let is_over = span >= self.params.period.0;

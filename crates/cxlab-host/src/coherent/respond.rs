@@ -38,7 +38,8 @@ impl CachingRequester {
         };
         entry.state = next;
         if self.throttle.is_some() {
-            self.heed(ctx, message, response, before.line);
+            let class = entry.class;
+            self.heed(ctx, message, response, class);
         }
         if response == S2m::BiConflictAck && !before.line.is_stable() && !actions.is_empty() {
             self.coherence.early_conflicts += 1;
@@ -47,22 +48,23 @@ impl CachingRequester {
         self.settle(ctx, number, message);
     }
 
-    /// Lets the throttle know what a response to a line in this state says (CXL 3.1, section 3.3.4.2). A read has a
-    /// completion and data, which count as one response; `BIConflictAck` completes no request.
+    /// Lets the throttle know what a response says (CXL 3.1, section 3.3.4.2). Of the two that a read of HDM-DB memory has
+    /// the completion counts; `BIConflictAck` completes no request.
     #[inline(never)]
-    fn heed(&mut self, ctx: &Ctx<'_, Parcel>, message: &Message, response: S2m, line: Line) {
-        let reads = matches!(
-            line,
-            Line::IsAD | Line::IsA | Line::ImAD | Line::ImA | Line::IcAD | Line::IcA
-        );
-        let ends = match response {
-            S2m::BiConflictAck => return,
-            S2m::MemData => true,
-            S2m::Cmp | S2m::CmpS | S2m::CmpE | S2m::CmpM => !reads,
-        };
+    fn heed(
+        &mut self,
+        ctx: &Ctx<'_, Parcel>,
+        message: &Message,
+        response: S2m,
+        class: CoherenceClass,
+    ) {
+        if response == S2m::BiConflictAck {
+            return;
+        }
+        let counts = class == CoherenceClass::HdmH || response != S2m::MemData;
         let throttle = self.throttle.as_mut();
         let load = DevLoad::of(message);
-        if let Some(interval) = throttle.and_then(|one| one.note(ctx.now(), load, ends)) {
+        if let Some(interval) = throttle.and_then(|one| one.note(ctx.now(), load, counts)) {
             self.issuer.set_interval(self.interval_ps.max(interval));
         }
     }

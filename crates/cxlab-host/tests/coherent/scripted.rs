@@ -1,11 +1,11 @@
 //! One requester against a device that says what the test wants.
 
 use cxlab_engine::units::Picos;
-use cxlab_host::{CacheParams, Found, QUEUES, STAGE_NAMES, Stall};
+use cxlab_host::{CacheParams, Found, QUEUES, RequesterParams, STAGE_NAMES, Stall, ThrottleParams};
 use cxlab_protocol::coherence::fields::{MetaField, MetaValue};
 use cxlab_protocol::coherence::message::Snoop;
 use cxlab_protocol::coherence::requester::Line;
-use cxlab_protocol::{LongStage, MemMeta, Message, Opcode};
+use cxlab_protocol::{DevLoad, LongStage, MemMeta, Message, Opcode};
 
 use crate::harness::{
     CACHE, HDM_H, PROCESS, Ran, Reply, Script, TRIP, at, cache, params, read, respond, run, snoop,
@@ -665,4 +665,42 @@ fn a_store_that_waits_for_a_snooped_line_leaves_the_entry_to_other_snoops() {
         last < Some(30_000_000),
         "snoops were answered before upgrades"
     );
+}
+
+/// Ten reads under light load, one at a time, and ten under severe overload, which halves the rate of the host.
+#[test]
+fn overload_halves_the_rate_and_a_read_of_two_responses_counts_once() {
+    for first in [0, HDM_H] {
+        let ops: Vec<_> = (first..first + 20).map(read).collect();
+        let script = move |message: &Message| {
+            let load = match message.hpa.0 / 64 - first {
+                0..10 => DevLoad::Light,
+                _ => DevLoad::Severe,
+            };
+            let mut all = answers(message, Opcode::CmpE, 100_000, 0);
+            for Reply(_, answer) in &mut all {
+                answer.lines = load.lines();
+            }
+            all
+        };
+        let throttle = ThrottleParams {
+            period: Picos(1_000_000_000),
+            ..ThrottleParams::default()
+        };
+        let params = RequesterParams {
+            throttle: Some(throttle),
+            ..params(1)
+        };
+        let ran = run(params, cache(64, 4), &ops, &[], Box::new(script));
+        let stats = ran.host().throttle().unwrap();
+        assert_eq!((stats.faster, stats.slower), (0, 1));
+        let issued: Vec<u64> = ran.seen().iter().map(|(at, _)| *at).collect();
+        let alone = issued[1] - issued[0];
+        assert_eq!(issued[10] - issued[0], 10 * alone);
+        let rate = stats.rate.unwrap().0;
+        let expected = 64 * 1_000_000_000_000 / alone / 2;
+        assert!(rate.abs_diff(expected) < expected / 50, "{rate} {expected}");
+        let throttled = issued[19] - issued[18];
+        assert!(throttled.abs_diff(2 * alone) < alone / 25, "{throttled}");
+    }
 }
