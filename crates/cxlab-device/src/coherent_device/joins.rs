@@ -1,9 +1,10 @@
 //! Snoops for requests that leave as one `BISnp*Blk` (CXL 3.1, section 3.3.8.1).
 //!
-//! A snoop for a request waits for others of its kind to the same holder in one aligned block of lines, at most for a
-//! constant time. A block whose lines are all there leaves at once. What has come when the time is over leaves as the
-//! largest aligned blocks of 2 or 4 lines that it makes, and single lines. Nothing orders BISnp among themselves or
-//! against other messages (section 3.3.12), so this is a delay as the link's, which ends by itself.
+//! A snoop for a request waits for snoops of its kind to the same holder in one aligned block of lines, at most for a
+//! constant time. A block with a snoop for each of its lines leaves at once. When the time is over, the snoops of an
+//! incomplete block leave as the largest aligned blocks of 2 or 4 lines that they make, and as single lines. Nothing
+//! orders BISnp among themselves or against other messages (section 3.3.11), so the wait is a delay as the link's, and
+//! it ends by itself.
 
 use std::collections::VecDeque;
 
@@ -20,6 +21,16 @@ use super::{CoherentDevice, dpa_of};
 /// Token of the wake-up for snoops whose time is over.
 pub(super) const JOIN: u32 = u32::MAX - 2;
 
+/// What became of a snoop that was added.
+enum Added {
+    /// It is the first of its block, which leaves at this time.
+    First(SimTime),
+    /// It waits with others of its block.
+    Waits,
+    /// Its block is complete and leaves now.
+    Completes(JoinedSnoop),
+}
+
 /// Snoops of one kind to one holder for lines of one block.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct JoinedSnoop {
@@ -33,13 +44,13 @@ struct JoinedSnoop {
     due: SimTime,
 }
 
-/// The snoops that wait for others.
+/// The snoops that wait for others of their block.
 pub(super) struct Joins {
-    /// How long.
+    /// How long the first snoop of a block waits.
     window: Picos,
     /// Lines of a block: 2 or 4.
     size: u8,
-    /// In the order in which they leave.
+    /// In the order of their ends.
     waiting: VecDeque<JoinedSnoop>,
 }
 
@@ -49,7 +60,7 @@ save_state!(Joins {
 });
 
 impl Joins {
-    /// Snoops of at most so many lines. `None` where none is joined.
+    /// Joins snoops within `window` to at most `most` lines. `None` where no snoop is joined.
     pub(super) fn new(window: Option<Picos>, most: u8) -> Option<Joins> {
         let size = if most >= 4 { 4 } else { most & 2 };
         let window = window.filter(|_| size > 1)?;
@@ -60,15 +71,8 @@ impl Joins {
         })
     }
 
-    /// Adds a snoop: to those of its block, which leave now if they are complete, or as the first of a block, whose end
-    /// is returned.
-    fn add(
-        &mut self,
-        now: SimTime,
-        kind: Snoop,
-        peer: Peer,
-        line: LineAddr,
-    ) -> Result<Option<JoinedSnoop>, SimTime> {
+    /// Adds a snoop to those of its block.
+    fn add(&mut self, now: SimTime, kind: Snoop, peer: Peer, line: LineAddr) -> Added {
         let block = LineAddr(line.0 & !u64::from(self.size - 1));
         let place = 1 << (line.0 - block.0);
         let is_its = |one: &JoinedSnoop| (one.block, one.peer, one.kind) == (block, peer, kind);
@@ -81,15 +85,19 @@ impl Joins {
                 lines: place,
                 due,
             });
-            return Err(due);
+            return Added::First(due);
         };
         let found = &mut self.waiting[at];
         found.lines |= place;
-        let is_complete = found.lines == (1 << self.size) - 1;
-        Ok(is_complete.then(|| self.waiting.remove(at)).flatten())
+        if found.lines < (1 << self.size) - 1 {
+            return Added::Waits;
+        }
+        let complete = *found;
+        self.waiting.remove(at);
+        Added::Completes(complete)
     }
 
-    /// The next block whose time is over.
+    /// Takes the first block whose time is over.
     fn pop(&mut self, now: SimTime) -> Option<JoinedSnoop> {
         let is_due = self.waiting.front().is_some_and(|one| one.due <= now);
         is_due.then(|| self.waiting.pop_front()).flatten()
@@ -105,15 +113,14 @@ impl CoherentDevice {
         line: LineAddr,
         peers: Peers,
     ) {
-        if self.joins.is_none() {
-            return self.snoop(ctx, kind, line, 1, peers);
-        }
         for peer in peers.iter() {
-            let joins = self.joins.as_mut();
-            match joins.map(|joins| joins.add(ctx.now(), kind, peer, line)) {
-                Some(Ok(Some(complete))) => self.send_joined(ctx, &complete),
-                Some(Err(due)) => ctx.wake_at(due, JOIN),
-                Some(Ok(None)) | None => {}
+            let Some(joins) = &mut self.joins else {
+                return self.snoop(ctx, kind, line, 1, peers);
+            };
+            match joins.add(ctx.now(), kind, peer, line) {
+                Added::First(due) => ctx.wake_at(due, JOIN),
+                Added::Waits => {}
+                Added::Completes(block) => self.send_joined(ctx, &block),
             }
         }
     }
@@ -126,7 +133,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Sends snoops as the largest blocks that they make.
+    /// Sends snoops of a block as the largest blocks that they make.
     fn send_joined(&mut self, ctx: &mut Ctx<'_, Parcel>, joined: &JoinedSnoop) {
         let JoinedSnoop { kind, peer, .. } = *joined;
         let mut left = joined.lines;
@@ -143,7 +150,7 @@ impl CoherentDevice {
         }
     }
 
-    /// Whether the first of some lines make a block, which must be one for the holder too.
+    /// Whether snoops for the first `lines` lines are all there, and the lines are neighbours for the holder too.
     fn is_block(&self, snooped: u8, first: LineAddr, lines: u8) -> bool {
         let all = (1 << lines) - 1;
         let bytes = Bytes(u64::from(lines) * LINE_BYTES);
