@@ -11,7 +11,7 @@ use cxlab_protocol::io::enumerate::{
 };
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
-use cxlab_protocol::io::tree::{Below, HostBridge};
+use cxlab_protocol::io::tree::{Below, RootComplex};
 use cxlab_system::diagnostics::Document;
 use cxlab_system::plan::{End, Externals, Files, Plan};
 use cxlab_system::report::{EnumerationReport, Report};
@@ -37,7 +37,7 @@ fn of_first(report: &Report) -> &EnumerationReport {
 fn log() -> EnumerationLog {
     let device = |kind| Below::endpoint(FunctionSpec::endpoint(kind, GIB));
     let kinds = [DeviceType::Type3, DeviceType::Type3, DeviceType::Type2];
-    let mut bridge = HostBridge::new(HOST_BRIDGE, [Below::switch(kinds.map(device))]);
+    let mut bridge = RootComplex::one(HOST_BRIDGE, [Below::switch(kinds.map(device))]);
     let region = |base: u64, targets: &[usize], host_only| Region {
         base: Hpa(base * GIB),
         size: Bytes(targets.len() as u64 * GIB),
@@ -289,6 +289,55 @@ fn workloads_measure_the_same_with_and_without_enumeration() {
             &mut different,
         );
         assert!(different.is_empty(), "{name}: {different:#?}");
+    }
+}
+
+/// Devices, host bridges and address maps of a host without a switch. XOR chooses among host bridges alone, so its
+/// systems have one for each device.
+const HOST_BRIDGES: &[(u32, u32, &str)] = &[
+    (4, 2, "granularity = \"256 B\""),
+    (4, 4, "granularity = \"4 KiB\""),
+    (4, 4, "arithmetic = \"xor\""),
+    (8, 4, "granularity = \"512 B\""),
+    (3, 3, "granularity = \"256 B\""),
+    (6, 3, "granularity = \"1 KiB\""),
+    (12, 6, "granularity = \"256 B\""),
+    (6, 6, "arithmetic = \"xor\""),
+    (16, 16, "granularity = \"256 B\""),
+];
+
+#[test]
+fn workloads_measure_the_same_over_several_host_bridges() {
+    for (devices, host_bridges, map) in HOST_BRIDGES {
+        let mut set = vec![
+            "measure={ warmup_requests = 200, requests = 2000 }".to_owned(),
+            format!("devices[0].count={devices}"),
+            format!("address_map={{ {map} }}"),
+        ];
+        let text = shipped("direct");
+        let planned =
+            |set: &[String]| plan(&text, &set.iter().map(String::as_str).collect::<Vec<_>>());
+        let without = measured(&planned(&set));
+        set.push(format!("enumeration={{ host_bridges = {host_bridges} }}"));
+        let whole = run(&planned(&set));
+        let found = of_first(&whole);
+        // A root port for each device, whatever the host bridge.
+        assert_eq!(found.functions, 2 * found.devices);
+        // A decoder with seven writes in each host bridge and device, and its enable.
+        let decode = accesses(found, Phase::Decode as usize);
+        assert_eq!(decode[3], 8 * u64::from(devices + host_bridges));
+        let with = measured(&planned(&set));
+        let mut different = Vec::new();
+        differences(
+            &serde_json::to_value(with).unwrap(),
+            &serde_json::to_value(without).unwrap(),
+            "",
+            &mut different,
+        );
+        assert!(
+            different.is_empty(),
+            "{devices} over {host_bridges}: {different:#?}"
+        );
     }
 }
 

@@ -383,9 +383,23 @@ impl InterleaveSet {
     ///
     /// # Errors
     /// When there are fewer maps than bits, or one has another lowest bit.
-    pub fn with_xor(mut self, maps: &[u64]) -> Result<Self, InterleaveError> {
+    pub fn with_xor(self, maps: &[u64]) -> Result<Self, InterleaveError> {
+        let host_bridges = self.levels[0].ways;
+        self.with_xor_over(maps, host_bridges)
+    }
+
+    /// [`InterleaveSet::with_xor`] for a window over `host_bridges` host bridges, a divisor of the targets: the
+    /// decoders of host bridges, switches and devices below take address bits as they are (CXL 3.1, table 9-22).
+    ///
+    /// # Errors
+    /// When there are fewer maps than bits that choose the host bridge, or one has another lowest bit.
+    pub fn with_xor_over(
+        mut self,
+        maps: &[u64],
+        host_bridges: u32,
+    ) -> Result<Self, InterleaveError> {
         // One way and three have no bits.
-        let needed = self.levels[0].ways.trailing_zeros() as usize;
+        let needed = host_bridges.trailing_zeros() as usize;
         let found = maps.len();
         if found < needed {
             return Err(InterleaveError::XorMaps { found, needed });

@@ -8,7 +8,7 @@ use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_protocol::io::enumerate::{Goal, Phase, Region, enumerate};
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
 use cxlab_protocol::io::tlp::{Framing, Kind, Tlp};
-use cxlab_protocol::io::tree::{Below, HostBridge};
+use cxlab_protocol::io::tree::{Below, RootComplex};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cxl-io.md");
 
@@ -59,7 +59,7 @@ fn packets() -> String {
 fn accesses() -> String {
     let device = || Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, 4 << 30));
     let switch = || Below::switch((0..4).map(|_| device()));
-    let mut bridge = HostBridge::new(Hpa(0xfe00_0000), [switch(), switch()]);
+    let mut bridge = RootComplex::one(Hpa(0xfe00_0000), [switch(), switch()]);
     let region = Region {
         base: Hpa(16 << 30),
         size: Bytes(32 << 30),

@@ -387,7 +387,7 @@ impl Plan {
         let tables = RoutingTables::build_within(&graph, scenario.fabric.routing.0, most)
             .map_err(|error| wrong("fabric.topology", error.to_string()))?;
         let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
-        let maps = address::lay_out(&scenario, &endpoints, &reach, &manager)?;
+        let maps = address::lay_out(&scenario, &endpoints, &graph, &reach, &manager)?;
         let hosts = endpoints.hosts(maps.host_maps, &manager.presence);
         let timelines = manager.timelines(&maps.extents);
         let pools = manager.pools();

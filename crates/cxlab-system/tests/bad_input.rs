@@ -1847,6 +1847,43 @@ const SCENARIOS: &[Scenario] = &[
         &["enumeration.register_time", "2 ms", "at most"],
     ),
     one(
+        &[("seed = 7", "seed = 7\nenumeration = { host_bridges = 17 }")],
+        "host_bridges",
+        &[
+            "enumeration.host_bridges",
+            "found 17",
+            "1 to 16",
+            "8.2.4.20.7",
+        ],
+    ),
+    one(
+        &[("seed = 7", "seed = 7\nenumeration = { host_bridges = 0 }")],
+        "host_bridges",
+        &["enumeration.host_bridges", "found 0", "1 to 16"],
+    ),
+    one(
+        &[("seed = 7", "seed = 7\nenumeration = { host_bridges = 2 }")],
+        "host_bridges",
+        &[
+            "enumeration.host_bridges",
+            "found 2",
+            "`host0` has 1 root port",
+        ],
+    ),
+    one(
+        &[
+            ("seed = 7", "seed = 7\nenumeration = {}"),
+            ("[address_map]", "[address_map]\narithmetic = \"xor\""),
+        ],
+        "arithmetic = \"xor\"",
+        &[
+            "address_map.arithmetic",
+            "\"xor\"",
+            "\"modulo\"",
+            "enumeration.host_bridges",
+        ],
+    ),
+    one(
         &[
             ("seed = 7", "seed = 7\nenumeration = {}"),
             ("routing = \"shortest\"", "routing = \"adaptive\""),

@@ -1,21 +1,23 @@
-//! A hierarchy of functions below one host bridge, and how configuration and memory accesses find
-//! their function in it.
+//! Hierarchies of functions below the host bridges of a root complex, and how configuration and memory
+//! accesses find their function in them.
 //!
 //! Routing is by the registers alone: bus numbers, windows and BARs as they were written. Each
 //! component says of a [`Request`] whether it serves it or which port it leaves by ([`Step`]), so
 //! that the components of a simulation, which share nothing, do the same one by one as a whole
 //! hierarchy does here. What nobody answers reads as all ones, as a root complex makes of an
-//! unsupported request (PCIe 5.0, section 2.3.2). Left out: several host bridges, functions and
-//! segments, and peer-to-peer.
+//! unsupported request (PCIe 5.0, section 2.3.2). Left out: several functions and segments, and
+//! peer-to-peer.
 
+mod complex;
 mod function;
 mod request;
 
 use cxlab_engine::units::{Dpa, Hpa};
 
 use super::component::{ComponentRegisters, Decodes};
-use super::space::{AccessError, COMPONENT_BYTES, FunctionSpec, PORT_DECODERS, Role};
+use super::space::{COMPONENT_BYTES, FunctionSpec, PORT_DECODERS, Role};
 
+pub use complex::{FixedWindow, HostBridgeTable, PlatformTables, RootComplex};
 pub use function::Function;
 pub use request::{Bdf, Place, Request, Step, all_ones};
 
@@ -106,34 +108,43 @@ impl Switch {
     }
 }
 
-/// A host bridge with its root ports on bus 0.
+/// A host bridge with its root ports on the first of its buses.
 #[derive(Clone)]
 pub struct HostBridge {
     /// Its registers, at an address that firmware knows (ACPI CEDT, CHBS).
     pub component: ComponentRegisters,
     /// Where they are.
     pub component_base: Hpa,
+    /// The bus of its root ports (ACPI `_BBN`).
+    pub first_bus: u8,
+    /// The last bus that may be below it (ACPI `_CRS`).
+    pub last_bus: u8,
     /// Its root ports: device numbers 0, 1, and so on.
     pub ports: Vec<Port>,
 }
 
 impl HostBridge {
-    /// A host bridge with these things below its root ports, which are numbered from 0 on.
+    /// A host bridge that has all buses, with these things below its root ports, which are numbered from 0 on.
     pub fn new(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> HostBridge {
         let port = |(number, below)| Port::new(Role::RootPort, number as u8, below);
         HostBridge {
             component: ComponentRegisters::new(Decodes::Ports, PORT_DECODERS),
             component_base,
+            first_bus: 0,
+            last_bus: u8::MAX,
             ports: below.into_iter().enumerate().map(port).collect(),
         }
     }
 
-    /// What the root complex does with a request of software. Requests to configuration space come
-    /// as [`Place::Bus`].
-    pub fn serve(&mut self, request: Request) -> Step {
+    /// What the host bridge does with a request of software. Requests to configuration space come
+    /// as [`Place::Bus`]. [`Step::Nobody`] where the request is for another host bridge.
+    fn serve(&mut self, request: Request) -> Step {
         match request.place {
             Place::Device(to, at) | Place::Bus(to, at) => {
-                serve_config(&mut self.ports, 0, request, (to, at))
+                match (self.first_bus..=self.last_bus).contains(&to.bus) {
+                    true => serve_config(&mut self.ports, self.first_bus, request, (to, at)),
+                    false => Step::Nobody,
+                }
             }
             Place::Memory(hpa) => {
                 if let Some(at) = hpa.0.checked_sub(self.component_base.0)
@@ -146,73 +157,8 @@ impl HostBridge {
         }
     }
 
-    /// Does what a request asks for; all ones are read where nobody answers.
-    fn access(&mut self, request: Request) -> Result<u64, AccessError> {
-        let step = self.serve(request);
-        match descend(step, &mut self.ports) {
-            Step::Done(result) => result,
-            _ => Ok(all_ones(request.width)),
-        }
-    }
-
-    /// Reads a configuration register; all ones where no function answers.
-    ///
-    /// # Errors
-    /// A width or an offset that is not allowed.
-    pub fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, AccessError> {
-        self.access(Request {
-            place: Place::Bus(to, at),
-            width,
-            write: None,
-        })
-    }
-
-    /// Writes a configuration register; nothing happens where no function answers.
-    ///
-    /// # Errors
-    /// A width or an offset that is not allowed.
-    pub fn config_write(
-        &mut self,
-        to: Bdf,
-        at: u16,
-        width: u32,
-        value: u64,
-    ) -> Result<(), AccessError> {
-        let request = Request {
-            place: Place::Bus(to, at),
-            width,
-            write: Some(value),
-        };
-        self.access(request).map(drop)
-    }
-
-    /// Reads a register in memory; all ones where nobody answers.
-    ///
-    /// # Errors
-    /// A width or an offset that is not allowed.
-    pub fn mmio_read(&mut self, hpa: Hpa, width: u32) -> Result<u64, AccessError> {
-        self.access(Request {
-            place: Place::Memory(hpa),
-            width,
-            write: None,
-        })
-    }
-
-    /// Writes a register in memory; nothing happens where nobody answers.
-    ///
-    /// # Errors
-    /// A width or an offset that is not allowed.
-    pub fn mmio_write(&mut self, hpa: Hpa, width: u32, value: u64) -> Result<(), AccessError> {
-        let request = Request {
-            place: Place::Memory(hpa),
-            width,
-            write: Some(value),
-        };
-        self.access(request).map(drop)
-    }
-
     /// Every switch, depth first.
-    pub fn switches(&self) -> Vec<&Switch> {
+    fn switches(&self) -> Vec<&Switch> {
         fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Switch>) {
             for port in ports {
                 if let Below::Switch(switch) = &port.below {
@@ -226,12 +172,12 @@ impl HostBridge {
         found
     }
 
-    /// The same hierarchy with the registers of these switches and devices instead of its own, both
-    /// depth first. What hangs below these switches' ports means nothing.
-    pub fn assembled(
+    /// The same hierarchy with the registers of the next of these switches and devices instead of its own,
+    /// both depth first. What hangs below these switches' ports means nothing.
+    fn assembled(
         &self,
-        switches: impl IntoIterator<Item = Switch>,
-        devices: impl IntoIterator<Item = Function>,
+        switches: &mut dyn Iterator<Item = Switch>,
+        devices: &mut dyn Iterator<Item = Function>,
     ) -> HostBridge {
         fn replace(
             ports: &mut [Port],
@@ -259,13 +205,12 @@ impl HostBridge {
             }
         }
         let mut whole = self.clone();
-        let (mut switches, mut devices) = (switches.into_iter(), devices.into_iter());
-        replace(&mut whole.ports, &mut switches, &mut devices);
+        replace(&mut whole.ports, switches, devices);
         whole
     }
 
-    /// Every device, depth first: the numbers by which regions name them.
-    pub fn endpoints(&self) -> Vec<&Function> {
+    /// Every device, depth first.
+    fn endpoints(&self) -> Vec<&Function> {
         fn collect<'a>(ports: &'a [Port], found: &mut Vec<&'a Function>) {
             for port in ports {
                 match &port.below {
@@ -280,9 +225,9 @@ impl HostBridge {
         found
     }
 
-    /// The device and the address in it that an address leads to, by the HDM decoders that are
-    /// committed. `None`: some decoder on the way does not know it.
-    pub fn decode(&self, hpa: Hpa) -> Option<(usize, Dpa)> {
+    /// The device, counted depth first, and the address in it that an address leads to, by the HDM decoders
+    /// that are committed. `None`: some decoder on the way does not know it.
+    fn decode(&self, hpa: Hpa) -> Option<(usize, Dpa)> {
         fn walk(ports: &[Port], number: u8, hpa: Hpa, mut first: usize) -> Option<(usize, Dpa)> {
             for port in ports {
                 if port.function.spec.port_number == number {

@@ -7,7 +7,7 @@ use cxlab_protocol::io::enumerate::{
     Access, EnumerateError, Enumeration, EnumerationLog, Next, Phase, Target,
 };
 use cxlab_protocol::io::packet::{self, Answer};
-use cxlab_protocol::io::tree::{HostBridge, Place, Request, Step, all_ones};
+use cxlab_protocol::io::tree::{Place, Request, RootComplex, Step, all_ones};
 use cxlab_protocol::{Message, PortId};
 
 use super::Enumerated;
@@ -29,8 +29,8 @@ pub(crate) struct Software {
     constant: Picos,
     code: Enumeration,
     /// The root complex; what hangs below its ports is elsewhere.
-    bridge: HostBridge,
-    roots: Vec<PortId>,
+    root: RootComplex,
+    roots: Vec<(u16, PortId)>,
     outgoing: Answers,
     /// What it does now, and what the root complex's own registers said to it.
     access: Option<Access>,
@@ -69,13 +69,13 @@ impl Software {
         constant: Picos,
     ) -> Software {
         let hierarchy = &plan.hierarchies[host];
-        let bridge = hierarchy.bridge.clone();
+        let root = hierarchy.root.clone();
         Software {
             id: PortId(host as u16),
             params: params.clone(),
             constant,
-            code: Enumeration::new(bridge.component_base, hierarchy.goal.clone()),
-            bridge,
+            code: Enumeration::new(root.tables(), hierarchy.goal.clone()),
+            root,
             roots: hierarchy.roots.clone(),
             outgoing: Answers::new(Picos::ZERO),
             access: None,
@@ -92,7 +92,7 @@ impl Software {
     }
 
     /// What was done, and the root complex's registers.
-    pub(crate) fn result(self) -> Result<(Enumerated, HostBridge), String> {
+    pub(crate) fn result(self) -> Result<(Enumerated, RootComplex), String> {
         match self.result {
             Some(Ok(log)) => Ok((
                 Enumerated {
@@ -100,7 +100,7 @@ impl Software {
                     duration: self.since - SimTime::ZERO,
                     phases: self.phases,
                 },
-                self.bridge,
+                self.root,
             )),
             Some(Err(error)) => Err(error.to_string()),
             None => Err("it has not ended".to_owned()),
@@ -131,10 +131,11 @@ impl Software {
     fn act(&mut self, ctx: &mut Ctx<'_, Parcel>, node: &mut Node) {
         let Some(access) = self.access else { return };
         let asked = request(&access);
-        let step = self.bridge.serve(asked);
+        let step = self.root.serve(asked);
         if let Step::Below(root, request) = step {
-            let message = packet::message(request, ctx.now().0, self.id, self.roots[root]);
-            self.outgoing.send(ctx, node, root as u16, message);
+            let (link, behind) = self.roots[root];
+            let message = packet::message(request, ctx.now().0, self.id, behind);
+            self.outgoing.send(ctx, node, link, message);
         } else if !packet::is_posted(&asked) {
             self.local = Some(step);
             ctx.wake_at(ctx.now() + self.params.register_time, ROOT_COMPLEX);

@@ -21,7 +21,7 @@ use cxlab_engine::{Ctx, Simulation};
 use cxlab_link::Parcel;
 use cxlab_protocol::PortId;
 use cxlab_protocol::io::enumerate::{EnumerationLog, Phase};
-use cxlab_protocol::io::tree::{Function, HostBridge, Switch};
+use cxlab_protocol::io::tree::{Function, RootComplex, Switch};
 
 pub(crate) use host::Software;
 pub(crate) use registers::{LogicalDevices, VirtualSwitches};
@@ -123,7 +123,7 @@ pub struct Enumerated {
 /// The registers of all components after the phase, by host.
 #[derive(Default)]
 struct Registers {
-    roots: Vec<HostBridge>,
+    roots: Vec<RootComplex>,
     /// By host and switch.
     switches: Vec<(PortId, usize, Switch)>,
     /// By host and device.
@@ -223,14 +223,16 @@ fn check(
         let found = known.find(|(of, number, _)| (*of, *number) == (id, *planned));
         found.map(|(_, _, function)| function.clone())
     });
-    let bridge = registers.roots[host].assembled(switches, devices);
+    let root = registers.roots[host].assembled(switches, devices);
+    let tables = root.tables();
     let planned = plan.hosts[host].map.windows();
     for (region, window) in planned.iter().enumerate() {
-        let of_goal = hierarchy.goal.regions[region].set();
-        if of_goal != Ok(window.set) {
+        let of_goal = &hierarchy.goal.regions[region];
+        let fixed = tables.window(of_goal.base, of_goal.size);
+        if fixed.map(|fixed| of_goal.set(fixed)) != Some(Ok(window.set)) {
             return Err(format!("region {region} is not the plan's window"));
         }
-        match hierarchy.goal.mismatch(region, &bridge, TURNS) {
+        match hierarchy.goal.mismatch(region, &root, TURNS) {
             Ok(None) => {}
             Ok(Some(hpa)) => {
                 return Err(format!(

@@ -31,7 +31,7 @@ impl VirtualSwitches {
             switching,
         };
         for (host, hierarchy) in plan.hierarchies.iter().enumerate() {
-            let all = hierarchy.switches.iter().zip(hierarchy.bridge.switches());
+            let all = hierarchy.switches.iter().zip(hierarchy.root.switches());
             for (planned, registers) in all.filter(|(planned, _)| planned.switch == switch) {
                 let host = PortId(host as u16);
                 made.registers.push((host, registers.clone()));
@@ -119,7 +119,7 @@ impl LogicalDevices {
     pub(crate) fn new(plan: &Plan, device: usize, constant: Picos, time: Picos) -> Self {
         let mut registers = Vec::new();
         for (host, hierarchy) in plan.hierarchies.iter().enumerate() {
-            let all = hierarchy.devices.iter().zip(hierarchy.bridge.endpoints());
+            let all = hierarchy.devices.iter().zip(hierarchy.root.endpoints());
             for (_, function) in all.filter(|(planned, _)| **planned == device) {
                 registers.push((PortId(host as u16), function.clone()));
             }

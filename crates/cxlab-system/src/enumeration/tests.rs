@@ -31,6 +31,104 @@ capacity = "1 GiB"
     Plan::new(scenario, Files::default()).ok().unwrap()
 }
 
+/// A host with a link to each of these devices, and so many host bridges.
+fn direct(devices: u32, host_bridges: u32, map: &str) -> Result<Plan, Vec<crate::plan::Problem>> {
+    let text = format!(
+        r#"
+name = "test"
+enumeration = {{ host_bridges = {host_bridges} }}
+address_map = {{ {map} }}
+[fabric]
+topology = {{ kind = "direct" }}
+[[hosts]]
+name = "host"
+workload = {{ kind = "uniform" }}
+[[devices]]
+name = "mem"
+count = {devices}
+capacity = "768 MiB"
+"#
+    );
+    let document = crate::diagnostics::Document::parse("test.toml", &text)
+        .ok()
+        .unwrap();
+    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
+    Plan::new(scenario, Files::default())
+}
+
+#[test]
+fn windows_over_host_bridges_are_programmed_as_planned() {
+    let arithmetics = ["", "arithmetic = \"xor\"", "granularity = \"1 KiB\""];
+    for (devices, host_bridges) in [
+        (2, 2),
+        (4, 2),
+        (4, 4),
+        (8, 2),
+        (8, 4),
+        (16, 2),
+        (16, 8),
+        (3, 3),
+        (6, 3),
+        (6, 6),
+        (12, 3),
+        (12, 6),
+        (12, 12),
+        (5, 5),
+    ] {
+        for map in arithmetics {
+            let plan = direct(devices, host_bridges, map);
+            let plan =
+                plan.unwrap_or_else(|problems| panic!("{devices} {host_bridges} {problems:?}"));
+            let root = &plan.hierarchies[0].root;
+            assert_eq!(root.bridges.len(), host_bridges as usize);
+            assert_eq!(
+                judged(&plan, &plan),
+                Ok(()),
+                "{devices} over {host_bridges}, {map}"
+            );
+        }
+    }
+}
+
+#[test]
+fn another_order_of_host_bridges_in_a_window_breaks_a_law() {
+    let mut wrong = direct(4, 2, "").unwrap();
+    let hierarchy = &mut wrong.hierarchies[0];
+    hierarchy.root.windows[0].host_bridges.swap(0, 1);
+    let error = enumerate(&mut hierarchy.root.clone(), &hierarchy.goal).unwrap_err();
+    assert!(
+        error.to_string().contains("takes the host bridges"),
+        "{error}"
+    );
+    let why = judged(&wrong, &direct(4, 2, "").unwrap()).unwrap_err();
+    assert!(why.contains("did not enumerate"), "{why}");
+}
+
+#[test]
+fn what_a_driver_refuses_of_host_bridges_is_refused_with_the_field() {
+    let why = |devices, host_bridges, map: &str| {
+        let problems = direct(devices, host_bridges, map).err().unwrap();
+        assert_eq!(problems.len(), 1);
+        (problems[0].path.clone(), problems[0].message.clone())
+    };
+    let (path, text) = why(2, 4, "");
+    assert_eq!(path, "enumeration.host_bridges");
+    assert!(
+        text.contains("found 4") && text.contains("2 root port(s)"),
+        "{text}"
+    );
+    // A window over two host bridges with three root ports each, in turn.
+    let (path, text) = why(6, 2, "");
+    assert_eq!(path, "address_map");
+    assert!(text.contains("times a power of two"), "{text}");
+    let (path, text) = why(16, 16, "granularity = \"4 KiB\"");
+    assert_eq!(path, "address_map");
+    assert!(text.contains("ends at 16 KiB"), "{text}");
+    let (path, text) = why(16, 1, "");
+    assert_eq!(path, "address_map");
+    assert!(text.contains("8 places"), "{text}");
+}
+
 /// What comes of software that follows one plan, judged by another.
 fn judged(software: &Plan, judge: &Plan) -> Result<(), String> {
     let mut system = System::build(software, 1, Notes::default()).ok().unwrap();
@@ -60,7 +158,7 @@ fn decoders_that_take_an_address_elsewhere_than_the_plan_break_a_law() {
     hierarchy.goal.regions[0].targets.swap(0, 1);
     // The plan is as before, and the log is that of the wrong software.
     let mut judge = plan(2);
-    let log = enumerate(&mut hierarchy.bridge.clone(), &hierarchy.goal).unwrap();
+    let log = enumerate(&mut hierarchy.root.clone(), &hierarchy.goal).unwrap();
     judge.hierarchies[0].log = log;
     let why = judged(&wrong, &judge).unwrap_err();
     assert!(why.contains("elsewhere than the plan"), "{why}");
@@ -75,7 +173,7 @@ fn regions_that_are_not_the_plans_windows_break_a_law() {
     let (first, second) = (base(0), base(1));
     hierarchy.goal.regions[0].base = second;
     hierarchy.goal.regions[1].base = first;
-    let log = enumerate(&mut hierarchy.bridge.clone(), &hierarchy.goal).unwrap();
+    let log = enumerate(&mut hierarchy.root.clone(), &hierarchy.goal).unwrap();
     hierarchy.log = log;
     let why = judged(&wrong, &wrong).unwrap_err();
     assert!(why.contains("not the plan's window"), "{why}");

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
+use cxlab_fabric::graph::FabricGraph;
 use cxlab_host::{AddressMap, Window};
 use cxlab_protocol::hdm::{InterleaveSet, legal_targets};
 use cxlab_protocol::{DecoderTable, DeviceDecoder, PortId};
 
 use super::endpoints::Named;
-use super::{Problem, manager, regions};
+use super::{Problem, enumeration, manager, regions};
 use crate::scenario::{Arithmetic, Scenario};
 
 /// The unit of an HDM decoder's base and size (CXL 3.1 section 8.2.4.20).
@@ -91,11 +92,12 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
 pub(super) fn lay_out(
     scenario: &Scenario,
     named: &Named,
+    graph: &FabricGraph,
     reach: &[Vec<usize>],
     manager: &manager::Account<'_>,
 ) -> Result<Maps, Vec<Problem>> {
     let regions = regions::allot(scenario, named, reach, manager)?;
-    let mut known: BTreeMap<Vec<Extent>, Arc<AddressMap>> = BTreeMap::new();
+    let mut known: BTreeMap<(Vec<Extent>, Vec<u32>), Arc<AddressMap>> = BTreeMap::new();
     let mut lists = vec![vec![Vec::new(); reach.len()]; named.names.devices.len()];
     let mut host_maps = Vec::with_capacity(reach.len());
     let mut region_decoders = Vec::new();
@@ -115,7 +117,12 @@ pub(super) fn lay_out(
         if reached.is_empty() || extents.is_empty() && !has_own_memory(scenario, named, host) {
             return Err(vec![nothing_to_see(scenario, named, host)]);
         }
-        let windows = windows(scenario, named, &extents)?;
+        let bridges = |extent: &Extent| {
+            let devices = extent.shares.iter().map(|(device, _)| *device);
+            enumeration::host_bridges(scenario, graph, host, devices)
+        };
+        let bridges: Vec<u32> = extents.iter().map(bridges).collect();
+        let windows = windows(scenario, named, &extents, &bridges)?;
         for (at, (window, extent)) in windows.iter().zip(&extents).enumerate() {
             for (target, (device, first)) in (0..).zip(&extent.shares) {
                 let decoder = DeviceDecoder {
@@ -140,7 +147,7 @@ pub(super) fn lay_out(
             }
         }
         let map = known
-            .entry(extents)
+            .entry((extents, bridges))
             .or_insert_with(|| Arc::new(AddressMap::new(windows)));
         host_maps.push(Arc::clone(map));
     }
@@ -242,23 +249,24 @@ fn whole_devices(
     Ok(extents)
 }
 
-/// The windows of a host, one behind the other.
+/// The windows of a host, one behind the other; `bridges` are the host bridges of each.
 fn windows(
     scenario: &Scenario,
     named: &Named,
     extents: &[Extent],
+    bridges: &[u32],
 ) -> Result<Vec<Window>, Vec<Problem>> {
     let first = named.names.requesters.len();
     let mut base = Hpa(0);
     let mut windows = Vec::with_capacity(extents.len());
-    for extent in extents {
+    for (extent, bridges) in extents.iter().zip(bridges) {
         let ways = extent.shares.len();
         let size = Bytes(extent.share.0 * ways as u64);
         let granularity = scenario.address_map.granularity;
         let mut set = InterleaveSet::new(base, size, granularity, ways as u32)
             .map_err(|error| vec![Problem::new("address_map", error.to_string())])?;
         if let Some(maps) = scenario.address_map.xor_maps() {
-            let xored = set.with_xor(&maps);
+            let xored = set.with_xor_over(&maps, *bridges);
             set = xored.map_err(|error| {
                 let text = format!("found {error}; allowed: maps that do");
                 vec![Problem::new("address_map.xor_maps", text)]

@@ -6,15 +6,22 @@
 //! device of several hosts shows each of them a logical device with registers of its own, whose
 //! memory is what the host has of it, in one piece (CXL 3.1, section 2.5); which memory of the
 //! device that is, the fabric manager says.
+//!
+//! The root ports of a host are shared out among its host bridges one by one, and the platform has a fixed memory
+//! window (CFMWS of the CEDT; CXL 3.1, section 9.18.1.3) for each window of the host's address map, over the host
+//! bridges of its devices in the order of turns.
+
+use std::collections::BTreeSet;
 
 use cxlab_device::AcceleratorKind;
 use cxlab_engine::units::{Bytes, Hpa};
 use cxlab_fabric::graph::FabricGraph;
 use cxlab_fabric::routing::{PortPeer, RoutingTables};
 use cxlab_protocol::PortId;
+use cxlab_protocol::hdm::InterleaveError;
 use cxlab_protocol::io::enumerate::{EnumerateError, EnumerationLog, Goal, Region, enumerate};
 use cxlab_protocol::io::space::{DeviceType, FunctionSpec};
-use cxlab_protocol::io::tree::{Below, HostBridge};
+use cxlab_protocol::io::tree::{Below, FixedWindow, RootComplex};
 
 use super::limits::{LONGEST_DELAY, check_time};
 use super::{DeviceKind, PlannedDevice, PlannedHost, Problem};
@@ -32,18 +39,21 @@ const MOST_PORTS: usize = 32;
 /// Logical devices of a device (CXL 3.1, section 2.5).
 const MOST_LOGICAL: usize = 16;
 
+/// Most host bridges: targets of a window (CXL 3.1, section 8.2.4.20.7).
+const MOST_BRIDGES: u32 = 16;
+
 /// What a host enumerates.
 pub(crate) struct Hierarchy {
     /// The host.
     host: usize,
-    /// Its hierarchy after reset.
-    pub(crate) bridge: HostBridge,
+    /// Its root complex after reset, with what hangs below.
+    pub(crate) root: RootComplex,
     /// What it has to reach.
     pub(crate) goal: Goal,
     /// What the same software does to the same hierarchy without a clock.
     pub(crate) log: EnumerationLog,
-    /// By root port: an edge port behind it.
-    pub(crate) roots: Vec<PortId>,
+    /// By root port, counted through the host bridges: the number of its link, and an edge port behind it.
+    pub(crate) roots: Vec<(u16, PortId)>,
     /// Its virtual switches, depth first.
     pub(crate) switches: Vec<VirtualSwitch>,
     /// The devices, depth first, by their numbers.
@@ -74,11 +84,20 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             problems,
         );
     }
-    if scenario.address_map.arithmetic != Arithmetic::Modulo {
+    if !(1..=MOST_BRIDGES).contains(&params.host_bridges) {
+        problems.push(Problem::new(
+            "enumeration.host_bridges",
+            format!(
+                "found {}; allowed: 1 to {MOST_BRIDGES} (targets of a window, CXL 3.1 section 8.2.4.20.7)",
+                params.host_bridges
+            ),
+        ));
+    }
+    if scenario.address_map.arithmetic != Arithmetic::Modulo && params.host_bridges == 1 {
         problems.push(Problem::new(
             "address_map.arithmetic",
-            "found \"xor\" with enumeration; allowed: \"modulo\" (XOR chooses among host bridges, of which a \
-             host has one there)",
+            "found \"xor\" with enumeration; allowed: \"modulo\", or `enumeration.host_bridges` of 2 or more \
+             (XOR chooses among host bridges, of which a host has one there)",
         ));
     }
     let routing = scenario.fabric.routing.name();
@@ -91,6 +110,34 @@ pub(super) fn check(scenario: &Scenario, problems: &mut Vec<Problem>) {
             ),
         ));
     }
+}
+
+/// The number of the host bridge of a device that has a link to this host; `None` where a switch is between them.
+fn host_bridge(
+    scenario: &Scenario,
+    graph: &FabricGraph,
+    host: usize,
+    device: usize,
+) -> Option<usize> {
+    let bridges = scenario.enumeration.as_ref()?.host_bridges as usize;
+    let mut links = graph.direct.iter().filter(|(from, _)| *from == host);
+    let hosts = graph.endpoints.requesters.len();
+    let place = links.position(|(_, to)| *to == hosts + device)?;
+    Some(place % bridges.max(1))
+}
+
+/// The host bridges of a host that a window over these devices has. Without enumeration each device has its own.
+pub(super) fn host_bridges(
+    scenario: &Scenario,
+    graph: &FabricGraph,
+    host: usize,
+    devices: impl Iterator<Item = usize>,
+) -> u32 {
+    if scenario.enumeration.is_none() {
+        return devices.count() as u32;
+    }
+    let bridges = devices.map(|device| host_bridge(scenario, graph, host, device).unwrap_or(0));
+    bridges.collect::<BTreeSet<_>>().len() as u32
 }
 
 /// The fabric as it was resolved.
@@ -156,32 +203,37 @@ impl Resolved<'_> {
     fn hierarchy(&self, host: usize, bound: &[usize]) -> Result<Hierarchy, Problem> {
         let mut found = Hierarchy {
             host,
-            bridge: HostBridge::new(HOST_BRIDGE, []),
+            root: RootComplex::one(HOST_BRIDGE, []),
             goal: self.goal(host, &[]),
             log: EnumerationLog::default(),
             roots: Vec::new(),
             switches: Vec::new(),
             devices: Vec::new(),
         };
-        let below: Vec<Below> = match self.tables.ports().edge(host) {
+        let below: Vec<Vec<Below>> = match self.tables.ports().edge(host) {
             Some((switch, _)) => {
-                found.roots.push(self.behind(bound));
-                vec![match self.scenario.fabric.kind {
+                found.roots.push((0, self.behind(bound)));
+                vec![vec![match self.scenario.fabric.kind {
                     FabricKind::Pbr => self.flat(switch, bound, &mut found),
                     FabricKind::SingleVcs | FabricKind::MultipleVcs => {
                         self.nested(switch, bound, &mut found)
                     }
-                }]
+                }]]
             }
             None => self.direct(host, bound, &mut found),
         };
-        self.check_ports(host, "root ports", below.len())?;
+        self.check_bridges(host, found.roots.len())?;
+        for ports in &below {
+            self.check_ports(host, "root ports", ports.len())?;
+        }
         for switch in &found.switches {
             self.check_ports(host, "downstream ports", switch.towards.len())?;
         }
-        found.bridge = HostBridge::new(HOST_BRIDGE, below);
         found.goal = self.goal(host, &found.devices);
-        found.log = enumerate(&mut found.bridge.clone(), &found.goal)
+        let windows = self.fixed_windows(host, &found);
+        let windows = windows.map_err(|error| self.refused(host, &error.into()))?;
+        found.root = RootComplex::new(HOST_BRIDGE, below, windows);
+        found.log = enumerate(&mut found.root.clone(), &found.goal)
             .map_err(|error| self.refused(host, &error))?;
         Ok(found)
     }
@@ -198,6 +250,47 @@ impl Resolved<'_> {
                  most {MOST_PORTS} (device numbers of a bus)"
             ),
         ))
+    }
+
+    /// Checks that each host bridge of a host has a root port.
+    fn check_bridges(&self, host: usize, root_ports: usize) -> Result<(), Problem> {
+        let found = self.bridges();
+        if found <= root_ports {
+            return Ok(());
+        }
+        Err(Problem::new(
+            "enumeration.host_bridges",
+            format!(
+                "found {found}, and host `{}` has {root_ports} root port(s); allowed: at most so many (a host \
+                 has a root port for each link without a switch, and one behind which its switches are)",
+                self.hosts[host].name
+            ),
+        ))
+    }
+
+    fn bridges(&self) -> usize {
+        let params = self.scenario.enumeration.as_ref();
+        params.map_or(1, |params| params.host_bridges as usize)
+    }
+
+    /// The platform's window for each region of a host, over the host bridges of its devices in the order of turns.
+    fn fixed_windows(
+        &self,
+        host: usize,
+        found: &Hierarchy,
+    ) -> Result<Vec<FixedWindow>, InterleaveError> {
+        let maps = self.scenario.address_map.xor_maps().unwrap_or_default();
+        let window = |region: &Region| {
+            let bridge = |target: &usize| {
+                let device = found.devices[*target];
+                host_bridge(self.scenario, self.graph, host, device).unwrap_or(0)
+            };
+            let turns: Vec<usize> = region.targets.iter().map(bridge).collect();
+            let ways = turns.iter().collect::<BTreeSet<_>>().len();
+            let (base, size) = (region.base, region.size);
+            FixedWindow::in_turns(base, size, region.granularity, &turns[..ways], &maps)
+        };
+        found.goal.regions.iter().map(window).collect()
     }
 
     fn port_id(&self, device: usize) -> PortId {
@@ -227,18 +320,26 @@ impl Resolved<'_> {
         Below::endpoint(FunctionSpec::endpoint(kind, memory.0))
     }
 
-    /// Root ports with a device each, in the order of their links.
-    fn direct(&self, host: usize, bound: &[usize], found: &mut Hierarchy) -> Vec<Below> {
+    /// By host bridge: root ports with a device each, in the order of their links.
+    fn direct(&self, host: usize, bound: &[usize], found: &mut Hierarchy) -> Vec<Vec<Below>> {
         let links = self.graph.direct.iter().filter(|(from, _)| *from == host);
         let links: Vec<usize> = links.map(|(_, to)| *to - self.hosts.len()).collect();
-        let one = |device: usize| {
-            found.roots.push(self.port_id(device));
+        let mut one = |link: usize| {
+            let device = links[link];
+            found.roots.push((link as u16, self.port_id(device)));
             match bound.contains(&device) {
                 true => self.endpoint(device, found),
                 false => Below::Nothing,
             }
         };
-        links.into_iter().map(one).collect()
+        let bridges = self.bridges();
+        let ports = |bridge: usize| {
+            (bridge..links.len())
+                .step_by(bridges)
+                .map(&mut one)
+                .collect()
+        };
+        (0..bridges).map(ports).collect()
     }
 
     /// One virtual switch, with a port for each device.

@@ -707,6 +707,10 @@ pub struct EnumerationParams {
     /// is in, until its completion is ready. Default 100 ns (*assumed*: registers lie behind a
     /// slow internal bus, and products do not publish the time).
     pub register_time: Picos,
+    /// Host bridges of each host, 1 to 16 and no more than it has root ports. Root port `i`, in the order of the
+    /// host's links, belongs to host bridge `i` modulo this number, and a window over devices of several host bridges
+    /// takes them in turn. Default 1.
+    pub host_bridges: u32,
 }
 
 impl Default for EnumerationParams {
@@ -714,6 +718,7 @@ impl Default for EnumerationParams {
         EnumerationParams {
             software_time: Picos::from_nanos(100),
             register_time: Picos::from_nanos(100),
+            host_bridges: 1,
         }
     }
 }

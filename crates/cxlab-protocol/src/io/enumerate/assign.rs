@@ -17,6 +17,24 @@ enum Item {
     Window(usize),
 }
 
+/// What a bus is below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Above {
+    /// A host bridge, by its number.
+    HostBridge(usize),
+    /// A bridge, by its place.
+    Bridge(usize),
+}
+
+impl Above {
+    fn of(found: &Found) -> Above {
+        match found.parent {
+            Some(place) => Above::Bridge(place),
+            None => Above::HostBridge(found.host_bridge),
+        }
+    }
+}
+
 /// Addresses that something needs.
 #[derive(Clone, Copy)]
 struct Need {
@@ -28,14 +46,16 @@ struct Need {
 impl<B: Bus> Software<B> {
     /// Gives every BAR its place, opens the windows, and enables the functions.
     pub(super) async fn assign(&mut self, goal: &Goal) -> Result<(), EnumerateError> {
-        let needed = self.lay_out(None, goal.mmio_base.0);
-        if needed > goal.mmio_bytes {
-            return Err(EnumerateError::Mmio {
-                needed,
-                found: goal.mmio_bytes,
-            });
+        let host_bridges = self.platform.host_bridges.len();
+        let found = goal.mmio_bytes / host_bridges.max(1) as u64 / WINDOW * WINDOW;
+        for host_bridge in 0..host_bridges {
+            let base = goal.mmio_base.0 + host_bridge as u64 * found;
+            let needed = self.lay_out(Above::HostBridge(host_bridge), base);
+            if needed > found {
+                return Err(EnumerateError::Mmio { needed, found });
+            }
+            self.place_all(Above::HostBridge(host_bridge), base).await?;
         }
-        self.place_all(None, goal.mmio_base.0).await?;
         self.packet_sizes(goal).await?;
         for place in 0..self.functions.len() {
             let bdf = self.functions[place].bdf;
@@ -47,10 +67,10 @@ impl<B: Bus> Software<B> {
     }
 
     /// What needs addresses on the bus below a bridge, greatest alignment first.
-    fn needs(&self, parent: Option<usize>) -> Vec<Need> {
+    fn needs(&self, above: Above) -> Vec<Need> {
         let mut needs = Vec::new();
         for (place, found) in self.functions.iter().enumerate() {
-            if found.parent != parent {
+            if Above::of(found) != above {
                 continue;
             }
             for (number, bar) in found.bars.iter().enumerate() {
@@ -61,9 +81,11 @@ impl<B: Bus> Software<B> {
                 });
             }
             if found.bridge {
-                let below = self.needs(Some(place));
+                let below = self.needs(Above::Bridge(place));
                 let align = below.iter().map(|need| need.align).fold(WINDOW, u64::max);
-                let bytes = self.lay_out(Some(place), 0).next_multiple_of(WINDOW);
+                let bytes = self
+                    .lay_out(Above::Bridge(place), 0)
+                    .next_multiple_of(WINDOW);
                 if !below.is_empty() {
                     let item = Item::Window(place);
                     needs.push(Need { item, bytes, align });
@@ -75,24 +97,24 @@ impl<B: Bus> Software<B> {
     }
 
     /// Bytes of a bus whose addresses begin at `base`.
-    fn lay_out(&self, parent: Option<usize>, base: u64) -> u64 {
-        let needs = self.needs(parent);
+    fn lay_out(&self, above: Above, base: u64) -> u64 {
+        let needs = self.needs(above);
         let end = needs.iter().fold(base, |at, need| {
             at.next_multiple_of(need.align) + need.bytes
         });
         end - base
     }
 
-    fn place_all(&mut self, parent: Option<usize>, base: u64) -> Work<'_> {
+    fn place_all(&mut self, above: Above, base: u64) -> Work<'_> {
         Box::pin(async move {
             let mut at = base;
-            for need in self.needs(parent) {
+            for need in self.needs(above) {
                 at = at.next_multiple_of(need.align);
                 match need.item {
                     Item::Bar(place, number) => self.place_bar(place, number, at).await?,
                     Item::Window(place) => {
                         self.open_window(place, at, at + need.bytes - 1).await?;
-                        self.place_all(Some(place), at).await?;
+                        self.place_all(Above::Bridge(place), at).await?;
                     }
                 }
                 at += need.bytes;

@@ -1,22 +1,33 @@
-//! HDM decoders of each region: the host bridge, the switches, the devices.
+//! HDM decoders of each region: the host bridges, the switches, the devices.
 //!
-//! A target's number is written in mixed radix: the host bridge chooses by the lowest digit, each
-//! switch by the next, so each looks at the address bits just above those of its parent
-//! ([`crate::hdm::InterleaveSet`]). A factor of three is for a window over host bridges, and there
-//! is one here (CXL 3.1, section 8.2.4.20.7: 3, 6, 12 and 16 ways are for devices).
+//! A target's number is its turn, written in mixed radix: the window chooses the host bridge by the lowest
+//! digit, the host bridge its root port by the next, and so on, each by the address bits just above those of its
+//! parent ([`crate::hdm::InterleaveSet`]; Linux `cxl_port_setup_targets`: the granularity of a level is that of
+//! its parent times the ways of its parent). A factor of three is for the window over host bridges and for
+//! devices alone (CXL 3.1, section 8.2.4.20.7): the levels below take the ways of the window without it, and look
+//! at bits that change as the window's modulo goes round, so each target list is in the order of turns of its
+//! own host bridge. What Linux refuses is refused: see [`check_window`] and [`ways`].
 
 use std::collections::BTreeMap;
 
-use cxlab_engine::units::Hpa;
+use cxlab_engine::units::{Dpa, Hpa};
 
-use super::{Bus, EnumerateError, Goal, Region, Software, Work};
+use super::{Bus, EnumerateError, Found, Goal, Region, Software, Work};
+use crate::hdm::{InterleaveSet, LEGAL_WAYS};
 use crate::io::component::{
     ENABLE, MAX_LIST, control, encode_granularity, encode_ways, hdm_offset,
 };
 use crate::io::space::{device_dvsec, dvsec_id};
+use crate::io::tree::FixedWindow;
 
-/// What chooses: the host bridge, or the switch with this upstream port.
-type Chooser = Option<usize>;
+/// What chooses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chooser {
+    /// The host bridge of this number.
+    HostBridge(usize),
+    /// The switch with this upstream port.
+    Switch(usize),
+}
 
 /// A decoder to be.
 struct Setting {
@@ -27,7 +38,8 @@ struct Setting {
 
 /// The decoders of all components.
 struct Decoders {
-    host: Option<(Hpa, u8)>,
+    /// By host bridge.
+    host_bridges: Vec<Option<(Hpa, u8)>>,
     /// Decoders in use, by where the capability is.
     used: BTreeMap<Hpa, u8>,
 }
@@ -37,16 +49,20 @@ impl<B: Bus> Software<B> {
     pub(super) async fn decode(
         &mut self,
         goal: &Goal,
-        host: Option<(Hpa, u8)>,
+        host_bridges: Vec<Option<(Hpa, u8)>>,
     ) -> Result<(), EnumerateError> {
         let devices = self.devices();
         let used = BTreeMap::new();
-        let mut decoders = Decoders { host, used };
+        let mut decoders = Decoders { host_bridges, used };
         let mut order: Vec<usize> = (0..goal.regions.len()).collect();
         order.sort_by_key(|region| goal.regions[*region].base);
         for number in order {
             let region = &goal.regions[number];
-            region.set()?;
+            let window = self.platform.window(region.base, region.size);
+            let why = "no fixed memory window of the platform has it";
+            let window = window.ok_or(inexpressible(number, why))?.clone();
+            let set = region.set(&window)?;
+            check_window(region, &window).map_err(|why| inexpressible(number, why))?;
             let place = |target: &usize| devices.get(*target).copied();
             let targets: Option<Vec<usize>> = region.targets.iter().map(place).collect();
             let why = "it names a device that does not exist";
@@ -55,11 +71,23 @@ impl<B: Bus> Software<B> {
             if targets.iter().enumerate().any(twice) {
                 return Err(inexpressible(number, "it names a device twice"));
             }
-            let all: Vec<usize> = (0..targets.len()).collect();
             let paths: Vec<Vec<(Chooser, u8)>> =
                 targets.iter().map(|target| self.path(*target)).collect();
-            self.choose(&mut decoders, (number, region), &paths, all, (0, 1))
+            let host_bridges = turns(&set, &window, &paths);
+            let why = "its devices are not in the order in which its window takes the host bridges";
+            let host_bridges = host_bridges.ok_or(inexpressible(number, why))?;
+            // The levels below look at powers of two alone.
+            let stride = 1 << window.host_bridges.len().trailing_zeros();
+            for targets in host_bridges {
+                self.choose(
+                    &mut decoders,
+                    (number, region),
+                    &paths,
+                    targets,
+                    (0, stride),
+                )
                 .await?;
+            }
             let setting = Setting {
                 ways: targets.len() as u32,
                 granularity: region.granularity.0,
@@ -78,15 +106,21 @@ impl<B: Bus> Software<B> {
         self.enable_protocols(&devices).await
     }
 
-    /// The choosers on the way to a device, from the host bridge on, with the port that each has
+    /// The choosers on the way to a device, from its host bridge on, with the port that each has
     /// to choose.
     fn path(&self, device: usize) -> Vec<(Chooser, u8)> {
         let mut path = Vec::new();
         let mut below = device;
         while let Some(port) = self.functions[below].parent {
-            let chooser = self.functions[port].parent;
-            path.push((chooser, self.functions[port].port_number));
-            match chooser {
+            let Found {
+                parent,
+                host_bridge,
+                port_number,
+                ..
+            } = self.functions[port];
+            let chooser = parent.map_or(Chooser::HostBridge(host_bridge), Chooser::Switch);
+            path.push((chooser, port_number));
+            match parent {
                 Some(upstream) => below = upstream,
                 None => break,
             }
@@ -96,7 +130,7 @@ impl<B: Bus> Software<B> {
     }
 
     /// Programs the chooser of these targets, and those below it. `stride` is the product of the
-    /// ways above.
+    /// ways above, without the window's factor of three.
     fn choose<'a>(
         &'a mut self,
         decoders: &'a mut Decoders,
@@ -111,21 +145,29 @@ impl<B: Bus> Software<B> {
                 return Ok(());
             };
             // What hangs below one port is one device or one switch, so all have the same chooser.
-            let ports: Vec<u8> = targets
+            let ports: Vec<(usize, u8)> = targets
                 .iter()
-                .filter_map(step)
-                .map(|(_, port)| port)
+                .filter_map(|target| Some((*target, step(target)?.1)))
                 .collect();
-            let (ways, setting) = choice(number, region, &ports, stride)?;
+            let list = ways(&ports, stride as usize).map_err(|why| inexpressible(number, why))?;
+            let setting = Setting {
+                ways: list.len() as u32,
+                granularity: region.granularity.0 * stride,
+                list: list
+                    .iter()
+                    .rev()
+                    .fold(0, |list, port| list << 8 | u64::from(*port)),
+            };
             let component = match chooser {
-                None => decoders.host,
-                Some(upstream) => self.functions[upstream].decoders,
+                Chooser::HostBridge(host_bridge) => decoders.host_bridges[host_bridge],
+                Chooser::Switch(upstream) => self.functions[upstream].decoders,
             };
             self.program(decoders, number, region, component, &setting)
                 .await?;
-            for way in 0..ways {
-                let below = targets.iter().skip(way).step_by(ways).copied().collect();
-                let next = (depth + 1, stride * ways as u64);
+            for port in &list {
+                let behind = |(target, at): &(usize, u8)| (at == port).then_some(*target);
+                let below = ports.iter().filter_map(behind).collect();
+                let next = (depth + 1, stride * list.len() as u64);
                 self.choose(decoders, (number, region), paths, below, next)
                     .await?;
             }
@@ -191,37 +233,64 @@ impl<B: Bus> Software<B> {
     }
 }
 
-/// How many ways the targets behind these ports, in order of turns, are chosen by, and the decoder
-/// that does it; `stride` is the product of the ways above.
-fn choice(
-    number: usize,
-    region: &Region,
-    ports: &[u8],
-    stride: u64,
-) -> Result<(usize, Setting), EnumerateError> {
-    let ways = ways(ports).map_err(|why| inexpressible(number, why))?;
-    let list = ports[..ways]
-        .iter()
-        .rev()
-        .fold(0, |list, port| list << 8 | u64::from(*port));
-    let setting = Setting {
-        ways: ways as u32,
-        granularity: region.granularity.0 * stride,
-        list,
-    };
-    Ok((ways, setting))
+/// What a window must have in common with a region, as Linux asks: all of the granularity where it has more than
+/// one host bridge (`interleave_granularity_store`), and ways of the region that are the window's times a power
+/// of two (`interleave_ways_store`).
+fn check_window(region: &Region, window: &FixedWindow) -> Result<(), &'static str> {
+    let host_bridges = window.host_bridges.len();
+    if !LEGAL_WAYS.contains(&(host_bridges as u32)) {
+        return Err("its window is over other than 1, 2, 3, 4, 6, 8, 12 or 16 host bridges");
+    }
+    if host_bridges > 1 && window.granularity != region.granularity {
+        return Err("its granularity is not that of its window, which several host bridges share");
+    }
+    let ways = region.targets.len();
+    let fits = ways.is_multiple_of(host_bridges) && (ways / host_bridges).is_power_of_two();
+    if host_bridges > 1 && !fits {
+        return Err("its ways are not those of its window over host bridges times a power of two");
+    }
+    // Maps join bits of addresses; the plan's are offsets from the base.
+    let used = host_bridges.trailing_zeros() as usize;
+    let maps = window.xor_maps.iter().take(used);
+    let reach = maps.fold(0, |all, map| all | map);
+    if region.base.0.trailing_zeros() < u64::BITS - reach.leading_zeros() {
+        return Err("its XOR maps have bits at or above the alignment of its base");
+    }
+    Ok(())
+}
+
+/// The turns of each host bridge of a region, in the order of their first turns; `None` where a device is not
+/// below the host bridge that the window sends its turn to (as in Linux, which compares with `cxlrd->calc_hb`).
+fn turns(
+    set: &InterleaveSet,
+    window: &FixedWindow,
+    paths: &[Vec<(Chooser, u8)>],
+) -> Option<Vec<Vec<usize>>> {
+    let mut found: Vec<(usize, Vec<usize>)> = Vec::new();
+    for (turn, path) in paths.iter().enumerate() {
+        let expected = window.host_bridge(set.encode(turn as u32, Dpa(0)));
+        if path.first()?.0 != Chooser::HostBridge(expected) {
+            return None;
+        }
+        match found.iter_mut().find(|(number, _)| *number == expected) {
+            Some((_, turns)) => turns.push(turn),
+            None => found.push((expected, vec![turn])),
+        }
+    }
+    Some(found.into_iter().map(|(_, turns)| turns).collect())
 }
 
 fn inexpressible(region: usize, why: &'static str) -> EnumerateError {
     EnumerateError::Inexpressible { region, why }
 }
 
-/// The number of different ports that take turns, each at its place.
-fn ways(ports: &[u8]) -> Result<usize, &'static str> {
-    let first = ports.first();
-    let mut later = ports.iter().skip(1);
-    let turn = later.position(|port| Some(port) == first);
-    let ways = turn.map_or(ports.len(), |place| place + 1);
+/// The target list of a decoder that is to take each turn to this port; `stride` turns go to one port before the
+/// next. A decoder of ports has 1, 2, 4 or 8 ways.
+fn ways(ports: &[(usize, u8)], stride: usize) -> Result<Vec<u8>, &'static str> {
+    let mut different: Vec<u8> = ports.iter().map(|(_, port)| *port).collect();
+    different.sort_unstable();
+    different.dedup();
+    let ways = different.len();
     if ways > MAX_LIST {
         return Err("more than 8 ports would take turns, and a target list has 8 places");
     }
@@ -230,11 +299,18 @@ fn ways(ports: &[u8]) -> Result<usize, &'static str> {
             "3, 6 or 12 ports would take turns: a host bridge or switch chooses among 1, 2, 4 or 8",
         );
     }
-    let mut places = ports.iter().enumerate();
-    let regular = places.all(|(place, port)| *port == ports[place % ways]);
-    let distinct = (0..ways).all(|place| !ports[..place].contains(&ports[place]));
-    match regular && distinct && ports.len().is_multiple_of(ways) {
-        true => Ok(ways),
-        false => Err("its order of devices is not one in which each port takes regular turns"),
+    let irregular = "its order of devices is not one in which each port takes regular turns";
+    if !ways.is_power_of_two() {
+        return Err(irregular);
     }
+    let mut list = vec![None; ways];
+    for (turn, port) in ports {
+        let place = &mut list[turn / stride % ways];
+        if place.is_some_and(|known| known != *port) {
+            return Err(irregular);
+        }
+        *place = Some(*port);
+    }
+    // As many ports as places, and one port a place: each has one.
+    list.into_iter().collect::<Option<_>>().ok_or(irregular)
 }

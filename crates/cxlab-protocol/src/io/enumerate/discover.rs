@@ -18,8 +18,8 @@ fn decoder_count(capability: u32) -> u8 {
 }
 
 impl<B: Bus> Software<B> {
-    /// Finds out; where the host bridge's decoders are, and how many.
-    pub(super) async fn discover(&mut self) -> Result<Option<(Hpa, u8)>, EnumerateError> {
+    /// Finds out; by host bridge, where its decoders are, and how many.
+    pub(super) async fn discover(&mut self) -> Result<Vec<Option<(Hpa, u8)>>, EnumerateError> {
         for place in 0..self.functions.len() {
             if let Some(at) = self.dvsec(place, dvsec_id::DEVICE) {
                 self.device(place, at).await?;
@@ -31,8 +31,12 @@ impl<B: Bus> Software<B> {
                 self.functions[place].decoders = decoders;
             }
         }
-        let host = self.host_bridge;
-        self.hdm(host).await
+        let mut found = Vec::new();
+        for host_bridge in 0..self.platform.host_bridges.len() {
+            let component = self.platform.host_bridges[host_bridge].component_base;
+            found.push(self.hdm(component).await?);
+        }
+        Ok(found)
     }
 
     /// Where a function's DVSEC is.

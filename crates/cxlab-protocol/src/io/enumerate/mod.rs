@@ -4,14 +4,17 @@
 //! 2. *Size*: all ones into each BAR, and back.
 //! 3. *Assign*: addresses and windows, payload and read sizes, memory and bus master enabled.
 //! 4. *Discover*: CXL's capabilities, component registers, HDM decoders.
-//! 5. *Decode*: each region's decoders from the host bridge down, committed one after the other,
+//! 5. *Decode*: each region's decoders from the host bridges down, committed one after the other,
 //!    then enabled, and CXL.cache and CXL.mem with them.
+//!
+//! Each phase takes the host bridges one after the other. Which there are, and which windows of addresses
+//! they share, software knows from firmware ([`PlatformTables`]).
 //!
 //! The order is that of Linux (`drivers/pci/probe.c`, `setup-bus.c`, `drivers/cxl/core`), in one
 //! pass. Every access is in the log with its value. The code is written once and does its accesses
 //! on a [`Bus`]: a whole hierarchy without a clock ([`enumerate`]), or an owner that does each when
 //! its time has come and tells what came of it ([`Enumeration`]). Left out: hot plug, error
-//! registers, link training, ACPI.
+//! registers, link training, ACPI's tables as bytes.
 
 mod assign;
 mod decode;
@@ -30,7 +33,7 @@ use std::task::{Context, Poll, Waker};
 use cxlab_engine::units::{Bytes, Dpa, Hpa};
 
 use super::space::AccessError;
-use super::tree::{Bdf, HostBridge};
+use super::tree::{Bdf, FixedWindow, PlatformTables, RootComplex};
 use crate::hdm::{InterleaveError, InterleaveSet};
 pub use resume::{Enumeration, Next};
 
@@ -113,6 +116,8 @@ pub struct Found {
     pub bdf: Bdf,
     /// Whether it is a bridge.
     pub bridge: bool,
+    /// The host bridge above it, by its number.
+    pub host_bridge: usize,
     /// The bridge above it, by its place in the log.
     pub parent: Option<usize>,
     /// Of a port: its number in its component.
@@ -144,7 +149,7 @@ pub struct Region {
     pub size: Bytes,
     /// Bytes that each device gets in turn.
     pub granularity: Bytes,
-    /// The devices in order of turns, by their place in [`HostBridge::endpoints`].
+    /// The devices in order of turns, by their place in [`RootComplex::endpoints`].
     pub targets: Vec<usize>,
     /// Whether the host alone keeps it coherent (HDM-H).
     pub host_only: bool,
@@ -153,17 +158,21 @@ pub struct Region {
 }
 
 impl Region {
-    /// What the plan says of it.
+    /// The interleave that the window and the decoders are to have together.
     ///
     /// # Errors
     /// An interleave that cannot be.
-    pub fn set(&self) -> Result<InterleaveSet, InterleaveError> {
-        InterleaveSet::new(
+    pub fn set(&self, window: &FixedWindow) -> Result<InterleaveSet, InterleaveError> {
+        let set = InterleaveSet::new(
             self.base,
             self.size,
             self.granularity,
             self.targets.len() as u32,
-        )
+        )?;
+        match window.xor_maps.is_empty() {
+            true => Ok(set),
+            false => set.with_xor_over(&window.xor_maps, window.host_bridges.len() as u32),
+        }
     }
 }
 
@@ -191,16 +200,17 @@ impl Goal {
             .sum())
     }
 
-    /// The first address of a region that the committed decoders take elsewhere than the plan, or
+    /// The first address found of a region that the committed decoders take elsewhere than the plan, or
     /// nowhere. Looks at so many turns from the beginning and from the end on, in steps of half a
-    /// granule; decoders are periodic, so a few turns show all that can be wrong.
+    /// granule, and at each power of two; decoders are periodic, and XOR maps linear, so this shows all
+    /// that can be wrong.
     ///
     /// # Errors
     /// An interleave that cannot be.
     pub fn mismatch(
         &self,
         region: usize,
-        bridge: &HostBridge,
+        root: &RootComplex,
         turns: u64,
     ) -> Result<Option<Hpa>, InterleaveError> {
         let Region {
@@ -210,7 +220,11 @@ impl Goal {
             ref targets,
             ..
         } = self.regions[region];
-        let set = self.regions[region].set()?;
+        let tables = root.tables();
+        let Some(window) = tables.window(base, size) else {
+            return Ok(Some(base));
+        };
+        let set = self.regions[region].set(window)?;
         let first: Vec<Dpa> = targets
             .iter()
             .map(|device| self.dpa_base(region, *device))
@@ -218,13 +232,14 @@ impl Goal {
         let step = (granularity.0 / 2).max(1) as usize;
         let span = (turns * granularity.0 * targets.len() as u64).min(size.0);
         let from_end = (size.0 - span..size.0).step_by(step);
-        let offsets = (0..span).step_by(step).chain(from_end);
+        let powers = (0..52).map(|bit| 1 << bit).filter(|at| *at < size.0);
+        let offsets = (0..span).step_by(step).chain(from_end).chain(powers);
         let differs = |hpa: &Hpa| {
             let planned = set.decode(*hpa).map(|(target, dpa)| {
                 let target = target as usize;
                 (targets[target], Dpa(first[target].0 + dpa.0))
             });
-            bridge.decode(*hpa) != planned
+            root.decode(*hpa) != planned
         };
         Ok(offsets.map(|at| Hpa(base.0 + at)).find(differs))
     }
@@ -237,7 +252,7 @@ pub enum EnumerateError {
     Access(AccessError),
     /// A component aborted an access, for the same reasons.
     Aborted(Target),
-    /// More than 256 buses.
+    /// More buses than the host bridge has.
     Buses,
     /// The BARs need more bytes than there are.
     Mmio {
@@ -271,7 +286,7 @@ impl fmt::Display for EnumerateError {
         match self {
             EnumerateError::Access(error) => error.fmt(f),
             EnumerateError::Aborted(target) => write!(f, "an access to {target:?} was aborted"),
-            EnumerateError::Buses => f.write_str("the hierarchy needs more than 256 buses"),
+            EnumerateError::Buses => f.write_str("the hierarchy needs more buses than its host bridge has: 256, shared by all host bridges"),
             EnumerateError::Mmio { needed, found } => {
                 write!(
                     f,
@@ -338,7 +353,7 @@ pub trait Bus: Send {
     ) -> impl Future<Output = Result<u64, EnumerateError>> + Send;
 }
 
-impl Bus for &mut HostBridge {
+impl Bus for &mut RootComplex {
     fn access(
         &mut self,
         access: Access,
@@ -363,8 +378,8 @@ type Work<'a> = Pin<Box<dyn Future<Output = Result<(), EnumerateError>> + Send +
 /// Software at work.
 struct Software<B> {
     bus: B,
-    /// Where the host bridge's registers are.
-    host_bridge: Hpa,
+    /// What firmware tells it.
+    platform: PlatformTables,
     phase: Phase,
     accesses: Vec<Access>,
     functions: Vec<Found>,
@@ -416,42 +431,42 @@ impl<B: Bus> Software<B> {
     }
 }
 
-/// Enumerates what hangs below a host bridge with its registers at that address.
+/// Enumerates what hangs below the host bridges of a platform.
 async fn enumerate_on(
     bus: impl Bus,
-    host_bridge: Hpa,
+    platform: PlatformTables,
     goal: Goal,
 ) -> Result<EnumerationLog, EnumerateError> {
     let mut software = Software {
         bus,
-        host_bridge,
+        platform,
         phase: Phase::Scan,
         accesses: Vec::new(),
         functions: Vec::new(),
         last_bus: 0,
     };
-    software.scan(0, None, false).await?;
+    software.scan_all().await?;
     software.phase = Phase::Size;
     software.size().await?;
     software.phase = Phase::Assign;
     software.assign(&goal).await?;
     software.phase = Phase::Discover;
-    let host = software.discover().await?;
+    let host_bridges = software.discover().await?;
     software.phase = Phase::Decode;
-    software.decode(&goal, host).await?;
+    software.decode(&goal, host_bridges).await?;
     Ok(EnumerationLog {
         accesses: software.accesses,
         functions: software.functions,
     })
 }
 
-/// Enumerates a hierarchy that was just reset.
+/// Enumerates a root complex that was just reset.
 ///
 /// # Errors
-/// See [`EnumerateError`]; the hierarchy is left as far as it was brought.
-pub fn enumerate(bridge: &mut HostBridge, goal: &Goal) -> Result<EnumerationLog, EnumerateError> {
-    let base = bridge.component_base;
-    let work = pin!(enumerate_on(bridge, base, goal.clone()));
+/// See [`EnumerateError`]; the hierarchies are left as far as they were brought.
+pub fn enumerate(root: &mut RootComplex, goal: &Goal) -> Result<EnumerationLog, EnumerateError> {
+    let platform = root.tables();
+    let work = pin!(enumerate_on(root, platform, goal.clone()));
     match work.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => unreachable!("a hierarchy without a clock answers at once"),

@@ -5,9 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use cxlab_engine::units::Hpa;
-
-use super::{Access, Bus, EnumerateError, EnumerationLog, Goal, enumerate_on};
+use super::{Access, Bus, EnumerateError, EnumerationLog, Goal, PlatformTables, enumerate_on};
 
 /// What enumeration does next.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,12 +51,12 @@ pub struct Enumeration {
 }
 
 impl Enumeration {
-    /// Software before its first access, for a host bridge with its registers at that address.
-    pub fn new(host_bridge: Hpa, goal: Goal) -> Enumeration {
+    /// Software before its first access, on a platform of which firmware tells this.
+    pub fn new(platform: PlatformTables, goal: Goal) -> Enumeration {
         let handed = Arc::new(Mutex::new(Handed::default()));
         let bus = Owner(Arc::clone(&handed));
         Enumeration {
-            code: Box::pin(enumerate_on(bus, host_bridge, goal)),
+            code: Box::pin(enumerate_on(bus, platform, goal)),
             owner: Owner(handed),
         }
     }

@@ -13,11 +13,22 @@ const DEVICES: u8 = 32;
 const LONGEST: usize = 1024;
 
 impl<B: Bus> Software<B> {
-    /// Finds what is on a bus and below; on a link there is one device alone.
-    pub(super) async fn scan(
+    /// Finds what is below each host bridge.
+    pub(super) async fn scan_all(&mut self) -> Result<(), EnumerateError> {
+        for host_bridge in 0..self.platform.host_bridges.len() {
+            let bus = self.platform.host_bridges[host_bridge].first_bus;
+            self.last_bus = bus;
+            self.scan(bus, (host_bridge, None), false).await?;
+        }
+        Ok(())
+    }
+
+    /// Finds what is on a bus and below; on a link there is one device alone. `above` are the number of the
+    /// host bridge and the place of the bridge.
+    async fn scan(
         &mut self,
         bus: u8,
-        parent: Option<usize>,
+        above: (usize, Option<usize>),
         link: bool,
     ) -> Result<(), EnumerateError> {
         for device in 0..if link { 1 } else { DEVICES } {
@@ -36,7 +47,8 @@ impl<B: Bus> Software<B> {
             self.functions.push(Found {
                 bdf,
                 bridge: header & 0x7f == 1,
-                parent,
+                host_bridge: above.0,
+                parent: above.1,
                 ..Found::default()
             });
             self.standard_list(place).await?;
@@ -51,18 +63,28 @@ impl<B: Bus> Software<B> {
     /// Numbers the bus below a bridge and scans it.
     fn bridge(&mut self, place: usize) -> Work<'_> {
         Box::pin(async move {
-            let Found { bdf, port_type, .. } = self.functions[place];
-            let secondary = self.last_bus.checked_add(1).ok_or(EnumerateError::Buses)?;
+            let Found {
+                bdf,
+                port_type,
+                host_bridge,
+                ..
+            } = self.functions[place];
+            let last = self.platform.host_bridges[host_bridge].last_bus;
+            if self.last_bus == last {
+                return Err(EnumerateError::Buses);
+            }
+            let secondary = self.last_bus + 1;
             self.last_bus = secondary;
             let buses = |subordinate: u8| {
                 u64::from(bdf.bus) | u64::from(secondary) << 8 | u64::from(subordinate) << 16
             };
             // Everything that is not found yet lies below it, for now.
-            self.config_write(bdf, offset::BUSES, 4, buses(u8::MAX))
+            self.config_write(bdf, offset::BUSES, 4, buses(last))
                 .await?;
             // Root ports (4) and downstream ports (6) have a link below them.
             let link = matches!(port_type, 4 | 6);
-            self.scan(secondary, Some(place), link).await?;
+            self.scan(secondary, (host_bridge, Some(place)), link)
+                .await?;
             self.config_write(bdf, offset::BUSES, 4, buses(self.last_bus))
                 .await
         })

@@ -11,8 +11,8 @@ fn device(gib: u64) -> Below {
     Below::endpoint(FunctionSpec::endpoint(DeviceType::Type3, gib * GIB))
 }
 
-fn bridge(below: impl IntoIterator<Item = Below>) -> HostBridge {
-    HostBridge::new(Hpa(0xfe00_0000), below)
+fn bridge(below: impl IntoIterator<Item = Below>) -> RootComplex {
+    RootComplex::one(Hpa(0xfe00_0000), below)
 }
 
 fn goal(regions: Vec<Region>) -> Goal {
@@ -36,7 +36,7 @@ fn region(base_gib: u64, size_gib: u64, granularity: u64, targets: &[usize]) -> 
 }
 
 /// Two root ports: a switch with a device, a nested switch with two, and an empty port; a device.
-fn nested() -> HostBridge {
+fn nested() -> RootComplex {
     let inner = Below::switch([device(4), device(4)]);
     bridge([Below::switch([device(4), inner, Below::Nothing]), device(4)])
 }
@@ -156,7 +156,7 @@ fn all_functions_get_the_least_payload() {
 }
 
 /// Enumerates and compares with the plan's arithmetic.
-fn decodes_as_planned(mut bridge: HostBridge, regions: Vec<Region>) -> EnumerationLog {
+fn decodes_as_planned(mut bridge: RootComplex, regions: Vec<Region>) -> EnumerationLog {
     let goal = goal(regions);
     let log = enumerate(&mut bridge, &goal).unwrap();
     for (number, region) in goal.regions.iter().enumerate() {
@@ -209,7 +209,7 @@ fn devices_at_different_depths_share_a_region() {
 
 #[test]
 fn regions_that_no_register_can_express_are_refused_with_a_reason() {
-    let why = |bridge: &mut HostBridge, region: Region| {
+    let why = |bridge: &mut RootComplex, region: Region| {
         let error = enumerate(bridge, &goal(vec![region])).unwrap_err();
         error.to_string()
     };
@@ -306,7 +306,7 @@ fn the_log_has_every_access_and_its_phases_in_order() {
 }
 
 /// Does an access on a hierarchy, with another value where it writes.
-fn perform(bridge: &mut HostBridge, access: &Access, value: u64) -> u64 {
+fn perform(bridge: &mut RootComplex, access: &Access, value: u64) -> u64 {
     let width = access.width.into();
     match (access.target, access.write) {
         (Target::Config(to, at), false) => bridge.config_read(to, at, width).unwrap(),
@@ -324,11 +324,11 @@ fn perform(bridge: &mut HostBridge, access: &Access, value: u64) -> u64 {
 
 /// Lets software go on access by access; `corrupt` says what is written in the end.
 fn step_by_step(
-    bridge: &mut HostBridge,
+    bridge: &mut RootComplex,
     goal: &Goal,
     mut corrupt: impl FnMut(usize, &Access) -> u64,
 ) -> Result<EnumerationLog, EnumerateError> {
-    let mut software = Enumeration::new(bridge.component_base, goal.clone());
+    let mut software = Enumeration::new(bridge.tables(), goal.clone());
     let mut answer = None;
     for number in 0.. {
         match software.next(answer) {
@@ -358,7 +358,7 @@ fn wrong_bits_in_decoders_are_refused_or_a_mismatch() {
     let goal = goal(vec![region(16, 8, 256, &[0, 1, 2, 3])]);
     let reset = bridge((0..4).map(|_| device(4)));
     let log = enumerate(&mut reset.clone(), &goal).unwrap();
-    let host = reset.component_base.0;
+    let host = reset.bridges[0].component_base.0;
     let mut wrong = 0;
     for (number, access) in log.accesses.iter().enumerate() {
         let Target::Memory(at) = access.target else {
@@ -457,4 +457,236 @@ proptest! {
             prop_assert_eq!(goal.mismatch(region, &bridge, 4), Ok(None));
         }
     }
+}
+
+/// A root complex of that many host bridges, each with so many root ports, and below each a device, or a switch of
+/// so many.
+fn several(host_bridges: usize, ports: usize, below: usize) -> RootComplex {
+    let port = || match below {
+        1 => device(4),
+        _ => Below::switch((0..below).map(|_| device(4))),
+    };
+    let bridge = |_| (0..ports).map(|_| port()).collect();
+    RootComplex::new(
+        Hpa(1 << 50),
+        (0..host_bridges).map(bridge).collect(),
+        Vec::new(),
+    )
+}
+
+/// A region over all devices of [`several`], host bridges in turn, then their ports, then those of switches; its
+/// window. The region has a device's 1 GiB from a base on that is a multiple of 256 MiB.
+fn over_all(
+    (host_bridges, ports, below): (usize, usize, usize),
+    base: u64,
+    granularity: u64,
+    maps: &[u64],
+) -> (Region, FixedWindow) {
+    let ways = host_bridges * ports * below;
+    let device = |turn: usize| {
+        let (bridge, rest) = (turn % host_bridges, turn / host_bridges);
+        let (port, last) = (rest % ports, rest / ports);
+        (bridge * ports + port) * below + last
+    };
+    let targets: Vec<usize> = (0..ways).map(device).collect();
+    let region = Region {
+        base: Hpa(base),
+        ..region(0, ways as u64, granularity, &targets)
+    };
+    let all: Vec<usize> = (0..host_bridges).collect();
+    let window = FixedWindow::in_turns(region.base, region.size, region.granularity, &all, maps);
+    (region, window.unwrap())
+}
+
+/// Shapes of [`several`] that decoders can interleave over: each level below the window has a power of two.
+const SHAPES: &[(usize, usize, usize)] = &[
+    (2, 1, 1),
+    (4, 1, 1),
+    (2, 2, 1),
+    (2, 2, 2),
+    (4, 2, 2),
+    (2, 8, 1),
+    (2, 1, 4),
+    (8, 2, 1),
+    (16, 1, 1),
+    (3, 1, 1),
+    (3, 2, 1),
+    (3, 2, 2),
+    (3, 4, 1),
+    (6, 1, 1),
+    (6, 2, 1),
+    (6, 1, 2),
+    (12, 1, 1),
+];
+
+proptest! {
+    /// The address that window, host bridge, switch and device decode level by level is the plan's.
+    #[test]
+    fn windows_over_host_bridges_decode_as_planned(
+        shape in proptest::sample::select(SHAPES),
+        granularity in proptest::sample::select(vec![256u64, 1024, 4096]),
+        unit in 0..9u64,
+        xor in any::<bool>(),
+        shares in proptest::collection::vec(0..u64::MAX, 64),
+    ) {
+        let maps = crate::hdm::xor_maps(Bytes(granularity)).to_vec();
+        let maps = if xor { maps } else { Vec::new() };
+        // XOR maps reach below 2 GiB; without them every multiple of 256 MiB will do.
+        let base = unit * if xor { 2 * GIB } else { 256 * MIB };
+        let (region, window) = over_all(shape, base, granularity, &maps);
+        let set = region.set(&window).unwrap();
+        let mut root = several(shape.0, shape.1, shape.2);
+        root.windows = vec![window];
+        // The granularity of the last level of ports ends at 16 KiB.
+        let above = (1 << shape.0.trailing_zeros()) * if shape.2 > 1 { shape.1 as u64 } else { 1 };
+        prop_assume!(granularity * above <= 16 << 10);
+        let goal = goal(vec![region.clone()]);
+        enumerate(&mut root, &goal).unwrap();
+        prop_assert_eq!(goal.mismatch(0, &root, 8), Ok(None));
+        for share in shares {
+            let hpa = Hpa(base + share % region.size.0);
+            let (target, dpa) = set.decode(hpa).unwrap();
+            let device = region.targets[target as usize];
+            prop_assert_eq!(root.decode(hpa), Some((device, dpa)), "{:#x}", hpa.0);
+        }
+    }
+}
+
+#[test]
+fn each_host_bridge_has_buses_and_addresses_of_its_own() {
+    let mut root = several(2, 2, 1);
+    let (region, window) = over_all((2, 2, 1), 0, 256, &[]);
+    root.windows = vec![window];
+    let goal = goal(vec![region]);
+    let log = enumerate(&mut root, &goal).unwrap();
+    let all: Vec<(u8, u8)> = [0, 128]
+        .into_iter()
+        .flat_map(|bus| [(bus, 0), (bus + 1, 0), (bus, 1), (bus + 2, 0)])
+        .collect();
+    assert_eq!(bdfs(&log), all);
+    let half = goal.mmio_base.0 + goal.mmio_bytes / 2;
+    for found in &log.functions {
+        let bars = found.bars.iter();
+        assert!(bars.clone().count() > 0);
+        let upper = |bar: &Bar| bar.base.0 >= half;
+        assert!(bars.clone().all(|bar| upper(bar) == (found.bdf.bus >= 128)));
+    }
+    // A decoder in each of two host bridges and four devices, each enabled.
+    assert_eq!(log.count(Phase::Decode)[3], 6 * 7 + 6);
+}
+
+#[test]
+fn a_level_has_the_granularity_and_ways_that_linux_programs() {
+    // Granularity and ways of the host bridge, of the switch, and of the device.
+    let levels = |shape: (usize, usize, usize), granularity| {
+        let mut root = several(shape.0, shape.1, shape.2);
+        let (region, window) = over_all(shape, 0, granularity, &[]);
+        root.windows = vec![window];
+        enumerate(&mut root, &goal(vec![region])).unwrap();
+        let fields = |component: &crate::io::component::ComponentRegisters| {
+            let control = component.decoder(0).control;
+            let ways = crate::io::component::decode_ways(control >> 4 & 0xf).unwrap();
+            (256 << (control & 0xf), ways)
+        };
+        let mut found = vec![fields(&root.bridges[1].component)];
+        found.extend(
+            root.switches()
+                .last()
+                .map(|switch| fields(&switch.up.component)),
+        );
+        found.extend(
+            root.endpoints()
+                .last()
+                .map(|device| fields(&device.component)),
+        );
+        found
+    };
+    assert_eq!(levels((4, 2, 2), 256), [(1024, 2), (2048, 2), (256, 16)]);
+    assert_eq!(levels((2, 8, 1), 512), [(1024, 8), (512, 16)]);
+    // "For purposes of address bit routing, use power-of-2 math for switch ports."
+    assert_eq!(levels((3, 2, 2), 256), [(256, 2), (512, 2), (256, 12)]);
+    assert_eq!(levels((6, 2, 1), 256), [(512, 2), (256, 12)]);
+    assert_eq!(levels((12, 1, 1), 256), [(1024, 1), (256, 12)]);
+}
+
+#[test]
+fn windows_that_linux_refuses_are_refused_with_a_reason() {
+    let shape = (2, 2, 1);
+    let (region, window) = over_all(shape, 4 * GIB, 512, &[]);
+    let why = |region: &Region, windows: Vec<FixedWindow>| {
+        let mut root = several(shape.0, shape.1, shape.2);
+        root.windows = windows;
+        let error = enumerate(&mut root, &goal(vec![region.clone()]));
+        error.unwrap_err().to_string()
+    };
+    let none = why(&region, vec![]);
+    assert!(none.contains("no fixed memory window"), "{none}");
+    let low = FixedWindow {
+        size: Bytes(GIB),
+        ..window.clone()
+    };
+    assert!(why(&region, vec![low]).contains("no fixed memory window"));
+    let coarse = FixedWindow {
+        granularity: Bytes(1024),
+        ..window.clone()
+    };
+    let coarse = why(&region, vec![coarse]);
+    assert!(
+        coarse.contains("its granularity is not that of its window"),
+        "{coarse}"
+    );
+    let mut swapped = region.clone();
+    swapped.targets.swap(0, 1);
+    let order = why(&swapped, vec![window.clone()]);
+    assert!(order.contains("takes the host bridges"), "{order}");
+    let mut four = region.clone();
+    four.targets.truncate(1);
+    let few = why(&four, vec![window.clone()]);
+    assert!(few.contains("times a power of two"), "{few}");
+    let five = FixedWindow {
+        host_bridges: vec![0, 1, 0, 1, 0],
+        ..window.clone()
+    };
+    let five = why(&region, vec![five]);
+    assert!(five.contains("other than 1, 2, 3, 4"), "{five}");
+    let maps = crate::hdm::xor_maps(Bytes(512)).to_vec();
+    let few = FixedWindow {
+        host_bridges: vec![0, 1],
+        xor_maps: vec![0x400],
+        ..window.clone()
+    };
+    assert!(why(&region, vec![few]).contains("XOR map 0"));
+    let xor = FixedWindow {
+        xor_maps: maps,
+        ..window.clone()
+    };
+    let unaligned = Region {
+        base: Hpa(256 * MIB),
+        size: Bytes(GIB),
+        ..region.clone()
+    };
+    let wide = FixedWindow {
+        base: Hpa(0),
+        size: Bytes(GIB * 8),
+        xor_maps: vec![1 << 29 | 512],
+        ..xor
+    };
+    let wide = why(&unaligned, vec![wide]);
+    assert!(wide.contains("alignment of its base"), "{wide}");
+    // Three root ports below a host bridge, whatever the window is.
+    let mut six = several(2, 3, 1);
+    let (region, window) = over_all((2, 3, 1), 0, 256, &[]);
+    six.windows = vec![window];
+    let error = enumerate(&mut six, &goal(vec![region]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("times a power of two"), "{error}");
+    // Sixteen host bridges at 4 KiB: the next level's granularity would be 64 KiB.
+    let mut wide = several(16, 1, 1);
+    let (region, window) = over_all((16, 1, 1), 0, 4096, &[]);
+    wide.windows = vec![window];
+    let error = enumerate(&mut wide, &goal(vec![region]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("ends at 16 KiB"), "{error}");
 }

@@ -1,0 +1,309 @@
+//! A root complex: host bridges, and the windows by which the platform shares out addresses among them.
+
+use cxlab_engine::units::{Bytes, Dpa, Hpa};
+
+use super::{Below, Function, HostBridge, Place, Request, Step, Switch, all_ones, descend};
+use crate::hdm::{InterleaveError, InterleaveSet};
+use crate::io::space::{AccessError, COMPONENT_BYTES};
+use crate::io::tree::Bdf;
+
+/// A CXL Fixed Memory Window (CFMWS structure of the CEDT; CXL 3.1, section 9.18.1.3 and table 9-22): addresses
+/// that the platform sends to its host bridges in turn. Firmware sets it up; software cannot change it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FixedWindow {
+    /// First address.
+    pub base: Hpa,
+    /// Bytes.
+    pub size: Bytes,
+    /// Bytes that each host bridge gets in turn.
+    pub granularity: Bytes,
+    /// The interleave target list: numbers of host bridges, 1, 2, 3, 4, 6, 8, 12 or 16 of them.
+    pub host_bridges: Vec<usize>,
+    /// The XOR maps (CXIMS structure), one for each bit of the ways; empty: the arithmetic is modulo.
+    pub xor_maps: Vec<u64>,
+}
+
+impl FixedWindow {
+    /// A window of all addresses on one host bridge.
+    pub fn whole(host_bridge: usize) -> FixedWindow {
+        FixedWindow {
+            base: Hpa(0),
+            size: Bytes(1 << 52),
+            granularity: Bytes(256),
+            host_bridges: vec![host_bridge],
+            xor_maps: Vec::new(),
+        }
+    }
+
+    /// A window that sends its turns, from the base on, to these host bridges in this order. Its target list is
+    /// another order where XOR maps or a base that is no multiple of three turns want it.
+    ///
+    /// # Errors
+    /// A window that cannot be.
+    pub fn in_turns(
+        base: Hpa,
+        size: Bytes,
+        granularity: Bytes,
+        host_bridges: &[usize],
+        xor_maps: &[u64],
+    ) -> Result<FixedWindow, InterleaveError> {
+        let mut set = InterleaveSet::new(base, size, granularity, host_bridges.len() as u32)?;
+        if !xor_maps.is_empty() {
+            set = set.with_xor(xor_maps)?;
+        }
+        let mut window = FixedWindow {
+            base,
+            size,
+            granularity,
+            host_bridges: host_bridges.to_vec(),
+            xor_maps: xor_maps.to_vec(),
+        };
+        for (turn, host_bridge) in (0..).zip(host_bridges) {
+            let place = window.place(set.encode(turn, Dpa(0)));
+            window.host_bridges[place] = *host_bridge;
+        }
+        Ok(window)
+    }
+
+    /// Whether all of these addresses belong to the window.
+    pub fn contains(&self, base: Hpa, size: Bytes) -> bool {
+        let end = u128::from(base.0) + u128::from(size.0);
+        base >= self.base && end <= u128::from(self.base.0) + u128::from(self.size.0)
+    }
+
+    /// The place in the target list that an address of the window leads to (CXL 3.1, table 9-22; Linux
+    /// `cxl_hb_modulo` and `cxl_xor_calc_n`, and the routing of x3, x6 and x12 ways by the address modulo three).
+    pub fn place(&self, hpa: Hpa) -> usize {
+        let (ways, shift) = (self.host_bridges.len(), self.granularity.0.ilog2());
+        let bits = ways.trailing_zeros();
+        let low = match self.xor_maps.is_empty() {
+            true => hpa.0 >> shift & ((1 << bits) - 1),
+            false => (0..)
+                .zip(&self.xor_maps[..bits as usize])
+                .fold(0, |low, (bit, map)| {
+                    low | u64::from((hpa.0 & map).count_ones() & 1) << bit
+                }),
+        };
+        let group = match ways.is_multiple_of(3) {
+            true => (hpa.0 >> (shift + bits)) % 3,
+            false => 0,
+        };
+        (group << bits | low) as usize
+    }
+
+    /// The host bridge that an address of the window leads to.
+    pub fn host_bridge(&self, hpa: Hpa) -> usize {
+        self.host_bridges[self.place(hpa)]
+    }
+}
+
+/// What firmware tells software of a host bridge: a CHBS structure of the CEDT, and the buses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostBridgeTable {
+    /// Where its component registers are.
+    pub component_base: Hpa,
+    /// The bus of its root ports.
+    pub first_bus: u8,
+    /// The last bus that may be below it.
+    pub last_bus: u8,
+}
+
+/// What firmware tells software of a root complex: the CEDT.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlatformTables {
+    /// The host bridges, in the order of the CEDT.
+    pub host_bridges: Vec<HostBridgeTable>,
+    /// The windows.
+    pub windows: Vec<FixedWindow>,
+}
+
+impl PlatformTables {
+    /// The window that all of these addresses belong to.
+    pub fn window(&self, base: Hpa, size: Bytes) -> Option<&FixedWindow> {
+        self.windows
+            .iter()
+            .find(|window| window.contains(base, size))
+    }
+}
+
+/// A root complex.
+#[derive(Clone)]
+pub struct RootComplex {
+    /// Its host bridges, in the order of the CEDT.
+    pub bridges: Vec<HostBridge>,
+    /// Its windows, which do not overlap.
+    pub windows: Vec<FixedWindow>,
+}
+
+impl RootComplex {
+    /// A root complex of one host bridge, with these things below its root ports.
+    pub fn one(component_base: Hpa, below: impl IntoIterator<Item = Below>) -> RootComplex {
+        RootComplex {
+            bridges: vec![HostBridge::new(component_base, below)],
+            windows: vec![FixedWindow::whole(0)],
+        }
+    }
+
+    /// A root complex of 1 to 16 host bridges, each with these things below its root ports. Their registers
+    /// are one behind the other from `component_base` on, and each has an equal part of the 256 buses.
+    pub fn new(
+        component_base: Hpa,
+        below: Vec<Vec<Below>>,
+        windows: Vec<FixedWindow>,
+    ) -> RootComplex {
+        let buses = 256 / below.len().max(1);
+        let bridge = |(number, below): (usize, Vec<Below>)| HostBridge {
+            first_bus: (number * buses) as u8,
+            last_bus: ((number + 1) * buses - 1) as u8,
+            ..HostBridge::new(
+                Hpa(component_base.0 + number as u64 * COMPONENT_BYTES),
+                below,
+            )
+        };
+        RootComplex {
+            bridges: below.into_iter().enumerate().map(bridge).collect(),
+            windows,
+        }
+    }
+
+    /// What firmware tells software.
+    pub fn tables(&self) -> PlatformTables {
+        let table = |bridge: &HostBridge| HostBridgeTable {
+            component_base: bridge.component_base,
+            first_bus: bridge.first_bus,
+            last_bus: bridge.last_bus,
+        };
+        PlatformTables {
+            host_bridges: self.bridges.iter().map(table).collect(),
+            windows: self.windows.clone(),
+        }
+    }
+
+    /// What the root complex does with a request of software. Requests to configuration space come
+    /// as [`Place::Bus`]. Root ports are counted through all host bridges.
+    pub fn serve(&mut self, request: Request) -> Step {
+        let mut first = 0;
+        for bridge in &mut self.bridges {
+            match bridge.serve(request) {
+                Step::Nobody => first += bridge.ports.len(),
+                Step::Below(place, request) => return Step::Below(first + place, request),
+                done @ Step::Done(_) => return done,
+            }
+        }
+        Step::Nobody
+    }
+
+    /// Does what a request asks for; all ones are read where nobody answers.
+    fn access(&mut self, request: Request) -> Result<u64, AccessError> {
+        let mut step = Step::Nobody;
+        for bridge in &mut self.bridges {
+            step = descend(bridge.serve(request), &mut bridge.ports);
+            if step != Step::Nobody {
+                break;
+            }
+        }
+        match step {
+            Step::Done(result) => result,
+            _ => Ok(all_ones(request.width)),
+        }
+    }
+
+    /// Reads a configuration register; all ones where no function answers.
+    ///
+    /// # Errors
+    /// A width or an offset that is not allowed.
+    pub fn config_read(&mut self, to: Bdf, at: u16, width: u32) -> Result<u64, AccessError> {
+        self.access(Request {
+            place: Place::Bus(to, at),
+            width,
+            write: None,
+        })
+    }
+
+    /// Writes a configuration register; nothing happens where no function answers.
+    ///
+    /// # Errors
+    /// A width or an offset that is not allowed.
+    pub fn config_write(
+        &mut self,
+        to: Bdf,
+        at: u16,
+        width: u32,
+        value: u64,
+    ) -> Result<(), AccessError> {
+        let request = Request {
+            place: Place::Bus(to, at),
+            width,
+            write: Some(value),
+        };
+        self.access(request).map(drop)
+    }
+
+    /// Reads a register in memory; all ones where nobody answers.
+    ///
+    /// # Errors
+    /// A width or an offset that is not allowed.
+    pub fn mmio_read(&mut self, hpa: Hpa, width: u32) -> Result<u64, AccessError> {
+        self.access(Request {
+            place: Place::Memory(hpa),
+            width,
+            write: None,
+        })
+    }
+
+    /// Writes a register in memory; nothing happens where nobody answers.
+    ///
+    /// # Errors
+    /// A width or an offset that is not allowed.
+    pub fn mmio_write(&mut self, hpa: Hpa, width: u32, value: u64) -> Result<(), AccessError> {
+        let request = Request {
+            place: Place::Memory(hpa),
+            width,
+            write: Some(value),
+        };
+        self.access(request).map(drop)
+    }
+
+    /// Every switch, by host bridge and depth first.
+    pub fn switches(&self) -> Vec<&Switch> {
+        self.bridges.iter().flat_map(HostBridge::switches).collect()
+    }
+
+    /// Every device, by host bridge and depth first: the numbers by which regions name them.
+    pub fn endpoints(&self) -> Vec<&Function> {
+        self.bridges
+            .iter()
+            .flat_map(HostBridge::endpoints)
+            .collect()
+    }
+
+    /// The same root complex with the registers of these switches and devices instead of its own, in the
+    /// order of [`RootComplex::switches`] and [`RootComplex::endpoints`]. What hangs below these switches'
+    /// ports means nothing.
+    pub fn assembled(
+        &self,
+        switches: impl IntoIterator<Item = Switch>,
+        devices: impl IntoIterator<Item = Function>,
+    ) -> RootComplex {
+        let (mut switches, mut devices) = (switches.into_iter(), devices.into_iter());
+        let bridges = self.bridges.iter();
+        RootComplex {
+            bridges: bridges
+                .map(|bridge| bridge.assembled(&mut switches, &mut devices))
+                .collect(),
+            windows: self.windows.clone(),
+        }
+    }
+
+    /// The device and the address in it that an address leads to: by its window to a host bridge, and on by
+    /// the HDM decoders that are committed. `None`: no window has it, or some decoder does not know it.
+    pub fn decode(&self, hpa: Hpa) -> Option<(usize, Dpa)> {
+        let mut windows = self.windows.iter();
+        let window = windows.find(|window| window.contains(hpa, Bytes(1)))?;
+        let number = window.host_bridge(hpa);
+        let (device, dpa) = self.bridges.get(number)?.decode(hpa)?;
+        let before = self.bridges[..number].iter();
+        let before: usize = before.map(|bridge| bridge.endpoints().len()).sum();
+        Some((before + device, dpa))
+    }
+}
