@@ -2,9 +2,10 @@
 //! the latency and the bandwidth of its own closed form, in the engine and in the analytic form.
 
 use cxlab_link::{LinkParams, Transmitter};
+use cxlab_protocol::flit::FlitFormat;
 use cxlab_protocol::{Channel, flit};
 use cxlab_system::analytic::analyze;
-use cxlab_system::plan::{End, Plan};
+use cxlab_system::plan::{End, Plan, PlannedLink};
 use cxlab_tests::{FAST, plan, report, shipped, try_run};
 
 /// The links of a host and a device on two switches, of which `named` is the one that is not as the
@@ -319,6 +320,61 @@ fn links_between_pbr_switches_have_standard_flits() {
         "fabric.overrides=[{ between = [\"leaf0\", \"spine0\"], link = \"far\" }]",
     ];
     assert!(mistakes_of(&text, &set).contains("fabric.links.far.flit"));
+}
+
+/// The link of a G-FAM device is a PBR link (CXL 3.1, section 7.7.6.9); links of hosts and other devices are not.
+#[test]
+fn the_link_of_a_g_fam_device_has_pbr_flits() {
+    let text = shipped("spine-leaf-16");
+    let gfd = "devices[0].g_fam=true";
+    let formats = |set: &[&str], of: fn(&PlannedLink) -> bool| {
+        let plan = plan(&text, set);
+        let links = plan.links.iter().filter(|link| of(link));
+        let mut found: Vec<FlitFormat> = links.map(|link| link.params.flit_format()).collect();
+        found.dedup();
+        found
+    };
+    let of_device = |link: &PlannedLink| matches!(link.a, End::Device(..));
+    let of_host = |link: &PlannedLink| matches!(link.a, End::Host(..));
+    assert_eq!(formats(&[gfd], of_device), [FlitFormat::B256Pbr]);
+    assert_eq!(formats(&[], of_device), [FlitFormat::B256]);
+    assert_eq!(formats(&[gfd], of_host), [FlitFormat::B256]);
+    for link in [
+        "{ generation = \"5\" }",
+        "{ flit = \"256B-latency-optimized\" }",
+    ] {
+        let edge = format!("fabric.edge_link={link}");
+        let told = mistakes_of(&text, &[gfd, &edge]);
+        for word in [
+            "fabric.edge_link.flit",
+            "G-FAM device `mem",
+            "7.7.6.9",
+            "table 6-13",
+        ] {
+            assert!(told.contains(word), "{link}: {word} in {told}");
+        }
+        plan(&text, &[&edge]);
+    }
+    // Packets have no flits.
+    plan(
+        &text,
+        &[gfd, "fabric.edge_link={ transmission = \"packet\" }"],
+    );
+    let told = mistakes_of(&shipped("direct"), &[gfd]);
+    assert!(
+        told.contains("devices[0].g_fam") && told.contains("link to a host"),
+        "{told}"
+    );
+    let told = mistakes_of(&shipped("single-vcs"), &[gfd]);
+    assert!(
+        told.contains("devices[0].g_fam") && told.contains("7.7.6.8"),
+        "{told}"
+    );
+    let told = mistakes_of(&shipped("qos"), &[gfd]);
+    assert!(
+        told.contains("devices[0].g_fam") && told.contains("logical_devices"),
+        "{told}"
+    );
 }
 
 /// Which of several caching devices behind a switch a message is for says its CacheID, which is in 256 B flits alone.

@@ -164,6 +164,11 @@ fn scenario(seed: u64) -> String {
         let capacity = if other { "512 MiB" } else { capacity };
         device(&mut draw, number, capacity, alone);
     }
+    // Links of the fabric's edge that may have PBR flits.
+    if shape.has_pbr_links() && !draw.text.contains("[fabric.edge_link]") && draw.one_in(2) {
+        let g_fam = "[[devices]]\ng_fam = true\n";
+        return draw.text.replace("[[devices]]\n", g_fam);
+    }
     draw.text
 }
 

@@ -397,7 +397,7 @@ impl Plan {
         let devices = endpoints.devices(maps.decoders, timelines);
         let link_classes = scenario.fabric.link_classes();
         let links = links::list(&scenario, &graph, &tables, &link_classes, &devices)?;
-        links::check_flits(&scenario, &links, &link_classes)?;
+        links::check_flits(&scenario, &links, &link_classes, &devices)?;
         links::check_virtual_channels(&scenario, &tables)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;

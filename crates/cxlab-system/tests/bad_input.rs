@@ -1829,6 +1829,28 @@ const SCENARIOS: &[Scenario] = &[
             "\"interleave\"",
         ],
     ),
+    // G-FAM devices.
+    one(
+        &[
+            ("\"mem\"\ncount = 2", "\"mem\"\ncount = 2\ng_fam = true"),
+            (
+                "lanes = 16",
+                "generation = \"6\"\nflit = \"256B-latency-optimized\"",
+            ),
+        ],
+        "flit = ",
+        &[
+            "fabric.link.flit",
+            "latency-optimised",
+            "\"256B\"",
+            "section",
+        ],
+    ),
+    one(
+        &[("\"mem\"\ncount = 2", "\"mem\"\ncount = 2\ng_famm = true")],
+        "g_famm",
+        &["`g_famm`", "did you mean `g_fam`?"],
+    ),
     // Enumeration.
     one(
         &[(

@@ -17,8 +17,9 @@ pub enum FlitFormat {
     /// Standard 256-byte flits: 15 slots (CXL 3.1, section 4.3.2, figure 4-41).
     #[serde(rename = "256B")]
     B256,
-    /// Standard 256-byte flits of a link between switches with port-based routing. Their messages carry 12-bit IDs of source
-    /// and destination and are longer, so fewer of them fit into a slot (CXL 3.1, section 4.3.2). Such links have it of themselves.
+    /// Standard 256-byte flits of a PBR link: between switches with port-based routing, or between such a switch and a G-FAM
+    /// device (CXL 3.1, section 7.7.6.9). Their messages carry 12-bit IDs of source and destination and are longer, so fewer of
+    /// them fit into a slot (section 4.3.2). A link has the format by what it joins; a scenario cannot ask for it.
     #[serde(rename = "256B-pbr")]
     #[schemars(skip)]
     B256Pbr,

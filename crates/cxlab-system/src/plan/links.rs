@@ -350,8 +350,8 @@ pub(super) fn list(
         if is_pcie(a) || is_pcie(b) {
             params.sync_header_bypass = Some(false);
         }
-        let routed = scenario.fabric.kind == FabricKind::Pbr && a.is_switch() && b.is_switch();
-        if routed && params.flit_format() == FlitFormat::B256 {
+        if pbr_link(scenario, devices, (a, b)).is_some() && params.flit_format() == FlitFormat::B256
+        {
             params.flit = Some(FlitFormat::B256Pbr);
         }
         links.push(PlannedLink {
@@ -396,22 +396,52 @@ pub(super) fn list(
     }
 }
 
-/// Checks that links between switches of a PBR fabric carry standard 256 B flits, which PBR flits are (CXL 3.1 section
-/// 6.4.1.4, table 6-13).
+/// The two kinds of PBR links (CXL 3.1, section 7.7.6.9). Both carry PBR flits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PbrLink {
+    /// Between PBR switches.
+    InterSwitch,
+    /// Between a PBR switch and this G-FAM device. Messages for the device stay in PBR format, and those of it are in
+    /// PBR format already (tables 7-92 and 7-98).
+    Gfd(usize),
+}
+
+/// Whether a link is a PBR link, and of which kind. Links of hosts and other devices carry HBR messages, which the edge
+/// switch converts.
+fn pbr_link(scenario: &Scenario, devices: &[PlannedDevice], (a, b): (End, End)) -> Option<PbrLink> {
+    if scenario.fabric.kind != FabricKind::Pbr {
+        return None;
+    }
+    match (a, b) {
+        (End::Switch(..), End::Switch(..)) => Some(PbrLink::InterSwitch),
+        (End::Device(device, _), End::Switch(..)) | (End::Switch(..), End::Device(device, _)) => {
+            let group = devices[device].memory()?;
+            scenario.devices[group]
+                .g_fam
+                .then_some(PbrLink::Gfd(device))
+        }
+        _ => None,
+    }
+}
+
+/// Checks that PBR links carry standard 256 B flits, which PBR flits are (CXL 3.1 section 6.4.1.4, table 6-13; section
+/// 4.3.2), and that G-FAM devices have no other link.
 pub(super) fn check_flits(
     scenario: &Scenario,
     links: &[PlannedLink],
     classes: &[LinkClass],
+    devices: &[PlannedDevice],
 ) -> Result<(), Vec<Problem>> {
-    let wrong = |number: &usize| {
-        let params = &classes[*number].params;
-        let between =
-            |link: &PlannedLink| link.class == *number && link.a.is_switch() && link.b.is_switch();
-        params.transmission == Transmission::Flit
-            && params.flit_format() != FlitFormat::B256
-            && links.iter().any(between)
+    let wrong = |number: usize| {
+        let params = &classes[number].params;
+        if params.transmission != Transmission::Flit || params.flit_format() == FlitFormat::B256 {
+            return None;
+        }
+        let mut links = links.iter().filter(|link| link.class == number);
+        let kind = links.find_map(|link| pbr_link(scenario, devices, (link.a, link.b)))?;
+        Some((number, kind))
     };
-    let problem = |number: usize| {
+    let problem = |(number, kind): (usize, PbrLink)| {
         let LinkClass { path, params, .. } = &classes[number];
         let found = match params.flit_format() {
             FlitFormat::B68 => {
@@ -421,17 +451,39 @@ pub(super) fn check_flits(
         };
         Problem::new(
             format!("{path}.flit"),
-            format!(
-                "found {found} between switches of a PBR fabric; allowed there: \"256B\" (PBR flits are standard 256 B flits, \
-                 CXL 3.1 section 6.4.1.4, table 6-13; links of hosts and devices are `fabric.edge_link`), or a fabric of `kind` \
-                 \"single-vcs\" or \"multiple-vcs\""
-            ),
+            match kind {
+                PbrLink::InterSwitch => format!(
+                    "found {found} between switches of a PBR fabric; allowed there: \"256B\" (PBR flits are standard 256 B flits, \
+                     CXL 3.1 section 6.4.1.4, table 6-13; links of hosts and devices are `fabric.edge_link`), or a fabric of `kind` \
+                     \"single-vcs\" or \"multiple-vcs\""
+                ),
+                PbrLink::Gfd(device) => format!(
+                    "found {found} on the link of G-FAM device `{}`; allowed there: \"256B\" (it is a PBR link, CXL 3.1 sections 2.8 \
+                     and 7.7.6.9, and PBR flits are standard 256 B flits, section 6.4.1.4, table 6-13), or a device without \
+                     `g_fam`",
+                    devices[device].name
+                ),
+            },
         )
     };
-    let problems: Vec<Problem> = match scenario.fabric.kind {
-        FabricKind::Pbr => (0..classes.len()).filter(wrong).map(problem).collect(),
-        FabricKind::SingleVcs | FabricKind::MultipleVcs => Vec::new(),
+    let mut problems: Vec<Problem> = (0..classes.len()).filter_map(wrong).map(problem).collect();
+    let direct = |link: &PlannedLink| {
+        let (End::Host(..), End::Device(device, _)) = (link.a, link.b) else {
+            return None;
+        };
+        let group = devices[device].memory()?;
+        scenario.devices[group].g_fam.then(|| {
+            Problem::new(
+                format!("devices[{group}].g_fam"),
+                format!(
+                    "found true for `{}`, which has a link to a host; allowed: behind a PBR switch alone (CXL 3.1 section \
+                     7.7.6.9: a GFD link leads to a PBR switch)",
+                    devices[device].name
+                ),
+            )
+        })
     };
+    problems.extend(links.iter().find_map(direct));
     match problems.is_empty() {
         true => Ok(()),
         false => Err(problems),

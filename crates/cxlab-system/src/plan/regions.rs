@@ -8,7 +8,7 @@ use super::Problem;
 use super::address::{DECODER_UNIT, Extent, ways};
 use super::endpoints::{Named, unknown};
 use super::manager::Account;
-use crate::scenario::{RegionGroup, Scenario, Sharing};
+use crate::scenario::{FabricKind, RegionGroup, Scenario, Sharing};
 
 /// Most blocks of a pooled region: each is a decoder of its host.
 pub(super) const MOST_BLOCKS: u64 = 4096;
@@ -43,6 +43,21 @@ pub(super) fn check(scenario: &Scenario, named: &Named, problems: &mut Vec<Probl
         }
     }
     for (at, group) in scenario.devices.iter().enumerate() {
+        let field = format!("devices[{at}].g_fam");
+        if group.g_fam && scenario.fabric.kind != FabricKind::Pbr {
+            problems.push(Problem::new(
+                &field,
+                "found true in a fabric of virtual CXL switches; allowed: false, or `fabric.kind = \"pbr\"` (a G-FAM device \
+                 is below a PBR switch, CXL 3.1 sections 2.8 and 7.7.6.8)",
+            ));
+        }
+        if group.g_fam && group.logical_devices.is_some() {
+            problems.push(Problem::new(
+                field,
+                "found true with `logical_devices`; allowed: one of them (a G-FAM device tells hosts apart by \
+                 SPID and not by LD-ID, CXL 3.1 section 7.7.2.3)",
+            ));
+        }
         if group.logical_devices.is_some() && scenario.regions.is_empty() {
             problems.push(Problem::new(
                 format!("devices[{at}].logical_devices"),

@@ -514,11 +514,15 @@ pub struct DeviceGroup {
     #[serde(default)]
     pub coherence: CoherenceParams,
     /// A multi-logical device with at most so many logical devices, each bound to one host: 1 to 16
-    /// (CXL 3.1 section 2.5). Default: none, a G-FAM device, which tells any number of hosts apart
-    /// (section 7.7.2).
+    /// (CXL 3.1 section 2.5). Default: none, a device that tells any number of hosts apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub logical_devices: Option<u32>,
+    /// A G-FAM device (GFD): its link to a PBR switch is a PBR link and carries PBR flits, whose messages have the
+    /// 12-bit IDs by which it tells hosts apart (CXL 3.1 sections 2.8 and 7.7.6.9). Default: no, and its link carries
+    /// HBR messages as a host's does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub g_fam: bool,
     /// It tells hosts how loaded it is, with each answer. Default: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosParams>,
