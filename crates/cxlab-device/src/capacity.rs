@@ -49,6 +49,8 @@ pub enum Change {
     Capacity(CapacityChange),
     /// The share of a host, where the device has telemetry.
     Share(Share),
+    /// What this host has of the device is in viral, until the end of the run.
+    Viral(PortId),
 }
 
 /// A change at its time.
@@ -75,6 +77,8 @@ pub(crate) struct Timeline {
     changes: Vec<DeviceChange>,
     begun: SimTime,
     leaving: Vec<Leaving>,
+    /// Hosts whose part of the device is in viral.
+    viral: Vec<PortId>,
     /// How many were to come when a state was saved that is being restored.
     left: usize,
 }
@@ -85,6 +89,7 @@ impl SaveState for Timeline {
             changes,
             begun,
             leaving: _,
+            viral: _,
             left: _,
         } = self;
         out.value("timeline", &(begun, changes.len()));
@@ -108,6 +113,7 @@ impl Timeline {
             changes,
             begun: SimTime::ZERO,
             leaving: Vec::new(),
+            viral: Vec::new(),
             left: 0,
         };
         timeline.apply(SimTime::ZERO, decoders, None, telemetry);
@@ -134,8 +140,10 @@ impl Timeline {
         while self.changes.len() > self.left
             && let Some(change) = self.changes.pop()
         {
-            if let Change::Capacity(capacity) = change.what {
-                self.change(change.at, &capacity, decoders);
+            match change.what {
+                Change::Capacity(capacity) => self.change(change.at, &capacity, decoders),
+                Change::Share(_) => {}
+                Change::Viral(host) => self.viral.push(host),
             }
         }
         Ok(())
@@ -159,6 +167,7 @@ impl Timeline {
                         values.scrub(&capacity.decoder);
                     }
                 }
+                (Change::Viral(host), ..) => self.viral.push(host),
                 (Change::Share(share), _, Some(telemetry)) => telemetry.set_share(&share),
                 (Change::Share(_), _, None) => {
                     unreachable!("the plan gives shares to devices with telemetry")
@@ -193,6 +202,16 @@ impl Timeline {
             }
             CapacityEvent::Scrub => {}
         }
+    }
+
+    /// Whether what a host has of the device is in viral.
+    pub(crate) fn is_viral(&self, host: PortId) -> bool {
+        self.viral.contains(&host)
+    }
+
+    /// Whether what any host has of the device is in viral.
+    pub(crate) fn has_viral(&self) -> bool {
+        !self.viral.is_empty()
     }
 
     /// Where a request's address lies in what its host is giving up, if the host issued the request

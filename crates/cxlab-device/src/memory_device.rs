@@ -13,7 +13,9 @@
 //! a write is dropped and answered `Cmp` (CXL 3.1, section 3.3, *recollection*), as soon as a
 //! context is free, and the medium does not hear of it.
 //!
-//! What it serves, and the shares of hosts, change at times that are known when it is built.
+//! What it serves, and the shares of hosts, change at times that are known when it is built. So does viral (CXL 3.1,
+//! section 12.4.2): a device whose medium is persistent drops the writes of hosts that are in viral and answers them
+//! `Cmp` without its medium. Writes that the medium has accepted before are kept, and reads are served.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -112,6 +114,8 @@ pub struct DeviceStats {
     pub denied_writes: u64,
     /// Lines read ahead of their request, for `MemSpecRd`.
     pub speculative_reads: u64,
+    /// Writes dropped in viral, which are among `writes`.
+    pub dropped_writes: u64,
     /// Requests denied, ever.
     pub denied_ever: u64,
     /// Requests accepted from the link, ever.
@@ -127,6 +131,7 @@ impl DeviceStats {
         self.writes += other.writes;
         self.denied_reads += other.denied_reads;
         self.denied_writes += other.denied_writes;
+        self.dropped_writes += other.dropped_writes;
         self.speculative_reads += other.speculative_reads;
         self.denied_ever = self.denied_ever.max(other.denied_ever);
         self.accepted = self.accepted.max(other.accepted);
@@ -225,6 +230,8 @@ pub struct DeviceConfig {
     pub ports: Vec<LinkPort>,
     /// The medium.
     pub backend: Box<dyn MemoryBackend>,
+    /// Whether the medium is persistent.
+    pub persistent: bool,
     /// Where each host's addresses lie in this device.
     pub decoders: DecoderTable,
     /// How that changes, in order of time. A medium that answers ahead of time is not for a device
@@ -261,6 +268,10 @@ pub struct MemoryDevice {
     controller: u32,
     /// Writes are complete when the medium has accepted them.
     posts: bool,
+    /// The medium is persistent.
+    persistent: bool,
+    /// It drops writes of some host.
+    drops: bool,
     /// Requests accepted whose answers have not left.
     contexts: u32,
     /// Writes in the medium that have been answered.
@@ -280,7 +291,7 @@ pub struct MemoryDevice {
 save_state!(MemoryDevice {
     values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, seldom, waits;
     states: ports, backend, timeline, values;
-    built: controller, posts, decoders, limit, done;
+    built: controller, posts, persistent, drops, decoders, limit, done;
 } then catch_up);
 
 /// Token of the wake-up for the medium; ports use their number.
@@ -306,6 +317,8 @@ impl MemoryDevice {
         MemoryDevice {
             controller: config.params.process_time.0 as u32,
             posts: config.params.write_completion == WriteCompletion::Accepted,
+            persistent: config.persistent,
+            drops: config.persistent && timeline.has_viral(),
             ports: ports.collect(),
             backend: config.backend,
             decoders: config.decoders,
@@ -377,6 +390,7 @@ impl MemoryDevice {
         self.stats.writes = 0;
         self.stats.denied_reads = 0;
         self.stats.denied_writes = 0;
+        self.stats.dropped_writes = 0;
         self.stats.speculative_reads = 0;
         self.waits.reset();
         if let Some(telemetry) = &mut self.telemetry {
@@ -420,7 +434,9 @@ impl MemoryDevice {
 
     /// Makes the changes of capacity that were made before the state was saved.
     fn catch_up(&mut self) -> Result<(), StateError> {
-        self.timeline.catch_up(&mut self.decoders)
+        self.timeline.catch_up(&mut self.decoders)?;
+        self.drops = self.persistent && self.timeline.has_viral();
+        Ok(())
     }
 
     /// Makes the changes of capacity that are due.
@@ -430,6 +446,7 @@ impl MemoryDevice {
         let telemetry = self.telemetry.as_deref_mut();
         self.timeline
             .apply(now, &mut self.decoders, values, telemetry);
+        self.drops = self.persistent && self.timeline.has_viral();
         self.await_change(ctx);
         // A request that waits for the medium may need it no more.
         self.admit_waiting(ctx);
@@ -596,6 +613,10 @@ impl MemoryDevice {
             self.deny(ctx, incoming);
             return true;
         };
+        if write && self.drops && self.timeline.is_viral(incoming.source) {
+            self.drop_write(ctx, incoming);
+            return true;
+        }
         let ahead = match &self.seldom {
             Some(seldom) if !write => seldom.speculations.has(dpa),
             _ => false,
@@ -786,6 +807,21 @@ impl MemoryDevice {
         };
         let now = ctx.now();
         self.respond(ctx, incoming, opcode.channel(), now, change);
+    }
+
+    /// Drops a write of a host in viral, and answers it (CXL 3.1, section 12.4.2: "drop writes to the persistent HDM
+    /// ranges", "always return a Completion response").
+    #[cold]
+    #[inline(never)]
+    fn drop_write(&mut self, ctx: &mut Ctx<'_, Parcel>, incoming: Incoming<'_>) {
+        let now = ctx.now();
+        let waited = self.end_wait(now, incoming);
+        let link = &mut self.ports[incoming.port as usize].link;
+        link.release(ctx, incoming.buffer);
+        self.stats.writes += 1;
+        self.stats.dropped_writes += 1;
+        self.contexts += 1;
+        self.answer(ctx, incoming, waited, 0, now);
     }
 
     /// Keeps a request until the medium is done with it.

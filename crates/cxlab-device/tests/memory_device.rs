@@ -180,6 +180,7 @@ fn run_on(link: LinkParams, requests: &str, contexts: u32, medium: FixedParams, 
         metadata: vec![],
     };
     let device = MemoryDevice::new(DeviceConfig {
+        persistent: false,
         qos: None,
         media_errors: None,
         changes: Vec::new(),

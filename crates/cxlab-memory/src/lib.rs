@@ -72,6 +72,10 @@ pub trait Medium: Send + Sync {
     fn slowest(&self) -> Picos {
         Picos::ZERO
     }
+    /// Whether what it holds outlives a loss of power: `None` where that is so of a part of it.
+    fn is_persistent(&self) -> Option<bool> {
+        Some(false)
+    }
     /// Time of one read alone on an idle medium, in picoseconds, where that is a constant.
     fn idle_read_ps(&self) -> Option<u64>;
 }

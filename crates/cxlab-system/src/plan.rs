@@ -25,6 +25,7 @@ mod revision;
 mod sampling;
 mod sharing;
 mod surprises;
+mod viral;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -130,6 +131,13 @@ impl PlannedDevice {
         let shares = self.changes.iter().copied();
         let shares = shares.filter(|change| matches!(change.what, Change::Share(_)));
         shares.collect()
+    }
+
+    /// When the first host's part of it comes into viral, after the workloads begin.
+    pub fn viral(&self) -> Option<Picos> {
+        let mut changes = self.changes.iter();
+        let first = changes.find(|change| matches!(change.what, cxlab_device::Change::Viral(_)));
+        first.map(|change| change.at)
     }
 
     /// Its place in the scenario's list of Type 3 devices; `None` for an accelerator.
@@ -286,6 +294,7 @@ impl Plan {
         failures::check(&scenario, &mut problems);
         qos::check(&scenario, &endpoints, &mut problems);
         media_errors::check(&scenario, &mut problems);
+        viral::check(&scenario, &endpoints, &mut problems);
         limits::check(&scenario, &mut problems);
         sampling::check_keys(&scenario, &mut problems);
         let media = build_choices(
@@ -394,11 +403,18 @@ impl Plan {
         let commands = manager.commands;
         let shared = sharing::parts(&scenario, &hosts, &workloads, &maps.extents);
         failures::check_shared(&scenario, &shared).map_err(|problem| vec![problem])?;
-        let devices = endpoints.devices(maps.decoders, timelines);
+        let mut devices = endpoints.devices(maps.decoders, timelines);
         let link_classes = scenario.fabric.link_classes();
         let links = links::list(&scenario, &graph, &tables, &link_classes, &devices)?;
         links::check_flits(&scenario, &links, &link_classes, &devices)?;
         links::check_virtual_channels(&scenario, &tables)?;
+        let virals = viral::Fabric {
+            scenario: &scenario,
+            tables: &tables,
+            links: &links,
+            hosts: &hosts,
+        };
+        virals.spread(&mut devices, &media)?;
         let caching = coherence::check(&scenario, &hosts, &devices, &links)?;
         coherence::check_policies(&scenario, &workloads, &hosts, &caching)?;
         let runs = workloads.iter().chain(beside.iter().flatten());

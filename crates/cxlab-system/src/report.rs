@@ -799,6 +799,15 @@ impl From<&CoherenceStats> for HostCoherence {
     }
 }
 
+/// What viral did to a device.
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Debug)]
+pub struct DeviceViral {
+    /// When the first host's part of it came into viral, after the workloads began.
+    pub since_ns: f64,
+    /// Writes that it dropped, which `writes` counts too.
+    pub dropped_writes: u64,
+}
+
 /// What a device measured.
 #[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
 pub struct DeviceReport {
@@ -820,6 +829,9 @@ pub struct DeviceReport {
     /// Poison that was read and written, where lines of it may be poison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<MediaErrorStats>,
+    /// Viral, where an event brings it to the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub viral: Option<DeviceViral>,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
     /// How long requests wait in the device before the medium takes them.
@@ -1120,6 +1132,10 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
                 Node::Device(device) => device.media_errors(),
                 _ => None,
             },
+            viral: context.plan.devices[number].viral().map(|at| DeviceViral {
+                since_ns: at.0 as f64 / 1e3,
+                dropped_writes: stats.dropped_writes,
+            }),
             bandwidth_gbps: context.bandwidth(stats.reads, stats.writes),
             wait_ns: Wait::of(&waits.all, taken(stats)),
             medium_wait_ns: mean_ns(waits.medium_ps, taken(stats)),

@@ -946,6 +946,8 @@ impl Builder<'_> {
             let qos = self.plan.qos(device);
             // What is to be lost or denied must not have been answered ahead of time, and what is
             // inside is known when it is time.
+            let persistent = (device.memory())
+                .is_some_and(|group| self.plan.media[group].is_persistent() == Some(true));
             let changes = !device.changes.is_empty() || self.plan.failures.is_some();
             let backend = match changes || qos.is_some() || shared.is_some() {
                 true => Box::new(Deferred::new(backend)),
@@ -956,6 +958,7 @@ impl Builder<'_> {
                 ports,
                 backend,
                 changes: device.changes.clone(),
+                persistent,
                 qos,
                 media_errors: group
                     .media_errors

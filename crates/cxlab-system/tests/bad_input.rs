@@ -1829,14 +1829,42 @@ const SCENARIOS: &[Scenario] = &[
             "\"interleave\"",
         ],
     ),
+    // Viral.
+    one(
+        &[(
+            "[[hosts]]\nname = \"host\"",
+            "[[events]]\nat = \"1 us\"\nkind = \"viral\"\ncomponent = \"mem7\"\n[[hosts]]\nname = \"host\"",
+        )],
+        "component = ",
+        &["events[0].component", "`mem7`", "a host or a device"],
+    ),
+    one(
+        &[
+            (
+                "[[hosts]]\nname = \"host\"",
+                "[[events]]\nat = \"1 us\"\nkind = \"viral\"\ncomponent = \"mem0\"\n[[hosts]]\nname = \"host\"",
+            ),
+            (
+                "\"mem\"\ncount = 2",
+                "\"mem\"\ncount = 2\nmedia_errors = { rate = 1e-6 }",
+            ),
+        ],
+        "media_errors",
+        &["devices[0].media_errors", "viral", "none"],
+    ),
+    one(
+        &[(
+            "[[hosts]]\nname = \"host\"",
+            "[[events]]\nat = \"1 us\"\nkind = \"device-removed\"\ndevice = \"mem1\"\n[[events]]\nat = \"1 us\"\nkind = \"viral\"\ncomponent = \"mem0\"\n[[hosts]]\nname = \"host\"",
+        )],
+        "events",
+        &["events", "components fail", "stay whole"],
+    ),
     // G-FAM devices.
     one(
         &[
             ("\"mem\"\ncount = 2", "\"mem\"\ncount = 2\ng_fam = true"),
-            (
-                "lanes = 16",
-                "generation = \"6\"\nflit = \"256B-latency-optimized\"",
-            ),
+            ("lanes = 16", "flit = \"256B-latency-optimized\""),
         ],
         "flit = ",
         &[

@@ -35,6 +35,12 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for params::Resolved {
+    fn is_persistent(&self) -> Option<bool> {
+        let mut kinds = self.media.iter().map(|medium| medium.is_persistent());
+        let first = kinds.next()?;
+        kinds.all(|kind| kind == first).then_some(first)?
+    }
+
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
         self.check_capacity(capacity)
     }

@@ -47,6 +47,12 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for DramCacheParams {
+    /// What the cache holds is of the medium behind it.
+    fn is_persistent(&self) -> Option<bool> {
+        let behind = self.resolve().map(|resolved| resolved.behind);
+        behind.map_or(Some(false), |behind| behind.is_persistent())
+    }
+
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
         self.resolve()?.check(capacity)
     }

@@ -238,6 +238,10 @@ enum Pmem {
 }
 
 impl Medium for Pmem {
+    fn is_persistent(&self) -> Option<bool> {
+        Some(true)
+    }
+
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
         let Pmem::Detailed(params) = self else {
             return Ok(());

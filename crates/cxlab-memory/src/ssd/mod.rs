@@ -59,6 +59,10 @@ pub(crate) const ENTRY: Entry<Box<dyn Medium>> = Entry {
 };
 
 impl Medium for SsdParams {
+    fn is_persistent(&self) -> Option<bool> {
+        Some(true)
+    }
+
     fn check(&self, capacity: Bytes) -> Result<(), ParamError> {
         drive::check(self, capacity)
     }

@@ -112,7 +112,7 @@ fn check_hosts(scenario: &Scenario, named: &Named, problems: &mut Vec<Problem>) 
 }
 
 /// The part of a host that cannot do without memory that goes.
-fn needs_its_memory(scenario: &Scenario, group: &HostGroup) -> Option<&'static str> {
+pub(super) fn needs_its_memory(scenario: &Scenario, group: &HostGroup) -> Option<&'static str> {
     if group.processor.is_none() {
         return keeps_lines(group);
     }

@@ -408,7 +408,8 @@ impl Fabric<'_> {
             | EventParams::SetQos { .. }
             | EventParams::Demand { .. }
             | EventParams::HostJoins { .. }
-            | EventParams::HostLeaves { .. } => Ok(Vec::new()),
+            | EventParams::HostLeaves { .. }
+            | EventParams::Viral { .. } => Ok(Vec::new()),
         }
     }
 

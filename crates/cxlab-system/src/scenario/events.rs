@@ -169,6 +169,14 @@ pub enum EventParams {
         /// The device, by name.
         device: String,
     },
+    /// A host or a device detects an uncorrected fatal error and is in viral from now on, and with it all that its
+    /// viral indication reaches: from a device its hosts, from a host all its devices (CXL 3.1 section 12.4).
+    Viral {
+        /// When.
+        at: Picos,
+        /// The host or the device, by name.
+        component: String,
+    },
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -254,7 +262,8 @@ impl EventParams {
             | EventParams::LinkDown { at, .. }
             | EventParams::LinkUp { at, .. }
             | EventParams::SwitchDown { at, .. }
-            | EventParams::DeviceRemoved { at, .. } => *at,
+            | EventParams::DeviceRemoved { at, .. }
+            | EventParams::Viral { at, .. } => *at,
         }
     }
 
@@ -290,6 +299,14 @@ impl EventParams {
                 | EventParams::SwitchDown { .. }
                 | EventParams::DeviceRemoved { .. }
         )
+    }
+
+    /// The host or device that goes into viral.
+    pub fn viral(&self) -> Option<&str> {
+        match self {
+            EventParams::Viral { component, .. } => Some(component),
+            _ => None,
+        }
     }
 
     /// What happens, in words.
@@ -365,6 +382,7 @@ impl EventParams {
             }
             EventParams::SwitchDown { switch, .. } => format!("switch down {switch}"),
             EventParams::DeviceRemoved { device, .. } => format!("device removed {device}"),
+            EventParams::Viral { component, .. } => format!("viral of {component}"),
         }
     }
 }

@@ -372,7 +372,8 @@ impl<'a> Account<'a> {
             EventParams::LinkDown { .. }
             | EventParams::LinkUp { .. }
             | EventParams::SwitchDown { .. }
-            | EventParams::DeviceRemoved { .. } => {}
+            | EventParams::DeviceRemoved { .. }
+            | EventParams::Viral { .. } => {}
         }
         Ok(())
     }
