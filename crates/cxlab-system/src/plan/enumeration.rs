@@ -430,8 +430,8 @@ impl Resolved<'_> {
             path,
             format!(
                 "found a system whose HDM decoders host `{}` cannot program: {error}; allowed with \
-                 enumeration: what registers can express (`address_map.ways` and the order of \
-                 devices decide it)",
+                 enumeration: what registers can express (`address_map.ways`, \
+                 `enumeration.host_bridges` and the order of devices decide it)",
                 self.hosts[host].name
             ),
         )

@@ -71,8 +71,9 @@ impl FixedWindow {
         base >= self.base && end <= u128::from(self.base.0) + u128::from(self.size.0)
     }
 
-    /// The place in the target list that an address of the window leads to (CXL 3.1, table 9-22; Linux
-    /// `cxl_hb_modulo` and `cxl_xor_calc_n`, and the routing of x3, x6 and x12 ways by the address modulo three).
+    /// The place in the target list that an address of the window leads to (CXL 3.1, section 8.2.4.20.13 and table
+    /// 9-22). Bits of XOR are those of Linux `cxl_xor_calc_n`. Of 6 and 12 ways Linux takes the remainder of three
+    /// without moving the address down first, which may exchange two thirds of the list.
     pub fn place(&self, hpa: Hpa) -> usize {
         let (ways, shift) = (self.host_bridges.len(), self.granularity.0.ilog2());
         let bits = ways.trailing_zeros();
