@@ -835,12 +835,25 @@ impl<'p> Runner<'p, '_> {
 
     /// A process that did what no process may is the workload's mistake.
     fn check_processes(&self) -> Result<(), RunError> {
+        let wrong = |host: &PlannedHost, why: &str| {
+            Err(RunError::Problems(vec![Problem {
+                path: format!("hosts[{}].workload", host.group),
+                message: format!("found a process that cannot go on: {why}"),
+            }]))
+        };
         for (host, node) in self.plan.hosts.iter().zip(self.system.issuers()) {
             if let Some(error) = node.processor().and_then(Processor::error) {
-                return Err(RunError::Problems(vec![Problem {
-                    path: format!("hosts[{}].workload", host.group),
-                    message: format!("found a process that cannot go on: {error}"),
-                }]));
+                return wrong(host, error);
+            }
+        }
+        let nodes = self.system.simulation.components();
+        let accelerators = nodes.filter_map(|node| node.host()?.accelerator());
+        for (accelerator, host) in accelerators.zip(&self.plan.accelerator_hosts) {
+            if let Some(access) = accelerator.stray() {
+                let host = &self.plan.hosts[*host];
+                let at = access.hpa.0;
+                let why = format!("a device of it asks for {at:#x}, where there is no memory");
+                return wrong(host, &why);
             }
         }
         Ok(())

@@ -132,6 +132,8 @@ pub struct Accelerator {
     prefetcher: Option<Box<dyn Prefetcher>>,
     /// The first access to host memory that it cannot make, as it has no CXL.cache.
     refused: Option<Access>,
+    /// The first access to where there is no memory.
+    stray: Option<Access>,
     /// Host memory and CXL memory that there is: first lines, and those after the last.
     memory: Vec<(u64, u64)>,
     /// Translation of virtual addresses, where the host has an operating system.
@@ -139,7 +141,7 @@ pub struct Accelerator {
 }
 
 save_state!(Accelerator {
-    values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, flush, hmc, refused;
+    values: cache_free, entries, free, leaving, waiters, free_waiters, queues, blocked, postponed, spinning, flush, hmc, refused, stray;
     sized: lane_wake;
     states: roots, lanes, cache, locks, io, own, prefetcher, translator;
     built: params, host, port_id, memory;
@@ -208,6 +210,7 @@ impl Accelerator {
             own,
             prefetcher: config.prefetch.map(|policy| policy.state()),
             refused: None,
+            stray: None,
             memory: config.reach,
             translator,
             roots: RootPorts::new(config.ports, Vec::new(), usize::MAX),
@@ -300,6 +303,11 @@ impl Accelerator {
     /// thread goes no further.
     pub fn refused(&self) -> Option<Access> {
         self.refused
+    }
+
+    /// The first access to where there is no memory. It has failed, and its thread has ended.
+    pub fn stray(&self) -> Option<Access> {
+        self.stray
     }
 
     /// The most accesses that overtook one message of the host, if any did: a broken law.

@@ -60,7 +60,8 @@ impl Processor {
     pub(super) fn name(&mut self, id: u32) -> bool {
         let txn = &mut self.txns[id as usize];
         let devices = !txn.state.filter.holders().without(CORES).is_empty();
-        if txn.uqid != Uqids::NONE || !devices && !matches!(txn.what, What::Device(_)) {
+        let asked = matches!(txn.what, What::Device(_) | What::Missing(_));
+        if txn.uqid != Uqids::NONE || !devices && !asked {
             return true;
         }
         match self.uqids.give(id) {
@@ -121,6 +122,9 @@ impl Processor {
         else {
             panic!("{:?} is not modelled", message.opcode)
         };
+        if !self.has_memory(message.hpa) {
+            return self.device_asks_for_nothing(ctx, message, request);
+        }
         let writes = matches!(request, Request::WoWrInv | Request::WoWrInvF);
         let flips = (writes || request == Request::RdOwnNoData)
             && self.map.owner(message.hpa) == Some(message.source);
@@ -170,6 +174,9 @@ impl Processor {
 
     fn device_data(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let id = self.uqids.transaction(message.cache.uqid);
+        if let What::Missing(_) = self.txns[id as usize].what {
+            return self.step_missing(ctx, id, Event::PulledData(false));
+        }
         let event = match self.is_snooping(id) {
             true => Event::SnoopData,
             false => {

@@ -90,6 +90,8 @@ pub(super) enum What {
     Recall,
     /// The device that owns the line takes it back.
     BackInvalidate,
+    /// A device's request for an address without memory. It has no entry of the directory.
+    Missing(Request),
     /// A line on its way to memory.
     Evict,
 }
@@ -126,6 +128,8 @@ pub(super) struct Txn {
     pub(super) forwarded: bool,
     /// Whether it has been told.
     pub(super) claimed: bool,
+    /// Whether memory, of which there is none at its line, is about to answer.
+    pub(super) missing: bool,
     /// What has come of the two parts of the answer to a read of HDM-DB memory.
     pub(super) came: u8,
     /// Whether devices are asked for the line before it goes on.
@@ -181,6 +185,7 @@ impl Txn {
             partial: false,
             forwarded: false,
             claimed: false,
+            missing: false,
             came: 0,
             recalls: false,
             arrived: 0,

@@ -258,6 +258,10 @@ impl Processor {
         number: u32,
         source: PortId,
     ) {
+        let hpa = Hpa(line * LINE_BYTES);
+        if !self.has_memory(hpa) {
+            self.stray(hpa);
+        }
         let mut txn = Txn::new(LineAddr(line), what, 0);
         if let Some(peer) = Peer::new(IO) {
             txn.peer = peer;

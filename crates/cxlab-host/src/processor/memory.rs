@@ -100,6 +100,9 @@ impl Processor {
         let line = self.txns[id as usize].line;
         let hpa = Hpa(line.0 * LINE_BYTES);
         if hpa >= LOCAL_BASE {
+            if !self.has_memory(hpa) {
+                return self.deny_as_missing(ctx, id);
+            }
             let node = self.node_of(line);
             let token = NODE | node as u32;
             let node = &mut self.nodes[node];
@@ -109,15 +112,15 @@ impl Processor {
             txn.device = LOCAL;
             return;
         }
+        let Some(device) = self.map.owner(hpa) else {
+            return self.deny_as_missing(ctx, id);
+        };
         if write
             && let Some(shared) = &self.shared
             && shared.holds(line)
         {
             shared.send(self.port_id, id, self.lanes.image(), hpa);
         }
-        let Some(device) = self.map.owner(hpa) else {
-            panic!("{hpa:?} lies outside the memory that the plan gave the threads");
-        };
         let coherent = self.device_coherent.contains(&device);
         if coherent && !write {
             self.answer_before_asking(ctx, line);

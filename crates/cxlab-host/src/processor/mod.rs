@@ -33,6 +33,7 @@ mod params;
 mod presets;
 mod serve;
 mod stats;
+mod stray;
 mod writes;
 
 use std::collections::VecDeque;
@@ -236,6 +237,8 @@ pub struct Processor {
     out_of_use: u64,
     /// When a machine check ended its threads.
     threads_ended: Option<SimTime>,
+    /// The first access to where there is no memory.
+    stray: Option<String>,
     may_fail: bool,
     /// The memory of its coherence domain, which its threads and its accelerators share.
     image: Image,
@@ -243,7 +246,7 @@ pub struct Processor {
 }
 
 save_state!(Processor {
-    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, held_flips, snooped, flushed, spinning, out_of_use, threads_ended, stats;
+    values: mapped, home_free, txns, free, behind, free_behind, writes, open_reads, unread, admission, writing, held_reads, held_grants, held_flips, snooped, flushed, spinning, out_of_use, threads_ended, stray, stats;
     sized: lane_wake;
     states: roots, lanes, cores, llc, nodes, io, uqids, os, image;
     built: params, port_id, first_device, map, core_of, devices, device_coherent, shared, returned, may_fail;
@@ -342,6 +345,7 @@ impl Processor {
             shared: config.shared,
             out_of_use: 0,
             threads_ended: None,
+            stray: None,
             may_fail: config.may_fail,
             image: config.image,
             stats: ProcessorStats::default(),
@@ -387,7 +391,8 @@ impl Processor {
 
     /// What its process did that no process may, such as touching memory that it has not.
     pub fn error(&self) -> Option<&str> {
-        self.os.as_ref()?.error()
+        let stray = self.stray.as_deref();
+        stray.or_else(|| self.os.as_ref()?.error())
     }
 
     /// The most page faults that one access of a core has met.

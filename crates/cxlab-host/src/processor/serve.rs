@@ -48,6 +48,12 @@ impl Processor {
             }
             return;
         }
+        if let What::Missing(request) = txn.what {
+            return self.answer_missing(ctx, id, request);
+        }
+        if std::mem::take(&mut self.txns[id as usize].missing) {
+            return self.memory_answered(ctx, id);
+        }
         let Some(slot) = txn.slot else {
             unreachable!("a transaction that waits has its line")
         };
@@ -122,7 +128,7 @@ impl Processor {
                 self.apply(ctx, id, Event::Request(txn.peer, request));
             }
             What::Recall => self.apply(ctx, id, Event::EvictEntry),
-            What::Evict | What::Free => {}
+            What::Evict | What::Free | What::Missing(_) => {}
         }
     }
 
@@ -417,6 +423,9 @@ impl Processor {
             place = next;
             let answer = self.answered(&txn, now.0, begun, at);
             if answer.ending != Ending::Served {
+                if answer.ending == Ending::Denied {
+                    self.access_denied(&access);
+                }
                 self.over(ctx, &access, answer);
                 self.poisoned(ctx, access.op, access.kind);
                 continue;

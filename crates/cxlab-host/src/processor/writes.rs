@@ -207,6 +207,7 @@ impl Processor {
             | What::Own
             | What::Demote
             | What::Evict
+            | What::Missing(_)
             | What::Free => 0,
         }
     }

@@ -15,7 +15,7 @@
 //! This rests on what the host and the link guarantee, which the module's documentation lists. By
 //! table 3-28 reads and writes are asked for only where the device has no copy, and a shared line is
 //! upgraded with `RdOwnNoData`. Left out: several requests to one line at once (section 3.2.5.9),
-//! byte enables, errors (`GO-Err`, `GO-I` for reads, `GO_ERR_WritePull`, poison).
+//! byte enables, `GO-I` for reads, poison.
 //!
 //! The states are those of Tan, Donaldson and Wickerson, "Formalising CXL Cache Coherence" (arXiv
 //! 2410.15908), where it has them: `IsAD` is its ISAD, `IsDI` its ISDI, `CiA` its SIAC.
@@ -66,7 +66,7 @@ pub enum Line {
     SmA,
     /// As `SmA`, but a snoop took the shared copy: ownership will come without data.
     ImN,
-    /// A load that does not cache waits for data.
+    /// A load that does not cache, or a read that has failed, waits for data.
     IcD,
     /// A whole line waits to be pulled into the host (`ItoMWr`, `WrCur`).
     IwA,
@@ -88,11 +88,15 @@ pub enum Line {
     CiA,
     /// A snoop took the line that is to be evicted.
     IiA,
+    /// A read has failed, as its data say, and waits for `GO-Err`.
+    IxA,
+    /// A weakly ordered write has failed and waits for `ExtCmp`.
+    IvX,
 }
 
 impl Line {
     /// Every state, in the order of their numbers.
-    pub const ALL: [Line; 27] = [
+    pub const ALL: [Line; 29] = [
         Line::I,
         Line::S,
         Line::E,
@@ -120,6 +124,8 @@ impl Line {
         Line::EiA,
         Line::CiA,
         Line::IiA,
+        Line::IxA,
+        Line::IvX,
     ];
 
     /// Whether nothing is under way: I, S, E or M.
@@ -231,6 +237,8 @@ pub enum Action {
     CompleteWrite,
     /// No cache held the line at some time after the flush was asked for.
     CompleteFlush,
+    /// The operation has failed: there is no memory at its address. Nothing is cached.
+    Fail,
 }
 
 /// As many actions as one event can cause: data that complete a store and are then given away.
@@ -261,12 +269,15 @@ pub enum On {
     GoS,
     GoE,
     GoM,
+    GoErr,
     WritePull,
     GoWritePull,
     GoWritePullDrop,
     FastGoWritePull,
+    GoErrWritePull,
     ExtCmp,
     Data,
+    ErrorData,
     SnpInv,
     SnpData,
     SnpCur,
@@ -276,7 +287,7 @@ pub enum On {
 }
 
 impl On {
-    const COUNT: usize = 31;
+    const COUNT: usize = 34;
 
     const fn owed(snoop: Snoop) -> On {
         match snoop {
@@ -321,7 +332,7 @@ impl Row {
 
 use Action::{
     BogusData, CompleteFlush, CompleteLoad, CompleteLoadOnce, CompleteStore, CompleteWrite, Drop,
-    EvictData, Fill, SnoopData, WriteData,
+    EvictData, Fail, Fill, SnoopData, WriteData,
 };
 use serde::{Deserialize, Serialize};
 const ANY_SNOOP: &[On] = &[On::SnpInv, On::SnpData, On::SnpCur];
@@ -409,6 +420,18 @@ rows! {
     write_weakly_pulled: IvA, &[On::FastGoWritePull] => IvC, &[WriteData];
     write_weakly_done: IvC, &[On::ExtCmp] => I, &[CompleteWrite];
     flush_done: IfA, &[On::GoI] => I, &[CompleteFlush];
+    load_failed: IsAD, &[On::GoErr] => IcD, &[];
+    load_failed_by_data: IsAD, &[On::ErrorData] => IxA, &[];
+    store_failed: ImAD, &[On::GoErr] => IcD, &[];
+    store_failed_by_data: ImAD, &[On::ErrorData] => IxA, &[];
+    read_failed: IcD, &[On::ErrorData] => I, &[Fail];
+    read_failed_by_go: IxA, &[On::GoErr] => I, &[Fail];
+    store_line_failed: InA, &[On::GoErr] => I, &[Fail];
+    write_failed: IwA, &[On::GoErrWritePull] => I, &[WriteData, Fail];
+    write_through_failed: IuA, &[On::GoErr] => I, &[Fail];
+    write_weakly_failed: IvA, &[On::GoErrWritePull] => IvX, &[WriteData];
+    write_weakly_failed_done: IvX, &[On::ExtCmp] => I, &[Fail];
+    flush_failed: IfA, &[On::GoErr] => I, &[Fail];
     eviction_pulled: MiA, &[On::GoWritePull] => I, &[EvictData, Drop];
     clean_eviction_pulled: EiA, &[On::GoWritePull] => I, &[EvictData, Drop];
     clean_eviction_dropped: EiA, &[On::GoWritePullDrop] => I, &[Drop];
@@ -489,10 +512,10 @@ pub fn find(line: Line, on: On) -> Option<usize> {
     (row != NO_ROW).then_some(usize::from(row))
 }
 
-/// What the rows distinguish about an event. `None` for errors, which have no rows.
+/// What the rows distinguish about an event.
 #[inline]
-pub fn on(event: Event) -> Option<On> {
-    Some(match event {
+pub fn on(event: Event) -> On {
+    match event {
         Event::Load => On::Load,
         Event::LoadShared => On::LoadShared,
         Event::LoadOnce => On::LoadOnce,
@@ -516,15 +539,17 @@ pub fn on(event: Event) -> Option<On> {
             Reply::Go(GoState::Shared) => On::GoS,
             Reply::Go(GoState::Exclusive) => On::GoE,
             Reply::Go(GoState::Modified) => On::GoM,
-            Reply::Go(GoState::Error) => return None,
+            Reply::Go(GoState::Error) => On::GoErr,
             Reply::WritePull => On::WritePull,
             Reply::GoWritePull => On::GoWritePull,
             Reply::GoWritePullDrop => On::GoWritePullDrop,
             Reply::FastGoWritePull => On::FastGoWritePull,
+            Reply::GoErrWritePull => On::GoErrWritePull,
             Reply::ExtCmp => On::ExtCmp,
             Reply::Data => On::Data,
+            Reply::ErrorData => On::ErrorData,
         },
-    })
+    }
 }
 
 /// What happens to a line, by the table. `None`: there is no row. A local event must then be asked
@@ -542,7 +567,7 @@ pub fn step_with<'t>(
     event: Event,
     table: impl Fn(usize, On) -> Option<&'t Row>,
 ) -> Option<(LineState, Actions)> {
-    let on = on(event)?;
+    let on = on(event);
     let row = table(find(state.line, on)?, on)?;
     let mut actions = Actions::new();
     row.actions.iter().for_each(|&action| actions.push(action));

@@ -57,11 +57,15 @@ pub enum Operation {
     EvictStale,
     /// The directory gives up its entry of the line.
     EvictEntry,
+    /// A write where there is no memory.
+    WriteMissing,
+    /// A weakly ordered write where there is no memory.
+    WriteMissingWeakly,
 }
 
 impl Operation {
     /// Every operation, in the order of their numbers.
-    pub const ALL: [Operation; 15] = [
+    pub const ALL: [Operation; 17] = [
         Operation::Share,
         Operation::ShareOrOwn,
         Operation::Own,
@@ -77,6 +81,8 @@ impl Operation {
         Operation::EvictClean,
         Operation::EvictStale,
         Operation::EvictEntry,
+        Operation::WriteMissing,
+        Operation::WriteMissingWeakly,
     ];
 
     /// What the other holders are asked.
@@ -210,6 +216,9 @@ pub enum Found {
 pub enum Event {
     /// A request arrived.
     Request(Peer, Request),
+    /// A request arrived for an address at which there is no memory. It is answered with an error and touches nothing.
+    /// Evictions have no row, as nobody is ever given such a line.
+    Missing(Peer, Request),
     /// As a request `CleanEvict`, by a home that wants the data in its last-level cache.
     CleanEvictWanted(Peer),
     /// The device said `CacheFlushed`: for each line that the directory gives to it. When all are
@@ -309,10 +318,15 @@ pub enum On {
     Data,
     BogusData,
     Written,
+    MissingRead,
+    MissingCurrent,
+    MissingOwn,
+    MissingWrite,
+    MissingWriteWeakly,
 }
 
 impl On {
-    const COUNT: usize = 32;
+    const COUNT: usize = 37;
 
     const fn collected(collected: Collected) -> On {
         match collected {
@@ -424,6 +438,13 @@ const PULL_FIRST: &[Do] = &[Do::Reply(Reply::WritePull)];
 const PULL_FAST: &[Do] = &[Do::Reply(Reply::FastGoWritePull)];
 const WRITE_PULL_FIRST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::WritePull)];
 const WRITE_PULL_FAST: &[Do] = &[Do::WriteMemory, Do::Reply(Reply::FastGoWritePull)];
+const GO_ERR: &[Do] = &[Do::Reply(Reply::Go(GoState::Error))];
+const GO_ERR_DATA: &[Do] = &[
+    Do::Reply(Reply::Go(GoState::Error)),
+    Do::Reply(Reply::ErrorData),
+];
+const ERROR_DATA: &[Do] = &[Do::Reply(Reply::ErrorData)];
+const PULL_ERR: &[Do] = &[Do::Reply(Reply::GoErrWritePull)];
 const DROP: &[Do] = &[Do::Reply(Reply::GoWritePullDrop)];
 const NOT_DIRTY: &[On] = &[On::Nothing, On::CoresClean];
 const DIRTY: &[On] = &[On::CoresDirty, On::DeviceDirty];
@@ -498,6 +519,11 @@ rows! {
     evict_no_data: Idle, &[On::EvictNoData], ANY => Idle, Remove, GO_I;
     cache_flushed: Idle, &[On::CacheFlushed], ANY => Idle, Remove, &[];
     evict_entry: Idle, &[On::EvictEntry], HELD => (Snooping EvictEntry), Keep, SNOOP;
+    missing_read: Idle, &[On::MissingRead], ALONE => Idle, Keep, GO_ERR_DATA;
+    missing_current: Idle, &[On::MissingCurrent], ALONE => Idle, Keep, ERROR_DATA;
+    missing_own: Idle, &[On::MissingOwn], ALONE => Idle, Keep, GO_ERR;
+    missing_write: Idle, &[On::MissingWrite], ALONE => (Pulling WriteMissing), Keep, PULL_ERR;
+    missing_write_weakly: Idle, &[On::MissingWriteWeakly], ALONE => (Pulling WriteMissingWeakly), Keep, PULL_ERR;
     core_write_back: Idle, &[On::CoreWriteBack], ALONE => Idle, Remove, WRITE;
 
     answer_gone: Snooping, &[On::RspGone], NO_OWNER => Same, Remove, &[];
@@ -545,6 +571,8 @@ rows! {
     evict_push_data: (Pulling EvictPush), &[On::Data], ALONE => Idle, SetCores, &[Do::WriteLlc];
     evict_clean_data: (Pulling EvictClean), &[On::Data], ALONE => Idle, SetCores, &[Do::FillLlc];
     evict_stale_data: (Pulling EvictStale), &[On::BogusData], ANY => Idle, Keep, &[];
+    missing_write_dropped: (Pulling WriteMissing), &[On::Data], ALONE => Idle, Keep, &[];
+    missing_write_weakly_dropped: (Pulling WriteMissingWeakly), &[On::Data], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
     flush_written: (Writing Flush), &[On::Written], ALONE => Idle, Keep, GO_I;
     write_through_written: (Writing WriteThrough), &[On::Written], ALONE => Idle, Keep, GO_I;
     write_weakly_written: (Writing WriteWeakly), &[On::Written], ALONE => Idle, Keep, &[Do::Reply(Reply::ExtCmp)];
@@ -687,6 +715,7 @@ fn asker(state: &LineState) -> Option<Peer> {
 fn on(state: &LineState, event: Event) -> Option<(On, Option<Peer>)> {
     Some(match event {
         Event::Request(peer, request) => (asked(state, peer, request), Some(peer)),
+        Event::Missing(peer, request) => (missed(request)?, Some(peer)),
         Event::CleanEvictWanted(peer) if owns(state, peer) => (On::EvictCleanWanted, Some(peer)),
         Event::CleanEvictWanted(peer) => (On::EvictCleanStaleWanted, Some(peer)),
         Event::CacheFlushed(peer) => (On::CacheFlushed, Some(peer)),
@@ -733,6 +762,22 @@ fn asked(state: &LineState, peer: Peer, request: Request) -> On {
         Request::DirtyEvict | Request::DirtyEvictPush => On::EvictDirtyStale,
         Request::CleanEvict => On::EvictCleanStale,
     }
+}
+
+/// What the rows distinguish about a request for an address without memory (tables 3-23 and 3-24).
+#[inline]
+fn missed(request: Request) -> Option<On> {
+    Some(match request {
+        Request::RdShared | Request::RdAny | Request::RdOwn => On::MissingRead,
+        Request::RdCurr => On::MissingCurrent,
+        Request::RdOwnNoData | Request::ClFlush | Request::WrInv => On::MissingOwn,
+        Request::ItoMWr | Request::WrCur => On::MissingWrite,
+        Request::WoWrInv | Request::WoWrInvF => On::MissingWriteWeakly,
+        Request::CleanEvict
+        | Request::CleanEvictNoData
+        | Request::DirtyEvict
+        | Request::DirtyEvictPush => return None,
+    })
 }
 
 /// What an answer leaves in the device that gives it. `None` if it may not be given.

@@ -76,7 +76,7 @@ impl Model {
         // Data that a snoop took are on their way, and may have been written.
         let taken = wire.state.owes.is_some();
         check(!modified || taken || !clean, Property::ModifiedMeansDirty)?;
-        let waits_for_go = matches!(line, Line::IsA | Line::ImA);
+        let waits_for_go = matches!(line, Line::IsA | Line::ImA | Line::IxA);
         check(
             wire.has_copy() == (wire.copy != Data::None)
                 && waits_for_go == (wire.arrived != Data::None),

@@ -47,6 +47,15 @@ impl Model {
         }
         for action in actions.iter() {
             let wire = &mut world.wires[l][a];
+            let completes = matches!(
+                action,
+                Action::CompleteLoad
+                    | Action::CompleteLoadOnce
+                    | Action::CompleteStore
+                    | Action::CompleteWrite
+                    | Action::CompleteFlush
+            );
+            check(!completes || !self.config.missing, Property::FailsAsMissing)?;
             match action {
                 Action::Send(request) => {
                     bound(wire.request.replace(request).is_none())?;
@@ -60,6 +69,10 @@ impl Model {
                 }
                 Action::WriteData => {
                     bound(wire.pulled.is_none())?;
+                    if self.config.missing {
+                        wire.pulled = Some((Pulled::ForNothing, Data::Stale));
+                        continue;
+                    }
                     let pulled = Pulled::of(wire.pending);
                     self.supersede(&mut world, l);
                     world.wires[l][a].pulled = Some((pulled, Data::Fresh));
@@ -109,6 +122,11 @@ impl Model {
                     ])?;
                 }
                 Action::CompleteFlush => wire.pending.complete(&[Pending::Flush])?,
+                Action::Fail => {
+                    check(self.config.missing, Property::FailsAsMissing)?;
+                    wire.arrived = Data::None;
+                    wire.pending.complete(&Pending::ALL[1..])?;
+                }
             }
         }
         Ok(world)
@@ -164,9 +182,17 @@ impl Model {
             wire.arrived = std::mem::take(&mut wire.data);
             let outcome = match full {
                 true => Err(Property::ExactResponses),
-                false => self.arrives(&next, a, l, Event::Reply(Reply::Data)),
+                false => self.arrives(&next, a, l, Event::Reply(self.data())),
             };
             out.push((Move::Data(a, l), outcome));
+        }
+    }
+
+    /// What H2D Data are.
+    fn data(&self) -> Reply {
+        match self.config.missing {
+            true => Reply::ErrorData,
+            false => Reply::Data,
         }
     }
 

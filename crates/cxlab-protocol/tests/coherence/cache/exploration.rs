@@ -33,6 +33,7 @@ pub const ONE: Config = Config {
     victims: true,
     flushes: true,
     evictions: true,
+    missing: false,
     reduced: true,
     broken: Broken::Nothing,
     waits: None,
@@ -59,6 +60,14 @@ pub const NO_CORES: Config = Config {
     name: "2 devices, 1 line",
     cores: false,
     ..TWO
+};
+
+/// Operations where there is no memory. Nothing is ever cached.
+pub const MISSING: Config = Config {
+    name: "2 devices, 1 line without memory",
+    evictions: false,
+    missing: true,
+    ..NO_CORES
 };
 
 /// All states; prints how many there are.
@@ -103,8 +112,10 @@ fn every_property_holds_for_a_device_and_cores() {
 
 #[test]
 fn every_property_holds_for_two_devices_and_cores_and_every_row_is_used() {
-    let model = holds(TWO, 74300);
-    assert_eq!(model.tables.unused(), Vec::<String>::new());
+    let with_memory = holds(TWO, 74300).tables.unused();
+    let without = holds(MISSING, 986).tables.unused();
+    let nowhere = without.iter().filter(|row| with_memory.contains(row));
+    assert_eq!(nowhere.count(), 0, "{with_memory:?}");
 }
 
 #[test]

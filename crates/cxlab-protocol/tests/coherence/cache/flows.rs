@@ -283,7 +283,7 @@ fn what_the_protocol_does_not_have_has_no_row() {
     }
     let go = |state| Event::Reply(Reply::Go(state));
     let (loading, _) = cache_agent::step(LineState::default(), Event::Load).unwrap();
-    assert_eq!(cache_agent::step(loading, go(GoState::Error)), None);
+    assert_eq!(cache_agent::step(loading, go(GoState::Invalid)), None);
     assert_eq!(
         cache_agent::step(LineState::default(), go(GoState::Shared)),
         None

@@ -135,14 +135,17 @@ impl Model {
         let current = world.home[l].memory == Data::Fresh;
         let buffer = world.home[l].buffer;
         let wire = &mut world.wires[l][a];
-        if reply == Reply::Data {
+        if let Reply::Data | Reply::ErrorData = reply {
+            let missing = reply == Reply::ErrorData;
+            check(missing == self.config.missing, Property::FailsAsMissing)?;
             bound(wire.data == Data::None)?;
-            wire.data = buffer;
-            return check(buffer != Data::None, Property::StateMatchesData);
+            wire.data = if missing { Data::Stale } else { buffer };
+            return check(wire.data != Data::None, Property::StateMatchesData);
         }
         check(!wire.is_snooped(), Property::NoGoBesideSnoop)?;
         bound(wire.response.replace(reply).is_none())?;
         let as_asked = match (wire.pending, reply) {
+            (_, Reply::Go(GoState::Error) | Reply::GoErrWritePull) => self.config.missing,
             (Pending::LoadShared, Reply::Go(state)) => state == GoState::Shared,
             (Pending::Load, Reply::Go(GoState::Shared)) => !alone,
             _ => true,
@@ -151,7 +154,7 @@ impl Model {
         // A write of a part of the line needs the rest in memory.
         let part = matches!(reply, Reply::WritePull | Reply::FastGoWritePull);
         check(!part || current, Property::DirtyDataKept)?;
-        let flushed = wire.pending == Pending::Flush;
+        let flushed = wire.pending == Pending::Flush && !self.config.missing;
         check(!flushed || gone && current, Property::FlushReachesAll)
     }
 
@@ -219,7 +222,10 @@ impl Model {
                 out.push((Move::Request(a, l), Err(broken)));
                 return;
             }
-            let event = Event::Request(peer(a), request);
+            let event = match self.config.missing {
+                true => Event::Missing(peer(a), request),
+                false => Event::Request(peer(a), request),
+            };
             self.begins(&next, l, event, Move::Request(a, l), out);
             if request == Request::CleanEvict && self.config.victims {
                 let event = Event::CleanEvictWanted(peer(a));
@@ -256,7 +262,7 @@ impl Model {
                 let right = match pulled {
                     Pulled::Bogus => true,
                     Pulled::ForLlc | Pulled::Victim => into_llc,
-                    Pulled::ForMemory => !into_llc,
+                    Pulled::ForMemory | Pulled::ForNothing => !into_llc,
                     Pulled::ForEither => into_llc == hit,
                 };
                 check(right, Property::WriteLands).map(|()| next)

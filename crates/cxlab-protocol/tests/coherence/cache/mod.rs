@@ -80,6 +80,8 @@ pub enum Property {
     WriteLands,
     /// A device asks for what its operation needs.
     RequestAsAsked,
+    /// Operations fail where there is no memory, and nowhere else.
+    FailsAsMissing,
     /// A load leaves other holders a copy, a load that does not cache leaves them as they are.
     SnoopAsAsked,
     /// Who evicted or flushed the line, or held it before a write through, is not in the directory.
@@ -114,6 +116,8 @@ pub struct Config {
     pub flushes: bool,
     /// The directory may give up entries.
     pub evictions: bool,
+    /// There is no memory at the addresses of the lines.
+    pub missing: bool,
     /// States that differ by the names of devices and lines count once.
     pub reduced: bool,
     pub broken: Broken,

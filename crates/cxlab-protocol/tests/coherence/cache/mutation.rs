@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cxlab_protocol::coherence::cache_agent::{self, Line};
 use cxlab_protocol::coherence::cache_home::{self, Operation, Phase, Update};
 
-use super::exploration::{ONE, TWO};
+use super::exploration::{MISSING, ONE, TWO};
 use super::{Model, Property, Tables};
 use crate::docs;
 use crate::search::search;
@@ -125,7 +125,7 @@ const ALONE: &str = "nobody else holds the line, so both grant Exclusive";
 /// The first property that an alteration breaks, if any does.
 fn killer(mutant: Mutant) -> Option<Property> {
     let mut tables = mutant.tables;
-    for config in [ONE, TWO] {
+    for config in [MISSING, ONE, TWO] {
         let model = Model::new(config, tables);
         if let Some(broken) = search(&model).broken {
             return Some(broken.property);

@@ -111,6 +111,8 @@ pub enum Pulled {
     ForMemory,
     /// Of a write that belongs where the line is.
     ForEither,
+    /// Of a write where there is no memory.
+    ForNothing,
 }
 
 /// The eviction that a device has asked for.
@@ -151,12 +153,13 @@ impl Evicting {
 }
 
 impl Pulled {
-    pub const ALL: [Pulled; 5] = [
+    pub const ALL: [Pulled; 6] = [
         Pulled::Bogus,
         Pulled::Victim,
         Pulled::ForLlc,
         Pulled::ForMemory,
         Pulled::ForEither,
+        Pulled::ForNothing,
     ];
 
     /// What the data of this write are.

@@ -76,7 +76,7 @@ pub struct World {
     pub flushed: [u8; MAX_DEVICES],
 }
 
-const RESPONSES: [Option<Reply>; 10] = [
+const RESPONSES: [Option<Reply>; 12] = [
     None,
     Some(Reply::Go(GoState::Invalid)),
     Some(Reply::Go(GoState::Shared)),
@@ -87,6 +87,8 @@ const RESPONSES: [Option<Reply>; 10] = [
     Some(Reply::GoWritePullDrop),
     Some(Reply::FastGoWritePull),
     Some(Reply::ExtCmp),
+    Some(Reply::Go(GoState::Error)),
+    Some(Reply::GoErrWritePull),
 ];
 
 const SNOOPS: [Option<Snoop>; 4] = [None, Some(Snoop::Inv), Some(Snoop::Data), Some(Snoop::Cur)];
@@ -241,9 +243,9 @@ fn phase_code(phase: Phase) -> u64 {
     match phase {
         Phase::Idle => 0,
         Phase::Snooping(o) => 1 + o as u64,
-        Phase::Reading(o) => 16 + o as u64,
-        Phase::Pulling(o) => 31 + o as u64,
-        Phase::Writing(o) => 46 + o as u64,
+        Phase::Reading(o) => 18 + o as u64,
+        Phase::Pulling(o) => 35 + o as u64,
+        Phase::Writing(o) => 52 + o as u64,
     }
 }
 
@@ -251,10 +253,10 @@ fn phase_of(code: usize) -> Phase {
     let operation = |first: usize| Operation::ALL[code - first];
     match code {
         0 => Phase::Idle,
-        1..=15 => Phase::Snooping(operation(1)),
-        16..=30 => Phase::Reading(operation(16)),
-        31..=45 => Phase::Pulling(operation(31)),
-        _ => Phase::Writing(operation(46)),
+        1..=17 => Phase::Snooping(operation(1)),
+        18..=34 => Phase::Reading(operation(18)),
+        35..=51 => Phase::Pulling(operation(35)),
+        _ => Phase::Writing(operation(52)),
     }
 }
 
@@ -317,7 +319,7 @@ fn encode_home(home: &Home, cores: &Cores, names: &[u8; MAX_DEVICES]) -> u64 {
     p.put(kind, 2);
     p.put(pack_peers(holders, names), 3);
     p.put(pack_peers(state.waiting, names), 3);
-    p.put(phase_code(state.phase), 6);
+    p.put(phase_code(state.phase), 7);
     p.put(u64::from(asker), 2);
     p.put(place(&COLLECTED, &state.collected), 2);
     p.put(place(&FORWARD, &state.forward), 2);
@@ -342,7 +344,7 @@ fn decode_home(word: u64) -> (Home, Cores) {
                 _ => Filter::Any(holders.iter().next().unwrap()),
             },
             waiting: peers_of(p.get(3)),
-            phase: phase_of(p.get(6)),
+            phase: phase_of(p.get(7)),
             requester: peer_of(p.get(2)),
             collected: COLLECTED[p.get(2)],
             forward: FORWARD[p.get(2)],

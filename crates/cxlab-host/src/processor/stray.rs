@@ -1,0 +1,108 @@
+//! Addresses at which there is no memory: a program's mistake, which ends the run.
+//!
+//! Until it does, everybody is told as hardware would tell it. Prefetches are no mistake. A device's request over CXL.cache is answered by `GO-Err`,
+//! by data of all ones, or by `GO_ERR_WritePull`, and touches nothing (CXL 3.1, section 3.2.4.2, tables 3-23 and 3-24). A
+//! core's access, and what DMA reads or writes, ends as one that memory has denied.
+
+use cxlab_agent::{Access, AccessKind, Ending};
+use cxlab_engine::Ctx;
+use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
+use cxlab_link::Parcel;
+use cxlab_protocol::Message;
+use cxlab_protocol::coherence::cache_home::{Action, Event, LineState, step};
+use cxlab_protocol::coherence::cache_message::Request;
+use cxlab_workload::LOCAL_BASE;
+
+use super::home::{Txn, What};
+use super::{FINISH, Processor};
+
+impl Processor {
+    /// Whether there is memory at an address.
+    pub(super) fn has_memory(&self, hpa: Hpa) -> bool {
+        if hpa < LOCAL_BASE {
+            return self.map.owner(hpa).is_some();
+        }
+        let last = self.nodes.last();
+        last.is_some_and(|last| hpa.0 < last.base.0 + last.capacity.0)
+    }
+
+    /// Notes the first access to where there is no memory.
+    pub(super) fn stray(&mut self, hpa: Hpa) {
+        let text = || format!("it asks for {:#x}, where there is no memory", hpa.0);
+        self.stray.get_or_insert_with(text);
+    }
+
+    /// A transaction would read or write where there is no memory. It goes on without.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn deny_as_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32) {
+        let txn = &mut self.txns[id as usize];
+        txn.ending = Ending::Denied;
+        txn.missing = true;
+        let (hpa, what) = (Hpa(txn.line.0 * LINE_BYTES), txn.what);
+        // Accesses of cores are told of it, and prefetches are no mistake.
+        if !matches!(what, What::Read | What::Own) {
+            self.stray(hpa);
+        }
+        ctx.wake_at(ctx.now(), FINISH | id);
+    }
+
+    /// An access has been denied: a mistake of its program where there is no memory, unless it was a prefetch.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn access_denied(&mut self, access: &Access) {
+        if access.kind != AccessKind::Prefetch && !self.has_memory(access.hpa) {
+            self.stray(access.hpa);
+        }
+    }
+
+    /// A device asks for a line where there is no memory.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn device_asks_for_nothing(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        message: &Message,
+        request: Request,
+    ) {
+        let line = LineAddr(message.hpa.0 / LINE_BYTES);
+        let mut txn = Txn::new(line, What::Missing(request), 0);
+        txn.peer = self.peer_of(message.source);
+        txn.source = message.source;
+        txn.tag = message.tag;
+        txn.stages = message.stages;
+        txn.arrived = ctx.now().0;
+        let id = self.open(txn);
+        ctx.wake_at(ctx.now() + self.params.llc.access_time, FINISH | id);
+    }
+
+    /// Such a request is answered as soon as devices may know it by a number.
+    pub(super) fn answer_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, request: Request) {
+        if self.name(id) {
+            let peer = self.txns[id as usize].peer;
+            self.step_missing(ctx, id, Event::Missing(peer, request));
+        }
+    }
+
+    /// Does what the table says of it. It is over when the data of a write have come.
+    ///
+    /// # Panics
+    /// If the table says nothing: the device evicts what it was never given, which is our own mistake.
+    pub(super) fn step_missing(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, event: Event) {
+        let before: LineState = self.txns[id as usize].state;
+        let Some((next, actions)) = step(before, event) else {
+            panic!("{event:?} in {before:?} breaks CXL.cache")
+        };
+        self.txns[id as usize].state = next;
+        for action in actions.iter() {
+            if let Action::Reply(_, reply) = action {
+                self.reply(ctx, id, reply);
+            }
+        }
+        if !next.is_busy() {
+            let uqid = self.txns[id as usize].uqid;
+            self.close(id);
+            self.unname(ctx, uqid);
+        }
+    }
+}
