@@ -73,7 +73,7 @@ const fn tee(channel: Channel, code: u8, name: &'static str) -> Coverage {
     }
 }
 
-use Modelled::{No, Partly, Yes};
+use Modelled::{Partly, Yes};
 
 /// Every opcode, by class and code.
 #[rustfmt::skip]
