@@ -1,5 +1,4 @@
-//! Threads that touch addresses at which there is no memory: everybody is answered, and the run ends with an error that names
-//! the address.
+//! Threads that touch addresses without memory: every request is answered, and the run ends with an error that names one.
 #![allow(clippy::unwrap_used)]
 
 use cxlab_engine::Monitor;

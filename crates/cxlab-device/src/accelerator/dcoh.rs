@@ -30,12 +30,12 @@ const HOST: Peer = match Peer::new(0) {
     None => unreachable!(),
 };
 
-/// A line with an operation under way.
+/// A line with an outstanding operation.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Busy {
     line: LineAddr,
     state: LineState,
-    /// Whoever waits for the answer to the snoop.
+    /// The number of the entry, its CQID, that waits for the answer to the snoop.
     entry: u32,
 }
 

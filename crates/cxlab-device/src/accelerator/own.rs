@@ -9,8 +9,7 @@
 //! the device's own access waits for the line's data waits for that access, and for nothing that the
 //! host does: otherwise a host that reads a line all the time would keep the device from it.
 //!
-//! Or the device keeps it coherent (HDM-DB, see `dcoh`). The bias table is its directory then, with an entry for
-//! each line.
+//! Or the device keeps it coherent (HDM-DB, see `dcoh`). The bias table is then its directory, with an entry a line.
 
 use std::collections::VecDeque;
 
@@ -188,8 +187,7 @@ impl OwnMemory {
         self.dpa(line).is_some()
     }
 
-    /// Until when an atomic operation keeps a line of the cache, or a read for the host the line: that time is not
-    /// known.
+    /// Until when an atomic operation keeps a line of the cache; for ever, as far as is known, while it is read for the host.
     pub(super) fn locked_until(&self, line: LineAddr) -> u64 {
         if self.dcoh.as_ref().is_some_and(|dcoh| dcoh.is_reading(line)) {
             return u64::MAX;

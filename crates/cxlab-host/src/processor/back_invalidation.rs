@@ -1,18 +1,17 @@
-//! Back-invalidation: a Type 2 device asks for a line of its HDM-DB memory that the host may hold (CXL 3.1, section
-//! 3.3.11).
+//! Back-invalidation: a Type 2 device snoops the host for a line of its HDM-DB memory (CXL 3.1, section 3.3.11).
 //!
-//! The host owns a line of such memory while anything of it is in one of its caches, and asks the device for it only
-//! when nothing is: a line that devices hold over CXL.cache without data on the die is recalled first. So a request that
-//! is under way means that the host holds nothing, and the rules for a snoop are short:
+//! The host owns a line of such memory while anything of it is in one of its caches, and requests it from the device only
+//! when nothing is: a line that devices hold over CXL.cache without data on the die is recalled first. So an outstanding
+//! request means that the host holds nothing, and the rules for a snoop are short:
 //!
-//! - A request for the line is under way and its completion has not been seen: the host sends `BIConflict`, as it cannot
-//!   know whether the device looked at the request before it sent the snoop. If `BIConflictAck` comes before the
+//! - A request for the line is outstanding and its completion has not arrived: the host sends `BIConflict`, as it cannot
+//!   know whether the device looked at the request before it sent the snoop. If `BIConflictAck` arrives before the
 //!   completion, the device has not, and the answer is `BIRspI` (figure 3-22). Otherwise the line is on its way, and is
-//!   given up when it has come (figure 3-23).
-//! - A write of the line is under way: the snoop waits for it.
+//!   given up when it has arrived (figure 3-23).
+//! - A write of the line is outstanding: the snoop waits for it.
 //! - Otherwise a transaction of the home agent gives the line up, in its turn; what is modified is written first. A
-//!   transaction before it that finds nothing and has to ask the device answers the snoop, as the device answers a request
-//!   for the line only behind that.
+//!   transaction before it that finds nothing and has to request the line answers the snoop, as the device serves such a
+//!   request only behind the answer.
 
 use cxlab_engine::Ctx;
 use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
@@ -54,7 +53,7 @@ pub(super) struct Snooped {
 }
 
 impl Processor {
-    /// Whether a line lies in HDM-DB memory.
+    /// Whether a line is in HDM-DB memory.
     #[inline]
     pub(super) fn is_hdm_db(&self, line: LineAddr) -> bool {
         if self.device_coherent.is_empty() {
@@ -64,8 +63,8 @@ impl Processor {
         owner.is_some_and(|device| self.device_coherent.contains(&device))
     }
 
-    /// Whether a transaction must take its line from devices before it goes on: they hold it, nobody on the die has
-    /// its data, and the device that owns it may have to be asked for them.
+    /// Whether a transaction must recall its line from devices before it goes on: they hold it, no cache on the die has
+    /// its data, and the transaction may have to request them from the device that owns the line.
     pub(super) fn must_recall(&self, txn: &Txn) -> bool {
         if self.device_coherent.is_empty() || txn.state.is_busy() {
             return false;
@@ -86,7 +85,8 @@ impl Processor {
         !on_die && !txn.state.filter.holders().without(CORES).is_empty() && self.is_hdm_db(txn.line)
     }
 
-    /// What a message for a transaction's line of HDM-DB memory says. Who fills no cache on the die takes no modified line.
+    /// What a message for a transaction's line of HDM-DB memory says. Only a miss of a core, which fills a cache on the die,
+    /// may be granted a modified line.
     pub(super) fn coherent_message(txn: &Txn, write: bool) -> M2s {
         use cxlab_protocol::coherence::fields::MetaValue;
         match (write, txn.claiming, txn.what) {
@@ -122,7 +122,7 @@ impl Processor {
         whole
     }
 
-    /// The transaction whose request for a line is under way and has not been completed.
+    /// The transaction whose request for a line is outstanding, without a completion.
     fn asked(&self, line: LineAddr) -> Option<u32> {
         let is_asked = |txn: &Txn| {
             txn.line == line
@@ -159,7 +159,7 @@ impl Processor {
         self.give_up_or_wait(ctx, self.snooped.len() - 1);
     }
 
-    /// A snoop for which no request is under way, by its place.
+    /// Gives up the line of a snoop that meets no outstanding request, or waits for the write of the line. `at` is its place.
     fn give_up_or_wait(&mut self, ctx: &mut Ctx<'_, Parcel>, at: usize) {
         let line = self.snooped[at].line;
         if self.writing.contains(&line) {
@@ -191,7 +191,7 @@ impl Processor {
         self.roots.send(ctx, message);
     }
 
-    /// The device has seen the conflict of a snoop with a request.
+    /// `BIConflictAck`: the device has seen the conflict of a snoop with a request.
     pub(super) fn conflict_acknowledged(&mut self, ctx: &mut Ctx<'_, Parcel>, message: &Message) {
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let conflict = Stage::Conflict(message.tag);
