@@ -300,7 +300,7 @@ fn ways(ports: &[(usize, u8)], stride: usize) -> Result<Vec<u8>, &'static str> {
         );
     }
     let irregular = "its order of devices is not one in which each port takes regular turns";
-    if !ways.is_power_of_two() {
+    if !ways.is_power_of_two() || !ports.len().is_multiple_of(ways) {
         return Err(irregular);
     }
     let mut list = vec![None; ways];

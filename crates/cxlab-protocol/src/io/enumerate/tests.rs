@@ -230,6 +230,11 @@ fn regions_that_no_register_can_express_are_refused_with_a_reason() {
     assert!(first.contains("1, 2, 4 or 8"), "{first}");
     let below = why(&mut bridge([switch(3)]), region(16, 12, 256, &[0, 1, 2]));
     assert!(below.contains("1, 2, 4 or 8"), "{below}");
+    let shared = why(
+        &mut bridge([switch(2), device(4)]),
+        region(16, 12, 256, &[0, 2, 1]),
+    );
+    assert!(shared.contains("regular turns"), "{shared}");
     let twice = why(
         &mut bridge([device(4), device(4)]),
         region(16, 16, 256, &[0, 1, 0, 1]),
