@@ -95,7 +95,7 @@ impl CacheMeta {
     pub const BOGUS: u8 = 1 << 4;
     /// D2H Data: byte enables follow (BEP, section 3.2.3.3.2), because only some of the line's bytes are written.
     pub const BYTE_ENABLES: u8 = 1 << 6;
-    /// Of all data: they are corrupted, and are not to be used (Poison; CXL 3.1, tables 3-16, 3-21, 3-41 and 3-51).
+    /// Of all data: they are corrupted, and are not to be used (Poison; CXL 3.1, tables 3-16, 3-21, 3-40 and 3-51).
     pub const POISON: u8 = 1 << 7;
     /// D2H Req: the host is to keep the line in its last-level cache, whatever it would have done.
     /// No field of the specification: it marks a non-cacheable push (NC-P), which travels as
