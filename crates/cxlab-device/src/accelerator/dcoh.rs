@@ -18,7 +18,7 @@ use cxlab_protocol::coherence::dcoh::{
 };
 use cxlab_protocol::coherence::fields::GoState;
 use cxlab_protocol::coherence::message::{M2s, S2m, Snoop};
-use cxlab_protocol::{CacheMeta, Channel, MemMeta, Message, Opcode};
+use cxlab_protocol::{CacheMeta, MemMeta, Message, Opcode};
 use serde::{Deserialize, Serialize};
 
 use super::Accelerator;
@@ -247,23 +247,6 @@ impl Accelerator {
             dcoh.stats.passed_modified += 1;
         }
         self.roots.send(ctx, answer);
-    }
-
-    /// A message of the host to HDM-DB memory arrives.
-    pub(super) fn coherent_message(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
-        let message = &received.message;
-        let line = LineAddr(message.hpa.0 / LINE_BYTES);
-        if message.channel() == Channel::M2sRwd {
-            return self.host_writes(ctx, received);
-        }
-        let Some(own) = &mut self.own else { return };
-        if own.is_kept_from_host(line) {
-            return self.locks.hold_back(line, received);
-        }
-        let locked = own.locked_until(line);
-        if !self.host_waits(ctx, received, line, locked) {
-            self.host_asks(ctx, received);
-        }
     }
 
     /// A message has no place in a receive buffer any more.

@@ -247,7 +247,6 @@ impl Accelerator {
                     }
                     match received.message.channel() {
                         Channel::H2dReq => self.snooped(ctx, &received.message),
-                        _ if self.is_device_coherent() => self.host_asks(ctx, &received),
                         _ => self.host_reads(ctx, &received),
                     }
                 }

@@ -394,7 +394,6 @@ impl Accelerator {
             let to_memory = match message.channel() {
                 Channel::M2sRwd => true,
                 Channel::M2sReq => !matches!(message.opcode, Opcode::MemRdFwd | Opcode::MemWrFwd),
-                Channel::M2sBirsp => false,
                 _ => false,
             };
             if !to_memory {

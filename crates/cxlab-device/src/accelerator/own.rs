@@ -4,8 +4,8 @@
 //! `bias`): while the host may hold a copy (host bias), the device must ask it to give that up
 //! before it accesses a line itself; after that (device bias) it goes to its own memory, and to a
 //! cache of that (DMC), without the host. The host's next read brings host bias back. The host's answer to such
-//! a request is a `MemRdFwd`, or to a weakly ordered write a `MemWrFwd`: it comes in order with the host's reads of the same line, so the
-//! device knows which came first (CXL 3.1, section 3.3.3). A read of the host that comes while
+//! a request is a `MemRdFwd`, or to a weakly ordered write a `MemWrFwd`: it comes in order with the host's reads of
+//! the same line, so the device knows which came first (CXL 3.1, section 3.3.3). A read of the host that comes while
 //! the device's own access waits for the line's data waits for that access, and for nothing that the
 //! host does: otherwise a host that reads a line all the time would keep the device from it.
 //!
@@ -592,10 +592,10 @@ impl Accelerator {
         let message = &mut received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         message.stages.device += self.params.ingress().0 as u32;
-        if self.is_device_coherent() {
-            return self.coherent_message(ctx, &received);
-        }
         let write = message.channel() == Channel::M2sRwd;
+        if write && self.is_device_coherent() {
+            return self.host_writes(ctx, &received);
+        }
         let Some(own) = &mut self.own else {
             panic!("{:?} to a device without memory", message.opcode)
         };
@@ -611,7 +611,7 @@ impl Accelerator {
             self.ask_medium(ctx, Job::Host(received), line, true);
             return;
         }
-        if own.is_filling(line) {
+        if own.is_kept_from_host(line) {
             return self.locks.hold_back(line, &received);
         }
         let locked = own.locked_until(line);
@@ -622,6 +622,9 @@ impl Accelerator {
 
     /// The host reads, or takes, a line that no atomic operation keeps.
     pub(super) fn host_reads(&mut self, ctx: &mut Ctx<'_, Parcel>, received: &Received) {
+        if self.is_device_coherent() {
+            return self.host_asks(ctx, received);
+        }
         let message = &received.message;
         let line = LineAddr(message.hpa.0 / LINE_BYTES);
         let Some(own) = &mut self.own else { return };

@@ -27,6 +27,8 @@ enum Effect {
     Once,
     /// It has, when the host pulled its data or a snoop took its copy.
     Before,
+    /// Not at all: there is no memory at its address.
+    Never,
 }
 
 impl Accelerator {
@@ -188,7 +190,7 @@ impl Accelerator {
             ) => {
                 self.complete(ctx, id, message, Effect::Before);
             }
-            (Action::Fail, Some(message)) => self.failed(ctx, id, message),
+            (Action::Fail, Some(message)) => self.complete(ctx, id, message, Effect::Never),
             (Action::Drop, _) if slot.is_some() => self.changed(ctx, line),
             (Action::Drop | Action::Fill, _) => {}
             (_, None) => unreachable!("only a message leads to {action:?}"),
@@ -218,25 +220,6 @@ impl Accelerator {
             self.lanes.perform(&Access { hpa, ..*access });
         }
         poison
-    }
-
-    /// There is no memory at the line of an entry: the access that it was made for fails, and what went with it.
-    fn failed(&mut self, ctx: &mut Ctx<'_, Parcel>, id: u32, message: &Message) {
-        let Some(mut waiter) = self.take_first(id) else {
-            return;
-        };
-        let mut more = std::mem::take(&mut self.entries[id as usize].with);
-        loop {
-            let answer = Answer {
-                hops: message.hops,
-                ..Answer::by_cache(SimTime(waiter.begun), ctx.now())
-            };
-            self.stray.get_or_insert(waiter.access);
-            self.poisoned(ctx, &waiter.access, answer);
-            let next = (more > 0).then(|| self.take_next(id)).flatten();
-            let Some(next) = next else { return };
-            (waiter, more) = (next, more - 1);
-        }
     }
 
     /// The access that an entry was made for is answered by a message, and what went with it.
@@ -276,6 +259,10 @@ impl Accelerator {
             Effect::Cached => self.perform(&access, true),
             Effect::Once => self.perform_once(&access, id, message),
             Effect::Before => std::mem::take(&mut self.entries[id as usize].poison),
+            Effect::Never => {
+                self.stray.get_or_insert(access);
+                true
+            }
         };
         if !poisoned && self.lanes.waits_on(&access) {
             if effect == Effect::Cached {
