@@ -1,4 +1,5 @@
-//! Where CXL.io finds what it moves, and CXL.cache what is read without a right to the line: addresses above all memory that devices and hosts agree on.
+//! Where CXL.io finds what it moves, and CXL.cache what is read without a right to the line: addresses above all
+//! memory that devices and hosts agree on.
 //!
 //! Messages carry no bytes. What a transaction of CXL.io moves lies, on its way, at a place of its
 //! own in the image: the sender puts it there when it sends, and the receiver takes it when it
@@ -25,7 +26,7 @@ pub fn staging(requester: PortId, tag: u32) -> Hpa {
     Hpa(STAGING_BASE + (u64::from(requester.0) << 40) + (u64::from(tag) << 12))
 }
 
-/// Where lines of CXL.cache lie above what CXL.io moves of the same requester.
+/// The distance of a requester's lines of CXL.cache from the addresses of what it moves by CXL.io.
 const LINES: u64 = 1 << 39;
 
 /// The place of a line that a device reads once (`RdCurr`), by its CQID: its value when the host answered.

@@ -209,11 +209,6 @@ impl Timeline {
         self.viral.contains(&host)
     }
 
-    /// Whether what any host has of the device is in viral.
-    pub(crate) fn has_viral(&self) -> bool {
-        !self.viral.is_empty()
-    }
-
     /// Where a request's address lies in what its host is giving up, if the host issued the request
     /// before it was told to.
     #[cold]

@@ -230,7 +230,7 @@ pub struct DeviceConfig {
     pub ports: Vec<LinkPort>,
     /// The medium.
     pub backend: Box<dyn MemoryBackend>,
-    /// Whether the medium is persistent.
+    /// Whether what the medium holds outlives a loss of power, so that writes in viral are dropped.
     pub persistent: bool,
     /// Where each host's addresses lie in this device.
     pub decoders: DecoderTable,
@@ -270,8 +270,6 @@ pub struct MemoryDevice {
     posts: bool,
     /// The medium is persistent.
     persistent: bool,
-    /// It drops writes of some host.
-    drops: bool,
     /// Requests accepted whose answers have not left.
     contexts: u32,
     /// Writes in the medium that have been answered.
@@ -291,7 +289,7 @@ pub struct MemoryDevice {
 save_state!(MemoryDevice {
     values: requests, free, contexts, posted, waiting, medium_wake, stats, telemetry, seldom, waits;
     states: ports, backend, timeline, values;
-    built: controller, posts, persistent, drops, decoders, limit, done;
+    built: controller, posts, persistent, decoders, limit, done;
 } then catch_up);
 
 /// Token of the wake-up for the medium; ports use their number.
@@ -318,7 +316,6 @@ impl MemoryDevice {
             controller: config.params.process_time.0 as u32,
             posts: config.params.write_completion == WriteCompletion::Accepted,
             persistent: config.persistent,
-            drops: config.persistent && timeline.has_viral(),
             ports: ports.collect(),
             backend: config.backend,
             decoders: config.decoders,
@@ -434,9 +431,7 @@ impl MemoryDevice {
 
     /// Makes the changes of capacity that were made before the state was saved.
     fn catch_up(&mut self) -> Result<(), StateError> {
-        self.timeline.catch_up(&mut self.decoders)?;
-        self.drops = self.persistent && self.timeline.has_viral();
-        Ok(())
+        self.timeline.catch_up(&mut self.decoders)
     }
 
     /// Makes the changes of capacity that are due.
@@ -446,7 +441,6 @@ impl MemoryDevice {
         let telemetry = self.telemetry.as_deref_mut();
         self.timeline
             .apply(now, &mut self.decoders, values, telemetry);
-        self.drops = self.persistent && self.timeline.has_viral();
         self.await_change(ctx);
         // A request that waits for the medium may need it no more.
         self.admit_waiting(ctx);
@@ -613,7 +607,7 @@ impl MemoryDevice {
             self.deny(ctx, incoming);
             return true;
         };
-        if write && self.drops && self.timeline.is_viral(incoming.source) {
+        if write && self.persistent && self.timeline.is_viral(incoming.source) {
             self.drop_write(ctx, incoming);
             return true;
         }

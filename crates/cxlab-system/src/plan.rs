@@ -136,7 +136,7 @@ impl PlannedDevice {
     /// When the first host's part of it comes into viral, after the workloads begin.
     pub fn viral(&self) -> Option<Picos> {
         let mut changes = self.changes.iter();
-        let first = changes.find(|change| matches!(change.what, cxlab_device::Change::Viral(_)));
+        let first = changes.find(|change| matches!(change.what, Change::Viral(_)));
         first.map(|change| change.at)
     }
 

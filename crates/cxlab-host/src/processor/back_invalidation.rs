@@ -18,6 +18,7 @@ use cxlab_engine::units::{Hpa, LINE_BYTES, LineAddr};
 use cxlab_link::Parcel;
 use cxlab_protocol::coherence::cache_home::CORES;
 use cxlab_protocol::coherence::cache_message::Request;
+use cxlab_protocol::coherence::fields::MetaValue;
 use cxlab_protocol::coherence::message::{Kept, M2s};
 use cxlab_protocol::{MemMeta, Message, Opcode, PortId};
 use serde::{Deserialize, Serialize};
@@ -88,19 +89,18 @@ impl Processor {
     /// What a message for a transaction's line of HDM-DB memory says. Only a miss of a core, which fills a cache on the die,
     /// may be granted a modified line.
     pub(super) fn coherent_message(txn: &Txn, write: bool) -> M2s {
-        use cxlab_protocol::coherence::fields::MetaValue;
-        match (write, txn.claiming, txn.what) {
-            (true, ..) if txn.keeps => M2s::MemWr(MetaValue::Any),
-            (true, ..) => M2s::MemWr(MetaValue::Invalid),
-            (false, true, What::Flush) => M2s::MemInvFlush,
-            (false, true, _) => M2s::MemInvOwn,
-            (false, false, What::Read | What::Own) => M2s::MemRdOwn,
-            (false, false, _) => M2s::MemRdData,
+        match (write, txn.claiming) {
+            (true, _) if txn.keeps => M2s::MemWr(MetaValue::Any),
+            (true, _) => M2s::MemWr(MetaValue::Invalid),
+            (false, true) if txn.what == What::Flush => M2s::MemInvFlush,
+            (false, true) => M2s::MemInvOwn,
+            (false, false) if txn.is_miss() => M2s::MemRdOwn,
+            (false, false) => M2s::MemRdData,
         }
     }
 
-    /// Part of the answer to a read of HDM-DB memory has come: whether the other part has, too. `modified`: the host must
-    /// write the line some time, as memory has an older value.
+    /// Part of the answer to a read of HDM-DB memory has come: whether the other part has, too. After `Cmp-M` the host has
+    /// to write the line some time, as memory has an older value.
     pub(super) fn is_whole(&mut self, message: &Message) -> bool {
         let txn = &mut self.txns[message.tag as usize];
         if txn.claiming || txn.what == What::Evict {

@@ -1,8 +1,8 @@
 //! Addresses at which there is no memory: a program's mistake, which ends the run.
 //!
-//! Until it does, everybody is told as hardware would tell it. Prefetches are no mistake. A device's request over CXL.cache is answered by `GO-Err`,
-//! by data of all ones, or by `GO_ERR_WritePull`, and touches nothing (CXL 3.1, section 3.2.4.2, tables 3-23 and 3-24). A
-//! core's access, and what DMA reads or writes, ends as one that memory has denied.
+//! Until it does, each request is answered as hardware would answer it. A device's request over CXL.cache gets `GO-Err`,
+//! data of all ones, or `GO_ERR_WritePull`, and touches nothing (CXL 3.1, section 3.2.4.2, tables 3-23 and 3-24). A core's
+//! access, and a read by DMA, ends as one that memory has denied. Prefetches are no mistake.
 
 use cxlab_agent::{Access, AccessKind, Ending};
 use cxlab_engine::Ctx;
@@ -39,9 +39,9 @@ impl Processor {
         let txn = &mut self.txns[id as usize];
         txn.ending = Ending::Denied;
         txn.missing = true;
-        let (hpa, what) = (Hpa(txn.line.0 * LINE_BYTES), txn.what);
+        let (hpa, is_miss) = (Hpa(txn.line.0 * LINE_BYTES), txn.is_miss());
         // Accesses of cores are told of it, and prefetches are no mistake.
-        if !matches!(what, What::Read | What::Own) {
+        if !is_miss {
             self.stray(hpa);
         }
         ctx.wake_at(ctx.now(), FINISH | id);
