@@ -42,11 +42,11 @@ pub fn shipped(name: &str) -> String {
     }
 }
 
-/// Resolves a scenario with changes, as the command does.
+/// Reads a scenario with changes, as the command does.
 ///
 /// # Panics
-/// If the scenario has a mistake; the message is what a user would see.
-pub fn plan(text: &str, set: &[&str]) -> Plan {
+/// If its text has a mistake; the message is what a user would see.
+fn scenario(text: &str, set: &[&str]) -> Scenario {
     let mut document = match Document::parse("scenario.toml", text) {
         Ok(document) => document,
         Err(diagnostics) => {
@@ -69,15 +69,22 @@ pub fn plan(text: &str, set: &[&str]) -> Plan {
     if !diagnostics.is_empty() {
         panic!("{}", render(&diagnostics, &document, false));
     }
-    let scenario: Scenario = match serde_json::from_value(document.value().clone()) {
+    match serde_json::from_value(document.value().clone()) {
         Ok(scenario) => scenario,
         Err(error) => panic!("{error}"),
-    };
+    }
+}
+
+/// Resolves a scenario with changes, as the command does.
+///
+/// # Panics
+/// If the scenario has a mistake; the message is what a user would see.
+pub fn plan(text: &str, set: &[&str]) -> Plan {
     let files = Files {
         scenario_dir: root().join("scenarios"),
         trace_override: None,
     };
-    match Plan::new(scenario, files) {
+    match Plan::new(scenario(text, set), files) {
         Ok(plan) => plan,
         Err(problems) => panic!("{problems:?}"),
     }

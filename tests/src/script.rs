@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cxlab_engine::catalog::ParamError;
 use cxlab_engine::units::Bytes;
-use cxlab_system::plan::Externals;
+use cxlab_system::plan::{Externals, Files, Plan};
 use cxlab_workload::op::{OpSource, SourceContext, Workload};
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadContext, ThreadedKernel};
 use cxlab_workload::{Image, Phase, WorkloadError};
@@ -33,6 +33,18 @@ pub trait Script: Clone + Send + Sync + 'static {
 pub fn externals(script: impl Script) -> Externals {
     let workload: Arc<dyn Workload> = Arc::new(Scripted(script));
     Externals::from([("script".to_owned(), workload)])
+}
+
+/// The plan of a scenario whose workload `script` is this one.
+///
+/// # Panics
+/// If the scenario has a mistake.
+pub fn plan(text: &str, script: impl Script) -> Plan {
+    let scenario = crate::scenario(text, &[]);
+    match Plan::with_externals(scenario, Files::default(), &externals(script)) {
+        Ok(plan) => plan,
+        Err(problems) => panic!("{problems:?}\n{text}"),
+    }
 }
 
 struct Scripted<S>(S);

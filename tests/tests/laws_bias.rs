@@ -2,14 +2,10 @@
 //! how long that takes, and that both get on when they want the same page. The same of back-invalidation, by line.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
 use cxlab_engine::units::Hpa;
-use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
-use cxlab_system::run::{RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::rows;
+use cxlab_tests::script::{self, Script};
 use cxlab_workload::thread::{Bases, Place, Thread, ThreadOp};
 use cxlab_workload::{Image, LOCAL_BASE};
 
@@ -102,27 +98,11 @@ fn simulate_memory(class: &str, device: &str, acts: Acts, threads: usize) -> (Re
          [accelerators.device]\ncycle = \"1 ns\"\n{device}\n",
         acts.cores.len().max(1),
     );
-    let document = Document::parse("bias.toml", &text).unwrap();
-    let wrong = validate(&document, &scenario::schema());
-    assert!(wrong.is_empty(), "{wrong:?}");
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(acts))
-        .unwrap_or_else(|problems| panic!("{problems:?}"));
-    let monitor = Monitor::default();
-    let mut latencies = Vec::new();
-    let mut rows = |rows: Vec<cxlab_host::RequestRow>| {
-        let device = rows.iter().filter(|row| row.requester == 1);
-        latencies.extend(device.map(|row| row.completed_ps - row.issued_ps));
-        Ok(())
-    };
-    let options = RunOptions {
-        seed: 1,
-        threads: threads.into(),
-        monitor: &monitor,
-        rows: Some(&mut rows),
-    };
-    let report = run(&plan, options).unwrap();
-    (report, latencies)
+    let plan = script::plan(&text, acts);
+    let (report, rows) = rows(&plan, threads);
+    let device = rows.iter().filter(|row| row.requester == 1);
+    let latencies = device.map(|row| row.completed_ps - row.issued_ps);
+    (report, latencies.collect())
 }
 
 fn count(report: &Report, name: &str) -> u64 {

@@ -222,6 +222,18 @@ fn measured(plan: &Plan) -> Report {
     report
 }
 
+/// What was measured is the same.
+fn assert_alike(with: &Report, without: &Report, what: &str) {
+    let mut different = Vec::new();
+    differences(
+        &serde_json::to_value(with).unwrap(),
+        &serde_json::to_value(without).unwrap(),
+        "",
+        &mut different,
+    );
+    assert!(different.is_empty(), "{what}: {different:#?}");
+}
+
 /// Where two values differ.
 fn differences(a: &Value, b: &Value, path: &str, found: &mut Vec<String>) {
     match (a, b) {
@@ -281,14 +293,7 @@ fn workloads_measure_the_same_with_and_without_enumeration() {
         set.push("enumeration={}");
         let with = measured(&plan(&text, &set));
         assert!(with.requests.completed > 0, "{name}");
-        let mut different = Vec::new();
-        differences(
-            &serde_json::to_value(with).unwrap(),
-            &serde_json::to_value(without).unwrap(),
-            "",
-            &mut different,
-        );
-        assert!(different.is_empty(), "{name}: {different:#?}");
+        assert_alike(&with, &without, name);
     }
 }
 
@@ -327,17 +332,7 @@ fn workloads_measure_the_same_over_several_host_bridges() {
         let decode = accesses(found, Phase::Decode as usize);
         assert_eq!(decode[3], 8 * u64::from(devices + host_bridges));
         let with = measured(&planned(&set));
-        let mut different = Vec::new();
-        differences(
-            &serde_json::to_value(with).unwrap(),
-            &serde_json::to_value(without).unwrap(),
-            "",
-            &mut different,
-        );
-        assert!(
-            different.is_empty(),
-            "{devices} over {host_bridges}: {different:#?}"
-        );
+        assert_alike(&with, &without, &format!("{devices} over {host_bridges}"));
     }
 }
 

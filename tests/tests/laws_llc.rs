@@ -2,12 +2,8 @@
 //! loses what when there is no room, for inclusive and non-inclusive caches.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
-use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Files, Plan};
-use cxlab_system::run::{RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::rows;
+use cxlab_tests::script::{self, Script};
 use cxlab_workload::thread::{Bases, Place, Thread};
 
 /// Lines that each core loads or stores one after the other; each core begins when the one before it
@@ -71,25 +67,10 @@ fn simulate_beside(
         cores,
         64 * LLC,
     );
-    let document = Document::parse("llc.toml", &text).unwrap();
-    let wrong = validate(&document, &scenario::schema());
-    assert!(wrong.is_empty(), "{wrong:?}");
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(script))
-        .unwrap_or_else(|problems| panic!("{problems:?}"));
-    let monitor = Monitor::default();
-    let mut latencies = Vec::new();
-    let mut rows = |rows: Vec<cxlab_host::RequestRow>| {
-        latencies.extend(rows.iter().map(|row| row.completed_ps - row.issued_ps));
-        Ok(())
-    };
-    let options = RunOptions {
-        seed: 1,
-        threads: 1.into(),
-        monitor: &monitor,
-        rows: Some(&mut rows),
-    };
-    let report = run(&plan, options).unwrap();
+    let plan = script::plan(&text, script);
+    let (report, rows) = rows(&plan, 1);
+    let latencies = rows.iter().map(|row| row.completed_ps - row.issued_ps);
+    let latencies = latencies.collect();
     let counts = report.hosts[0].processor.clone();
     (latencies, move |name| counts[name].as_f64().unwrap() as u64)
 }

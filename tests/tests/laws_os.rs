@@ -4,12 +4,9 @@
 
 use cxlab_engine::Monitor;
 use cxlab_engine::units::Hpa;
-use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::run::{RunError, RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::script::{self, Script};
 use cxlab_workload::Image;
 use cxlab_workload::thread::{Bases, Direction, Place, Thread, scratch};
 
@@ -79,12 +76,7 @@ fn simulate_seeded(
     threads: usize,
     seed: u64,
 ) -> Result<(Report, Vec<u64>), RunError> {
-    let document = Document::parse("os.toml", text).unwrap();
-    let wrong = validate(&document, &scenario::schema());
-    assert!(wrong.is_empty(), "{wrong:?}");
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(workload))
-        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let plan = script::plan(text, workload);
     let monitor = Monitor::default();
     let mut latencies = Vec::new();
     let mut rows = |rows: Vec<cxlab_host::RequestRow>| {

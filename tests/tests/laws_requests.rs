@@ -5,11 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxlab_system::diagnostics::Document;
-use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
-use cxlab_system::scenario::Scenario;
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::script::{self, Script};
 use cxlab_tests::{report, rows, shipped};
 use cxlab_workload::thread::{Bases, Place, Thread};
 
@@ -162,9 +159,7 @@ fn a_line_that_is_read_once_has_the_value_that_was_sent() {
          processor = { cores = 1 }\n\
          [[accelerators]]\nname = \"holder\"\n[[accelerators]]\nname = \"reader\"\n\
          device = { cache = { load_request = \"RdCurr\" } }\n";
-    let document = Document::parse("once.toml", text).unwrap();
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(Counting)).unwrap();
+    let plan = script::plan(text, Counting);
     let (report, found) = rows(&plan, 1);
     let load = found.iter().find(|row| row.requester == 2).unwrap();
     let stores = |until: u64| {

@@ -8,7 +8,7 @@ use cxlab_system::diagnostics::Document;
 use cxlab_system::plan::{Files, Plan};
 use cxlab_system::report::Report;
 use cxlab_system::scenario::Scenario;
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::script::{self, Script};
 use cxlab_tests::{plan, report, rows, try_run};
 use cxlab_workload::thread::{Bases, Direction, Place, SCRATCH_BASE, Thread};
 
@@ -146,11 +146,8 @@ name = "d"
 capacity = "256 MiB"
 media_errors = { poison = [0x40] }
 "#;
-    let document = Document::parse("poison.toml", &format!("{text}{more}")).unwrap();
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let acts = externals(Acts { core, element });
-    let plan = Plan::with_externals(scenario, Files::default(), &acts);
-    try_run(&plan.unwrap_or_else(|problems| panic!("{problems:?}")), 1).unwrap()
+    let plan = script::plan(&format!("{text}{more}"), Acts { core, element });
+    try_run(&plan, 1).unwrap()
 }
 
 /// Machine checks, poison that the device was read and was written, and lines that were repaired.

@@ -1,12 +1,8 @@
 //! Threads that touch addresses without memory: every request is answered, and the run ends with an error that names one.
 #![allow(clippy::unwrap_used)]
 
-use cxlab_engine::Monitor;
-use cxlab_system::diagnostics::{Document, validate};
-use cxlab_system::plan::{Files, Plan};
-use cxlab_system::run::{RunOptions, run};
-use cxlab_system::scenario::{self, Scenario};
-use cxlab_tests::script::{Script, externals};
+use cxlab_tests::script::{self, Script};
+use cxlab_tests::try_run;
 use cxlab_workload::thread::{Bases, Direction, Place, Thread, ThreadOp, scratch};
 use cxlab_workload::{Image, LOCAL_BASE};
 
@@ -97,22 +93,9 @@ fn simulate(act: Act, addr: u64, on_core: bool, cache: &str) -> [Result<(), Stri
          processor = {{ cores = 1 }}\n[[accelerators]]\nname = \"xpu\"\nmemory = {{ capacity = \"256 MiB\" }}\n\
          device = {{ cache = {{ {cache} }} }}\n",
     );
-    let document = Document::parse("stray.toml", &text).unwrap();
-    let wrong = validate(&document, &scenario::schema());
-    assert!(wrong.is_empty(), "{wrong:?}");
-    let scenario: Scenario = serde_json::from_value(document.value().clone()).unwrap();
-    let strays = Strays { act, addr, on_core };
-    let plan = Plan::with_externals(scenario, Files::default(), &externals(strays))
-        .unwrap_or_else(|problems| panic!("{problems:?}"));
+    let plan = script::plan(&text, Strays { act, addr, on_core });
     [1, 2].map(|threads: usize| {
-        let monitor = Monitor::default();
-        let options = RunOptions {
-            seed: 1,
-            threads: threads.into(),
-            monitor: &monitor,
-            rows: None,
-        };
-        let ended = run(&plan, options);
+        let ended = try_run(&plan, threads);
         ended.map(|_| ()).map_err(|error| format!("{error:?}"))
     })
 }

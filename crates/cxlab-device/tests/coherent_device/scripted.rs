@@ -199,15 +199,17 @@ fn a_dirty_victim_is_written_before_its_entry_is_free() {
     assert_eq!(ran.device().stats().writes, 1);
 }
 
+/// A holder that finds a request of its own outstanding, and then nothing to give up.
+fn conflicting(received: &Message) -> Vec<Message> {
+    match received.opcode {
+        Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
+        Opcode::BiConflictAck => vec![message(M2s::BiRsp(Kept::Invalid), 0)],
+        _ => vec![],
+    }
+}
+
 #[test]
 fn a_conflict_is_acknowledged_while_the_request_waits_for_its_line() {
-    fn conflicting(received: &Message) -> Vec<Message> {
-        match received.opcode {
-            Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
-            Opcode::BiConflictAck => vec![message(M2s::BiRsp(Kept::Invalid), 0)],
-            _ => vec![],
-        }
-    }
     let upgrade = |share, own| {
         vec![
             (share, message(M2s::MemRdShared, 0)),
@@ -623,13 +625,6 @@ fn completions_and_data_say_how_many_requests_are_inside() {
 
 #[test]
 fn a_conflict_is_acknowledged_under_light_load_and_counts_as_no_response() {
-    fn conflicting(received: &Message) -> Vec<Message> {
-        match received.opcode {
-            Opcode::BiSnpInv => vec![message(M2s::BiConflict, 0)],
-            Opcode::BiConflictAck => vec![message(M2s::BiRsp(Kept::Invalid), 0)],
-            _ => vec![],
-        }
-    }
     let setup = Setup {
         qos: Some(QosParams {
             optimal: 1,
@@ -730,7 +725,7 @@ fn a_snoop_waits_for_its_block_no_longer_than_it_may() {
     let kinds = joined(Some(5 * NS), 4, &[(data, 0), (inv, 1)], shared);
     let inv = (due + NS, Opcode::BiSnpInv, 1, 1);
     assert_eq!(snooped_at(&kinds), [one(due, 0), inv]);
-    // What comes later is too late.
+    // A snoop after the end of the wait finds no block.
     let brief = joined(Some(NS / 2), 4, &[(data, 0), (data, 1)], shared);
     let due = first + NS / 2;
     assert_eq!(snooped_at(&brief), [one(due, 0), one(due + NS, 1)]);
