@@ -5,6 +5,7 @@ pub mod checkpoint;
 pub mod oracle;
 pub mod script;
 pub mod swarm;
+pub mod systems;
 pub mod turns;
 
 use cxlab_engine::Monitor;

@@ -92,6 +92,8 @@ pub struct Visit {
     pub station: u32,
     /// As what a message comes there.
     pub class: Class,
+    /// The station that it comes from; `None` from the host itself.
+    pub from: Option<u32>,
     /// The part of the flow that takes this way, above 0 and up to 1.
     pub share: f64,
 }
@@ -109,6 +111,8 @@ pub struct Flow {
     pub share: f64,
     /// Whether they are requests; write-backs only take a request's place.
     pub counts: bool,
+    /// Whether it is answered when the medium has accepted it, and not when it is done.
+    pub posted: bool,
     /// Links from host to device.
     pub hops: u32,
     /// The constant stages.

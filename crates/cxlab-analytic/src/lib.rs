@@ -11,14 +11,16 @@
 //! negative, a station is never busier than all the time, and more latency never gives a host a
 //! higher rate.
 
+mod class;
 mod flow;
 mod medium;
 mod network;
 mod solve;
 mod wire;
 
+pub use class::{Classes, ErrorClass, classify};
 pub use flow::{Class, Flow, Stages, Visit};
 pub use medium::{Access, Medium, ProbeError, probe};
-pub use network::{Host, Network, Station};
+pub use network::{Host, Network, Station, Turns};
 pub use solve::{Solution, StationLoad, solve};
 pub use wire::{Wire, WireLoad};

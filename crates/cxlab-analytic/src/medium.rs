@@ -4,6 +4,8 @@
 //! full can be had from it directly. A constant latency comes out exact. State (caches, open rows,
 //! flash) is that of the first accesses of the run.
 
+use crate::flow::Class;
+use crate::wire::Rates;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::{Dpa, SimTime};
 use cxlab_memory::{Completion, MemoryBackend, MemoryRequest};
@@ -30,6 +32,8 @@ pub struct Medium {
     pub service_ps: f64,
     /// Wait when it is half full: what the wait at other loads is scaled from.
     pub half_wait_ps: f64,
+    /// Accesses that it takes at once; others wait in the buffers of its device.
+    pub places: f64,
 }
 
 /// Why a medium could not be measured.
@@ -93,7 +97,19 @@ pub fn probe(
         constant: read.constant && write.constant,
         service_ps,
         half_wait_ps: (loaded - idle).max(LEAST_WAIT * service_ps),
+        places: places(fresh(), accesses, contexts),
     })
+}
+
+/// Accesses that a medium takes at once.
+fn places(backend: Box<dyn MemoryBackend>, accesses: &[Access], contexts: u32) -> f64 {
+    let mut bench = Bench::new(backend, contexts);
+    let mut accesses = accesses.iter();
+    while accesses
+        .next()
+        .is_some_and(|access| bench.enter(SimTime::ZERO, *access))
+    {}
+    bench.held as f64
 }
 
 struct Alone {
@@ -281,6 +297,14 @@ impl Medium {
     /// How much of its capacity a rate (per picosecond) uses: 1 is full.
     pub(crate) fn used(&self, rate: f64) -> f64 {
         rate * self.service_ps
+    }
+
+    /// How much of its places is held, where its answers wait so long before they leave, summed over those of a
+    /// picosecond: 1 is all.
+    pub(crate) fn held(&self, rates: &Rates, waiting: f64) -> f64 {
+        let reads = rates[Class::Req as usize] * self.read_ps as f64;
+        let writes = rates[Class::Rwd as usize] * self.write_ps as f64;
+        (reads + writes + waiting) / self.places
     }
 
     /// Wait for what is inside, where others come at this rate: so that wait over load rises from

@@ -13,6 +13,16 @@ pub enum Station {
     Medium(Medium),
 }
 
+/// Who goes first where messages from several inputs want one wire.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Turns {
+    /// The inputs, each class of messages for itself, take turns by message.
+    #[default]
+    RoundRobin,
+    /// The message that was issued first.
+    Age,
+}
+
 /// How a host issues.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Host {
@@ -28,6 +38,8 @@ pub struct Host {
 pub struct Network {
     /// Where requests may have to wait.
     pub stations: Vec<Station>,
+    /// Who goes first at the outputs of switches.
+    pub turns: Turns,
     /// Who issues.
     pub hosts: Vec<Host>,
     /// What they ask for, host by host in order.

@@ -7,9 +7,20 @@
 //! a station fills, waits grow until the hosts' rates fit its capacity: mean-value analysis with
 //! the arrivals of an open network. `R` counts the messages of other hosts, and of the host's own
 //! only a small part: those come spaced by the station before.
+//!
+//! Messages that come to a station from the same one, in the same class, are a queue. Queues take
+//! turns, so each is sure of its max-min fair part of the capacity: `1 - u` of a queue is what it
+//! leaves of the part that it could have. While none wants more than that, all have the station's
+//! `u`; where the capacity does not suffice, only those wait long that want more than their part.
+//!
+//! A credit is held until its message leaves the receiver, so what waits there counts as use of
+//! the link before: a wait that lasts fills that link's credits, and then everything waits that
+//! wants to cross it, wherever it goes.
+
+use std::collections::BTreeMap;
 
 use crate::flow::{Class, Flow, Visit};
-use crate::network::{Network, Station};
+use crate::network::{Network, Station, Turns};
 use crate::wire::{Rates, WireLoad};
 
 /// The part of a host's own messages that its messages find at work at a wire. A stream that has
@@ -17,10 +28,14 @@ use crate::wire::{Rates, WireLoad};
 /// that. *Assumed*; the tables in `docs/analytic.md` are its check.
 const OWN: f64 = 0.05;
 /// Latencies that change by less in a round, as a part of them, have settled.
-const SETTLED: f64 = 1e-9;
+const SETTLED: f64 = 1e-7;
+/// A wait grows in a round by this factor at most, so that rates can follow.
+const FASTEST: f64 = 1.1;
+/// How far waits go in a round towards what they should be: less where that has not let them settle.
+const STEPS: [f64; 6] = [0.3, 0.3, 0.1, 0.1, 0.03, 0.03];
 /// Most rounds, and most visits in all of them.
 const ROUNDS: usize = 20_000;
-const WORK: usize = 2_000_000_000;
+const WORK: usize = 500_000_000;
 
 /// How a station is used.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -29,14 +44,34 @@ pub struct StationLoad {
     pub rates: [f64; Class::COUNT],
     /// The part of what it can carry that is used, credits counted: 1 is full.
     pub used: f64,
+    /// Of what a wire or a medium itself can carry, the part that is used: without credits and places.
+    pub carried: f64,
     /// Of a wire: how it is used.
     pub wire: WireLoad,
     /// Mean wait, in picoseconds.
     pub wait_ps: f64,
 }
 
+impl StationLoad {
+    /// Takes in another load, which is that part of both together.
+    pub fn join(&mut self, new: &StationLoad, part: f64) {
+        let join = |old: &mut f64, new: f64| *old += (new - *old) * part;
+        for (old, new) in self.rates.iter_mut().zip(new.rates) {
+            join(old, new);
+        }
+        join(&mut self.used, new.used);
+        join(&mut self.carried, new.carried);
+        join(&mut self.wait_ps, new.wait_ps);
+        let (old, new) = (&mut self.wire, &new.wire);
+        join(&mut old.packed, new.packed);
+        join(&mut old.busy, new.busy);
+        join(&mut old.payload, new.payload);
+        join(&mut old.bytes, new.bytes);
+    }
+}
+
 /// What a network settles to.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Solution {
     /// Requests of each host in a picosecond.
     pub rates: Vec<f64>,
@@ -66,24 +101,35 @@ pub fn solve(network: &Network) -> Solution {
     let visits: usize = network.flows.iter().map(|flow| flow.visits.len()).sum();
     let rounds = (WORK / visits.max(1)).clamp(50, ROUNDS);
     let mut settled = false;
-    for _ in 0..rounds {
+    for round in 0..rounds {
+        state.step = STEPS[(STEPS.len() * round / rounds).min(STEPS.len() - 1)];
         state.load(network);
         if state.respond(network) < SETTLED {
             settled = true;
             break;
         }
+        if 2 * round >= rounds {
+            state.note_mean(1.0 + (round - rounds / 2) as f64);
+        }
+    }
+    if !settled {
+        (state.rates, state.waits) = std::mem::take(&mut state.mean);
     }
     state.load(network);
+    let counted = |(flow, waits): (&Flow, &Vec<f64>)| -> Vec<f64> {
+        let visits = flow.visits.iter().zip(waits);
+        visits
+            .map(|(visit, wait)| wait * state.counted(network, flow, visit))
+            .collect()
+    };
+    let flows = network.flows.iter();
     Solution {
-        latency_ps: network
-            .flows
-            .iter()
-            .zip(&state.waits)
-            .map(|(flow, waits)| latency(flow, waits))
+        latency_ps: (0..network.flows.len())
+            .map(|flow| state.latency(network, flow))
             .collect(),
-        waits_ps: state.waits,
+        waits_ps: flows.zip(&state.waits).map(counted).collect(),
         rates: state.rates,
-        stations: state.stations.iter().map(|one| one.report()).collect(),
+        stations: state.stations.iter().map(At::report).collect(),
         settled,
     }
 }
@@ -94,27 +140,48 @@ struct At {
     rates: Rates,
     /// Wait times rate, by class.
     waiting: Rates,
+    /// Wait times rate of what was here before, where that waits now.
+    beyond: Rates,
     used: Rates,
+    carried: f64,
     wire: WireLoad,
 }
 
 impl At {
-    fn mean_wait(&self, class: Class) -> f64 {
-        let rate = self.rates[class as usize];
-        match rate > 0.0 {
-            true => self.waiting[class as usize] / rate,
-            false => 0.0,
-        }
-    }
-
     fn report(&self) -> StationLoad {
         let all: f64 = self.rates.iter().sum();
         let waiting: f64 = self.waiting.iter().sum();
         StationLoad {
             rates: self.rates,
             used: self.used.iter().copied().fold(0.0, f64::max),
+            carried: self.carried,
             wire: self.wire,
             wait_ps: if all > 0.0 { waiting / all } else { 0.0 },
+        }
+    }
+}
+
+/// The messages of a class that come to a station from one other.
+#[derive(Clone, Copy)]
+struct Queue {
+    class: Class,
+    from: Option<u32>,
+    rate: f64,
+    /// Wait times rate.
+    waiting: f64,
+    /// What its messages have waited before, times rate.
+    waited: f64,
+    /// What a message waits less than the mean of the station because it is younger, or more.
+    younger: f64,
+    /// What a message waits longer for each picosecond that those here wait: the used part of what the queue may have.
+    used: f64,
+}
+
+impl Queue {
+    fn mean_wait(&self) -> f64 {
+        match self.rate > 0.0 {
+            true => self.waiting / self.rate,
+            false => 0.0,
         }
     }
 }
@@ -124,11 +191,24 @@ struct State {
     /// By host: how long a request takes a place.
     held: Vec<f64>,
     stations: Vec<At>,
+    /// Queues, station by station; those of each.
+    queues: Vec<Queue>,
+    queues_of: Vec<std::ops::Range<usize>>,
+    /// By flow and visit: the queue.
+    queue_of: Vec<Vec<u32>>,
     /// By flow and visit.
     waits: Vec<Vec<f64>>,
+    /// By station: the part of the waits that is spent before it. 1 but for media, which have places.
+    outside: Vec<f64>,
     /// One host's messages by station, and which stations those are.
     own: Vec<Rates>,
     touched: Vec<u32>,
+    /// Mean rates and waits of the last rounds, for what does not settle.
+    mean: (Vec<f64>, Vec<Vec<f64>>),
+    /// How far waits and rates go towards what they should be.
+    step: f64,
+    /// Rates of the queues that share something, sorted.
+    sorted: Vec<f64>,
 }
 
 impl State {
@@ -137,14 +217,22 @@ impl State {
             rates: vec![0.0; network.hosts.len()],
             held: vec![0.0; network.hosts.len()],
             stations: vec![At::default(); network.stations.len()],
+            queues: Vec::new(),
+            queues_of: Vec::new(),
+            queue_of: Vec::new(),
             waits: network
                 .flows
                 .iter()
                 .map(|flow| vec![0.0; flow.visits.len()])
                 .collect(),
+            outside: vec![1.0; network.stations.len()],
             own: vec![[0.0; Class::COUNT]; network.stations.len()],
             touched: Vec::new(),
+            mean: Default::default(),
+            step: 1.0,
+            sorted: Vec::new(),
         };
+        state.find_queues(network);
         for (number, host) in network.hosts.iter().enumerate() {
             let flows = network.flows.iter();
             let of_host = flows.filter(|flow| flow.host as usize == number);
@@ -156,27 +244,130 @@ impl State {
         state
     }
 
+    fn find_queues(&mut self, network: &Network) {
+        let key = |visit: &Visit| (visit.station, visit.from, visit.class as u8);
+        let mut numbers = BTreeMap::new();
+        for visit in network.flows.iter().flat_map(|flow| &flow.visits) {
+            numbers.insert(key(visit), visit);
+        }
+        let mut first = 0;
+        for station in 0..network.stations.len() {
+            let of_station = numbers
+                .range((station as u32, None, 0)..)
+                .take_while(|(key, _)| key.0 as usize == station);
+            self.queues.extend(of_station.map(|(_, visit)| Queue {
+                class: visit.class,
+                from: visit.from,
+                rate: 0.0,
+                waiting: 0.0,
+                waited: 0.0,
+                younger: 0.0,
+                used: 0.0,
+            }));
+            self.queues_of.push(first..self.queues.len());
+            first = self.queues.len();
+        }
+        let numbers: BTreeMap<_, u32> = numbers.into_keys().zip(0..).collect();
+        let of_flow = |flow: &Flow| {
+            flow.visits
+                .iter()
+                .map(|visit| numbers[&key(visit)])
+                .collect()
+        };
+        self.queue_of = network.flows.iter().map(of_flow).collect();
+    }
+
     /// The load of every station at the present rates and waits.
     fn load(&mut self, network: &Network) {
-        self.stations.fill(At::default());
-        for (flow, waits) in network.flows.iter().zip(&self.waits) {
+        for queue in &mut self.queues {
+            (queue.rate, queue.waiting, queue.waited, queue.used) = (0.0, 0.0, 0.0, 0.0);
+        }
+        let of_flows = network
+            .flows
+            .iter()
+            .zip(self.waits.iter().zip(&self.queue_of));
+        for (flow, (waits, queues)) in of_flows {
             let flow_rate = self.rates[flow.host as usize] * flow.share;
-            for (visit, wait) in flow.visits.iter().zip(waits) {
-                let at = &mut self.stations[visit.station as usize];
+            let mut waited = 0.0;
+            for ((visit, wait), queue) in flow.visits.iter().zip(waits).zip(queues) {
+                let queue = &mut self.queues[*queue as usize];
                 let rate = flow_rate * visit.share;
-                at.rates[visit.class as usize] += rate;
-                at.waiting[visit.class as usize] += rate * wait;
+                queue.rate += rate;
+                queue.waiting += rate * wait;
+                queue.waited += rate * waited;
+                waited += visit.share * wait;
             }
         }
-        for (at, station) in self.stations.iter_mut().zip(&network.stations) {
+        self.stations.fill(At::default());
+        for (station, queues) in self.queues_of.iter().enumerate() {
+            self.outside[station] = self.waits_outside(network, station);
+            for queue in &self.queues[queues.clone()] {
+                let class = queue.class as usize;
+                let at = &mut self.stations[station];
+                at.rates[class] += queue.rate;
+                at.waiting[class] += queue.waiting;
+                if let Some(from) = queue.from {
+                    self.stations[from as usize].beyond[class] +=
+                        queue.waiting * self.outside[station];
+                }
+            }
+        }
+        for (number, station) in network.stations.iter().enumerate() {
+            let at = &mut self.stations[number];
             match station {
                 Station::Wire(wire) => {
                     at.wire = wire.load(&at.rates);
-                    at.used = Class::ALL.map(|class| wire.used(&at.wire, &at.rates, class));
+                    at.carried = at.wire.packed;
+                    let held =
+                        |class: Class| wire.held(&at.rates, class, at.beyond[class as usize]);
+                    at.used = Class::ALL.map(|class| at.wire.packed.max(held(class)));
                 }
                 Station::Medium(medium) => {
-                    at.used = [medium.used(at.rates.iter().sum()); Class::COUNT];
+                    at.carried = medium.used(at.rates.iter().sum());
+                    let places = medium.held(&at.rates, at.beyond.iter().sum());
+                    at.used = [at.carried.max(places); Class::COUNT];
                 }
+            }
+            self.share(network, number);
+        }
+    }
+
+    /// The part of the waits for a medium that is spent before it, where a credit is held.
+    fn waits_outside(&self, network: &Network, station: usize) -> f64 {
+        match &network.stations[station] {
+            Station::Wire(_) => 1.0,
+            Station::Medium(medium) => {
+                let queues = &self.queues[self.queues_of[station].clone()];
+                let waiting: f64 = queues.iter().map(|queue| queue.waiting).sum();
+                (1.0 - medium.places / waiting.max(medium.places)).max(0.0)
+            }
+        }
+    }
+
+    /// What the queues of a station use of what each may have.
+    fn share(&mut self, network: &Network, station: usize) {
+        let at = self.stations[station];
+        let queues = &mut self.queues[self.queues_of[station].clone()];
+        let in_turn = matches!(network.stations[station], Station::Wire(_))
+            && network.turns == Turns::RoundRobin;
+        if !in_turn {
+            for queue in queues.iter_mut() {
+                queue.used = at.used[queue.class as usize];
+            }
+            if network.turns == Turns::Age {
+                by_age(queues);
+            }
+            return;
+        }
+        let all: f64 = at.rates.iter().sum();
+        match &network.stations[station] {
+            Station::Wire(wire) if wire.is_shared() => share_bus(queues, &at, &mut self.sorted),
+            _ => share(queues, &Class::ALL, all, at.carried, &mut self.sorted),
+        }
+        for class in Class::ALL {
+            let (rate, used) = (at.rates[class as usize], at.used[class as usize]);
+            if used > at.carried {
+                share(queues, &[class], rate, used, &mut self.sorted);
             }
         }
     }
@@ -194,14 +385,18 @@ impl State {
             let flows = first..first + flows;
             first = flows.end;
             self.note_own(network, flows.clone(), host);
-            let mut held = 0.0;
+            let (mut held, mut moved): (f64, f64) = (0.0, 0.0);
             let places = network.hosts[host].outstanding;
             for number in flows {
                 let flow = &network.flows[number];
                 for (at, visit) in flow.visits.iter().enumerate() {
-                    self.waits[number][at] = self.wait(network, visit, places);
+                    let queue = self.queue_of[number][at] as usize;
+                    let new = self.wait(network, visit, queue, places);
+                    let old = &mut self.waits[number][at];
+                    moved = moved.max((new - *old).abs());
+                    *old += self.step * (new - *old);
                 }
-                held += flow.share * latency(flow, &self.waits[number]);
+                held += flow.share * self.latency(network, number);
             }
             for station in self.touched.drain(..) {
                 self.own[station as usize] = [0.0; Class::COUNT];
@@ -210,10 +405,43 @@ impl State {
             let wanted = rate(limits.outstanding, limits.interval_ps, held);
             // Half of the way, so that rates and waits do not swing.
             self.rates[host] = 0.5 * (self.rates[host] + wanted);
-            change = change.max((held - self.held[host]).abs() / held.max(1.0));
+            change = change.max(moved.max((held - self.held[host]).abs()) / held.max(1.0));
             self.held[host] = held;
         }
         change
+    }
+
+    fn note_mean(&mut self, rounds: f64) {
+        let (rates, waits) = &mut self.mean;
+        if rates.is_empty() {
+            (*rates, *waits) = (self.rates.clone(), self.waits.clone());
+            return;
+        }
+        let join = |mean: &mut f64, new: &f64| *mean += (new - *mean) / rounds;
+        rates
+            .iter_mut()
+            .zip(&self.rates)
+            .for_each(|(mean, new)| join(mean, new));
+        let all = waits.iter_mut().flatten().zip(self.waits.iter().flatten());
+        all.for_each(|(mean, new)| join(mean, new));
+    }
+
+    /// What counts of a wait at a visit of a flow: a write that is answered when it is accepted does not wait in the
+    /// medium.
+    fn counted(&self, network: &Network, flow: &Flow, visit: &Visit) -> f64 {
+        match &network.stations[visit.station as usize] {
+            Station::Medium(_) if flow.posted => self.outside[visit.station as usize],
+            _ => 1.0,
+        }
+    }
+
+    /// Constant stages and mean waits of a flow.
+    fn latency(&self, network: &Network, number: usize) -> f64 {
+        let flow = &network.flows[number];
+        let visits = flow.visits.iter().zip(&self.waits[number]);
+        let waits =
+            visits.map(|(visit, wait)| visit.share * wait * self.counted(network, flow, visit));
+        flow.stages.total() as f64 + waits.sum::<f64>()
     }
 
     fn note_own(&mut self, network: &Network, flows: std::ops::Range<usize>, host: usize) {
@@ -229,8 +457,8 @@ impl State {
     }
 
     /// What a message waits, of the host whose own are noted and which has so many places.
-    fn wait(&self, network: &Network, visit: &Visit, places: f64) -> f64 {
-        let (station, class) = (visit.station as usize, visit.class);
+    fn wait(&self, network: &Network, visit: &Visit, queue: usize, places: f64) -> f64 {
+        let station = visit.station as usize;
         let at = &self.stations[station];
         let own = &self.own[station];
         // One at a time never meets itself.
@@ -239,12 +467,118 @@ impl State {
             std::array::from_fn(|class| (at.rates[class] - (1.0 - met) * own[class]).max(0.0))
         };
         let residual = match &network.stations[station] {
-            Station::Wire(wire) => wire.residual(&others(OWN * most)),
+            Station::Wire(wire) => wire.residual(&others(OWN * most), at.wire.flits),
             // Banks and rows do not care how evenly requests come.
             Station::Medium(medium) => medium.residual(others(most).iter().sum()),
         };
-        residual + at.used[class as usize] * at.mean_wait(class)
+        let queue = &self.queues[queue];
+        let used = queue.used.clamp(0.0, FASTEST);
+        (residual + used * (queue.mean_wait() + queue.younger)).max(0.0)
     }
+}
+
+/// How much longer than the mean the messages of each queue wait, of a station that sends the oldest first: all are as
+/// old when they go.
+fn by_age(queues: &mut [Queue]) {
+    for class in Class::ALL {
+        let of_class = |queue: &&Queue| queue.class == class;
+        let sums = queues
+            .iter()
+            .filter(of_class)
+            .fold((0.0, 0.0), |(rate, age), queue| {
+                (rate + queue.rate, age + queue.waiting + queue.waited)
+            });
+        if sums.0 <= 0.0 {
+            continue;
+        }
+        let goes = sums.1 / sums.0;
+        for queue in queues.iter_mut().filter(|queue| queue.class == class) {
+            let came = queue.waited / queue.rate.max(f64::MIN_POSITIVE);
+            queue.younger = goes - came - queue.mean_wait();
+        }
+    }
+}
+
+/// The same of a bus, whose directions take turns first.
+fn share_bus(queues: &mut [Queue], at: &At, sorted: &mut Vec<f64>) {
+    let directions = [[Class::Req, Class::Rwd], [Class::Ndr, Class::Drs]];
+    let rates = directions.map(|classes| {
+        classes
+            .map(|class| at.rates[class as usize])
+            .iter()
+            .sum::<f64>()
+    });
+    let all = rates[0] + rates[1];
+    if at.carried <= 0.0 {
+        return;
+    }
+    let capacity = all / at.carried;
+    for (direction, classes) in directions.iter().enumerate() {
+        // What it may have, where the other wants no less than it does.
+        let may = (capacity - rates[1 - direction]).max(capacity / 2.0);
+        share(
+            queues,
+            classes,
+            rates[direction],
+            rates[direction] / may,
+            sorted,
+        );
+    }
+}
+
+/// What queues that take turns use of what each may have, of a capacity of which they use `used` at their summed
+/// `rate`: those of some classes. What they use of another capacity counts if it is more.
+fn share(queues: &mut [Queue], classes: &[Class], rate: f64, used: f64, sorted: &mut Vec<f64>) {
+    if rate <= 0.0 || used <= 0.0 {
+        return;
+    }
+    let shares = |queue: &Queue| classes.contains(&queue.class);
+    let capacity = rate / used;
+    let most = queues
+        .iter()
+        .filter(|queue| shares(queue))
+        .map(|queue| queue.rate)
+        .fold(0.0, f64::max);
+    // Whoever wants most could have this much, if no other queue is above it.
+    let simple = most <= capacity - rate;
+    if !simple {
+        sorted.clear();
+        sorted.extend(
+            queues
+                .iter()
+                .filter(|queue| shares(queue))
+                .map(|queue| queue.rate),
+        );
+        sorted.sort_unstable_by(f64::total_cmp);
+    }
+    for queue in queues.iter_mut().filter(|queue| shares(queue)) {
+        let left = match simple {
+            true => capacity - rate,
+            false => level(sorted, queue.rate, capacity) - queue.rate,
+        };
+        queue.used = queue.used.max(1.0 - left / capacity);
+    }
+}
+
+/// The rate that a queue gets which wants all it can have, instead of the `own` that is among the `sorted`
+/// rates that share a capacity in turn.
+fn level(sorted: &[f64], own: f64, capacity: f64) -> f64 {
+    let mut left = capacity;
+    let mut sharing = sorted.len() as f64;
+    let mut skipped = false;
+    for rate in sorted {
+        if !skipped && *rate == own {
+            skipped = true;
+            continue;
+        }
+        let part = left / sharing;
+        if *rate >= part {
+            return part;
+        }
+        left -= rate;
+        sharing -= 1.0;
+    }
+    left / sharing
 }
 
 /// The rate of a host whose requests take `held` each of its places: by its places (Little's law)
@@ -255,12 +589,6 @@ fn rate(outstanding: f64, interval_ps: f64, held: f64) -> f64 {
         true => by_places.min(1.0 / interval_ps),
         false => by_places,
     }
-}
-
-/// Constant stages and mean waits.
-fn latency(flow: &Flow, waits: &[f64]) -> f64 {
-    let visits = flow.visits.iter().zip(waits);
-    flow.stages.total() as f64 + visits.map(|(visit, wait)| visit.share * wait).sum::<f64>()
 }
 
 #[cfg(test)]
@@ -278,6 +606,7 @@ mod tests {
             constant: true,
             service_ps: 10_000.0,
             half_wait_ps: 5_000.0,
+            places: 1e9,
         };
         let flow = |host: usize| Flow {
             host: host as u32,
@@ -285,6 +614,7 @@ mod tests {
             write: false,
             share: 1.0,
             counts: true,
+            posted: false,
             hops: 1,
             stages: Stages {
                 link: away_ps,
@@ -293,11 +623,13 @@ mod tests {
             visits: vec![Visit {
                 station: 0,
                 class: Class::Req,
+                from: None,
                 share: 1.0,
             }],
         };
         Network {
             stations: vec![Station::Medium(medium)],
+            turns: Turns::RoundRobin,
             hosts: vec![
                 Host {
                     outstanding,

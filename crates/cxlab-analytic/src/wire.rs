@@ -19,12 +19,19 @@ pub struct Wire {
     alone: [f64; Class::COUNT],
     /// Bytes of a packet, by class.
     packet: [f64; Class::COUNT],
-    /// Most messages of a class in a picosecond that credits allow.
-    credit_rate: [f64; Class::COUNT],
+    /// Credits of a class that messages may hold at once.
+    credits: [f64; Class::COUNT],
+    /// For how long a message holds one that never waits at the receiver.
+    credit_round: [f64; Class::COUNT],
+    /// Whether both directions share it.
+    half: bool,
     /// Half duplex: what turning round costs a message when both directions are full.
     turnaround: f64,
     /// Expected time lost by a flit to errors: it is sent again, and all behind it waits.
     retry: f64,
+    /// The rest of such a time that a message finds, for each flit that is sent in a picosecond: half of the
+    /// expected square.
+    retry_rest: f64,
 }
 
 /// Rates of messages by class, per picosecond.
@@ -38,6 +45,10 @@ pub struct WireLoad {
     pub packed: f64,
     /// The part of time that it is busy: flits that leave half empty count whole.
     pub busy: f64,
+    /// The part of time that flits take on the wire, those that are sent again once: what is left of `busy` without errors.
+    pub(crate) sent: f64,
+    /// Flits (or packets) in a picosecond.
+    pub(crate) flits: f64,
     /// Bytes of lines in a picosecond.
     pub payload: f64,
     /// Bytes in a picosecond, headers and empty slots included.
@@ -57,16 +68,18 @@ impl Wire {
         });
         let unit = flit.map_or(alone[Class::Drs as usize], |(_, time)| time);
         let windows = params.windows(pipelines);
-        let credit_round = (2 * params.crossing_ps() + pipelines.0) as f64;
-        let credit_rate = Class::ALL.map(|class| {
+        // Transmissions of a flit that break before one that does not are geometric.
+        let error = params.flit_error_rate.0;
+        let broken = error / (1.0 - error);
+        let repeat = params.retry_round_trip_ps() as f64 + unit;
+        let retry = broken * repeat;
+        let round = (2 * params.crossing_ps() + pipelines.0) as f64;
+        let credits = Class::ALL.map(|class| {
             let window = windows[class.channel().index()];
             // A sixteenth gathers before it takes a ride back.
             let at_hand = window - params.rides_at(window).min(window - 1);
-            let round = credit_round + alone[class as usize];
-            f64::from(at_hand) * f64::from(vcs) / round.max(1.0)
+            f64::from(at_hand) * f64::from(vcs)
         });
-        // Transmissions of a flit that break before one that does not.
-        let broken = params.flit_error_rate.0 / (1.0 - params.flit_error_rate.0);
         let [short, long] = params.packet.sizes().map(|bytes| bytes as f64);
         let size = |class: Class| match class.channel().carries_data() {
             true => long,
@@ -76,13 +89,38 @@ impl Wire {
             flit,
             alone,
             packet: Class::ALL.map(size),
-            credit_rate,
+            credits,
+            // The message and its credit's ride back both may be repeated.
+            credit_round: Class::ALL
+                .map(|class| (round + alone[class as usize] + 2.0 * retry).max(1.0)),
+            half: params.duplex == Duplex::Half,
             turnaround: match params.duplex {
                 Duplex::Full => 0.0,
                 Duplex::Half => params.turnaround.0 as f64 / f64::from(params.turnaround_burst),
             },
-            retry: broken * (params.retry_round_trip_ps() as f64 + unit),
+            retry,
+            retry_rest: error * (1.0 + error) / (1.0 - error).powi(2) * repeat * repeat / 2.0,
         }
+    }
+
+    /// Whether both directions share it, in turn.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.half
+    }
+
+    /// Whether what it carries may have to be sent again.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.retry > 0.0
+    }
+
+    /// Time of a flit; of packets, none.
+    pub(crate) fn flit_time(&self) -> f64 {
+        self.flit.map_or(0.0, |(_, time)| time)
+    }
+
+    /// Messages of a class that credits allow under way.
+    pub(crate) fn credits(&self, class: Class) -> f64 {
+        self.credits[class as usize]
     }
 
     /// How busy these rates make it.
@@ -97,6 +135,8 @@ impl Wire {
                 WireLoad {
                     packed: packed * cost,
                     busy: sent * cost,
+                    sent: (sent * time).min(1.0),
+                    flits: sent,
                     payload: lines * 64.0,
                     bytes: sent * format.bytes() as f64,
                 }
@@ -107,6 +147,8 @@ impl Wire {
                 WireLoad {
                     packed: busy,
                     busy,
+                    sent: busy,
+                    flits: rates.iter().sum(),
                     payload: lines * 64.0,
                     bytes: sizes.map(|(rate, size)| rate * size).sum(),
                 }
@@ -147,22 +189,24 @@ impl Wire {
         (cycles * flits_alone).max(packed)
     }
 
-    /// How much of what any class may use is used, with its credits: 1 is full.
-    pub(crate) fn used(&self, load: &WireLoad, rates: &Rates, class: Class) -> f64 {
-        let credits = rates[class as usize] / self.credit_rate[class as usize];
-        load.packed.max(credits)
+    /// How much of a class's credits is held, where its messages wait so long in the receiver, summed over
+    /// those that come in a picosecond: 1 is all.
+    pub(crate) fn held(&self, rates: &Rates, class: Class, waiting: f64) -> f64 {
+        let class = class as usize;
+        (rates[class] * self.credit_round[class] + waiting) / self.credits[class]
     }
 
     /// Mean time until what is on the wire is sent, seen by a message that comes at any time,
-    /// where others come at these rates; and for being sent again itself.
-    pub(crate) fn residual(&self, others: &Rates) -> f64 {
+    /// where others come at these rates; and for being sent again itself. `flits` are those of all messages in a
+    /// picosecond: what is sent again stops what comes behind it, whosever it is.
+    pub(crate) fn residual(&self, others: &Rates, flits: f64) -> f64 {
         let front = match self.flit {
-            Some((_, time)) => self.load(others).busy.min(1.0) * time / 2.0,
+            Some((_, time)) => self.load(others).sent * time / 2.0,
             None => (0..Class::COUNT)
                 .map(|class| others[class] * self.alone[class] * self.alone[class] / 2.0)
                 .sum(),
         };
-        front + self.retry
+        front + self.retry + flits * self.retry_rest
     }
 }
 

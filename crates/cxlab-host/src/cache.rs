@@ -107,6 +107,13 @@ impl PrivateCache {
         }
     }
 
+    /// Whether the set of a line has a way that was never used.
+    pub fn has_room(&self, line: LineAddr) -> bool {
+        let first = self.first(line);
+        let ways = &self.ways[first..first + self.associativity];
+        ways.iter().any(|way| way.line == EMPTY)
+    }
+
     /// A line will be looked up soon.
     #[inline]
     pub(crate) fn prefetch(&self, line: LineAddr) {

@@ -7,6 +7,7 @@ use cxlab_host::PrivateCache;
 use cxlab_workload::{MemOp, OpKind, OpSource};
 
 use crate::plan::{Plan, Problem, Source};
+use crate::run::{Until, windows};
 
 /// Operations that are drawn, of all hosts together, of one at least and at most.
 const OPERATIONS: usize = 400_000;
@@ -30,6 +31,11 @@ pub(super) struct HostDemand {
     dependent: u64,
     /// The last time that an operation asked for.
     last_ps: u64,
+    /// Accesses of the private cache that missed where its set had room, since the warm-up of the run: in the steady
+    /// state they hit.
+    cold: u64,
+    /// Accesses before those that are counted.
+    warm: u64,
 }
 
 /// What all hosts ask for.
@@ -88,12 +94,17 @@ pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
         ],
         accesses: vec![Vec::new(); plan.devices.len()],
     };
+    let warmup = warmup_of_a_host(plan);
     for (number, one) in drawn.iter_mut().enumerate() {
         // The cache is filled with what comes first, unless nothing would be left to count.
+        let of_host = &mut demand.hosts[number];
         for _ in 0..one.warm {
             let Some(op) = one.next() else { break };
             if let Some(cache) = &mut one.cache {
-                cache.access(op.hpa.line(), op.kind == OpKind::Write);
+                let room = cache.has_room(op.hpa.line());
+                let hit = cache.access(op.hpa.line(), op.kind == OpKind::Write).hit;
+                of_host.warm += 1;
+                of_host.cold += u64::from(room && !hit && of_host.warm > warmup);
             }
         }
         if one.left == 0 {
@@ -106,11 +117,21 @@ pub(super) fn draw(plan: &Plan, seed: u64) -> Result<Demand, Vec<Problem>> {
     for _ in 0..count {
         for (number, one) in drawn.iter_mut().enumerate() {
             if let Some(op) = one.next() {
-                demand.note(plan, number, one.cache.as_mut(), op);
+                demand.note(plan, (number, warmup), one.cache.as_mut(), op);
             }
         }
     }
     Ok(demand)
+}
+
+/// Requests of each host in the run's warm-up, of a host that is a quarter as fast as the mean (*assumed*).
+fn warmup_of_a_host(plan: &Plan) -> u64 {
+    let requests = match windows(plan).0 {
+        Until::Requests(requests) => requests,
+        Until::SettledRequests(most) => most / 10,
+        Until::Time(_) | Until::SettledTime(_) | Until::End => return u64::MAX,
+    };
+    requests / (4 * plan.hosts.len().max(1) as u64)
 }
 
 impl Drawn {
@@ -122,7 +143,13 @@ impl Drawn {
 }
 
 impl Demand {
-    fn note(&mut self, plan: &Plan, host: usize, cache: Option<&mut PrivateCache>, op: MemOp) {
+    fn note(
+        &mut self,
+        plan: &Plan,
+        (host, warmup): (usize, u64),
+        cache: Option<&mut PrivateCache>,
+        op: MemOp,
+    ) {
         let write = op.kind == OpKind::Write;
         let one = &mut self.hosts[host];
         one.requests += 1;
@@ -133,8 +160,12 @@ impl Demand {
             self.count(plan, host, line, usize::from(write));
             return;
         };
+        let room = cache.has_room(line.line());
         let access = cache.access(line.line(), write);
-        if access.hit {
+        let one = &mut self.hosts[host];
+        let passed = one.warm + one.requests;
+        one.cold += u64::from(room && !access.hit && passed > warmup);
+        if access.hit || room {
             self.hosts[host].hits[usize::from(write)] += 1;
             return;
         }
@@ -163,6 +194,16 @@ impl Demand {
 }
 
 impl HostDemand {
+    /// Whether its cache is still being filled when the run's warm-up is over.
+    pub(super) fn is_cold(&self) -> bool {
+        500 * self.cold > self.requests
+    }
+
+    /// Whether its operations have times.
+    pub(super) fn is_timed(&self) -> bool {
+        self.last_ps > 0
+    }
+
     /// The host's limits.
     pub(super) fn limits(&self, outstanding: u32, interval_ps: u64) -> Host {
         let dependent = self.dependent as f64 / self.requests.max(1) as f64;

@@ -2,22 +2,27 @@
 //! from its solution to a report. `docs/analytic.md` has the model and its error against the event
 //! engine.
 
+pub mod compare;
 mod demand;
 mod fabric;
+mod judge;
+mod phases;
 mod pod;
 mod report;
 mod routes;
 mod timeline;
 
-use cxlab_analytic::{Class, Flow, Network, Stages, Station, Visit, Wire, probe, solve};
+use cxlab_analytic::{Class, Flow, Network, Stages, Station, Turns, Visit, Wire, probe};
 use cxlab_device::WriteCompletion;
 use cxlab_engine::rng::StreamRng;
 use cxlab_engine::units::LINE_BYTES;
+use cxlab_fabric::switch::Arbitration;
 use cxlab_link::Duplex;
 use cxlab_memory::Site;
 
 use crate::plan::{End, Plan, PlannedLink, Problem};
 
+pub use cxlab_analytic::{Classes, ErrorClass};
 pub use fabric::PlanFabric;
 pub use pod::PodModel;
 pub use report::summary;
@@ -36,8 +41,11 @@ pub fn analyze(plan: &Plan, seed: u64) -> Result<AnalyticReport, Vec<Problem>> {
     refuse(plan)?;
     let demand = demand::draw(plan, seed)?;
     let (network, media) = network_of(plan, &demand, seed)?;
-    let solution = solve(&network);
-    Ok(report::assemble(plan, seed, &network, &media, &solution))
+    let (solution, phases) = phases::solve_phases(plan, &network);
+    let judged = judge::judge(plan, &network, &media, &demand, (&solution, phases));
+    Ok(report::assemble(
+        plan, seed, &network, &media, &solution, &judged,
+    ))
 }
 
 /// Mistakes are in what is used, not in what is there.
@@ -166,7 +174,13 @@ type Media = Vec<Option<cxlab_analytic::Medium>>;
 
 fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media), Vec<Problem>> {
     let media = media(plan, demand, seed)?;
-    let mut network = Network::default();
+    let mut network = Network {
+        turns: match plan.scenario.fabric.switch.arbitration {
+            Arbitration::RoundRobin => Turns::RoundRobin,
+            Arbitration::Age => Turns::Age,
+        },
+        ..Network::default()
+    };
     for link in &plan.links {
         let wire = wire(plan, link);
         network.stations.push(Station::Wire(wire.clone()));
@@ -184,6 +198,7 @@ fn network_of(plan: &Plan, demand: &Demand, seed: u64) -> Result<(Network, Media
                     constant: true,
                     service_ps: 0.0,
                     half_wait_ps: 0.0,
+                    places: 1.0,
                 });
         network.stations.push(Station::Medium(medium));
     }
@@ -257,6 +272,7 @@ fn add_flows(
                 write,
                 share: hits as f64 / all,
                 counts: true,
+                posted: false,
                 hops: 0,
                 stages: Stages {
                     cache,
@@ -311,19 +327,23 @@ fn pair(
     };
     there.add_stages(plan, request, &mut stages);
     back.add_stages(plan, answer, &mut stages);
-    let mut visits: Vec<Visit> = there.visits(plan, request).collect();
-    visits.push(Visit {
-        station: (2 * plan.links.len() + device) as u32,
+    let mut visits: Vec<Visit> = there.visits(plan, request, None).collect();
+    let station = (2 * plan.links.len() + device) as u32;
+    let arrivals = there.last(plan);
+    visits.extend(arrivals.into_iter().map(|(from, share)| Visit {
+        station,
         class: request,
-        share: 1.0,
-    });
-    visits.extend(back.visits(plan, answer));
+        from: Some(from),
+        share,
+    }));
+    visits.extend(back.visits(plan, answer, Some(station)));
     Some(Flow {
         host: host as u32,
         device: Some(device as u32),
         write,
         share: 1.0,
         counts: true,
+        posted: write && controller.write_completion == WriteCompletion::Accepted,
         hops: back.hops(),
         stages,
         visits,

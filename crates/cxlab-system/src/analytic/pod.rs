@@ -136,6 +136,7 @@ impl PoolFabric for PodModel {
         let rate = lines_per_ps(bytes_per_ns);
         let alone = Network {
             stations: self.network.stations.clone(),
+            turns: self.network.turns,
             hosts: vec![self.issuing(host, rate)],
             flows: flows.collect(),
         };

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use cxlab_analytic::{Flow, Network, Solution, StationLoad};
+use cxlab_analytic::{Classes, ErrorClass, Flow, Network, Solution, StationLoad};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::judge::Judged;
 use super::{Media, is_shared, routes};
 use crate::note::Note;
 use crate::plan::{End, Plan, PlannedLink};
@@ -29,6 +30,8 @@ pub struct AnalyticReport {
     pub plan_hash: String,
     /// Seed of the workloads.
     pub seed: u64,
+    /// How far the numbers of all hosts can be from the event engine's. `latency` goes for stages and `by_hops` too.
+    pub error_class: Classes,
     /// Requests of all hosts, per nanosecond.
     pub requests_per_ns: f64,
     /// Rates of 64-byte lines, in GB/s (10^9 bytes per second).
@@ -94,6 +97,8 @@ pub struct AnalyticHost {
     pub latency_ns: Idle,
     /// Mean requests in flight.
     pub in_flight: f64,
+    /// How far these numbers can be from the event engine's; `latency` goes for its pairs too.
+    pub error_class: Classes,
     /// What holds it back: its own `pace`, or its places for requests in `flight`.
     pub limit: String,
 }
@@ -105,6 +110,8 @@ pub struct AnalyticDevice {
     pub name: String,
     /// Rates.
     pub bandwidth_gbps: Bandwidth,
+    /// How far its rates can be from the event engine's: the worst of its hosts'.
+    pub error_class: ErrorClass,
     /// Part of the medium's capacity that is used.
     pub utilization: f64,
     /// Mean wait for the medium.
@@ -118,6 +125,8 @@ pub struct AnalyticLink {
     pub name: String,
     /// The direction: from `->` to, or `<->` where both share a bus.
     pub direction: String,
+    /// How far its rates can be from the event engine's: the worst of the hosts that use it.
+    pub error_class: ErrorClass,
     /// Part of the time that the wire is busy.
     pub utilization: f64,
     /// Part of what it can carry that is used, with credits: 1 is full. Below `utilization`
@@ -214,7 +223,9 @@ pub(super) fn assemble(
     network: &Network,
     media: &Media,
     solution: &Solution,
+    judged: &Judged,
 ) -> AnalyticReport {
+    let classes = station_classes(network, judged);
     let mut all = Sum::default();
     let mut reads = Sum::default();
     let mut hosts = vec![Sum::default(); plan.hosts.len()];
@@ -274,6 +285,7 @@ pub(super) fn assemble(
         scenario: plan.scenario.name.clone(),
         plan_hash: plan.hash.clone(),
         seed,
+        error_class: judged.all.clone(),
         requests_per_ns: total * 1e3,
         bandwidth_gbps: all.bandwidth(),
         latency_ns: all.idle(),
@@ -290,6 +302,7 @@ pub(super) fn assemble(
                     bandwidth_gbps: sum.bandwidth(),
                     latency_ns: sum.idle(),
                     in_flight: sum.latency,
+                    error_class: judged.hosts[number].clone(),
                     limit: if paced { "pace" } else { "flight" }.to_owned(),
                 }
             })
@@ -300,12 +313,13 @@ pub(super) fn assemble(
                 AnalyticDevice {
                     name: plan.devices[number].name.clone(),
                     bandwidth_gbps: sum.bandwidth(),
+                    error_class: classes[media_start + number],
                     utilization: load.used.min(1.0),
                     wait_ns: load.wait_ps / 1e3,
                 }
             })
             .collect(),
-        links: links(plan, solution),
+        links: links(plan, solution, &classes),
         pairs,
         bottleneck: solution.bottleneck().map(|station| Bottleneck {
             name: station_name(plan, station),
@@ -314,6 +328,19 @@ pub(super) fn assemble(
         settled: solution.settled,
         notes: notes(plan, media),
     }
+}
+
+/// By station: the worst class of the rates of the hosts that use it.
+fn station_classes(network: &Network, judged: &Judged) -> Vec<ErrorClass> {
+    let mut classes = vec![ErrorClass::Exact; network.stations.len()];
+    for flow in &network.flows {
+        let class = judged.hosts[flow.host as usize].bandwidth;
+        for visit in &flow.visits {
+            let station = &mut classes[visit.station as usize];
+            *station = class.max(*station);
+        }
+    }
+    classes
 }
 
 /// The stage of a wait at a station.
@@ -346,7 +373,7 @@ fn direction(plan: &Plan, link: &PlannedLink, forward: bool) -> String {
     }
 }
 
-fn links(plan: &Plan, solution: &Solution) -> Vec<AnalyticLink> {
+fn links(plan: &Plan, solution: &Solution, classes: &[ErrorClass]) -> Vec<AnalyticLink> {
     let mut rows = Vec::with_capacity(2 * plan.links.len());
     for (number, link) in plan.links.iter().enumerate() {
         let directions: &[bool] = if is_shared(link) {
@@ -360,6 +387,7 @@ fn links(plan: &Plan, solution: &Solution) -> Vec<AnalyticLink> {
             rows.push(AnalyticLink {
                 name: format!("{}--{}", plan.end_name(link.a), plan.end_name(link.b)),
                 direction: direction(plan, link, *forward),
+                error_class: classes[station],
                 utilization: load.wire.busy.min(1.0),
                 used: load.used.min(1.0),
                 efficiency: match load.wire.bytes > 0.0 {
@@ -389,6 +417,21 @@ fn notes(plan: &Plan, media: &Media) -> Vec<Note> {
     notes
 }
 
+/// Error classes in words.
+fn error(classes: &Classes) -> String {
+    let bound = |class: ErrorClass| match class {
+        ErrorClass::Exact => "exact".to_owned(),
+        ErrorClass::DoNotUse => "not to be used".to_owned(),
+        class => format!("within {class} of the event engine"),
+    };
+    format!(
+        "bandwidth {}, latency {}: {}",
+        bound(classes.bandwidth),
+        bound(classes.latency),
+        classes.why
+    )
+}
+
 /// What a user wants to know first.
 pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     let mut text = format!(
@@ -415,22 +458,30 @@ pub fn summary(plan: &Plan, report: &AnalyticReport) -> String {
     if !report.settled {
         text.push_str("  the rates had not settled: take them as estimates\n");
     }
-    text.push('\n');
-    let mut rows = vec![cells(["latency, ns", "mean", "without load"])];
-    let mut row = |name: &str, latency: &Idle| {
+    text.push_str(&format!("  {}\n\n", error(&report.error_class)));
+    let mut rows = vec![cells([
+        "latency, ns",
+        "mean",
+        "without load",
+        "error, latency",
+        "bandwidth",
+    ])];
+    let mut row = |name: &str, latency: &Idle, classes: &Classes| {
         rows.push(vec![
             name.to_owned(),
             nanos(latency.mean),
             nanos(latency.unloaded),
+            classes.latency.to_string(),
+            classes.bandwidth.to_string(),
         ]);
     };
-    row("all requests", &report.latency_ns);
+    row("all requests", &report.latency_ns, &report.error_class);
     if bandwidth.read > 0.0 && bandwidth.write > 0.0 {
-        row("reads", &report.read_latency_ns);
+        row("reads", &report.read_latency_ns, &report.error_class);
     }
     if report.hosts.len() > 1 {
         for host in report.hosts.iter().take(SHOWN) {
-            row(&host.name, &host.latency_ns);
+            row(&host.name, &host.latency_ns, &host.error_class);
         }
         rows.extend(more(report.hosts.len()));
     }

@@ -16,10 +16,21 @@ pub(super) fn station(link: usize, params: &LinkParams, forward: bool) -> u32 {
     2 * link as u32 + u32::from(!forward)
 }
 
+/// A direction of a link on a message's way.
+#[derive(Clone, Copy)]
+struct Step {
+    link: usize,
+    /// Whether it leads from `a` to `b`.
+    forward: bool,
+    /// With what chance it is taken.
+    share: f64,
+    /// The station of the link before it.
+    from: Option<u32>,
+}
+
 /// A message's way.
 pub(super) struct Way {
-    /// Directions of links, by link: whether it leads from `a` to `b`, and with what chance.
-    steps: Vec<(usize, bool, f64)>,
+    steps: Vec<Step>,
 }
 
 /// Finds ways in a plan.
@@ -69,30 +80,52 @@ impl<'a> Router<'a> {
         let pair = (source.min(destination), source.max(destination));
         if let Some(link) = self.direct.get(&pair) {
             return Some(Way {
-                steps: vec![(*link, source < destination, 1.0)],
+                steps: vec![Step {
+                    link: *link,
+                    forward: source < destination,
+                    share: 1.0,
+                    from: None,
+                }],
             });
         }
         let ports = self.plan.tables.ports();
         // An endpoint with a switch is the link's `a`.
         let first = *self.edges.get(&source)?;
         let mut way = Way {
-            steps: vec![(first, true, 1.0)],
+            steps: vec![Step {
+                link: first,
+                forward: true,
+                share: 1.0,
+                from: None,
+            }],
         };
-        let mut at = BTreeMap::from([(ports.edge(source)?.0, 1.0)]);
+        // By switch and the station that leads there: with what chance.
+        let edge = ports.edge(source)?.0;
+        let mut at = BTreeMap::from([((edge, self.station(first, true)), 1.0)]);
         while !at.is_empty() {
             let mut next = BTreeMap::new();
-            for (switch, mass) in &at {
+            for ((switch, from), mass) in &at {
                 for (port, part) in self.outputs(*switch, source, destination) {
                     let (link, forward) = *self.by_switch.get(&(*switch, port))?;
-                    way.steps.push((link, forward, mass * part));
+                    way.steps.push(Step {
+                        link,
+                        forward,
+                        share: mass * part,
+                        from: Some(*from),
+                    });
                     if let PortPeer::Switch { index, .. } = ports.of(*switch)[port as usize] {
-                        *next.entry(index).or_insert(0.0) += mass * part;
+                        let came = (index, self.station(link, forward));
+                        *next.entry(came).or_insert(0.0) += mass * part;
                     }
                 }
             }
             at = next;
         }
         Some(way)
+    }
+
+    fn station(&self, link: usize, forward: bool) -> u32 {
+        station(link, &self.plan.links[link].params, forward)
     }
 
     /// The rate of the link at a port of a switch, in bytes per second.
@@ -136,16 +169,34 @@ impl Way {
     /// The expected sum of a quantity of the links of the way, rounded.
     fn expected(&self, of: impl Fn(usize) -> f64) -> u64 {
         let steps = self.steps.iter();
-        libm::round(steps.map(|(link, _, share)| share * of(*link)).sum::<f64>()) as u64
+        libm::round(steps.map(|step| step.share * of(step.link)).sum::<f64>()) as u64
     }
 
-    /// The stations that messages of a class visit.
-    pub(super) fn visits(&self, plan: &Plan, class: Class) -> impl Iterator<Item = Visit> {
-        self.steps.iter().map(move |(link, forward, share)| Visit {
-            station: station(*link, &plan.links[*link].params, *forward),
+    /// The stations that messages of a class visit. `from` is where they are before the first.
+    pub(super) fn visits(
+        &self,
+        plan: &Plan,
+        class: Class,
+        from: Option<u32>,
+    ) -> impl Iterator<Item = Visit> {
+        self.steps.iter().map(move |step| Visit {
+            station: station(step.link, &plan.links[step.link].params, step.forward),
             class,
-            share: *share,
+            from: step.from.or(from),
+            share: step.share,
         })
+    }
+
+    /// The stations that lead to its end, with what chance.
+    pub(super) fn last(&self, plan: &Plan) -> Vec<(u32, f64)> {
+        let all: Vec<(u32, f64)> = (self.steps.iter())
+            .map(|step| {
+                let params = &plan.links[step.link].params;
+                (station(step.link, params, step.forward), step.share)
+            })
+            .collect();
+        let leads = |at: &u32| self.steps.iter().any(|step| step.from == Some(*at));
+        all.into_iter().filter(|(at, _)| !leads(at)).collect()
     }
 
     /// Adds the constant time of links, ports and switches, expected where there are several ways.

@@ -356,7 +356,7 @@ fn remote(
         };
         Leg {
             constant_ps: stages.total() + more,
-            stops: way.visits(plan, class).map(stop).collect(),
+            stops: way.visits(plan, class, None).map(stop).collect(),
         }
     };
     let both = |way: &Way, class: fn(bool) -> Class, more: u64| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::analytic;
+use crate::analytic::{self, AnalyticReport, ErrorClass};
 use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints};
 use crate::output::{prepare_dir, write_whole};
 use crate::picture;
@@ -64,20 +64,21 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     }
 
     let seed = args.seed.unwrap_or(scenario.seed);
-    if args.mode == Mode::Analytic {
-        return analytic(&loaded, &args, &dir, seed);
+    match args.mode {
+        Mode::Events => {}
+        Mode::Analytic => return analytic(&loaded, &args, &dir, seed),
+        Mode::Auto => match good_enough(&loaded, seed) {
+            Ok(report) => return write_analytic(&loaded, &args, &dir, &report),
+            Err(why) if !args.quiet => {
+                print(&format!(
+                    "the analytic form is not good enough ({why}): running events\n\n"
+                ))?;
+            }
+            Err(_) => {}
+        },
     }
     let threads = args.threads.unwrap_or(scenario.execution.threads);
-    let monitor = Arc::new(Monitor::default());
-    let handler = Arc::clone(&monitor);
-    // Refused only when a handler is set already, and then interrupting ends the run at once.
-    let _ = ctrlc::set_handler(move || {
-        if handler.is_interrupted() {
-            std::process::exit(130);
-        }
-        handler.interrupt();
-    });
-    let progress = Progress::start(&loaded, &monitor, args.quiet || !first);
+    let (monitor, progress) = watch(&loaded, args.quiet || !first);
     let result = match ranks {
         Some(ranks) => run_on(&loaded, &args, seed, ranks, &monitor),
         None => run_logged(&loaded, &args, &dir, seed, threads, &monitor).map(Some),
@@ -114,6 +115,21 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     Ok(())
 }
 
+/// A monitor that an interrupt reaches, and a progress bar that shows what it sees.
+pub(super) fn watch(loaded: &Loaded, quiet: bool) -> (Arc<Monitor>, Progress) {
+    let monitor = Arc::new(Monitor::default());
+    let handler = Arc::clone(&monitor);
+    // Refused only when a handler is set already, and then interrupting ends the run at once.
+    let _ = ctrlc::set_handler(move || {
+        if handler.is_interrupted() {
+            std::process::exit(130);
+        }
+        handler.interrupt();
+    });
+    let progress = Progress::start(loaded, &monitor, quiet);
+    (monitor, progress)
+}
+
 /// Whether that asks for more than one thread.
 fn is_several(threads: ThreadLimit) -> bool {
     matches!(threads, ThreadLimit::UpTo(2..))
@@ -142,20 +158,26 @@ fn describe_threads(limit: ThreadLimit, monitor: &Monitor) -> String {
 fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> {
     let checkpoint = args.checkpoint.is_some();
     let restore = args.restore.is_some();
-    if args.mode == Mode::Analytic && (checkpoint || restore) {
-        let found = if checkpoint {
-            "--checkpoint"
-        } else {
-            "--restore"
-        };
+    let without_events = match args.mode {
+        Mode::Events => None,
+        Mode::Analytic => Some("--mode analytic"),
+        Mode::Auto => Some("--mode auto"),
+    };
+    let needs_events = match args {
+        _ if checkpoint => Some(("--checkpoint", "has no state")),
+        _ if restore => Some(("--restore", "has no state")),
+        _ if args.requests => Some(("--requests", "runs no requests")),
+        _ => None,
+    };
+    if let (Some(mode), Some((found, lacks))) = (without_events, needs_events) {
         return Err(Failure::mistake(format!(
-            "{found}: found with --mode analytic, which has no state; allowed: with --mode events"
+            "{found}: found with {mode}, which {lacks}; allowed: with --mode events"
         )));
     }
     if let Some(ranks) = ranks {
         let found = match args {
             _ if args.requests => Some("--requests"),
-            _ if args.mode == Mode::Analytic => Some("--mode analytic"),
+            _ if without_events.is_some() => without_events,
             _ if args.threads.is_some_and(is_several) => Some("--threads"),
             _ => None,
         };
@@ -175,23 +197,47 @@ fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Computes instead of running. Files that only a run writes do not stay beside the report.
+/// Computes instead of running.
 fn analytic(loaded: &Loaded, args: &RunArgs, dir: &Path, seed: u64) -> Result<(), Failure> {
-    let computed = match args.requests {
-        true => Err(Failure::mistake(
-            "--requests: found with --mode analytic, which runs no requests; allowed: with --mode events",
-        )),
-        false => analytic::analyze(&loaded.plan, seed)
-            .map_err(|problems| loaded.mistakes(problems).into()),
-    };
-    let report = match computed {
-        Ok(report) => report,
-        Err(failure) => {
+    let computed = analytic::analyze(&loaded.plan, seed);
+    match computed {
+        Ok(report) => write_analytic(loaded, args, dir, &report),
+        Err(problems) => {
             let _ = std::fs::remove_dir(dir);
-            return Err(failure);
+            Err(loaded.mistakes(problems).into())
         }
-    };
-    let json = serde_json::to_string_pretty(&report)
+    }
+}
+
+/// The analytic form's report, if all of its numbers are of a class that a figure can be drawn from; otherwise
+/// why not.
+fn good_enough(loaded: &Loaded, seed: u64) -> Result<AnalyticReport, String> {
+    let report = analytic::analyze(&loaded.plan, seed).map_err(|problems| {
+        let first = problems.into_iter().next();
+        first.map_or_else(String::new, |problem| {
+            format!("{}: {}", problem.path, problem.message)
+        })
+    })?;
+    let of_hosts = report.hosts.iter().map(|host| &host.error_class);
+    let worst = std::iter::once(&report.error_class)
+        .chain(of_hosts)
+        .max_by_key(|classes| classes.worst());
+    match worst {
+        Some(classes) if classes.worst() > ErrorClass::TenPercent => {
+            Err(format!("{}: {}", classes.worst(), classes.why))
+        }
+        _ => Ok(report),
+    }
+}
+
+/// Writes what was computed. Files that only a run writes do not stay beside it.
+fn write_analytic(
+    loaded: &Loaded,
+    args: &RunArgs,
+    dir: &Path,
+    report: &AnalyticReport,
+) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(report)
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     write_files(
         dir,
@@ -202,7 +248,7 @@ fn analytic(loaded: &Loaded, args: &RunArgs, dir: &Path, seed: u64) -> Result<()
         ],
     )?;
     if !args.quiet {
-        print(&analytic::summary(&loaded.plan, &report))?;
+        print(&analytic::summary(&loaded.plan, report))?;
         for note in &report.notes {
             print(&format!("\n  note: {}\n", loaded.describe_note(note)))?;
         }
@@ -245,7 +291,7 @@ fn checkpoints(args: &RunArgs) -> Result<Checkpoints<'_>, Failure> {
     })
 }
 
-fn failure(loaded: &Loaded, error: RunError) -> Failure {
+pub(super) fn failure(loaded: &Loaded, error: RunError) -> Failure {
     match error {
         RunError::Problems(problems) => loaded.mistakes(problems).into(),
         RunError::Checkpoint(error @ CheckpointError::Refused(_)) => {
@@ -348,7 +394,7 @@ pub(super) fn file_name(name: &str) -> PathBuf {
 }
 
 /// A progress bar on a terminal's standard error.
-struct Progress {
+pub(super) struct Progress {
     done: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -395,7 +441,7 @@ impl Progress {
         }
     }
 
-    fn stop(mut self) {
+    pub(super) fn stop(mut self) {
         self.done.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // A progress bar that failed is no reason to fail a run.

@@ -1,0 +1,291 @@
+//! How far a solution can be from the event engine: a decision table over what limits each host.
+//!
+//! A latency without load is a sum, and a rate that a full wire or medium fixes follows from its capacity
+//! and Little's law. What is estimated in between is the waits, so where nothing is full the part of the
+//! latency that they make bounds the error. Where something is full, it is how its capacity is divided that
+//! can be wrong. `docs/analytic.md` has the errors that were measured for each row.
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::{Network, Station, Turns};
+use crate::solve::Solution;
+
+/// How far a number can be from the event engine's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+pub enum ErrorClass {
+    /// Equal: a request that is alone takes the sum of its stages.
+    #[serde(rename = "exact")]
+    Exact,
+    /// At most 2 % from it.
+    #[serde(rename = "2 %")]
+    TwoPercent,
+    /// At most 10 %.
+    #[serde(rename = "10 %")]
+    TenPercent,
+    /// At most 30 %.
+    #[serde(rename = "30 %")]
+    ThirtyPercent,
+    /// Any distance from it.
+    #[serde(rename = "do not use")]
+    DoNotUse,
+}
+
+impl ErrorClass {
+    /// All, the best first.
+    pub const ALL: [ErrorClass; 5] = [
+        ErrorClass::Exact,
+        ErrorClass::TwoPercent,
+        ErrorClass::TenPercent,
+        ErrorClass::ThirtyPercent,
+        ErrorClass::DoNotUse,
+    ];
+
+    /// The largest error, as a part of the engine's value; `None` where there is no bound.
+    pub fn bound(self) -> Option<f64> {
+        match self {
+            ErrorClass::Exact => Some(0.0),
+            ErrorClass::TwoPercent => Some(0.02),
+            ErrorClass::TenPercent => Some(0.1),
+            ErrorClass::ThirtyPercent => Some(0.3),
+            ErrorClass::DoNotUse => None,
+        }
+    }
+
+    /// The next worse.
+    pub fn worse(self) -> ErrorClass {
+        let next = ErrorClass::ALL.iter().find(|class| **class > self);
+        *next.unwrap_or(&ErrorClass::DoNotUse)
+    }
+}
+
+impl std::fmt::Display for ErrorClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ErrorClass::Exact => "exact",
+            ErrorClass::TwoPercent => "2 %",
+            ErrorClass::TenPercent => "10 %",
+            ErrorClass::ThirtyPercent => "30 %",
+            ErrorClass::DoNotUse => "do not use",
+        })
+    }
+}
+
+/// The classes of a host's numbers, or of the whole system's, and what decides them.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Classes {
+    /// Of the bandwidth.
+    pub bandwidth: ErrorClass,
+    /// Of the latency.
+    pub latency: ErrorClass,
+    /// The row of the table that decides the worse of both.
+    pub why: String,
+}
+
+impl Classes {
+    fn new(bandwidth: ErrorClass, latency: ErrorClass, why: &str) -> Classes {
+        Classes {
+            bandwidth,
+            latency,
+            why: why.to_owned(),
+        }
+    }
+
+    /// The worse of both.
+    pub fn worst(&self) -> ErrorClass {
+        self.bandwidth.max(self.latency)
+    }
+
+    /// At best these.
+    pub fn at_best(&mut self, bandwidth: ErrorClass, latency: ErrorClass, why: &str) {
+        let before = self.worst();
+        self.bandwidth = self.bandwidth.max(bandwidth);
+        self.latency = self.latency.max(latency);
+        if self.worst() > before {
+            why.clone_into(&mut self.why);
+        }
+    }
+}
+
+/// A station that is used more is full: what waits there is what its hosts have in flight.
+const FULL: f64 = 0.95;
+/// Full by its credits: they are used by so much more than the wire itself.
+const BY_CREDITS: f64 = 1.02;
+/// Credits that are used more hold messages back at times; few of them, much earlier.
+const NEARLY_FULL: f64 = 0.7;
+const FEW_USED: f64 = 0.2;
+/// All requests pass something that is full.
+const ALL_FULL: f64 = 0.95;
+/// With fewer credits of a class than these, when one is free is a matter of single messages.
+const FEW_CREDITS: f64 = 64.0;
+/// A host keeps its pace if it could have so many times the requests in flight that it needs.
+const SPARE: f64 = 2.0;
+/// Messages of a wire meet in its flits where so many come in the time of one.
+const SHARED_FLITS: f64 = 0.5;
+
+/// What decides the class of a group of requests.
+#[derive(Clone, Copy, Default)]
+struct Facts {
+    rate: f64,
+    latency: f64,
+    waits: f64,
+    /// Rate through something that is full.
+    full: f64,
+    /// Something is full by its credits.
+    by_credits: bool,
+    /// And has few.
+    few: bool,
+    /// A wire on the way is a bus.
+    bus: bool,
+    /// A wire on the way has errors.
+    errors: bool,
+    /// There are several ways.
+    several: bool,
+    /// Rate through the full station that most of them pass.
+    one: f64,
+    /// More than one station is full.
+    several_full: bool,
+    /// Who goes first is a matter of age.
+    by_age: bool,
+    /// Messages on the way come faster than flits leave.
+    shared: bool,
+}
+
+/// The classes of the whole system's numbers, and those of each host.
+pub fn classify(network: &Network, solution: &Solution) -> (Classes, Vec<Classes>) {
+    let several_full = solution
+        .stations
+        .iter()
+        .filter(|load| load.used > FULL)
+        .count()
+        > 1;
+    let by_age = network.turns == Turns::Age;
+    let mut hosts = vec![
+        Facts {
+            by_age,
+            several_full,
+            ..Facts::default()
+        };
+        network.hosts.len()
+    ];
+    let mut passed = vec![0.0; network.stations.len()];
+    let full = |station: u32| solution.stations[station as usize].used > FULL;
+    for (flow, latency) in network.flows.iter().zip(&solution.latency_ps) {
+        if !flow.counts {
+            continue;
+        }
+        let facts = &mut hosts[flow.host as usize];
+        let rate = solution.rates[flow.host as usize] * flow.share;
+        facts.rate += rate;
+        facts.latency += rate * latency;
+        facts.waits += rate * (latency - flow.stages.total() as f64);
+        let mut through: f64 = 0.0;
+        for visit in &flow.visits {
+            let load = &solution.stations[visit.station as usize];
+            facts.several |= visit.share < 0.999;
+            if let Station::Wire(wire) = &network.stations[visit.station as usize] {
+                facts.bus |= wire.is_shared();
+                facts.errors |= wire.has_errors();
+                let all: f64 = load.rates.iter().sum();
+                facts.shared |= all * wire.flit_time() > SHARED_FLITS;
+                let by_credits = load.used > BY_CREDITS * load.carried;
+                facts.by_credits |= by_credits && load.used > NEARLY_FULL;
+                let few = wire.credits(visit.class) < FEW_CREDITS;
+                facts.few |= by_credits && few && load.used > FEW_USED;
+            }
+            if full(visit.station) {
+                through = through.max(visit.share);
+                passed[visit.station as usize] += rate * visit.share;
+            }
+        }
+        facts.full += rate * through;
+    }
+    let mut all = Facts::default();
+    for one in &hosts {
+        all = Facts {
+            rate: all.rate + one.rate,
+            latency: all.latency + one.latency,
+            waits: all.waits + one.waits,
+            full: all.full + one.full,
+            by_credits: all.by_credits || one.by_credits,
+            few: all.few || one.few,
+            bus: all.bus || one.bus,
+            errors: all.errors || one.errors,
+            several: all.several || one.several,
+            shared: all.shared || one.shared,
+            one: 0.0,
+            several_full: false,
+            by_age: false,
+        };
+    }
+    let alone = network
+        .hosts
+        .iter()
+        .map(|host| host.outstanding)
+        .sum::<f64>()
+        <= 1.0;
+    let paced = |host: usize| {
+        let limits = &network.hosts[host];
+        let held = hosts[host].latency / hosts[host].rate.max(f64::MIN_POSITIVE);
+        limits.interval_ps * limits.outstanding > SPARE * held
+    };
+    let of_host = |host: usize| {
+        let mut classes = of(&hosts[host], solution, alone, false);
+        let free = hosts[host].full < 0.01 * hosts[host].rate;
+        if network.hosts[host].interval_ps > 0.0 && !free {
+            classes.at_best(ErrorClass::DoNotUse, ErrorClass::DoNotUse, PACED_AND_FULL);
+        }
+        // Its rate is its pace, whatever its requests take.
+        if paced(host) && free && classes.latency != ErrorClass::DoNotUse {
+            classes.bandwidth = ErrorClass::TwoPercent.min(classes.bandwidth);
+        }
+        classes
+    };
+    let of_hosts: Vec<Classes> = (0..hosts.len()).map(of_host).collect();
+    let mut of_all = of(&all, solution, alone, true);
+    if (0..hosts.len()).any(|host| paced(host) && hosts[host].full > 0.01 * hosts[host].rate) {
+        of_all.at_best(ErrorClass::TenPercent, ErrorClass::DoNotUse, PACED_AND_FULL);
+    }
+    (of_all, of_hosts)
+}
+
+const PACED_AND_FULL: &str = "a host keeps a pace through what is full";
+
+/// The decision table: the first row that fits.
+fn of(facts: &Facts, solution: &Solution, alone: bool, all: bool) -> Classes {
+    use ErrorClass::{DoNotUse, Exact, TenPercent, ThirtyPercent, TwoPercent};
+    let both = |class: ErrorClass, why| Classes::new(class, class, why);
+    // Without any of its waits a latency is lower by this part of what is left.
+    let waits = facts.waits / (facts.latency - facts.waits).max(f64::MIN_POSITIVE);
+    let free = facts.full < 0.01 * facts.rate;
+    let few = "few credits hold messages back";
+    let unsettled = "rates and waits do not settle";
+    let behind = "full links hold up others behind them";
+    match facts {
+        _ if facts.rate <= 0.0 => both(Exact, "asks for nothing"),
+        _ if alone && facts.waits <= 0.0 && !facts.bus && !facts.several => {
+            both(Exact, "one request at a time")
+        }
+        _ if facts.few => both(DoNotUse, few),
+        _ if !solution.settled && all => Classes::new(ThirtyPercent, DoNotUse, unsettled),
+        _ if !solution.settled && !free => both(DoNotUse, unsettled),
+        _ if facts.bus && free => both(ThirtyPercent, "buses turn when messages meet"),
+        _ if facts.bus => Classes::new(ThirtyPercent, DoNotUse, "full buses"),
+        _ if free && waits < 0.01 && !facts.errors && !facts.shared => {
+            both(TwoPercent, "waits are less than 1 % of the rest")
+        }
+        _ if free && waits < 0.1 => both(TenPercent, "waits are less than 10 % of the rest"),
+        _ if free && waits < 0.3 => both(ThirtyPercent, "waits are less than 30 % of the rest"),
+        _ if free => both(
+            DoNotUse,
+            "nothing is full, and waits are 30 % of the rest or more",
+        ),
+        _ if facts.by_credits && all => both(ThirtyPercent, behind),
+        _ if facts.by_credits => both(DoNotUse, behind),
+        _ if all && facts.one > ALL_FULL * facts.rate && !facts.several => {
+            both(TenPercent, "all requests pass one thing that is full")
+        }
+        _ if facts.several_full && !all => both(DoNotUse, "several things are full"),
+        _ if facts.by_age && !all => both(DoNotUse, "the oldest goes first through what is full"),
+        _ => both(ThirtyPercent, "something is full that others share"),
+    }
+}

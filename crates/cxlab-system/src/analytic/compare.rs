@@ -1,0 +1,153 @@
+//! Both forms of a plan side by side.
+
+use cxlab_analytic::ErrorClass;
+use serde::{Deserialize, Serialize};
+
+use super::AnalyticReport;
+use crate::report::Report;
+use crate::table::table;
+
+/// A number of both forms.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Compared {
+    /// What it is of: `all`, or a host.
+    pub of: String,
+    /// `bandwidth_gbps` or `latency_ns`.
+    pub what: String,
+    /// The event engine's.
+    pub engine: f64,
+    /// Half of its 95 % confidence interval, where the window is long enough for one.
+    pub engine_ci95: Option<f64>,
+    /// The analytic form's.
+    pub form: f64,
+    /// How far the form is from the engine, as a part of the engine's; absent where the engine has nothing.
+    pub error: Option<f64>,
+    /// What the form said of it.
+    pub error_class: ErrorClass,
+    /// Whether the error is within the class, or the engine's own interval; always so where the class is `do not use`.
+    pub holds: bool,
+}
+
+/// Both forms of a plan.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Debug)]
+pub struct Comparison {
+    /// Version of cxlab.
+    pub version: String,
+    /// The scenario's name.
+    pub scenario: String,
+    /// Identifies everything that can change the result but the seed.
+    pub plan_hash: String,
+    /// Seed of the workloads.
+    pub seed: u64,
+    /// What decides the class of the whole system's numbers.
+    pub why: String,
+    /// The numbers: of the whole system, then of each host.
+    pub numbers: Vec<Compared>,
+}
+
+/// Compares the reports of one plan.
+pub fn compare(form: &AnalyticReport, engine: &Report) -> Comparison {
+    let mut numbers = Vec::with_capacity(2 + 2 * form.hosts.len());
+    let classes = &form.error_class;
+    let mut add =
+        |of: &str, what: &str, (form, engine): (f64, f64), ci95: Option<f64>, error_class| {
+            let error = (engine != 0.0).then(|| form / engine - 1.0);
+            numbers.push(Compared {
+                of: of.to_owned(),
+                what: what.to_owned(),
+                engine,
+                engine_ci95: ci95,
+                form,
+                error,
+                error_class,
+                holds: holds((form, engine), ci95, error_class),
+            });
+        };
+    let ci95 = &engine.ci95;
+    let both = (form.bandwidth_gbps.total, engine.bandwidth_gbps.total);
+    add(
+        "all",
+        "bandwidth_gbps",
+        both,
+        ci95.total_gbps,
+        classes.bandwidth,
+    );
+    let both = (form.latency_ns.mean, engine.latency_ns.mean);
+    add("all", "latency_ns", both, ci95.latency_ns, classes.latency);
+    for (form, engine) in form.hosts.iter().zip(&engine.hosts) {
+        let (classes, ci95) = (&form.error_class, &engine.ci95);
+        let both = (form.bandwidth_gbps.total, engine.bandwidth_gbps.total);
+        add(
+            &form.name,
+            "bandwidth_gbps",
+            both,
+            ci95.total_gbps,
+            classes.bandwidth,
+        );
+        let both = (form.latency_ns.mean, engine.latency_ns.mean);
+        add(
+            &form.name,
+            "latency_ns",
+            both,
+            ci95.latency_ns,
+            classes.latency,
+        );
+    }
+    Comparison {
+        version: form.version.clone(),
+        scenario: form.scenario.clone(),
+        plan_hash: form.plan_hash.clone(),
+        seed: form.seed,
+        why: classes.why.clone(),
+        numbers,
+    }
+}
+
+/// Rounding of an engine's mean of whole picoseconds.
+const ROUNDING: f64 = 1e-9;
+
+fn holds((form, engine): (f64, f64), ci95: Option<f64>, class: ErrorClass) -> bool {
+    let Some(bound) = class.bound() else {
+        return true;
+    };
+    let allowed = (bound + ROUNDING) * engine.abs() + ci95.unwrap_or(0.0);
+    (form - engine).abs() <= allowed
+}
+
+impl Comparison {
+    /// Whether every number is within its class.
+    pub fn holds(&self) -> bool {
+        self.numbers.iter().all(|number| number.holds)
+    }
+
+    /// What a user reads.
+    pub fn summary(&self) -> String {
+        let head = ["", "event engine", "+-", "analytic", "error", "class", ""];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for number in &self.numbers {
+            let unit = match number.what.as_str() {
+                "latency_ns" => "latency, ns",
+                _ => "bandwidth, GB/s",
+            };
+            rows.push(vec![
+                format!("{} {unit}", number.of),
+                format!("{:.3}", number.engine),
+                number
+                    .engine_ci95
+                    .map_or("-".to_owned(), |half| format!("{half:.3}")),
+                format!("{:.3}", number.form),
+                number
+                    .error
+                    .map_or("-".to_owned(), |error| format!("{:+.1} %", 100.0 * error)),
+                number.error_class.to_string(),
+                if number.holds { "" } else { "outside" }.to_owned(),
+            ]);
+        }
+        format!(
+            "{}: both forms (analytic: {})\n\n{}",
+            self.scenario,
+            self.why,
+            table(&rows)
+        )
+    }
+}

@@ -1,0 +1,73 @@
+//! `cxlab compare`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use cxlab_engine::Threads;
+
+use super::failure::Failure;
+use super::load::load;
+use super::run::{failure, file_name, watch};
+use super::{ScenarioArgs, print, seed};
+use crate::analytic::{self, compare::compare};
+use crate::output::{prepare_dir, write_whole};
+use crate::run::{RunOptions, run};
+
+#[derive(Args)]
+pub(super) struct CompareArgs {
+    #[command(flatten)]
+    scenario: ScenarioArgs,
+    /// Seed of every random stream, instead of the scenario's
+    #[arg(long, value_parser = seed)]
+    seed: Option<u64>,
+    /// Where compare.json goes [default: out/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Runs a scenario in both forms, and says how far apart they are.
+pub(super) fn show(args: &CompareArgs) -> Result<(), Failure> {
+    let loaded = load(&args.scenario)?.map_err(Failure::from)?;
+    let scenario = &loaded.plan.scenario;
+    let seed = args.seed.unwrap_or(scenario.seed);
+    let form = analytic::analyze(&loaded.plan, seed);
+    let form = form.map_err(|problems| Failure::from(loaded.mistakes(problems)))?;
+    let dir = args.out.clone();
+    let dir = dir.unwrap_or_else(|| Path::new("out").join(file_name(&scenario.name)));
+    let unwritable =
+        |error| Failure::Output(format!("{}: cannot be written to: {error}", dir.display()));
+    prepare_dir(&dir).map_err(unwritable)?;
+    let (monitor, progress) = watch(&loaded, args.quiet);
+    let options = RunOptions {
+        seed,
+        threads: Threads::UpTo(1),
+        monitor: &monitor,
+        rows: None,
+    };
+    let engine = run(&loaded.plan, options);
+    progress.stop();
+    let engine = match engine {
+        Ok(engine) if engine.partial => {
+            return Err(Failure::Interrupted(
+                "interrupted: nothing is compared with a part of a run".to_owned(),
+            ));
+        }
+        Ok(engine) => engine,
+        Err(error) => return Err(failure(&loaded, error)),
+    };
+    let comparison = compare(&form, &engine);
+    let json = serde_json::to_string_pretty(&comparison).map_err(|error| {
+        Failure::Internal(format!("the comparison cannot be serialized: {error}"))
+    })?;
+    let path = dir.join("compare.json");
+    let failed = |error| Failure::Output(format!("{}: {error}", path.display()));
+    write_whole(&path, (json + "\n").as_bytes()).map_err(failed)?;
+    if !args.quiet {
+        print(&comparison.summary())?;
+        print(&format!("\nwritten: {}\n", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The error classes of the analytic form, held against the event engine on random systems.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cxlab_system::analytic::analyze;
+use cxlab_system::analytic::compare::{Compared, compare};
+use cxlab_tests::swarm::Swarm;
+use cxlab_tests::{plan, systems, try_run};
+
+/// Errors in per cent, by family, by whether they are of the whole system, and by class.
+#[derive(Default)]
+struct Table(BTreeMap<(usize, bool, String), Vec<f64>>);
+
+impl Table {
+    fn note(&mut self, seed: u64, number: &Compared) {
+        let family = seed as usize % systems::FAMILIES.len();
+        let key = (family, number.of != "all", number.error_class.to_string());
+        let error = number.error.map_or(0.0, |error| 100.0 * error.abs());
+        self.0.entry(key).or_default().push(error);
+    }
+
+    fn print(self) -> String {
+        let mut text = String::from(
+            "| systems | numbers of | class | numbers | half below | 90 % below | largest |\n|---|---|---|---|---|---|---|\n",
+        );
+        for ((family, of_host, class), mut errors) in self.0 {
+            errors.sort_by(f64::total_cmp);
+            let last = errors.len() - 1;
+            let at = |part: f64| errors[(part * last as f64).round() as usize];
+            let of = if of_host { "hosts" } else { "all" };
+            let _ = writeln!(
+                text,
+                "| {} | {of} | {class} | {} | {:.1} % | {:.1} % | {:.1} % |",
+                systems::FAMILIES[family],
+                errors.len(),
+                at(0.5),
+                at(0.9),
+                at(1.0)
+            );
+        }
+        text
+    }
+}
+
+/// Holds the classes on the systems of these seeds, and prints what was found.
+fn hold(test: &str, seeds: std::ops::Range<u64>) {
+    let mut table = Table::default();
+    let (mut numbers, mut bounded) = (0, 0);
+    let swarm = Swarm {
+        file: "analytic_classes",
+        scenario: systems::scenario,
+    };
+    let whole = swarm.run(test, seeds, |seed, text| {
+        let plan = plan(text, &[]);
+        let form = match analyze(&plan, plan.scenario.seed) {
+            Ok(form) => form,
+            Err(problems) => panic!("{problems:?}"),
+        };
+        let engine = match try_run(&plan, 1) {
+            Ok(engine) => engine,
+            Err(error) => panic!("{error}"),
+        };
+        let comparison = compare(&form, &engine);
+        for number in &comparison.numbers {
+            table.note(seed, number);
+            numbers += 1;
+            bounded += usize::from(number.error_class.bound().is_some());
+        }
+        let outside = comparison.numbers.iter().find(|number| !number.holds);
+        assert!(outside.is_none(), "{}: {outside:?}", systems::family(seed));
+    });
+    println!(
+        "{bounded} of {numbers} numbers have a bound\n\n{}",
+        table.print()
+    );
+    // A form that dares nothing is never wrong.
+    assert!(!whole || 2 * bounded > numbers, "{bounded} of {numbers}");
+}
+
+#[test]
+fn a_hundred_random_systems_are_within_their_error_classes() {
+    hold(
+        "a_hundred_random_systems_are_within_their_error_classes",
+        0..100,
+    );
+}
+
+#[test]
+#[ignore = "slow: 2,000 systems"]
+fn two_thousand_random_systems_are_within_their_error_classes() {
+    hold(
+        "two_thousand_random_systems_are_within_their_error_classes",
+        0..2000,
+    );
+}
