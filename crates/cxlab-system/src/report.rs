@@ -24,6 +24,7 @@ use crate::limited;
 use crate::note::Note;
 use crate::plan::{Plan, PlannedPool, Sample};
 use crate::readings::{IssuerReadings, Readings};
+use crate::run::edges::{self, Law, Measured};
 use crate::run::{Warmed, part, seconds};
 use crate::series;
 pub use crate::series::TimeSeries;
@@ -974,6 +975,14 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
+    fn measured(&self) -> Measured {
+        match self.parts {
+            Some(Parts::Batches(_)) => Measured::Window,
+            Some(Parts::Samples(_)) => Measured::Samples,
+            None => Measured::ToTheEnd,
+        }
+    }
+
     fn window_ns(&self) -> f64 {
         self.readings.window.as_nanos_f64()
     }
@@ -1163,6 +1172,16 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
     let unserved_ps: u128 = totals.unserved.iter().map(Unserved::latency_ps).sum();
     let completed_ps = totals.latency.sum_ps() + unserved_ps;
+    let law = Law {
+        requests: totals.requests.completed,
+        latency_ps: completed_ps,
+        in_flight_ps: totals.integral,
+    };
+    notes.extend(edges::note(
+        law,
+        context.readings.window,
+        context.measured(),
+    ));
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenario: context.plan.scenario.name.clone(),

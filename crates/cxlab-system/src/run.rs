@@ -2,8 +2,9 @@
 //!
 //! Windows end at looks. Looks are spaced by simulated time (a microsecond at first, then a
 //! sixteenth of the time so far), so where a window ends depends on the system and the seed and
-//! on nothing else.
+//! on nothing else. A measured window whose edges would bias its rates goes on for a little ([`edges`]).
 
+pub(crate) mod edges;
 mod sampling;
 
 use std::time::{Duration, Instant};
@@ -116,14 +117,23 @@ pub(crate) enum Warmed {
     NotSettled,
 }
 
+/// Whether the workload of a host ends by itself.
+fn ends(plan: &Plan, host: &PlannedHost) -> bool {
+    let limited = plan.scenario.hosts[host.group].requests.is_some();
+    limited || host.leaves.is_some() || plan.is_finite(host)
+}
+
+/// Whether a run has a steady state and measures it in one window. Workloads that end have none, and events happen
+/// at times since the beginning. The requests of a sampled run are warmed up without time.
+fn is_steady(plan: &Plan) -> bool {
+    let sampled = plan.scenario.measure.sampling.is_some();
+    !sampled && !plan.has_events() && !plan.hosts.iter().any(|host| ends(plan, host))
+}
+
 /// The windows of a plan, defaults resolved.
 pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
     let measure = &plan.scenario.measure;
-    let ends = |host: &PlannedHost| {
-        let limited = plan.scenario.hosts[host.group].requests.is_some();
-        limited || host.leaves.is_some() || plan.is_finite(host)
-    };
-    let finite = plan.hosts.iter().all(ends);
+    let finite = plan.hosts.iter().all(|host| ends(plan, host));
     let window = match (measure.requests, measure.duration) {
         (Some(requests), _) => Until::Requests(requests),
         (None, Some(duration)) => Until::Time(duration),
@@ -133,10 +143,7 @@ pub(crate) fn windows(plan: &Plan) -> (Until, Until) {
         }
         (None, None) => Until::Requests(DEFAULT_REQUESTS),
     };
-    // What ends has no steady state, and events happen at times since the beginning.
-    // The requests of a sampled run are warmed up without time.
-    let steady = measure.sampling.is_none() && !plan.has_events() && !plan.hosts.iter().any(ends);
-    let auto = measure.warmup.is_some() || steady;
+    let auto = measure.warmup.is_some() || is_steady(plan);
     let warmup = match (measure.warmup_requests, measure.warmup_time, window) {
         (Some(requests), _, _) => Until::Requests(requests),
         (None, Some(time), _) => Until::Time(time),
@@ -190,6 +197,8 @@ struct Runner<'p, 'a> {
     /// When the workloads began.
     begun: SimTime,
     place: Place,
+    /// Whether the run has a steady state: [`is_steady`].
+    steady: bool,
     writer: Option<Writer<'p>>,
     /// What the report's intervals are computed from; none before the measurement.
     batches: Option<Batches>,
@@ -341,6 +350,7 @@ fn run_parts<'p, 'a>(
             over: warmup == Until::Requests(0) || warmup == Until::Time(Picos::ZERO),
             warmed: Warmed::AsGiven,
         },
+        steady: is_steady(plan),
         writer: None,
         batches: None,
         gathered: None,
@@ -519,7 +529,7 @@ impl<'p> Runner<'p, '_> {
             Some(_) => window,
             None => warmup,
         };
-        if !place.over && (self.is_over(within) || self.next_look(within) <= self.now) {
+        if !place.over && (self.has_ended(within) || self.next_look(within) <= self.now) {
             return wrong("a window that had ended before it; allowed: one that ends after it");
         }
         self.place.warmup = warmup;
@@ -572,6 +582,11 @@ impl<'p> Runner<'p, '_> {
             Until::Time(_) | Until::SettledTime(_) => place.look >= self.limit(window),
             Until::End => false,
         }
+    }
+
+    /// Whether a window has ended at the last sampling point, and is as long as it must be.
+    fn has_ended(&mut self, window: Until) -> bool {
+        self.is_over(window) && self.may_end()
     }
 
     /// Whether a warm-up that ends by itself has ended at the last look. Says where the transient ended.
@@ -642,8 +657,11 @@ impl<'p> Runner<'p, '_> {
             }
             self.place.look = look;
             self.place.seen = self.completed();
-            if self.has_settled(window) || self.is_precise() || self.is_over(window) {
+            if self.has_settled(window) {
                 return Ok(Stop::TimeLimit);
+            }
+            if self.is_precise() && self.is_long() || self.has_ended(window) {
+                return self.balance_edges(window);
             }
             self.write_if_due()?;
         }

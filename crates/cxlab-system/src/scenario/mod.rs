@@ -131,8 +131,9 @@ pub struct Measure {
     pub warmup_requests: Option<u64>,
     /// Warm up for this long, instead.
     pub warmup_time: Option<Picos>,
-    /// Measure until this many requests have completed in the whole system. Default: 100,000,
-    /// when neither `duration` is given nor every workload ends by itself.
+    /// Measure until this many requests have completed in the whole system, and then to where requests in
+    /// flight are as old as they were at the beginning (docs/error-bars.md). Default: 100,000 and 20 mean
+    /// latencies, when neither `duration` is given nor every workload ends by itself.
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
     /// Measure for this long, instead.

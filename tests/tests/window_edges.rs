@@ -1,0 +1,213 @@
+//! The edges of windows: lockstep does not bias rates, Little's law holds, and the report says where it does not.
+#![allow(clippy::unwrap_used)]
+
+use cxlab_engine::units::Picos;
+use cxlab_engine::{LocalRank, Monitor, Ranks};
+use cxlab_system::checkpoint::{Checkpoints, Every};
+use cxlab_system::plan::Plan;
+use cxlab_system::report::Report;
+use cxlab_system::run::{RunOptions, division, run_ranked};
+use cxlab_tests::checkpoint::{go_on, run_saved, timeless};
+use cxlab_tests::{plan, report, shipped, try_run};
+
+/// Hosts that begin at once, and devices whose 10 us are much longer than what requests wait for each other: all requests
+/// of all hosts complete in one burst every latency.
+const LOCKSTEP: &str = r#"
+name = "lockstep"
+[fabric]
+topology = { kind = "chain", switches = 1 }
+[[hosts]]
+name = "host"
+workload = { kind = "uniform" }
+[[devices]]
+name = "mem"
+count = 16
+memory = { kind = "fixed", latency = "10 us", queue = 65536 }
+controller = { contexts = 65536 }
+"#;
+
+fn lockstep(hosts: u64, outstanding: u64, measure: &str) -> Plan {
+    let set = [
+        format!("hosts[0].count={hosts}"),
+        format!("hosts[0].issue.outstanding={outstanding}"),
+        format!("measure={{ {measure} }}"),
+    ];
+    plan(LOCKSTEP, &set.each_ref().map(String::as_str))
+}
+
+fn measured(plan: &Plan) -> Report {
+    timeless(try_run(plan, 1).unwrap())
+}
+
+/// How far the rate times the mean latency is from the requests in flight, as a part of them.
+fn law(report: &Report) -> f64 {
+    report.littles_law.rate_times_latency / report.littles_law.in_flight - 1.0
+}
+
+/// The notes on edges.
+fn said(report: &Report) -> Vec<&str> {
+    let notes = report.notes.iter().map(|note| note.message.as_str());
+    let ours = |note: &&str| note.contains("Little") || note.contains("mean latencies long");
+    notes.filter(ours).collect()
+}
+
+/// With `N` requests always in flight the rate is `N` over the latency, which a host with one request at a time
+/// measures alone. Waits in the fabric add at most 4 ns to 10,249 ns.
+#[test]
+fn hosts_in_lockstep_have_the_rate_of_their_requests_in_flight() {
+    let alone = measured(&lockstep(1, 1, "requests = 1000")).latency_ns.mean;
+    let windows = [
+        "",
+        "requests = 30000",
+        "requests = 50000",
+        "requests = 70001",
+    ];
+    for (hosts, outstanding) in [(16, 64), (64, 64), (256, 4), (256, 16)] {
+        for window in windows {
+            let report = measured(&lockstep(hosts, outstanding, window));
+            let expected = (hosts * outstanding * 64) as f64 / alone;
+            let error = report.bandwidth_gbps.total / expected - 1.0;
+            let case = format!("{hosts} x {outstanding}, {window}");
+            assert!(error.abs() < 0.006, "{case}: {:+.2} %", 100.0 * error);
+            assert!(law(&report).abs() < 0.0051, "{case}: {}", law(&report));
+            assert!(
+                !said(&report).iter().any(|note| note.contains("Little")),
+                "{case}"
+            );
+        }
+    }
+}
+
+/// A hundred thousand requests would be six latencies of 16,384 requests in flight.
+#[test]
+fn a_window_whose_length_is_left_open_has_twenty_latencies() {
+    let report = measured(&lockstep(256, 64, ""));
+    let latencies = report.window_ns / report.latency_ns.mean;
+    assert!((20.0..23.0).contains(&latencies), "{latencies}");
+    assert_eq!(said(&report), [""; 0]);
+    let few = measured(&lockstep(16, 16, ""));
+    assert!(
+        few.requests.completed < 110_000,
+        "{}",
+        few.requests.completed
+    );
+}
+
+/// The scenario fixes how long this window is: 22.5 bursts.
+#[test]
+fn a_window_that_may_not_move_says_by_how_much_littles_law_differs() {
+    let report = measured(&lockstep(
+        64,
+        64,
+        "warmup_time = \"25 us\", duration = \"230.6 us\"",
+    ));
+    assert!(law(&report).abs() > 0.01, "{}", law(&report));
+    let [note] = said(&report)[..] else {
+        panic!("{:?}", report.notes)
+    };
+    let expected = format!("Little's law differs by {:+.1} %", 100.0 * law(&report));
+    assert!(note.contains(&expected), "{note}");
+    assert!(note.contains(&format!(
+        "{:.1} requests are in flight",
+        report.littles_law.in_flight
+    )));
+    // One of 22 bursts has equal edges.
+    let whole = measured(&lockstep(
+        64,
+        64,
+        "warmup_time = \"25 us\", duration = \"225.478 us\"",
+    ));
+    assert!(law(&whole).abs() < 0.005, "{}", law(&whole));
+    assert_eq!(said(&whole), [""; 0]);
+}
+
+#[test]
+fn a_window_of_few_latencies_says_so_and_a_whole_program_does_not() {
+    let report = measured(&lockstep(64, 64, "requests = 50000"));
+    let latencies = report.window_ns / report.latency_ns.mean;
+    let expected = format!("the window is {latencies:.1} mean latencies long, below 20");
+    assert!(
+        said(&report).iter().any(|note| note.contains(&expected)),
+        "{:?}",
+        report.notes
+    );
+    let set = [
+        "hosts[0].requests=30",
+        "hosts[0].count=4",
+        "hosts[0].issue.outstanding=8",
+    ];
+    let program = cxlab_tests::report(LOCKSTEP, &set);
+    assert!(program.window_ns / program.latency_ns.mean < 5.0);
+    assert_eq!(said(&program), [""; 0]);
+}
+
+/// From an empty system on, those in flight at the end are older than those at the beginning wherever the window ends: it
+/// does not wait for more than two latencies, and the report says what is left.
+#[test]
+fn edges_that_never_become_equal_end_the_window_with_a_note() {
+    let set = [
+        "measure={ requests = 10000, warmup_requests = 0 }",
+        "hosts[0].issue.outstanding=64",
+    ];
+    let report = report(&shipped("spine-leaf-16"), &set);
+    let latencies = report.window_ns / report.latency_ns.mean;
+    let requests = 10_000.0 / report.requests.completed as f64 * latencies;
+    // The first sampling point is up to 1.5 latencies behind the last request.
+    assert!(latencies - requests < 4.0, "{latencies} for {requests}");
+    assert!(law(&report) < -0.01, "{}", law(&report));
+    assert!(
+        said(&report)[0].contains("together older"),
+        "{:?}",
+        report.notes
+    );
+}
+
+#[test]
+fn where_a_window_ends_does_not_depend_on_threads_ranks_or_checkpoints() {
+    let plan = lockstep(32, 64, "warmup_requests = 3000, requests = 13000");
+    let expected = measured(&plan);
+    assert!(
+        law(&expected).abs() <= 0.001,
+        "the window was not moved: {}",
+        law(&expected)
+    );
+    for threads in [2, 3] {
+        assert!(
+            timeless(try_run(&plan, threads).unwrap()) == expected,
+            "{threads} threads"
+        );
+    }
+    let ranks = LocalRank::several(2).into_iter();
+    let found = std::thread::scope(|scope| {
+        let runs: Vec<_> = ranks
+            .map(|mut rank| {
+                let plan = &plan;
+                scope.spawn(move || {
+                    let options = RunOptions {
+                        seed: plan.scenario.seed,
+                        threads: 1.into(),
+                        monitor: &Monitor::default(),
+                        rows: None,
+                    };
+                    let size = rank.size();
+                    let division = division(plan, plan.scenario.seed, size).unwrap();
+                    run_ranked(plan, options, Checkpoints::default(), &mut rank, division).unwrap()
+                })
+            })
+            .collect();
+        runs.into_iter().find_map(|run| run.join().unwrap())
+    });
+    assert!(timeless(found.unwrap()) == expected);
+    for every in [
+        Every::Simulated(Picos(3_000_000)),
+        Every::Requests(2_000),
+        Every::WarmUp,
+    ] {
+        let (report, saved) = run_saved(&plan, 1, every).unwrap();
+        assert!(report == expected, "{every:?}");
+        assert!(
+            go_on(&plan, 2, saved.unwrap()).unwrap() == expected,
+            "{every:?}"
+        );
+    }
+}
