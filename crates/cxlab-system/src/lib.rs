@@ -27,6 +27,7 @@ pub mod requests;
 pub mod run;
 mod samples;
 pub mod scenario;
+pub mod seeds;
 mod series;
 mod statistics;
 pub mod system;

@@ -30,9 +30,21 @@ const TRANSIENT: f64 = 0.001;
 const DRIFT: f64 = 0.01;
 
 /// The 0.975 quantile of Student's t: the half-width of a 95 % interval, in standard errors.
-/// Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5); the error is below 0.0002 from eight
-/// degrees of freedom on.
+/// Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5), whose error is below 0.0002 from eight
+/// degrees of freedom on; below, values of their table 26.10 with more digits.
 fn student_t(degrees: usize) -> f64 {
+    const FEW: [f64; 7] = [
+        12.706_204_736,
+        4.302_652_730,
+        3.182_446_305,
+        2.776_445_105,
+        2.570_581_836,
+        2.446_911_851,
+        2.364_624_252,
+    ];
+    if let Some(quantile) = degrees.checked_sub(1).and_then(|at| FEW.get(at)) {
+        return *quantile;
+    }
     const Z: f64 = 1.959_963_984_540_054;
     let n = degrees as f64;
     let z2 = Z * Z;
@@ -140,6 +152,19 @@ pub(crate) fn sampled_half_width(above: &[f64], below: &[f64]) -> Result<f64, No
     let variance = moments(&values).1 / (n * (n - 1.0));
     let t = skewed_t(student_t(values.len() - 1), skewness(&values) / n.sqrt());
     Ok(t * variance.sqrt() / mean)
+}
+
+/// Mean of independent values, such as those of runs with different seeds, and half of its 95 % confidence interval by
+/// Student's t; `None` below two values.
+pub(crate) fn independent_interval(values: &[f64]) -> (f64, Option<f64>) {
+    if values.is_empty() {
+        return (0.0, None);
+    }
+    let (mean, squares) = moments(values);
+    let n = values.len() as f64;
+    let width = (values.len() > 1)
+        .then(|| student_t(values.len() - 1) * (squares / (n * (n - 1.0))).sqrt());
+    (mean, width)
 }
 
 /// Whether a ratio of two sums drifts within sampling units: its value in their second halves differs from that in

@@ -46,7 +46,7 @@ pub(crate) fn nanos(value: f64) -> String {
 }
 
 /// A half-width of a confidence interval of a value, with as many digits as the value has.
-fn plus_minus(width: Option<f64>, digits: usize) -> String {
+pub(crate) fn plus_minus(width: Option<f64>, digits: usize) -> String {
     match width {
         Some(width) => format!("+-{width:.digits$}"),
         None => "-".to_owned(),
@@ -54,7 +54,7 @@ fn plus_minus(width: Option<f64>, digits: usize) -> String {
 }
 
 /// The same, of a time as [`nanos`] writes it.
-fn plus_minus_nanos(width: Option<f64>) -> String {
+pub(crate) fn plus_minus_nanos(width: Option<f64>) -> String {
     width.map_or_else(|| "-".to_owned(), |width| format!("+-{}", nanos(width)))
 }
 

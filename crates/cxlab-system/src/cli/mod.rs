@@ -11,6 +11,7 @@ mod load;
 mod plan;
 mod ranks;
 mod run;
+mod seeds;
 mod trace;
 mod vm;
 
@@ -95,8 +96,12 @@ struct RunArgs {
     /// Seed of every random stream, instead of the scenario's
     #[arg(long, value_parser = seed)]
     seed: Option<u64>,
+    /// Run with so many seeds, from --seed on, side by side: 2 to 1000; the table and DIR/seeds.json have
+    /// means over the runs with 95 % intervals
+    #[arg(long, value_name = "N", value_parser = seeds::number)]
+    seeds: Option<u32>,
     /// Threads at most, instead of the scenario's: 1 to 256, or "auto" for the processors' number; the
-    /// result is the same for every number
+    /// result is the same for every number; with --seeds, of all runs together
     #[arg(long, value_name = "N", value_parser = str::parse::<ThreadLimit>)]
     threads: Option<ThreadLimit>,
     /// Run on as many threads as --threads says, whether that is fast or not: for measuring the executor

@@ -24,6 +24,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::failure::Failure;
 use super::load::load;
 use super::ranks::{self, Launched};
+use super::seeds;
 use super::{Mode, RunArgs, print};
 use crate::load::Loaded;
 
@@ -51,6 +52,7 @@ pub(super) fn run(args: RunArgs) -> Result<(), Failure> {
 fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failure> {
     let first = ranks.as_ref().is_none_or(|ranks| ranks.rank() == 0);
     check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
+    seeds::check_arguments(&args, ranks.as_ref().map(|ranks| ranks.size()))?;
     let loaded = load(&args.scenario)?.map_err(Failure::from)?;
     let scenario = &loaded.plan.scenario;
     let dir = args
@@ -64,6 +66,11 @@ fn run_part(args: RunArgs, ranks: Option<&mut dyn Launched>) -> Result<(), Failu
     }
 
     let seed = args.seed.unwrap_or(scenario.seed);
+    if let Some(seeds) = args.seeds {
+        let result = seeds::run_all(&loaded, &args, &dir, (seed, seeds));
+        // Only an empty folder goes: one that was made in vain.
+        return result.inspect_err(|_| drop(std::fs::remove_dir(&dir)));
+    }
     match args.mode {
         Mode::Events => {}
         Mode::Analytic => return analytic(&loaded, &args, &dir, seed),
@@ -241,7 +248,6 @@ fn write_analytic(
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     write_files(
         dir,
-        false,
         &[
             ("topology.svg", picture::svg(&loaded.plan, None)),
             ("report.json", json + "\n"),
@@ -351,15 +357,42 @@ fn write_results(
         .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
     let picture = picture::svg(&loaded.plan, Some(report));
     let files = [("topology.svg", picture), ("report.json", json + "\n")];
-    write_files(dir, requests, &files)
+    match requests {
+        true => write_with_log(dir, &files),
+        false => write_files(dir, &files),
+    }
 }
 
-/// Writes files in order, after removing an earlier run's request log unless this one has its own.
-fn write_files(dir: &Path, requests: bool, files: &[(&str, String)]) -> Result<(), Failure> {
+/// Files that a run may write.
+const FILES: [&str; 5] = [
+    "report.json",
+    "topology.svg",
+    REQUESTS,
+    "seeds.json",
+    "seeds.svg",
+];
+
+/// Writes files in order, after removing those of an earlier run.
+pub(super) fn write_files(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
+    remove_earlier(dir, REQUESTS)?;
+    write_with_log(dir, files)
+}
+
+fn remove_earlier(dir: &Path, name: &str) -> Result<(), Failure> {
+    let earlier = dir.join(name);
+    if earlier.is_file() {
+        let failed = |error| Failure::Output(format!("{}: {error}", earlier.display()));
+        std::fs::remove_file(&earlier).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The same, beside the request log of this run.
+fn write_with_log(dir: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
     let failed = |path: &Path, error| Failure::Output(format!("{}: {error}", path.display()));
-    let earlier = dir.join(REQUESTS);
-    if !requests && earlier.is_file() {
-        std::fs::remove_file(&earlier).map_err(|error| failed(&earlier, error))?;
+    let others = FILES.iter().filter(|name| **name != REQUESTS);
+    for name in others.filter(|name| files.iter().all(|(own, _)| own != *name)) {
+        remove_earlier(dir, name)?;
     }
     for (name, content) in files {
         let path = dir.join(name);

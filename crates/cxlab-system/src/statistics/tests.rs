@@ -34,7 +34,16 @@ fn autoregressive(seed: u64, phi: f64, count: usize) -> Vec<f64> {
 
 #[test]
 fn student_t_is_that_of_the_tables() {
-    for (degrees, expected) in [(8, 2.3060), (15, 2.1314), (31, 2.0395), (62, 1.9990)] {
+    for (degrees, expected) in [
+        (1, 12.7062),
+        (2, 4.3027),
+        (4, 2.7764),
+        (7, 2.3646),
+        (8, 2.3060),
+        (15, 2.1314),
+        (31, 2.0395),
+        (62, 1.9990),
+    ] {
         let found = student_t(degrees);
         assert!((found - expected).abs() < 3e-4, "{degrees}: {found}");
     }
@@ -154,4 +163,22 @@ fn a_drift_is_found_and_noise_is_not_one() {
     // What is certain but small is not worth a word.
     let small: Vec<f64> = (0..48).map(|at| 100.0 + f64::from(at / 24) / 2.0).collect();
     assert!(!drifts(&small, 100.0));
+}
+
+/// Student's t is exact for independent normal values, from two of them on: of 4,000 intervals 95 % hold the mean, with a
+/// chance error of 0.34 points.
+#[test]
+fn intervals_of_independent_values_hold_the_mean_from_two_values_on() {
+    for count in [2, 3, 5, 8, 20] {
+        let found = coverage(4_000, |run| {
+            let mut rng = StreamRng::new(run, "independent");
+            let values: Vec<f64> = (0..count).map(|_| normal(&mut rng)).collect();
+            let (mean, width) = independent_interval(&values);
+            width.is_some_and(|width| mean.abs() <= width)
+        });
+        assert!((found - 95.0).abs() < 1.4, "{count} values: {found} %");
+    }
+    assert_eq!(independent_interval(&[]), (0.0, None));
+    assert_eq!(independent_interval(&[3.5]), (3.5, None));
+    assert_eq!(independent_interval(&[3.5; 4]), (3.5, Some(0.0)));
 }

@@ -1,0 +1,227 @@
+//! `cxlab run --seeds`: runs of one plan side by side.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cxlab_engine::{Monitor, Threads};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::failure::Failure;
+use super::run::{failure, write_files};
+use super::{Mode, RunArgs, print};
+use crate::load::Loaded;
+use crate::run::{RunError, RunOptions, expected_requests, run};
+use crate::scenario::ThreadLimit;
+use crate::seeds::{Kept, SEEDS, SeedsReport};
+
+/// Notes that are printed at most; `seeds.json` has them all.
+const NOTES: usize = 10;
+
+/// The value of `--seeds`.
+pub(super) fn number(text: &str) -> Result<u32, String> {
+    let (least, most) = (SEEDS.start(), SEEDS.end());
+    let found = text.parse().ok().filter(|number| SEEDS.contains(number));
+    found.ok_or_else(|| format!("allowed: a whole number from {least} to {most}"))
+}
+
+/// Arguments that do not go with `--seeds`.
+pub(super) fn check_arguments(args: &RunArgs, ranks: Option<usize>) -> Result<(), Failure> {
+    let found = match args {
+        _ if args.seeds.is_none() => return Ok(()),
+        _ if args.mode != Mode::Events => "a --mode other than events",
+        _ if args.checkpoint.is_some() => "--checkpoint, which is of one run",
+        _ if args.restore.is_some() => "--restore, which is of one run",
+        _ if args.requests => "--requests, which are of one run",
+        _ if args.exactly => "--exactly, which measures one run",
+        _ if ranks.is_some() => "mpirun, which divides one run",
+        _ => return Ok(()),
+    };
+    Err(Failure::mistake(format!(
+        "--seeds: found with {found}; allowed: without it"
+    )))
+}
+
+/// How the runs come to their threads: as many runs side by side, and the most threads of each.
+fn shares(threads: ThreadLimit, of_scenario: ThreadLimit, runs: usize) -> (usize, Threads) {
+    let all = threads.number();
+    let side_by_side = all.min(runs);
+    let share = ThreadLimit::UpTo((all / side_by_side) as u32);
+    let most = share.number().min(of_scenario.number());
+    (side_by_side, ThreadLimit::UpTo(most as u32).into())
+}
+
+/// Runs that share their state: which is next, and what they have found.
+struct Runs<'a> {
+    loaded: &'a Loaded,
+    first: u64,
+    threads: Threads,
+    monitors: &'a [Monitor],
+    interrupted: &'a AtomicBool,
+    next: AtomicUsize,
+    /// Runs from this one on are not wanted: it, or the end.
+    end: AtomicUsize,
+    finished: AtomicUsize,
+    results: Mutex<Vec<Option<Result<Kept, RunError>>>>,
+}
+
+impl Runs<'_> {
+    /// Runs one after the other until none is left.
+    fn work(&self) {
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let stopped = self.interrupted.load(Ordering::Relaxed);
+            if stopped || number >= self.end.load(Ordering::Relaxed) {
+                return;
+            }
+            let options = RunOptions {
+                seed: self.first + number as u64,
+                threads: self.threads,
+                monitor: &self.monitors[number],
+                rows: None,
+            };
+            let result = run(&self.loaded.plan, options).map(|report| Kept::from(&report));
+            if result.is_err() {
+                // The failure of the smallest seed is told, so only runs of larger ones stop.
+                self.end.fetch_min(number, Ordering::Relaxed);
+                self.monitors[number..].iter().for_each(Monitor::interrupt);
+            }
+            self.finished.fetch_add(1, Ordering::Relaxed);
+            if let Ok(mut results) = self.results.lock() {
+                results[number] = Some(result);
+            }
+        }
+    }
+}
+
+/// Runs the scenario with so many seeds from `first` on, and writes what they measured.
+pub(super) fn run_all(
+    loaded: &Loaded,
+    args: &RunArgs,
+    dir: &Path,
+    (first, seeds): (u64, u32),
+) -> Result<(), Failure> {
+    let count = seeds as usize;
+    if first.checked_add(u64::from(seeds) - 1).is_none() {
+        return Err(Failure::mistake(format!(
+            "--seeds: found {seeds} seeds from {first} on; allowed: the last of them at most {}",
+            u64::MAX
+        )));
+    }
+    let limit = args.threads.unwrap_or(ThreadLimit::AUTO);
+    let of_scenario = loaded.plan.scenario.execution.threads;
+    let (side_by_side, threads) = shares(limit, of_scenario, count);
+    let monitors: Arc<[Monitor]> = (0..count).map(|_| Monitor::default()).collect();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let handler = (Arc::clone(&monitors), Arc::clone(&interrupted));
+    // Refused only when a handler is set already, and then interrupting ends the run at once.
+    let _ = ctrlc::set_handler(move || {
+        if handler.1.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+        handler.0.iter().for_each(Monitor::interrupt);
+    });
+    let runs = Runs {
+        loaded,
+        first,
+        threads,
+        monitors: &monitors,
+        interrupted: &interrupted,
+        next: AtomicUsize::new(0),
+        end: AtomicUsize::new(count),
+        finished: AtomicUsize::new(0),
+        results: Mutex::new((0..count).map(|_| None).collect()),
+    };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..side_by_side)
+            .map(|_| scope.spawn(|| runs.work()))
+            .collect();
+        scope.spawn(|| show_progress(&runs, &done, args.quiet));
+        for worker in workers {
+            // A panic has ended the process.
+            let _ = worker.join();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let results = runs.results.into_inner().unwrap_or_default();
+    let results: Result<Vec<Kept>, RunError> = results.into_iter().flatten().collect();
+    let kept = results.map_err(|error| failure(loaded, error))?;
+    match SeedsReport::new(u64::from(seeds), kept) {
+        Some(report) => finish(loaded, args, dir, &report),
+        None => Err(Failure::Interrupted(
+            "interrupted before a run began".to_owned(),
+        )),
+    }
+}
+
+/// Writes and prints a report.
+fn finish(
+    loaded: &Loaded,
+    args: &RunArgs,
+    dir: &Path,
+    report: &SeedsReport,
+) -> Result<(), Failure> {
+    let json = serde_json::to_string_pretty(report)
+        .map_err(|error| Failure::Internal(format!("the report cannot be serialized: {error}")))?;
+    let files = [("seeds.svg", report.svg()), ("seeds.json", json + "\n")];
+    write_files(dir, &files)?;
+    let written = files.map(|(name, _)| dir.join(name).display().to_string());
+    if !args.quiet {
+        let plan = &loaded.plan;
+        let hosts = plan.hosts.iter().map(|host| host.name.as_str());
+        let devices = &plan.devices[plan.devices.len() - plan.accelerator_hosts.len()..];
+        let names: Vec<&str> = hosts
+            .chain(devices.iter().map(|one| one.name.as_str()))
+            .collect();
+        print(&report.text(&names))?;
+        let notes = report.notes();
+        for (note, count) in notes.iter().take(NOTES) {
+            let of = match *count == report.runs.len() {
+                true => String::new(),
+                false => format!(" ({count} of {} runs)", report.runs.len()),
+            };
+            print(&format!("\n  note{of}: {}\n", loaded.describe_note(note)))?;
+        }
+        if notes.len() > NOTES {
+            let more = notes.len() - NOTES;
+            print(&format!("\n  {more} more notes are in seeds.json\n"))?;
+        }
+        print(&format!("\nwritten: {}\n", written.join(", ")))?;
+    }
+    if report.partial {
+        return Err(Failure::Interrupted(format!(
+            "interrupted: {} of {} runs are whole; {} holds what was measured, marked partial",
+            report.whole(),
+            report.asked,
+            dir.join("seeds.json").display()
+        )));
+    }
+    Ok(())
+}
+
+/// A progress bar of all runs on a terminal's standard error.
+fn show_progress(runs: &Runs<'_>, done: &AtomicBool, quiet: bool) {
+    if quiet || !std::io::stderr().is_terminal() {
+        return;
+    }
+    let count = runs.monitors.len();
+    let expected = expected_requests(&runs.loaded.plan).map(|one| one * count as u64);
+    let bar = ProgressBar::with_draw_target(expected, ProgressDrawTarget::stderr_with_hz(5));
+    let template = match expected {
+        Some(_) => "{elapsed_precise} [{bar:30}] {pos}/{len} requests {per_sec}, {eta} left {msg}",
+        None => "{elapsed_precise} {spinner} {pos} requests {per_sec} {msg}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    while !done.load(Ordering::Relaxed) {
+        bar.set_position(runs.monitors.iter().map(Monitor::work).sum());
+        let finished = runs.finished.load(Ordering::Relaxed);
+        bar.set_message(format!("({finished} of {count} runs)"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    bar.finish_and_clear();
+}
