@@ -25,7 +25,7 @@ from cxlab._scenario import (
     trace,
     workload,
 )
-from cxlab._sweep import SweepError, run_many, sweep
+from cxlab._sweep import Seeds, SweepError, run_many, run_seeds, sweep
 from cxlab._types import Note, Report
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Result",
     "Scenario",
     "ScenarioError",
+    "Seeds",
     "SweepError",
     "__version__",
     "catalog",
@@ -56,6 +57,7 @@ __all__ = [
     "plot",
     "run",
     "run_many",
+    "run_seeds",
     "schema",
     "sweep",
     "topology",

@@ -87,6 +87,14 @@ def _positive(text: str) -> int:
     return number
 
 
+def _seeds(text: str) -> int:
+    least, most = _native.seeds()
+    if not text.isdecimal() or not least <= int(text) <= most:
+        allowed = f"a whole number from {least} to {most}"
+        raise argparse.ArgumentTypeError(f"found {text}; allowed: {allowed}")
+    return int(text)
+
+
 def _cache(options: argparse.Namespace) -> Path | bool:
     return False if options.no_cache else options.cache or True
 
@@ -114,6 +122,12 @@ def _sweep(arguments: Sequence[str]) -> int:
         help="change a value of all points (repeatable)",
     )
     parser.add_argument("--seed", type=int, help="seed of all points")
+    parser.add_argument(
+        "--seeds",
+        metavar="N",
+        type=_seeds,
+        help="run each point with N seeds, from its own on: means and their 95 %% intervals",
+    )
     parser.add_argument("--out", metavar="FILE", type=Path, help="also write FILE (.csv, .parquet)")
     _add_execution(parser)
     options = parser.parse_args(arguments)
@@ -134,6 +148,7 @@ def _sweep(arguments: Sequence[str]) -> int:
             scenario,
             grid,
             seed=options.seed,
+            seeds=options.seeds,
             workers=options.workers,
             scheduler=options.scheduler,
             cache=_cache(options),
@@ -141,6 +156,10 @@ def _sweep(arguments: Sequence[str]) -> int:
     except SweepError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except ValueError as error:
+        if options.seeds is None or isinstance(error, _native.ScenarioError):
+            raise
+        return _mistake(str(error))
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         if options.out.suffix == ".csv":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from cxlab import _files, _native
 from cxlab._native import ScenarioError
 from cxlab._result import Result
 from cxlab._scenario import PathLike, Scenario
-from cxlab._types import Report, Threads, Value
+from cxlab._types import Quantity, Report, SeedsReport, Threads, Value
 
 if TYPE_CHECKING:
     import pandas
@@ -37,6 +38,8 @@ Arrived: TypeAlias = Callable[[int, str], None]
 
 #: Pools that may die one after the other without a point finished in between.
 _MOST_DEATHS = 3
+#: The largest seed.
+_MOST_SEED = 2**64 - 1
 #: Seconds after which an idle worker ends, and between two looks at whether its parent lives.
 _IDLE_SECONDS = 10
 _WATCH_SECONDS = 0.5
@@ -59,16 +62,22 @@ class _Point:
     folder: str
     seed: int | None
     threads: int
+    #: Added to the seed, where there are runs with several.
+    offset: int = 0
 
 
 def _simulate(point: _Point, side_by_side: int) -> str:
     """The report of a point, as JSON. Runs in a worker, beside so many points on its machine."""
     plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
     threads = _share(point.threads, side_by_side)
-    done = plan.run(point.seed, threads, None, False)
+    done = plan.run(_seed(point, plan), threads, None, False)
     if done.stopped is not None:
         raise done.stopped
     return done.report
+
+
+def _seed(point: _Point, plan: _native.Plan) -> int:
+    return (plan.seed if point.seed is None else point.seed) + point.offset
 
 
 def _share(threads: int, side_by_side: int) -> int:
@@ -148,10 +157,39 @@ def run_many(
         SweepError: workers die again and again.
 
     """
-    points = [
-        _Point(name, text, tuple(changes), folder, seed, 0 if threads == "auto" else threads)
+    return _run_points(
+        _points(scenarios, seed, threads),
+        threads=threads,
+        workers=workers,
+        scheduler=scheduler,
+        cache=cache,
+        progress=progress,
+        description=description,
+    )
+
+
+def _points(
+    scenarios: Sequence[Scenario], seed: int | None, threads: Threads, seeds: int = 1
+) -> list[_Point]:
+    """So many runs of each scenario, one after the other, whose seeds follow each other."""
+    most = 0 if threads == "auto" else threads
+    return [
+        _Point(name, text, tuple(changes), folder, seed, most, offset)
         for name, text, changes, folder in (scenario._parts() for scenario in scenarios)
+        for offset in range(seeds)
     ]
+
+
+def _run_points(
+    points: Sequence[_Point],
+    *,
+    threads: Threads,
+    workers: int | None,
+    scheduler: str | None,
+    cache: PathLike | bool,
+    progress: bool | None,
+    description: str,
+) -> list[Result]:
     folder = None if cache is False else default_cache() if cache is True else Path(cache)
     store = _Cache(folder)
     plans = _plan_all(points)
@@ -184,8 +222,6 @@ def run_many(
 
 def _renamed(report: str, name: str) -> str:
     """The report under the scenario's name: the cache knows none."""
-    import json
-
     values = json.loads(report)
     if values["scenario"] == name:
         return report
@@ -206,7 +242,9 @@ def _plan_all(points: Sequence[_Point]) -> list[tuple[str, str]]:
 
     def one(point: _Point) -> tuple[str, str]:
         plan = _native.Plan(point.name, point.text, point.set, point.folder, {})
-        seed = plan.seed if point.seed is None else point.seed
+        seed = _seed(point, plan)
+        if seed > _MOST_SEED:
+            raise ValueError(f"seeds: found seed {seed}; allowed: at most {_MOST_SEED}")
         return f"{plan.hash}-{seed}-{_native.VERSION}-{_build()}", plan.name
 
     with ThreadPoolExecutor(_native.processors()) as pool:
@@ -325,8 +363,112 @@ def points_of(changes: Mapping[str, Sequence[Value]] | Sequence[Changes]) -> lis
     return [dict(point) for point in changes]
 
 
+class Seeds:
+    """The runs of one scenario with several seeds."""
+
+    def __init__(self, results: list[Result]) -> None:
+        """Made by :func:`run_seeds`."""
+        #: The result of each run, by seed.
+        self.results = results
+        self._json, self._svg = _native.seeds_report([result.json for result in results])
+        #: The contents of `seeds.json`.
+        self.report: SeedsReport = json.loads(self._json)
+
+    def quantity(self, name: str) -> Quantity:
+        """A number by its path in a report, such as ``hosts[0].latency_ns.p99``."""
+        for quantity in self.report["quantities"]:
+            if quantity["name"] == name:
+                return quantity
+        allowed = ", ".join(one["name"] for one in self.report["quantities"][:8])
+        raise KeyError(f"{name}; allowed: {allowed}, ...")
+
+    @property
+    def svg(self) -> str:
+        """Bandwidth and latency of each run, with their means and intervals."""
+        return self._svg
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each quantity: name, mean, ci95, min, max."""
+        return cast("pandas.DataFrame", _frame(self._rows(), "pandas"))
+
+    def to_polars(self) -> polars.DataFrame:
+        """The same for polars."""
+        return cast("polars.DataFrame", _frame(self._rows(), "polars"))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": one["name"],
+                "mean": one["mean"],
+                "ci95": one["ci95"],
+                "min": one["min"],
+                "max": one["max"],
+            }
+            for one in self.report["quantities"]
+        ]
+
+    def save(self, folder: PathLike) -> None:
+        """Writes ``seeds.json`` and ``seeds.svg``, as ``cxlab run --seeds --out`` does."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        _files.write_text(folder / "seeds.svg", self._svg)
+        _files.write_text(folder / "seeds.json", self._json + "\n")
+
+
+def check_seeds(seeds: int) -> int:
+    """A number of seeds that is allowed."""
+    least, most = _native.seeds()
+    if not least <= seeds <= most:
+        raise ValueError(f"seeds: found {seeds}; allowed: a whole number from {least} to {most}")
+    return seeds
+
+
+def run_seeds(
+    scenario: Scenario | PathLike,
+    seeds: int,
+    *,
+    seed: int | None = None,
+    threads: Threads = "auto",
+    workers: int | None = None,
+    scheduler: str | None = None,
+    cache: PathLike | bool = True,
+    progress: bool | None = None,
+) -> Seeds:
+    """Runs a scenario with several seeds side by side, as ``cxlab run --seeds`` does.
+
+    Args:
+        scenario: the scenario, or its file.
+        seeds: how many, 2 to 1,000.
+        seed: the first, instead of the scenario's; the others follow it.
+        threads: as in :func:`run_many`, and so all that follow.
+        workers: local processes at most.
+        scheduler: address of a Dask scheduler.
+        cache: whether, or where, finished runs are kept.
+        progress: False for no progress bar.
+
+    Raises:
+        ValueError: ``seeds`` is not allowed, or a seed is larger than 64 bits.
+
+    """
+    if not isinstance(scenario, Scenario):
+        scenario = Scenario.from_file(scenario)
+    return Seeds(
+        _run_points(
+            _points([scenario], seed, threads, check_seeds(seeds)),
+            threads=threads,
+            workers=workers,
+            scheduler=scheduler,
+            cache=cache,
+            progress=progress,
+            description="seeds",
+        )
+    )
+
+
+#: A column of a sweep, from a report.
+Metric: TypeAlias = Callable[[Report], object]
 #: What a sweep's frame has of each report, if nothing else is asked for.
-METRICS: dict[str, Callable[[Report], object]] = {
+METRICS: dict[str, Metric] = {
     "completed": lambda report: report["requests"]["completed"],
     "bandwidth_gbps": lambda report: report["bandwidth_gbps"]["total"],
     "bandwidth_ci95": lambda report: report["ci95"]["total_gbps"],
@@ -356,6 +498,7 @@ def sweep(
     metrics: Mapping[str, Callable[[Report], object]] | None = None,
     frame: Literal["pandas", "polars"] = "pandas",
     seed: int | None = None,
+    seeds: int | None = None,
     threads: Threads = "auto",
     workers: int | None = None,
     scheduler: str | None = None,
@@ -364,6 +507,11 @@ def sweep(
 ) -> Any:
     """Runs a scenario with changes, and gives a frame with a row for each point.
 
+    With ``seeds``, each point runs with so many seeds, from its own on. A column with numbers has
+    their mean then, and one more has half of the 95 % confidence interval of that mean (Student's
+    t): ``bandwidth_ci95`` of ``bandwidth_gbps``, ``p99_ci95`` of ``p99_ns``. Other columns have
+    each different value once.
+
     Args:
         scenario: the scenario, or its file.
         changes: a grid, ``{"hosts[0].count": [1, 2, 4], "seed": [1, 2]}``, or a list of points,
@@ -371,6 +519,7 @@ def sweep(
         metrics: columns to compute from each report, by name; the usual ones when None.
         frame: whose frame to give.
         seed: as in :func:`run_many`, and so all that follow.
+        seeds: seeds of each point, 2 to 1,000; one when None.
         threads: threads of each run at most.
         workers: local processes at most.
         scheduler: address of a Dask scheduler.
@@ -381,9 +530,13 @@ def sweep(
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_file(scenario)
     points = points_of(changes)
-    results = run_many(
-        [scenario.copy().update(point) for point in points],
-        seed=seed,
+    each = 1 if seeds is None else check_seeds(seeds)
+    columns = metrics or METRICS
+    if seeds is not None:
+        columns = _of_seeds(columns)
+    scenarios = [scenario.copy().update(point) for point in points]
+    results = _run_points(
+        _points(scenarios, seed, threads, each),
         threads=threads,
         workers=workers,
         scheduler=scheduler,
@@ -391,11 +544,48 @@ def sweep(
         progress=progress,
         description="sweep",
     )
-    rows = [
-        point | {name: metric(result.report) for name, metric in (metrics or METRICS).items()}
-        for point, result in zip(points, results, strict=True)
-    ]
+    rows = []
+    for number, point in enumerate(points):
+        reports = [result.report for result in results[number * each : (number + 1) * each]]
+        values = {name: [metric(one) for one in reports] for name, metric in columns.items()}
+        if seeds is None:
+            rows.append(point | {name: column[0] for name, column in values.items()})
+        else:
+            rows.append(point | {"seeds": seeds} | _summary(values))
     return _frame(rows, frame)
+
+
+def _interval_name(name: str) -> str:
+    """The column with the interval of another: without the unit, as those of single runs."""
+    return f"{name.removesuffix('_gbps').removesuffix('_ns')}_ci95"
+
+
+def _of_seeds(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """The columns of several seeds: their intervals take the place of those of single runs."""
+    if metrics is METRICS:
+        return {name: of for name, of in metrics.items() if not name.endswith("_ci95")}
+    taken = ["seeds", *(_interval_name(name) for name in metrics)]
+    found = next((name for name in metrics if taken.count(name) > 0), None)
+    twice = next((name for name in taken if taken.count(name) > 1), None)
+    if found or twice:
+        raise ValueError(
+            f"metrics: found {found or twice} twice with seeds; allowed: names that differ from "
+            "`seeds` and from the columns of intervals, NAME_ci95 without _gbps or _ns"
+        )
+    return dict(metrics)
+
+
+def _summary(values: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+    """A row of several seeds from the values of their runs, by column."""
+    row: dict[str, Any] = {}
+    for name, column in values.items():
+        numbers = [value for value in column if isinstance(value, int | float)]
+        if len(numbers) == len(column):
+            row[name], row[_interval_name(name)] = _native.interval([float(n) for n in numbers])
+        else:
+            texts = [str(value) for value in column if value not in (None, "")]
+            row[name] = "; ".join(dict.fromkeys(texts))
+    return row
 
 
 def _frame(

@@ -487,3 +487,38 @@ class Report(TypedDict):
     bottleneck: NotRequired[Bottleneck]
     latency_histogram: list[tuple[float, int]]
     time_series: TimeSeries
+
+
+class SeedRun(TypedDict):
+    """The run of one seed."""
+
+    seed: int
+    digest: str
+    partial: bool
+    sim_time_ns: float
+    window_ns: float
+    completed: int
+    notes: NotRequired[list[NoteReport]]
+
+
+class Quantity(TypedDict):
+    """A number of the report over several seeds, with half of its 95 % confidence interval."""
+
+    name: str
+    values: list[float]
+    mean: float
+    ci95: float | None
+    min: float
+    max: float
+
+
+class SeedsReport(TypedDict):
+    """The runs of several seeds: `seeds.json`."""
+
+    version: str
+    scenario: str
+    plan_hash: str
+    asked: int
+    partial: bool
+    runs: list[SeedRun]
+    quantities: list[Quantity]

@@ -38,6 +38,22 @@ def test_exit_codes_are_those_of_the_command(tmp_path):
     assert command("list", "topologies").returncode == 0
 
 
+def test_a_sweep_takes_seeds_and_refuses_bad_numbers(pool, tmp_path):
+    pool.save(tmp_path / "pool.toml")
+    sweep = ("sweep", tmp_path / "pool.toml", "--grid", "hosts[0].count=1,2")
+    done = command(*sweep, "--seeds=2", "--out", tmp_path / "sweep.csv")
+    assert done.returncode == 0, done.stderr
+    head, *rows = (tmp_path / "sweep.csv").read_text().splitlines()
+    assert "bandwidth_gbps,bandwidth_ci95," in head
+    assert len(rows) == 2
+    for bad in ("0", "1", "1001", "two"):
+        refused = command(*sweep, f"--seeds={bad}")
+        assert refused.returncode == 2
+        assert f"found {bad}; allowed: a whole number from 2 to 1000" in refused.stderr
+    late = command(*sweep, "--seeds=2", f"--seed={2**64 - 1}")
+    assert (late.returncode, "allowed: at most" in late.stderr) == (2, True), late.stderr
+
+
 def test_the_script_on_the_path_is_the_command():
     from pathlib import Path
 

@@ -203,3 +203,69 @@ def test_a_dask_cluster_gives_the_same_frame(pool):
     ) as cluster:
         frame = sweep(pool, GRID, scheduler=cluster.scheduler_address, cache=False)
     assert frame.equals(expected)
+
+
+def test_runs_of_several_seeds_have_the_means_and_intervals_of_the_command(pool, tmp_path, cache):
+    pool.save(tmp_path / "pool.toml")
+    seeds = cxlab.run_seeds(pool, 3, seed=5, workers=2)
+    assert [result.report["seed"] for result in seeds.results] == [5, 6, 7]
+    for result in seeds.results:
+        alone = cxlab.run(pool, seed=result.report["seed"])
+        assert result.report["digest"] == alone.report["digest"]
+    assert len(cached(cache)) == 3
+    seeds.save(tmp_path / "python")
+    command = [sys.executable, "-m", "cxlab", "run", tmp_path / "pool.toml", "--seed=5"]
+    command += ["--seeds=3", "-q", "--out", tmp_path / "command"]
+    subprocess.run(command, check=True, timeout=60)
+    for name in ("seeds.json", "seeds.svg"):
+        ours, theirs = (tmp_path / folder / name for folder in ("python", "command"))
+        assert ours.read_bytes() == theirs.read_bytes(), name
+    p99 = seeds.quantity("hosts[1].latency_ns.p99")
+    values = [result.report["hosts"][1]["latency_ns"]["p99"] for result in seeds.results]
+    assert p99["values"] == values
+    mean = sum(values) / 3
+    half = 4.302652730 * (sum((value - mean) ** 2 for value in values) / 6) ** 0.5
+    assert (p99["mean"], p99["ci95"]) == pytest.approx((mean, half))
+    frame = seeds.to_pandas().set_index("name")
+    assert frame.loc["hosts[1].latency_ns.p99", "ci95"] == p99["ci95"]
+    assert seeds.to_polars().shape == (len(frame), 5)
+    with pytest.raises(KeyError, match="allowed: bandwidth_gbps"):
+        seeds.quantity("latency")
+
+
+def test_a_sweep_over_seeds_has_means_and_intervals_of_each_point(pool, cache):
+    changes = {"hosts[0].issue.outstanding": [1, 8]}
+    frame = sweep(pool, changes, seed=3, seeds=4, workers=2)
+    assert len(cached(cache)) == 8
+    assert list(frame["seeds"]) == [4, 4]
+    singles = {"hosts[0].issue.outstanding": [1, 8], "seed": [3, 4, 5, 6]}
+    single = sweep(pool, singles, workers=2)
+    # The runs are the same, and were in the cache.
+    assert len(cached(cache)) == 8
+    for (_, row), outstanding in zip(frame.iterrows(), [1, 8], strict=True):
+        runs = single[single["hosts[0].issue.outstanding"] == outstanding]
+        columns = {"bandwidth_gbps": "bandwidth_ci95", "mean_ns": "mean_ci95", "p99_ns": "p99_ci95"}
+        for name, interval in columns.items():
+            # The 0.975 quantile of Student's t with three degrees of freedom.
+            half = 3.182446305 * runs[name].std() / 2
+            assert (row[name], row[interval]) == pytest.approx((runs[name].mean(), half)), name
+        assert row["digest"] == "; ".join(runs["digest"])
+        assert row["plan_hash"] == runs["plan_hash"].iloc[0]
+    chosen = sweep(pool, changes, seeds=2, metrics={"a_ns": lambda _: 1.0}, frame="polars")
+    assert chosen.columns == ["hosts[0].issue.outstanding", "seeds", "a_ns", "a_ci95"]
+
+
+@pytest.mark.parametrize("seeds", [0, 1, 1001, -3])
+def test_a_number_of_seeds_that_is_not_allowed_is_refused(pool, seeds):
+    for refused in (lambda: cxlab.run_seeds(pool, seeds), lambda: sweep(pool, GRID, seeds=seeds)):
+        with pytest.raises(ValueError, match=f"found {seeds}; allowed: .* from 2 to 1000"):
+            refused()
+
+
+def test_seeds_beyond_the_last_and_columns_twice_are_refused(pool, cache):
+    with pytest.raises(ValueError, match="found seed 18446744073709551616"):
+        cxlab.run_seeds(pool, 2, seed=2**64 - 1)
+    for names in (["a_ns", "a_gbps"], ["a_ns", "a_ci95"], ["seeds"]):
+        with pytest.raises(ValueError, match="metrics: found"):
+            sweep(pool, GRID, seeds=2, metrics={name: lambda _: 1.0 for name in names})
+    assert cached(cache) == []

@@ -21,6 +21,8 @@ mod _native {
     use std::ffi::OsString;
     use std::path::PathBuf;
 
+    use cxlab_system::report::Report;
+    use cxlab_system::seeds::{Kept, SEEDS, SeedsReport};
     use pyo3::exceptions::PyValueError;
     use pyo3::prelude::*;
 
@@ -54,6 +56,34 @@ mod _native {
     #[pyfunction]
     fn processors() -> usize {
         cxlab_engine::processors()
+    }
+
+    /// Fewest and most seeds of a command.
+    #[pyfunction]
+    fn seeds() -> (u32, u32) {
+        (*SEEDS.start(), *SEEDS.end())
+    }
+
+    /// Mean of independent values, and half of its 95 % confidence interval by Student's t; None below two values.
+    #[pyfunction]
+    fn interval(values: Vec<f64>) -> (f64, Option<f64>) {
+        cxlab_system::seeds::interval(&values)
+    }
+
+    /// The runs of one plan with several seeds, from their reports as JSON: the contents of `seeds.json`, and its
+    /// picture.
+    #[pyfunction]
+    fn seeds_report(reports: Vec<String>) -> PyResult<(String, String)> {
+        let wrong = |why: &dyn std::fmt::Display| PyValueError::new_err(format!("reports: {why}"));
+        let mut kept = Vec::with_capacity(reports.len());
+        for text in &reports {
+            let report: Report = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+            kept.push(Kept::from(&report));
+        }
+        let report = SeedsReport::new(kept.len() as u64, kept);
+        let report = report.ok_or_else(|| wrong(&"found none"))?;
+        let json = serde_json::to_string_pretty(&report).map_err(|error| wrong(&error))?;
+        Ok((json, report.svg()))
     }
 
     /// The values of a scenario's text after changes, as JSON. They are not checked.
