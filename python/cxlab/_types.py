@@ -119,7 +119,15 @@ class FailedRequests(TypedDict):
 class FailuresReport(TypedDict):
     """What failures have done to messages, from the beginning of the run."""
 
+    #: Failures and repairs.
+    changes: int
+    #: Changes of the routing, and those among them that waited for virtual channels to drain.
+    routing_changes: int
+    delayed_routing_changes: int
+    longest_routing_delay_ns: float
     lost_messages: int
+    #: Those among them whose virtual channel a later routing state took.
+    discarded_messages: int
     late_answers: int
     timed_out: int
 
@@ -305,6 +313,8 @@ class HostReport(TypedDict):
     latency_ns: Latency
     #: Of those that were not served, where there are any.
     unserved_latency_ns: NotRequired[UnservedLatency]
+    #: Of all requests, served or not, where some were not served.
+    all_latency_ns: NotRequired[Latency]
     in_flight: float
     ci95: HostCi95
     #: What its enumeration was, where the run begins with one.
@@ -470,6 +480,8 @@ class Report(TypedDict):
     read_latency_ns: Latency
     #: Of those that were not served, where there are any.
     unserved_latency_ns: NotRequired[UnservedLatency]
+    #: Of all requests, served or not, where some were not served.
+    all_latency_ns: NotRequired[Latency]
     stages_ns: dict[str, float]
     by_hops: list[ByHops]
     #: What failures have done to messages, where something fails.

@@ -82,6 +82,29 @@ fn a_report_does_not_depend_on_how_many_ranks_made_it() {
 }
 
 #[test]
+fn failures_at_random_do_not_depend_on_how_many_ranks_there_are() {
+    let plan = plan(
+        &shipped("failure-year"),
+        &[
+            "measure={ duration = \"900 us\" }",
+            "failures.random.until=\"800 us\"",
+            "failures.random.switches.mtbf=\"400 us\"",
+            "fabric.virtual_channels=2",
+        ],
+    );
+    let expected = alone(&plan);
+    let failures = expected.failures.unwrap();
+    assert!(failures.routing_changes > 20, "{failures:?}");
+    for ranks in [2, 3] {
+        assert!(
+            on_ranks(&plan, ranks, None, None).unwrap() == expected,
+            "{ranks} ranks"
+        );
+    }
+    goes_on(&plan);
+}
+
+#[test]
 fn what_ranks_saved_goes_on_without_them_and_the_other_way_round() {
     goes_on(&plan(&shipped("spine-leaf-16"), &[SHORT]));
     // Threads that compute say what has happened to them, more each time.

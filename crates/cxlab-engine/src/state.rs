@@ -53,7 +53,7 @@ impl std::error::Error for StateError {}
 
 const MAGIC: &[u8; 8] = b"CXLSTATE";
 /// Raised when the meaning of a saved state changes.
-const VERSION: u32 = 25;
+const VERSION: u32 = 26;
 const HEADER: usize = MAGIC.len() + size_of::<u32>();
 /// A CRC-32.
 const CHECKSUM: usize = size_of::<u32>();

@@ -390,10 +390,33 @@ impl Switch {
 
     /// Loses what waits for an output.
     pub fn discard(&mut self, ctx: &mut Ctx<'_, Parcel>, output: u16) -> Lost {
+        self.lose(ctx, output, |_| true)
+    }
+
+    /// Loses the messages that wait for a place on one of these virtual channels of any output; bit `n` is
+    /// virtual channel `n`.
+    pub fn discard_channels(&mut self, ctx: &mut Ctx<'_, Parcel>, channels: u8) -> Lost {
+        let mut lost = Lost::default();
+        for output in 0..self.ports() {
+            if self.waiting(output) > 0 {
+                lost += self.lose(ctx, output, |vc| channels >> vc & 1 == 1);
+            }
+        }
+        lost
+    }
+
+    /// Loses the messages in front of an output that wait for a virtual channel which `is_lost` names.
+    fn lose(
+        &mut self,
+        ctx: &mut Ctx<'_, Parcel>,
+        output: u16,
+        is_lost: impl Fn(u8) -> bool,
+    ) -> Lost {
         let mut lost = Lost::default();
         let mut freed = Vec::new();
         let out = &mut self.outputs[output as usize];
-        for queue in &mut out.queues {
+        for queue in out.queues.iter_mut().filter(|queue| is_lost(queue.vc)) {
+            let before = lost.messages;
             let mut at = std::mem::replace(&mut queue.head, NIL);
             queue.tail = NIL;
             while at != NIL {
@@ -406,12 +429,32 @@ impl Switch {
                 self.free = at;
                 at = next;
             }
+            out.waiting_for[queue.place as usize] -= (lost.messages - before) as u32;
         }
-        (out.first, out.last, out.link.waiting) = (NO_QUEUE, NO_QUEUE, 0);
-        out.waiting_for.fill(0);
+        out.link.waiting -= lost.messages as u32;
+        // The queues that still hold something keep the order of their turns.
+        let mut at = std::mem::replace(&mut out.first, NO_QUEUE);
+        out.last = NO_QUEUE;
+        while at != NO_QUEUE {
+            let queue = out.queues[at as usize];
+            if queue.head != NIL {
+                out.append_turn(at);
+            }
+            at = queue.after;
+        }
         self.forwarded += lost.messages;
         for (input, buffer) in freed {
             self.outputs[input as usize].link.release(ctx, buffer);
+        }
+        lost
+    }
+
+    /// Loses all that waits, as the switch has failed. Wake-ups that it asked for do not come.
+    pub fn discard_all(&mut self, ctx: &mut Ctx<'_, Parcel>) -> Lost {
+        let mut lost = Lost::default();
+        for output in 0..self.ports() {
+            lost += self.discard(ctx, output);
+            self.outputs[output as usize].wake = SimTime::NEVER;
         }
         lost
     }

@@ -24,17 +24,22 @@ impl Credits {
     const BEGIN: u8 = u8::MAX;
 
     /// What a port sends first when its link has been trained for this time, from 1 on: flow control
-    /// begins anew (InitFC of PCIe).
-    pub(crate) fn begin(time: u8) -> Credits {
+    /// begins anew (InitFC of PCIe). A place with zero credits is unused, so the first byte runs from 1 to 255.
+    pub(crate) fn begin(time: u32) -> Credits {
         let mut credits = Credits::NONE;
-        credits.entries[0] = (Credits::BEGIN, time);
+        let before = time - 1;
+        let [low, middle, high, _] = (before / 255).to_le_bytes();
+        credits.entries[0] = (Credits::BEGIN, (before % 255) as u8 + 1);
+        credits.entries[1] = (low, middle);
+        credits.entries[2] = (high, 0);
         credits
     }
 
     /// Whether flow control begins anew, and for which time.
-    pub fn begins(&self) -> Option<u8> {
-        let (buffer, time) = self.entries[0];
-        (buffer == Credits::BEGIN && time > 0).then_some(time)
+    pub fn begins(&self) -> Option<u32> {
+        let [(buffer, first), (low, middle), (high, _), _] = self.entries;
+        let rounds = u32::from_le_bytes([low, middle, high, 0]);
+        (buffer == Credits::BEGIN && first > 0).then(|| rounds * 255 + u32::from(first))
     }
 
     /// Whether there are none: places are used from the first on.
@@ -73,5 +78,20 @@ impl Payload for Parcel {
             }
             None => credits,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beginning_tells_its_time_however_often_a_link_was_trained() {
+        for time in (1..2000).chain([65_535, 65_536, 1_000_000, 255 << 16]) {
+            let credits = Credits::begin(time);
+            assert_eq!(credits.begins(), Some(time));
+            assert!(!credits.is_empty());
+        }
+        assert_eq!(Credits::NONE.begins(), None);
     }
 }

@@ -431,7 +431,7 @@ impl LinkPort {
     pub fn restore(
         &mut self,
         ctx: &mut Ctx<'_, Parcel>,
-        time: u8,
+        time: u32,
         occupied: impl Fn(Buffer) -> u16,
     ) {
         self.flow.restore(occupied);

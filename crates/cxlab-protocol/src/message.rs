@@ -223,6 +223,19 @@ impl Message {
     /// token with the sequence number (4 B) and the link CRC (4 B) of PCIe 5.0, section 4.2.2.
     pub const TLP_OVERHEAD: u64 = 24;
 
+    /// The number of the routing state by whose tables the message crosses the fabric, where routing changes during
+    /// a run; 0 elsewhere. No field of the specification: it is stored in the UQID, which no message of CXL.mem has.
+    #[inline]
+    pub fn routing_state(&self) -> u16 {
+        self.cache.uqid
+    }
+
+    /// Sets [`Message::routing_state`].
+    #[inline]
+    pub fn set_routing_state(&mut self, state: u16) {
+        self.cache.uqid = state;
+    }
+
     /// The class it travels in.
     #[inline]
     pub fn channel(&self) -> Channel {

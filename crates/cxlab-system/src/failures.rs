@@ -3,7 +3,14 @@
 //! A wrapper has its component's part of the timeline. It knows which of the links work, loses what
 //! arrives by one that does not, and what waits for one; lets switches route by the tables in force;
 //! ends requests of hosts whose time is over. A component that has failed is deaf: what it held is
-//! lost, and wake-ups that it asked for do nothing.
+//! lost, and wake-ups that it asked for do nothing until it is repaired.
+//!
+//! # Routing states
+//! The first switch on a message's way marks the message with the number of the routing state in force, whose
+//! tables and virtual channels the message keeps to. All switches change states in the same picosecond. When the
+//! new state takes virtual channels of an older one, each switch then discards the messages of that one that wait
+//! for these channels, and those that still arrive on them: their number is not that of the channel. So a
+//! virtual channel never holds messages of two states that wait for one another.
 //!
 //! # Laws
 //! Each message that is lost was a request, or the answer to one, whose host will end it by its
@@ -15,12 +22,11 @@ use std::sync::Arc;
 use cxlab_engine::state::{SaveState, StateError, StateReader, StateWriter};
 use cxlab_engine::units::{Picos, SimTime};
 use cxlab_engine::{Ctx, save_state};
-use cxlab_fabric::switch::Switch;
-use cxlab_link::{BUFFERS, Buffer, Lost, Parcel};
+use cxlab_link::{BUFFERS, Buffer, Lost, MAX_VCS, Parcel};
 use cxlab_protocol::Message;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::{FailureChange, Failures, Plan, PlannedTables};
+use crate::plan::{FailureChange, Failures, Plan, RoutingState};
 use crate::system::Node;
 
 /// A link as the component at one end knows it.
@@ -37,7 +43,7 @@ enum Link {
 struct Port {
     link: Link,
     /// How often the link has been trained again.
-    times: u8,
+    times: u32,
 }
 
 /// What a component has to know besides.
@@ -59,34 +65,74 @@ struct Deadlines {
 /// A switch's tables.
 struct Routes {
     index: usize,
-    tables: Arc<[PlannedTables]>,
-    /// Those in force for what comes from endpoints.
+    states: Arc<[RoutingState]>,
+    /// The routing state of what comes from endpoints, by number.
     current: usize,
-    /// By virtual channel: the tables that it belongs to.
-    of_channel: Vec<u8>,
+    /// By virtual channel: the routing state that it belongs to; [`NOBODY`] before the first.
+    of_channel: [usize; MAX_VCS],
     /// By port: whether it leads to an endpoint.
     edge: Vec<bool>,
 }
 
+/// The routing state of a virtual channel that none has had.
+const NOBODY: usize = usize::MAX;
+
+/// Where a message goes on in a switch.
+enum Onward {
+    /// Through this output, on this virtual channel.
+    To(u16, u8),
+    /// No way leads to its destination.
+    Nowhere,
+    /// Its virtual channel belongs to a later routing state.
+    Expired,
+}
+
 impl Routes {
-    /// The output of a message that came through `input`, and its virtual channel there.
-    fn way(&self, input: u16, message: &Message) -> Option<(u16, u8)> {
-        let (tables, vc) = match self.edge[input as usize] {
+    /// The output and virtual channel of a message that came through `input`. Marks messages that enter the fabric
+    /// here, and takes the mark off those that leave it.
+    fn way(&self, input: u16, message: &mut Message) -> Onward {
+        let (number, vc) = match self.edge[input as usize] {
             true => {
-                let tables = &self.tables[self.current];
-                (tables, tables.first)
+                let state = &self.states[self.current];
+                (self.current, state.channels.trailing_zeros() as u8)
             }
             false => {
                 let number = self.of_channel[message.vc as usize];
-                (&self.tables[number as usize], message.vc)
+                if number as u16 != message.routing_state() {
+                    return Onward::Expired;
+                }
+                (number, message.vc)
             }
         };
+        let state = &self.states[number];
         let destination = message.destination.0 as usize;
-        let [output] = *tables.tables.candidates(self.index, destination) else {
-            return None;
+        let [output] = *state.tables.candidates(self.index, destination) else {
+            return Onward::Nowhere;
         };
-        let next = tables.tables.vc_increment(self.index, input, output);
-        Some((output, vc + u8::from(next)))
+        let vc = match state.tables.vc_increment(self.index, input, output) {
+            true => state.channel_after(vc),
+            false => vc,
+        };
+        let mark = match self.edge[output as usize] {
+            true => 0,
+            false => number as u16,
+        };
+        message.set_routing_state(mark);
+        Onward::To(output, vc)
+    }
+
+    /// Puts a routing state in force; returns the virtual channels that it takes from others, as bits.
+    fn begin(&mut self, number: usize) -> u8 {
+        let channels = self.states[number].channels;
+        let mut taken = 0;
+        for (vc, owner) in self.of_channel.iter_mut().enumerate() {
+            if channels >> vc & 1 == 1 && *owner != number {
+                taken |= 1 << vc;
+                *owner = number;
+            }
+        }
+        self.current = number;
+        taken
     }
 }
 
@@ -107,12 +153,14 @@ pub struct Failing {
     begun: SimTime,
     dead: bool,
     lost: Lost,
+    /// Messages among those lost whose virtual channel a later routing state took.
+    discarded: u64,
 }
 
 save_state!(Failing {
     states: node, part, timeline;
     sized: ports;
-    values: begun, dead, lost;
+    values: begun, dead, lost, discarded;
 });
 
 /// What is still to come, the next last.
@@ -136,20 +184,24 @@ impl SaveState for Coming {
 impl SaveState for Part {
     fn save(&self, out: &mut StateWriter) {
         if let Part::Switch(routes) = self {
-            out.value("tables", &routes.current);
+            out.value("routing state", &routes.current);
+            out.value("channels", &routes.of_channel);
         }
     }
 
     fn restore(&mut self, from: &mut StateReader<'_>) -> Result<(), StateError> {
         if let Part::Switch(routes) = self {
-            let current: usize = from.value("tables")?;
-            if current >= routes.tables.len() {
+            let current: usize = from.value("routing state")?;
+            let of_channel: [usize; MAX_VCS] = from.value("channels")?;
+            let known = |number: &usize| *number < routes.states.len() || *number == NOBODY;
+            if current >= routes.states.len() || !of_channel.iter().all(known) {
                 return Err(StateError::new(format!(
-                    "the state has tables {current}, this system has {}",
-                    routes.tables.len()
+                    "the state has routing state {current} and channels {of_channel:?}, this system has {} \
+                     routing states",
+                    routes.states.len()
                 )));
             }
-            routes.current = current;
+            (routes.current, routes.of_channel) = (current, of_channel);
         }
         Ok(())
     }
@@ -160,10 +212,10 @@ pub(crate) fn wrap(nodes: Vec<Node>, plan: &Plan) -> Vec<Node> {
     let Some(failures) = &plan.failures else {
         return nodes;
     };
-    let tables: Arc<[PlannedTables]> = failures.tables.as_slice().into();
+    let states: Arc<[RoutingState]> = failures.states.as_slice().into();
     let nodes = nodes.into_iter().enumerate();
     let wrapped = nodes.map(|(number, node)| {
-        let failing = Failing::new(node, number, plan, failures, &tables);
+        let failing = Failing::new(node, number, plan, failures, &states);
         Node::Failing(Box::new(failing))
     });
     wrapped.collect()
@@ -175,7 +227,7 @@ impl Failing {
         number: usize,
         plan: &Plan,
         failures: &Failures,
-        tables: &Arc<[PlannedTables]>,
+        states: &Arc<[RoutingState]>,
     ) -> Failing {
         let endpoints = plan.hosts.len() + plan.devices.len();
         let part = match &node {
@@ -188,7 +240,7 @@ impl Failing {
                     ways: ways.unwrap_or_default(),
                 })
             }
-            Node::Switch(_) => Part::Switch(Routes::new(plan, number - endpoints, tables)),
+            Node::Switch(_) => Part::Switch(Routes::new(plan, number - endpoints, states)),
             _ => Part::Device,
         };
         let mut timeline = failures.timelines[number].clone();
@@ -211,6 +263,7 @@ impl Failing {
             begun: SimTime::ZERO,
             dead: false,
             lost: Lost::default(),
+            discarded: 0,
         }
     }
 
@@ -227,6 +280,11 @@ impl Failing {
     /// What it has lost, ever.
     pub fn lost(&self) -> Lost {
         self.lost
+    }
+
+    /// Messages among those lost whose virtual channel a later routing state took, ever.
+    pub fn discarded(&self) -> u64 {
+        self.discarded
     }
 
     /// Requests and messages inside it.
@@ -269,9 +327,14 @@ impl Failing {
         }
         match (&mut self.node, &self.part) {
             (Node::Switch(switch), Part::Switch(routes)) => {
-                let message = parcel.message.as_ref();
-                let way = message.and_then(|message| routes.way(port, message));
+                let message = ctx.received_mut().message.as_mut();
+                let onward = message.map(|message| routes.way(port, message));
+                let way = match onward {
+                    Some(Onward::To(output, vc)) => Some((output, vc)),
+                    _ => None,
+                };
                 if switch.arrive_routed(ctx, port, way) {
+                    self.discarded += u64::from(matches!(onward, Some(Onward::Expired)));
                     self.lose(parcel);
                 }
             }
@@ -289,7 +352,7 @@ impl Failing {
     #[cold]
     #[inline(never)]
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_, Parcel>, token: u32) {
-        if self.dead {
+        if self.dead && token != TIMELINE {
             return;
         }
         match (token, &mut self.node, &self.part) {
@@ -337,10 +400,18 @@ impl Failing {
                     self.node.port_mut(port).fail();
                 }
                 FailureChange::Up(port) => self.train(ctx, port),
-                FailureChange::Dead => return self.die(ctx),
+                FailureChange::Dead => self.die(ctx),
+                FailureChange::Alive => self.dead = false,
                 FailureChange::Route(number) => {
                     if let Part::Switch(routes) = &mut self.part {
-                        routes.current = number;
+                        let taken = routes.begin(number);
+                        if let (false, 1.., Node::Switch(switch)) =
+                            (self.dead, taken, &mut self.node)
+                        {
+                            let lost = switch.discard_channels(ctx, taken);
+                            self.discarded += lost.messages;
+                            self.lost += lost;
+                        }
                     }
                 }
                 FailureChange::CutOff(devices) => {
@@ -376,14 +447,14 @@ impl Failing {
     fn die(&mut self, ctx: &mut Ctx<'_, Parcel>) {
         for port in 0..self.ports.len() {
             self.node.port_mut(port as u16).fail();
+            self.ports[port].link = Link::Down;
         }
         self.lost += match &mut self.node {
-            Node::Switch(switch) => discard_all(switch, ctx, self.ports.len()),
+            Node::Switch(switch) => switch.discard_all(ctx),
             Node::Device(device) => device.remove(),
             _ => unreachable!("the plan lets switches and devices fail"),
         };
         self.dead = true;
-        self.timeline.0.clear();
     }
 
     /// Loses what waits for links that do not work, and has root ports answer what is not sent.
@@ -419,29 +490,18 @@ impl Failing {
     }
 }
 
-/// Loses all that is in a switch.
-fn discard_all(switch: &mut Switch, ctx: &mut Ctx<'_, Parcel>, ports: usize) -> Lost {
-    let mut lost = Lost::default();
-    for port in 0..ports {
-        lost += switch.discard(ctx, port as u16);
-    }
-    lost
-}
-
 impl Routes {
-    fn new(plan: &Plan, index: usize, tables: &Arc<[PlannedTables]>) -> Routes {
+    fn new(plan: &Plan, index: usize, states: &Arc<[RoutingState]>) -> Routes {
         let peers = plan.tables.ports().of(index).iter();
         let is_edge = |peer: &_| matches!(peer, cxlab_fabric::routing::PortPeer::Endpoint(_));
-        let of_channel = tables.iter().enumerate().flat_map(|(number, one)| {
-            let channels = one.tables.virtual_channels();
-            std::iter::repeat_n(number as u8, usize::from(channels))
-        });
-        Routes {
+        let mut routes = Routes {
             index,
             current: 0,
-            of_channel: of_channel.collect(),
+            of_channel: [NOBODY; MAX_VCS],
             edge: peers.map(is_edge).collect(),
-            tables: Arc::clone(tables),
-        }
+            states: Arc::clone(states),
+        };
+        routes.begin(0);
+        routes
     }
 }

@@ -55,7 +55,7 @@ use crate::scenario::{
 
 pub(crate) use credits::CreditLimit;
 pub(crate) use enumeration::Hierarchy;
-pub use failures::{FailureChange, Failures, PlannedTables};
+pub use failures::{FailureChange, Failures, RoutingChange, RoutingState};
 pub use fleet::PlannedFleet;
 pub use links::{End, PlannedLink};
 pub use manager::{PlannedPool, Sample};
@@ -707,7 +707,9 @@ impl Plan {
 
     /// Whether the system changes while the workloads run: what hosts have, who is there, or what works.
     pub fn has_events(&self) -> bool {
-        self.changes_capacity() || !self.scenario.events.is_empty()
+        self.changes_capacity()
+            || !self.scenario.events.is_empty()
+            || failures::has_any(&self.scenario)
     }
 
     /// The commands of the fabric manager, in the order in which they are issued.

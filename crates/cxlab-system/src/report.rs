@@ -22,7 +22,7 @@ use crate::intervals::{self, Intervals, Parts};
 pub use crate::intervals::{DeviceCi95, HopsCi95, HostCi95, LinkCi95, ReportCi95};
 use crate::limited;
 use crate::note::Note;
-use crate::plan::{Plan, PlannedPool, Sample};
+use crate::plan::{Failures, Plan, PlannedPool, Sample};
 use crate::readings::{IssuerReadings, Readings};
 use crate::run::edges::{self, Law, Measured};
 use crate::run::{Warmed, part, seconds};
@@ -84,6 +84,9 @@ pub struct Report {
     /// Latency of the requests that completed in the window without being served.
     #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
     pub unserved_latency_ns: UnservedLatency,
+    /// Latency of all requests that completed in the window, served or not, where some were not served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_latency_ns: Option<Latency>,
     /// Operations of several lines, where there are such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<Operations>,
@@ -262,14 +265,42 @@ impl FailedRequests {
 }
 
 /// What failures have done to messages, from the beginning of the run.
-#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, Serialize, Deserialize, PartialEq, Default, Debug)]
 pub struct FailuresReport {
+    /// Failures and repairs.
+    #[serde(default)]
+    pub changes: u64,
+    /// Changes of the routing.
+    #[serde(default)]
+    pub routing_changes: u64,
+    /// Changes of the routing among them that waited until virtual channels of earlier routing states had drained.
+    #[serde(default)]
+    pub delayed_routing_changes: u64,
+    /// The longest of these waits.
+    #[serde(default)]
+    pub longest_routing_delay_ns: f64,
     /// Messages lost: on links, in switches, in devices, and in front of links that did not work.
     pub lost_messages: u64,
+    /// Messages among them that switches discarded because a later routing state took their virtual channel.
+    #[serde(default)]
+    pub discarded_messages: u64,
     /// Answers that came after the time of their request.
     pub late_answers: u64,
     /// Requests whose time was over. In a run that ends by itself, the sum of both.
     pub timed_out: u64,
+}
+
+impl FailuresReport {
+    /// Counts what happens up to a time after the workloads begin.
+    fn count_changes(&mut self, failures: &Failures, until: Picos) {
+        self.changes = failures.times.iter().filter(|at| **at <= until).count() as u64;
+        for change in failures.routing.iter().filter(|one| one.at <= until) {
+            let wait = change.at.0 - change.due.0;
+            self.routing_changes += 1;
+            self.delayed_routing_changes += u64::from(wait > 0);
+            self.longest_routing_delay_ns = self.longest_routing_delay_ns.max(wait as f64 / 1e3);
+        }
+    }
 }
 
 /// A command of the fabric manager. Times count from when the workloads begin.
@@ -542,6 +573,9 @@ pub struct HostReport {
     /// Latency of the requests that completed without being served.
     #[serde(default, skip_serializing_if = "UnservedLatency::is_empty")]
     pub unserved_latency_ns: UnservedLatency,
+    /// Latency of all requests that completed, served or not, where some were not served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_latency_ns: Option<Latency>,
     /// Mean requests in flight.
     pub in_flight: f64,
     /// Half-widths of the 95 % confidence intervals of these rates and means.
@@ -1158,10 +1192,15 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     notes.extend(unsettled(context));
     let links = links(&intervals, context, &mut notes);
     let wall_seconds = seconds(context.wall);
+    let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
     let denied = totals.denied;
     let failed = totals.failed;
     for node in system.simulation.components() {
         totals.failures.lost_messages += node.lost().messages;
+        totals.failures.discarded_messages += node.discarded();
+    }
+    if let Some(failures) = context.plan.failures() {
+        totals.failures.count_changes(failures, lasted);
     }
     totals.requests.denied = context.denied(denied);
     totals.requests.failed = context.failed(failed);
@@ -1169,7 +1208,6 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
     let count = totals.latency.count().max(1) as f64;
     let stages = STAGE_NAMES.iter().zip(totals.stages_ps);
     let window_ns = context.window_ns();
-    let lasted = context.end - context.enumeration.unwrap_or(SimTime::ZERO);
     let unserved_ps: u128 = totals.unserved.iter().map(Unserved::latency_ps).sum();
     let completed_ps = totals.latency.sum_ps() + unserved_ps;
     let law = Law {
@@ -1209,6 +1247,7 @@ pub(crate) fn assemble(system: &System, context: &Context<'_>) -> Result<Report,
         latency_ns: latency(&totals.latency),
         read_latency_ns: latency(&totals.read_latency),
         unserved_latency_ns: UnservedLatency::of(totals.unserved.each_ref()),
+        all_latency_ns: all_latency(&totals.latency, totals.unserved.each_ref()),
         operations: totals.operations.as_ref().map(|probe| Operations {
             completed: probe.count(),
             latency_ns: latency(probe),
@@ -1281,6 +1320,7 @@ fn host_report(
         ),
         latency_ns: latency(&stats.latency()),
         unserved_latency_ns: UnservedLatency::of(stats.unserved()),
+        all_latency_ns: all_latency(&stats.latency(), stats.unserved()),
         in_flight: read.integral as f64 / 1e3 / context.window_ns().max(1e-3),
         ci95,
         enumeration: None,
@@ -1348,6 +1388,15 @@ fn unsettled(context: &Context<'_>) -> Vec<Note> {
         }
     }
     notes
+}
+
+/// Latency of requests that were served and those that were not together, where there are any of these.
+fn all_latency(served: &LatencyProbe, unserved: [&Unserved; 4]) -> Option<Latency> {
+    let mut others = unserved.iter().filter_map(|one| one.latency()).peekable();
+    others.peek()?;
+    let mut all = served.clone();
+    others.for_each(|one| all.merge(one));
+    Some(latency(&all))
 }
 
 fn latency(probe: &LatencyProbe) -> Latency {

@@ -95,6 +95,14 @@ impl Node {
         }
     }
 
+    /// Messages among those lost whose virtual channel a later routing state took, ever.
+    pub fn discarded(&self) -> u64 {
+        match self {
+            Node::Failing(wrapped) => wrapped.discarded(),
+            _ => 0,
+        }
+    }
+
     /// Measurement begins.
     pub fn begin_measurement(&mut self, now: SimTime) {
         match self {

@@ -422,10 +422,25 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
         ));
         if let Some(all) = &report.failures {
             text.push_str(&format!(
-                "; {} messages lost, {} answers late in all",
+                "; {} messages lost, {} answers late in all\n  {} failures and repairs, {} changes of the routing",
                 count(all.lost_messages),
                 count(all.late_answers),
+                count(all.changes),
+                count(all.routing_changes),
             ));
+            if all.delayed_routing_changes > 0 {
+                text.push_str(&format!(
+                    ", {} of them delayed by up to {} ns",
+                    count(all.delayed_routing_changes),
+                    nanos(all.longest_routing_delay_ns)
+                ));
+            }
+            if all.discarded_messages > 0 {
+                text.push_str(&format!(
+                    "; {} messages discarded",
+                    count(all.discarded_messages)
+                ));
+            }
         }
         text.push('\n');
     }
@@ -479,6 +494,9 @@ pub fn summary(plan: &Plan, report: &Report) -> String {
     }
     for (name, latency) in unserved.named() {
         rows.push(latency_row(name, latency, None));
+    }
+    if let Some(all) = &report.all_latency_ns {
+        rows.push(latency_row("all requests", all, None));
     }
     if let Some(operations) = &report.operations {
         rows.push(latency_row("operations", &operations.latency_ns, None));

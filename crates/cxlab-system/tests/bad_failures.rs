@@ -262,22 +262,117 @@ fn a_table_of_failures_needs_a_failure() {
     assert!(said.contains("\"device-removed\""), "{said}");
 }
 
-/// Each change of the fabric takes virtual channels, of which there are eight.
+/// Virtual channels of earlier changes are used again.
 #[test]
-fn a_fabric_changes_as_often_as_virtual_channels_allow() {
+fn a_fabric_changes_more_often_than_there_are_virtual_channels() {
     let folder = Folder::new("bad-failures-many");
-    let mut text = BASE[..BASE.find("[[events]]").unwrap()].replace("switches = 3", "switches = 9");
-    for number in 0..8 {
+    let mut text =
+        BASE[..BASE.find("[[events]]").unwrap()].replace("switches = 3", "switches = 12");
+    for number in 2..12 {
         text += &format!(
             "[[events]]\nat = \"{number} us\"\nkind = \"switch-down\"\nswitch = \"sw{number}\"\n"
         );
     }
     let path = folder.file("many.toml", text.as_bytes());
     let output = cxlab(&[&"check", &path]);
-    assert_eq!(output.code, Some(2));
-    let said = &output.stderr;
-    assert!(said.contains("one more change of the fabric"), "{said}");
-    assert!(said.contains("9 in all; allowed: at most 8"), "{said}");
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let said = &output.stdout;
+    assert!(
+        said.contains("until virtual channels of earlier routing states have drained"),
+        "{said}"
+    );
+    let output = cxlab(&[&"plan", &path]);
+    assert!(
+        output.stdout.contains("10 failures and repairs, "),
+        "{}",
+        output.stdout
+    );
+}
+
+/// The base with failures at random.
+const RANDOM: &str = r#"name = "random"
+[fabric]
+topology = { kind = "ring", switches = 3 }
+[[hosts]]
+name = "host"
+workload = { kind = "uniform" }
+[[devices]]
+name = "mem"
+capacity = "16 GiB"
+[failures]
+drain_time = "60 us"
+[failures.random]
+until = "1 ms"
+links = { mtbf = "100 us", mttr = "10 us" }
+"#;
+
+const RANDOM_CASES: &[Case] = &[
+    (
+        "drain_time = \"60 us\"",
+        "drain_time = \"10 ns\"",
+        "drain_time = \"10 ns\"",
+        &["failures.drain_time", "found 10 ns", "1 us to 64 s"],
+    ),
+    (
+        "until = \"1 ms\"",
+        "until = \"0 ns\"",
+        "until = \"0 ns\"",
+        &["failures.random.until", "1 ps to "],
+    ),
+    ("until = \"1 ms\"\n", "", "[failures.random]", &["`until`"]),
+    (
+        "mtbf = \"100 us\"",
+        "mtbf = \"10 ns\"",
+        "links = { mtbf = \"10 ns\"",
+        &["failures.random.links.mtbf", "found 10 ns", "1 us to "],
+    ),
+    (
+        "mttr = \"10 us\"",
+        "mttf = \"10 us\"",
+        "links = { mtbf",
+        &["unknown key `mttf`", "did you mean"],
+    ),
+    (
+        "links = { mtbf = \"100 us\", mttr = \"10 us\" }\n",
+        "",
+        "[failures.random]",
+        &[
+            "failures.random",
+            "at least one of `links`, `edge_links` and `switches`",
+        ],
+    ),
+    (
+        "until = \"1 ms\"",
+        "until = \"3600 s\"",
+        "until = \"3600 s\"",
+        &[
+            "failures.random.until",
+            "more than 65000 failures and repairs",
+        ],
+    ),
+    (
+        "links = { mtbf = \"100 us\", mttr = \"10 us\" }\n",
+        "links = { mtbf = \"100 us\", mttr = \"10 us\" }\n[[events]]\nat = \"1 us\"\nkind = \"port-control\"\n\
+         action = \"reset-ppb\"\nlink = [\"sw0\", \"host\"]\n",
+        "[failures.random]",
+        &["failures.random", "without \"port-control\""],
+    ),
+    (
+        "links = { mtbf = \"100 us\", mttr = \"10 us\" }\n",
+        "links = { mtbf = \"100 us\", mttr = \"10 us\" }\n[[events]]\nat = \"1 us\"\nkind = \"switch-up\"\n\
+         switch = \"sw0\"\n",
+        "switch = \"sw0\"",
+        &[
+            "events[0].switch",
+            "`sw0`, which is there",
+            "\"switch-down\"",
+        ],
+    ),
+];
+
+#[test]
+fn failures_at_random_are_checked() {
+    check_cases("bad-failures-random", RANDOM, RANDOM_CASES);
 }
 
 /// Two hosts with processors, on a region.

@@ -172,9 +172,11 @@ fn summary(loaded: &Loaded) -> String {
         row(
             "with failures",
             format!(
-                "{} virtual channels, for {} states of the fabric",
-                failures.virtual_channels,
-                failures.tables.len()
+                "{} failures and repairs, {} changes of the routing to {} different fabrics, {} virtual channels",
+                failures.times.len(),
+                failures.routing.len(),
+                failures.fabrics,
+                failures.virtual_channels
             ),
         );
     }

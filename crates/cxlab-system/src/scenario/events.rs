@@ -154,8 +154,15 @@ pub enum EventParams {
         #[serde(default, skip_serializing_if = "is_zero")]
         number: u32,
     },
-    /// A switch fails for good, and with it all its links and what it holds.
+    /// A switch fails, and with it all its links and what it holds.
     SwitchDown {
+        /// When.
+        at: Picos,
+        /// The switch, by name.
+        switch: String,
+    },
+    /// A switch that has failed is repaired: it is empty, and those of its links that work are trained again.
+    SwitchUp {
         /// When.
         at: Picos,
         /// The switch, by name.
@@ -262,6 +269,7 @@ impl EventParams {
             | EventParams::LinkDown { at, .. }
             | EventParams::LinkUp { at, .. }
             | EventParams::SwitchDown { at, .. }
+            | EventParams::SwitchUp { at, .. }
             | EventParams::DeviceRemoved { at, .. }
             | EventParams::Viral { at, .. } => *at,
         }
@@ -297,6 +305,7 @@ impl EventParams {
                 | EventParams::LinkDown { .. }
                 | EventParams::LinkUp { .. }
                 | EventParams::SwitchDown { .. }
+                | EventParams::SwitchUp { .. }
                 | EventParams::DeviceRemoved { .. }
         )
     }
@@ -381,6 +390,7 @@ impl EventParams {
                 format!("link up {}", joined(link, *number))
             }
             EventParams::SwitchDown { switch, .. } => format!("switch down {switch}"),
+            EventParams::SwitchUp { switch, .. } => format!("switch up {switch}"),
             EventParams::DeviceRemoved { device, .. } => format!("device removed {device}"),
             EventParams::Viral { component, .. } => format!("viral of {component}"),
         }
@@ -451,6 +461,65 @@ pub struct FailureParams {
     /// What a root port takes to answer a request for a device that the host does not reach, behind
     /// `process_time`. 1 ns to 1 ms. Default 20 ns (*assumed*).
     pub isolation_time: Picos,
+    /// From when routing tables are replaced until their virtual channels may be given to other tables. Switches discard
+    /// what still waits on these channels then (the packet lifetime of a switch in InfiniBand). 1 us to 64 s. Default:
+    /// `completion_timeout`, by which hosts have ended all requests of such messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_time: Option<Picos>,
+    /// Links and switches that fail at random and are repaired. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random: Option<RandomFailures>,
+}
+
+impl FailureParams {
+    /// `drain_time`, or its default.
+    pub fn drain_time(&self) -> Picos {
+        self.drain_time.unwrap_or(self.completion_timeout)
+    }
+}
+
+/// Failures at random: each component of a class fails and is repaired by itself, at times that are drawn before the
+/// run from the seed and the component's name.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct RandomFailures {
+    /// Nothing fails later than this after the workloads begin; what has failed before is repaired. At most 1 hour.
+    pub until: Picos,
+    /// Seed of the times. Default: the scenario's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Links between switches. Default: none fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<FailureRates>,
+    /// Links of hosts and devices. Default: none fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edge_links: Option<FailureRates>,
+    /// Switches. Default: none fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<FailureRates>,
+}
+
+impl RandomFailures {
+    /// The classes of components by key, as far as they fail.
+    pub fn classes(&self) -> impl Iterator<Item = (&'static str, &FailureRates)> {
+        let all = [
+            ("links", &self.links),
+            ("edge_links", &self.edge_links),
+            ("switches", &self.switches),
+        ];
+        all.into_iter()
+            .filter_map(|(key, rates)| Some((key, rates.as_ref()?)))
+    }
+}
+
+/// How often a component fails and how long it takes to repair it. Both times are exponentially distributed.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct FailureRates {
+    /// Mean time that a component works until it fails. 1 us to 1 hour.
+    pub mtbf: Picos,
+    /// Mean time until it is repaired. 1 us to 1 hour.
+    pub mttr: Picos,
 }
 
 impl Default for FailureParams {
@@ -459,6 +528,8 @@ impl Default for FailureParams {
             completion_timeout: Picos::from_nanos(50_000),
             reconfiguration_time: Picos::from_nanos(20_000),
             isolation_time: Picos::from_nanos(20),
+            drain_time: None,
+            random: None,
         }
     }
 }

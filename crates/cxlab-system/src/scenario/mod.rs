@@ -24,7 +24,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 pub use events::{
-    CapacityKind, EventParams, FabricManagerParams, FailureParams, PortAction, UnbindOption,
+    CapacityKind, EventParams, FabricManagerParams, FailureParams, FailureRates, PortAction,
+    RandomFailures, UnbindOption,
 };
 
 pub use links::{LinkClass, LinkOverride, LinkTable};

@@ -372,6 +372,7 @@ impl<'a> Account<'a> {
             EventParams::LinkDown { .. }
             | EventParams::LinkUp { .. }
             | EventParams::SwitchDown { .. }
+            | EventParams::SwitchUp { .. }
             | EventParams::DeviceRemoved { .. }
             | EventParams::Viral { .. } => {}
         }

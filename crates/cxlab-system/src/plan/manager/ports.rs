@@ -119,10 +119,13 @@ impl Account<'_> {
         };
         self.answer(at, PORT_CONTROL, link.join(", "), &[], more);
         let in_force = at + self.params.command_time;
-        let gone = self.scenario.events.iter().any(|event| match event {
-            EventParams::SwitchDown { at, switch } => *switch == link[0] && *at <= in_force,
-            _ => false,
+        let changes = self.scenario.events.iter().filter_map(|event| match event {
+            EventParams::SwitchDown { at, switch } => Some((at, switch, true)),
+            EventParams::SwitchUp { at, switch } => Some((at, switch, false)),
+            _ => None,
         });
+        let mut before = changes.filter(|(at, switch, _)| **switch == link[0] && **at <= in_force);
+        let gone = before.next_back().is_some_and(|(_, _, down)| down);
         if let Some(command) = self.commands.last_mut()
             && gone
         {
