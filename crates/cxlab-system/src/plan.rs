@@ -393,8 +393,12 @@ impl Plan {
                 .map_err(|error| wrong("fabric.switch.max_ports", error.to_string()))?;
         }
         let most = scenario.fabric.virtual_channels;
-        let tables = RoutingTables::build_within(&graph, scenario.fabric.routing.0, most)
-            .map_err(|error| wrong("fabric.topology", error.to_string()))?;
+        let kind = scenario.fabric.routing.0;
+        let tables = match endpoints::may_have_islands(&scenario) {
+            true => RoutingTables::build_without(&graph, kind, most, |_| false),
+            false => RoutingTables::build_within(&graph, kind, most),
+        };
+        let tables = tables.map_err(|error| wrong("fabric.topology", error.to_string()))?;
         let reach = endpoints::reach(&scenario, &graph, &tables, &endpoints)?;
         let maps = address::lay_out(&scenario, &endpoints, &graph, &reach, &manager)?;
         let hosts = endpoints.hosts(maps.host_maps, &manager.presence);
